@@ -39,6 +39,7 @@ pub mod rest;
 mod restart;
 mod server;
 mod service_ranges;
+mod settings;
 pub mod storage;
 #[cfg(test)]
 mod testing;
@@ -51,4 +52,5 @@ pub use pipeline::LocalComponents;
 pub use restart::TaskRestarts;
 pub use server::{ApiServer, FRONT_PROXY, InProcess, Options, StartError, WatchBatches};
 pub use service_ranges::{ServiceRanges, ServiceRangesError};
+pub use settings::Settings;
 pub use undecided::Undecided;

@@ -26,10 +26,10 @@ mod warnings;
 pub use transact::Transacted;
 pub use unsupported::LocalComponents;
 
-use crate::admission::Admission;
-use crate::authn::UserInfo;
+use crate::admission::{Admission, RBAC_ESCALATION};
 use crate::authn::service_account::TokenAuthenticator;
-use crate::authz::{self, Attributes, Authorizer};
+use crate::authn::{TokenFile, UserInfo};
+use crate::authz::{self, Attributes, Authorizer, Mode};
 use crate::cache::{Cache, Entry, Watch};
 use crate::conversion::Converter;
 use crate::error;
@@ -50,6 +50,7 @@ use kstore_api::patch::PatchType;
 use kstore_api::status::{Reason, Status};
 use kstore_nondet::Nondet;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +145,8 @@ pub struct Pipeline {
     nondet: Nondet,
     converter: Arc<Converter>,
     tokens: Option<TokenAuthenticator>,
+    /// Bearer tokens of users.
+    token_file: Option<Arc<TokenFile>>,
     local: LocalComponents,
     /// Held while a CustomResourceDefinition is written.
     definition_writes: tokio::sync::Mutex<()>,
@@ -155,18 +158,20 @@ impl Pipeline {
     /// Over a filled cache. Everything that the pipeline asks about the cluster it asks this cache.
     pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
         let outbound = Arc::new(Network::new(ServiceBackends::default()));
-        Self::counted(cache, provenance, nondet, Arc::default(), outbound)
+        Self::counted(cache, provenance, nondet, Arc::default(), outbound, Mode::Rbac)
     }
 
-    /// As [`Pipeline::new`], counting in `metrics`, where others count as well, and calling webhooks through `outbound`.
+    /// As [`Pipeline::new`], counting in `metrics`, where others count as well, calling webhooks through `outbound`, and
+    /// authorizing by `mode`.
     pub fn counted(
         cache: Arc<Cache>,
         provenance: Arc<Provenance>,
         nondet: Nondet,
         metrics: Arc<Metrics>,
         outbound: Arc<dyn Outbound>,
+        mode: Mode,
     ) -> Self {
-        let authorizer = Arc::new(Authorizer::new(cache.clone()));
+        let authorizer = Arc::new(Authorizer::of_mode(cache.clone(), mode));
         let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         metrics.append(admission.figures());
         Self {
@@ -180,6 +185,7 @@ impl Pipeline {
             converter: Arc::new(Converter::new(outbound, nondet.clone())),
             nondet,
             tokens: None,
+            token_file: None,
             local: LocalComponents::default(),
             definition_writes: tokio::sync::Mutex::default(),
             anonymous: true,
@@ -190,6 +196,21 @@ impl Pipeline {
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
         Self { tokens: tokens.map(TokenAuthenticator::new), ..self }
+    }
+
+    /// With bearer tokens from a file.
+    #[must_use]
+    pub fn with_token_file(self, token_file: Option<Arc<TokenFile>>) -> Self {
+        Self { token_file, ..self }
+    }
+
+    /// Without these admission plugins. Where everything is allowed, nobody is refused a role either.
+    #[must_use]
+    pub fn without_plugins(self, mut disabled: BTreeSet<&'static str>) -> Self {
+        if self.authorizer.mode() == Mode::AlwaysAllow {
+            disabled.insert(RBAC_ESCALATION);
+        }
+        Self { admission: self.admission.without(&disabled), ..self }
     }
 
     /// Beside these components in its process; without them it warns of nothing that they do not do.

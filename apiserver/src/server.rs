@@ -24,6 +24,7 @@ use crate::rate_limited::RateLimited;
 use crate::rest::Rest;
 use crate::restart;
 use crate::service_ranges::ServiceRanges;
+use crate::settings::Settings;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
@@ -83,6 +84,8 @@ pub struct Options {
     pub anonymous: bool,
     /// The way to webhooks.
     pub outbound: Arc<dyn Outbound>,
+    /// What kube-apiserver has further flags for.
+    pub settings: Settings,
     /// Network connections that may be open at a time, at most [`limits::CONNECTIONS`] and well below the limit of open files.
     pub connections: usize,
 }
@@ -150,11 +153,17 @@ impl ApiServer {
             tokio::join!(follow, keep(started));
         }));
         let outbound = options.outbound;
-        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outbound.clone());
+        let settings = options.settings;
+        let mode = settings.authorization;
+        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outbound.clone(), mode);
+        let pipeline = pipeline.with_token_file(settings.tokens).without_plugins(settings.disabled_plugins);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));
-        let here = Here::new(&options.advertised, options.client_ca, options.front_proxy_ca);
+        let mut here = Here::new(&options.advertised, options.client_ca, options.front_proxy_ca);
+        if settings.leaves_endpoints {
+            here = here.without_endpoints();
+        }
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
         // Received unless the task above has ended with the storage.
@@ -162,7 +171,8 @@ impl ApiServer {
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
         let bodies = BodyBudget::default();
         let stop = options.stop.clone();
-        let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), options.advertised, stop);
+        let address = settings.external_address.unwrap_or(options.advertised);
+        let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), address, stop);
         let rest = Arc::new(rest.with_body_budget(bodies.clone()));
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone());
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);

@@ -22,7 +22,7 @@ impl Cluster for Node {
     ) -> Result<Response<MemberListResponse>, Status> {
         let member = Member {
             id: self.member,
-            name: "kstore".to_owned(),
+            name: self.name.to_string(),
             peer_ur_ls: vec![self.url.to_string()],
             client_ur_ls: vec![self.url.to_string()],
             is_learner: false,

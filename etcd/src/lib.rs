@@ -28,6 +28,7 @@ mod watch;
 
 pub use listener::Listener;
 pub use metrics::MoreMetrics;
+pub use node::VERSION;
 pub use serve::{Options, Unlisted, serve};
 
 #[cfg(test)]

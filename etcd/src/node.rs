@@ -14,7 +14,7 @@ pub(crate) const TERM: u64 = 2;
 
 /// The etcd whose API this is. Clients decide by it what they ask for: Kubernetes reads consistently from its cache from
 /// 3.5.13 on.
-pub(crate) const VERSION: &str = "3.6.0";
+pub const VERSION: &str = "3.6.0";
 
 /// The least version that all members have, and the form in which they store.
 pub(crate) const CLUSTER_VERSION: &str = "3.6.0";
@@ -27,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) cluster: u64,
     /// Names the member: the same over restarts, never zero.
     pub(crate) member: u64,
+    /// Name of the member in the member list.
+    pub(crate) name: Arc<str>,
     /// Where clients reach us.
     pub(crate) url: Arc<str>,
     /// Who may take a snapshot now.
@@ -42,12 +44,13 @@ pub(crate) struct Node {
 pub(crate) struct WatchStream(Arc<()>);
 
 impl Node {
-    pub(crate) fn new(store: Store, url: &str, stop: CancellationToken) -> Self {
+    pub(crate) fn new(store: Store, (name, url): (&str, &str), stop: CancellationToken) -> Self {
         let cluster = store.identity();
         // Any fixed function will do, as long as the two differ.
         let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
         let (snapshots, streams) = (snapshot::places(), Arc::default());
-        Self { store, cluster, member: member.max(1), url: url.into(), snapshots, streams, stop }
+        let (name, url) = (name.into(), url.into());
+        Self { store, cluster, member: member.max(1), name, url, snapshots, streams, stop }
     }
 
     /// A watch stream begins; it is over when the answer is dropped.

@@ -22,9 +22,14 @@ use crate::metrics::MoreMetrics;
 use crate::node::Node;
 use crate::pages::{self, Pages};
 
+/// Name of the member if nothing else is asked for.
+const MEMBER_NAME: &str = "kstore";
+
 /// How the API is offered.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Name of the one member in the member list.
+    pub name: String,
     /// The URL at which clients reach the API. Clients replace their endpoints by it, so it must work for them: no
     /// wildcard, and a name that the certificate has.
     pub advertised: String,
@@ -41,7 +46,8 @@ impl Options {
     /// In plain text, at this URL.
     pub fn plain(advertised: impl Into<String>) -> Self {
         let (tls, more_metrics) = (None, MoreMetrics::default());
-        Self { advertised: advertised.into(), tls, connections: limits::CONNECTIONS, more_metrics }
+        let (name, advertised) = (MEMBER_NAME.to_owned(), advertised.into());
+        Self { name, advertised, tls, connections: limits::CONNECTIONS, more_metrics }
     }
 }
 
@@ -54,7 +60,7 @@ pub fn serve(
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let service = service(store, &options.advertised, options.more_metrics, &stop);
+    let service = service(store, (&options.name, &options.advertised), options.more_metrics, &stop);
     Box::pin(connection::accept(listener.into(), options.tls, options.connections, service, stop))
 }
 
@@ -69,7 +75,7 @@ pub struct Unlisted {
 impl Unlisted {
     /// Serves until `stop` is cancelled; told to clients as being at `advertised`.
     pub fn new(store: Store, advertised: &str, stop: CancellationToken) -> Self {
-        Self { service: service(store, advertised, MoreMetrics::default(), &stop), stop }
+        Self { service: service(store, (MEMBER_NAME, advertised), MoreMetrics::default(), &stop), stop }
     }
 
     /// Serves one connection to its end.
@@ -81,8 +87,8 @@ impl Unlisted {
     }
 }
 
-fn service(store: Store, advertised: &str, more: MoreMetrics, stop: &CancellationToken) -> Service {
-    let node = Node::new(store, advertised, stop.clone());
+fn service(store: Store, told: (&str, &str), more: MoreMetrics, stop: &CancellationToken) -> Service {
+    let node = Node::new(store, told, stop.clone());
     let calls = Calls::default();
     let router = router(&node, &calls, more);
     Service { node, router, calls, budget: Budget::default() }

@@ -83,6 +83,7 @@ async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
         outbound: Arc::new(Network::new(ServiceBackends::default())),
         local_components: kstore_apiserver::LocalComponents::default(),
         anonymous: true,
+        settings: kstore_apiserver::Settings::default(),
         connections: kstore_apiserver::limits::CONNECTIONS,
     };
     let follow = |task| drop(tokio::spawn(task));

@@ -1,15 +1,20 @@
 //! The command line: what a person can ask for, checked and turned into a [`Config`]. The only place that knows flag names.
 //! Not the meaning of a flag: that is `wiring`.
 
+mod dropin;
 mod etcd;
 mod explain;
 mod external;
+mod listen;
 mod number;
 mod store;
 
+pub use dropin::{AsArgs, AssetsArgs};
 pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};
 pub use explain::{ExplainArgs, ExplainOutput};
 pub use external::ExternalEtcd;
+pub(crate) use external::time;
+pub use listen::ListenAddress;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use crate::telemetry::LogFormat;
@@ -101,6 +106,11 @@ pub enum Command {
     /// Check, save, restore or salvage the store's data while no server runs on it
     #[command(after_help = store::HELP)]
     Store(StoreArgs),
+    /// Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd, and kubectl if found
+    #[command(after_help = dropin::ASSETS_HELP)]
+    Assets(AssetsArgs),
+    /// Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them
+    As(AsArgs),
     /// Become another program that dies with its parent (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),
@@ -277,29 +287,6 @@ impl FromStr for History {
     }
 }
 
-/// `HOST:PORT`, not resolved yet. An empty host means every interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenAddress {
-    /// A name or an address, without brackets; empty for every interface.
-    pub host: String,
-    /// The port; 0 picks one.
-    pub port: u16,
-}
-
-impl FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (host, port) = text.rsplit_once(':').ok_or("expected HOST:PORT, for example 127.0.0.1:6443")?;
-        let port = port.parse().map_err(|_| format!("`{port}` is not a port (0 to 65535)"))?;
-        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
-        if bare.is_none() && host.contains(':') {
-            return Err("put an IPv6 address in brackets, for example [::1]:6443".into());
-        }
-        Ok(Self { host: bare.unwrap_or(host).into(), port })
-    }
-}
-
 /// How much data may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
@@ -313,7 +300,7 @@ pub enum Quota {
 
 impl Quota {
     /// As etcd reads it: zero is the default, less is none.
-    fn of(bytes: Option<i64>) -> Self {
+    pub(crate) fn of(bytes: Option<i64>) -> Self {
         match bytes {
             None | Some(0) => Self::Default,
             Some(bytes) => u64::try_from(bytes).map_or(Self::None, Self::Bytes),

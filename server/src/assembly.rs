@@ -13,7 +13,7 @@ use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{ApiServer, LocalComponents, Options, StartError};
+use kstore_apiserver::{ApiServer, LocalComponents, Options, Settings, StartError};
 use kstore_client::{Client, Kubeconfig};
 use kstore_etcd::MoreMetrics;
 use kstore_informer::metrics::Registry;
@@ -45,7 +45,7 @@ pub(crate) struct Parts<'a> {
     pub etcd: Option<OpenDoor>,
     /// The data directory, if there is one.
     pub data_dir: Option<PathBuf>,
-    /// The certificate of our authority, or "" if the apiserver is elsewhere.
+    /// The certificates by which pods verify the apiserver, or "" if it is elsewhere.
     pub ca_pem: String,
 }
 
@@ -60,10 +60,14 @@ pub(crate) struct Door {
     pub advertised: String,
     /// The key for tokens of service accounts.
     pub tokens: Arc<Tokens>,
-    /// Our certificate for API servers behind this one.
-    pub front_proxy: FrontProxy,
+    /// PEM of the authorities of client certificates, if there are any.
+    pub client_ca: Option<String>,
+    /// Our certificate for API servers behind this one, if there is one.
+    pub front_proxy: Option<FrontProxy>,
     /// PEM of the authority of that certificate.
-    pub front_proxy_ca: String,
+    pub front_proxy_ca: Option<String>,
+    /// Further settings of the apiserver.
+    pub settings: Settings,
     /// Network connections that may be open at a time.
     pub connections: usize,
 }
@@ -85,13 +89,17 @@ pub(crate) async fn everything(
         nondet: parts.nondet.clone(),
         stop: doors.stop(),
         advertised: door.advertised,
-        client_ca: Some(parts.ca_pem.clone()),
-        front_proxy_ca: Some(door.front_proxy_ca),
+        client_ca: door.client_ca,
+        front_proxy_ca: door.front_proxy_ca,
         tokens: Some(door.tokens),
         service_ranges: *service_ranges,
-        outbound: Arc::new(Network::with_front_proxy(service_backends.clone(), door.front_proxy)),
+        outbound: Arc::new(match door.front_proxy {
+            Some(front_proxy) => Network::with_front_proxy(service_backends.clone(), front_proxy),
+            None => Network::new(service_backends.clone()),
+        }),
         local_components: local_components(parts.config),
         anonymous: *anonymous,
+        settings: door.settings,
         connections: door.connections,
     };
     let metrics = Registry::new();

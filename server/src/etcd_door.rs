@@ -63,10 +63,14 @@ fn bind_unix(file: &SocketFile) -> anyhow::Result<UnixListener> {
 /// Binds and reads the certificates. Whoever may come from another machine must show a certificate, unless the flags say
 /// otherwise.
 pub(crate) async fn open(door: &EtcdDoor) -> anyhow::Result<OpenDoor> {
-    match &door.listen {
-        EtcdAddress::Tcp(address) => open_tcp(door, address).await,
-        EtcdAddress::Unix(path) => open_unix(door, path),
+    let mut open = match &door.listen {
+        EtcdAddress::Tcp(address) => open_tcp(door, address).await?,
+        EtcdAddress::Unix(path) => open_unix(door, path)?,
+    };
+    if let Some(name) = &door.name {
+        open.options.name.clone_from(name);
     }
+    Ok(open)
 }
 
 /// Says what a listener without client certificates means beside an apiserver, whose authorization it passes by.
@@ -171,7 +175,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     fn door(listen: &str) -> EtcdDoor {
-        EtcdDoor { listen: listen.parse().unwrap(), advertise: None, tls: None, anyone: false }
+        EtcdDoor { listen: listen.parse().unwrap(), name: None, advertise: None, tls: None, anyone: false }
     }
 
     async fn tcp(open: &mut OpenDoor) -> TcpListener {

@@ -4,6 +4,7 @@
 pub mod args;
 mod assembly;
 mod data_dir;
+pub mod dropin;
 mod etcd_door;
 mod explain;
 mod external;
@@ -36,12 +37,17 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("KSTORE_COMMIT
 
 /// Carries out a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {
+    if let Some(Command::As(asked)) = cli.command {
+        return dropin::run_as(asked.program, asked.flags);
+    }
     telemetry::init(cli.log_format);
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
         Some(Command::Run(run)) => run::run(run),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::Store(args)) => store_cmd::run(args),
+        Some(Command::Assets(args)) => dropin::make_assets(&args),
+        Some(Command::As(_)) => unreachable!("returned above"),
         Some(Command::ExecGuarded(exec)) => return run::guard::exec(&exec),
     };
     outcome.unwrap_or_else(|error| {

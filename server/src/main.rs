@@ -9,5 +9,8 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    if let Some(code) = kstore_server::dropin::run(std::env::args_os()) {
+        return code;
+    }
     kstore_server::main(kstore_server::Cli::parse())
 }

@@ -144,12 +144,7 @@ impl Pki {
     /// The server's certificate, for this machine's names, `host` (an address or a name), in-cluster names, and the address of the
     /// Service `default/kubernetes`.
     pub(crate) fn serving(&self, host: &str, service: IpAddr) -> anyhow::Result<Credential> {
-        let mut names: Vec<String> = SERVING_NAMES.map(String::from).into();
-        names.push(service.to_string());
-        let wildcard = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
-        if !host.is_empty() && !wildcard && !names.iter().any(|n| n == host) {
-            names.push(host.into());
-        }
+        let names = serving_names(host, service);
         self.leaf(
             "apiserver",
             |kept| covers(kept, &names),
@@ -188,7 +183,7 @@ impl Pki {
             write_private(&path, key.serialize_pem().as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Tokens::new(&key.serialize_der(), key.public_key_raw())
+        Tokens::new(&key.serialize_der())
             .context("the key of service accounts, sa.key, is no key of the curve P-256")
     }
 
@@ -250,6 +245,45 @@ impl Pki {
                 .is_ok_and(|key| key.public_key_raw() == leaf.public_key().subject_public_key.data.as_ref())
             && still_fits(&leaf)
     }
+}
+
+/// The self-signed certificate `apiserver.crt` for these names and its key in `directory`, made and written if one of them is missing;
+/// without a directory, a new one that is not written. What is there is used as it is.
+pub(crate) fn self_signed(
+    directory: Option<&Path>,
+    names: &[String],
+    now: Timestamp,
+) -> anyhow::Result<Credential> {
+    const FILE: &str = "apiserver";
+    if let Some(directory) = directory
+        && let Some(kept) = load(directory, FILE)?
+    {
+        return Ok(kept);
+    }
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let mut params = validity(now);
+    params.distinguished_name = name("kube-apiserver", None);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.subject_alt_names = CertificateParams::new(names)?.subject_alt_names;
+    let credential =
+        Credential { certificate_pem: params.self_signed(&key)?.pem(), key_pem: key.serialize_pem() };
+    if let Some(directory) = directory {
+        save(directory, FILE, &credential)?;
+    }
+    Ok(credential)
+}
+
+/// The names of the server's certificate: this machine's, `host` (an address or a name), in-cluster names, and the address of the
+/// Service `default/kubernetes`.
+pub(crate) fn serving_names(host: &str, service: IpAddr) -> Vec<String> {
+    let mut names: Vec<String> = SERVING_NAMES.map(String::from).into();
+    names.push(service.to_string());
+    let wildcard = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+    if !host.is_empty() && !wildcard && !names.iter().any(|n| n == host) {
+        names.push(host.into());
+    }
+    names
 }
 
 fn new_authority(authority: &Authority, now: Timestamp) -> anyhow::Result<Credential> {

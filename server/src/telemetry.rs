@@ -22,7 +22,12 @@ pub enum LogFormat {
 
 /// Starts logging for the whole process. A second call does nothing, so that tests may call it freely.
 pub(crate) fn init(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    init_at(format, "warn");
+}
+
+/// As [`init`], with the level at which lines are written if RUST_LOG is unset.
+pub(crate) fn init_at(format: LogFormat, level: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // Colours are for terminals; a file would show their codes.

@@ -16,8 +16,8 @@ use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
 use crate::{kubeconfig, listen, tls};
 use anyhow::{Context, bail};
-use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::outbound::FrontProxy;
+use kstore_apiserver::{ServiceRanges, Settings};
 use kstore_nondet::Nondet;
 use std::future::Future;
 use std::io::Write;
@@ -31,12 +31,19 @@ use tracing::info;
 
 /// Runs a cluster until a signal or a failure ends it.
 pub(crate) fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    serve_started(async { start(&config).await })
+}
+
+/// Runs a cluster that starts with this future until a signal or a failure ends it.
+pub(crate) fn serve_started(
+    starting: impl Future<Output = anyhow::Result<Cluster>>,
+) -> anyhow::Result<ExitCode> {
     block_on(async {
         let mut signals = Signals::catch()?;
         let cluster = tokio::select! {
             biased;
             caught = signals.next() => return Ok(ExitCode::from(caught.exit_code())),
-            started = start(&config) => started?,
+            started = starting => started?,
         };
         if let Some(ready) = &cluster.ready {
             // Nobody may be reading; that is no reason to end.
@@ -92,18 +99,7 @@ pub(crate) struct Cluster {
 
 /// Starts what `config` asks for; on return the API answers.
 pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
-    let (began, failed) = (Instant::now(), CancellationToken::new());
-    let mut cluster = Cluster {
-        doors: Phase::new("doors", &failed),
-        loops: Phase::new("loops", &failed),
-        core: Phase::new("core", &failed),
-        failed,
-        admin_kubeconfig: String::new(),
-        ready: None,
-        etcd_socket: None,
-        _data_dir: None,
-        _memory_file: None,
-    };
+    let (began, mut cluster) = (Instant::now(), Cluster::new());
     let nondet = Nondet::real();
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
@@ -134,6 +130,36 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
 }
 
 impl Cluster {
+    /// With nothing in it.
+    fn new() -> Self {
+        let failed = CancellationToken::new();
+        Self {
+            doors: Phase::new("doors", &failed),
+            loops: Phase::new("loops", &failed),
+            core: Phase::new("core", &failed),
+            failed,
+            admin_kubeconfig: String::new(),
+            ready: None,
+            etcd_socket: None,
+            _data_dir: None,
+            _memory_file: None,
+        }
+    }
+
+    /// An apiserver on an external etcd whose certificates and keys are the caller's; it writes nothing to disk. `root_ca` is what pods
+    /// verify it by.
+    pub(crate) async fn start_apiserver(
+        config: &Config,
+        nondet: Nondet,
+        door: Door,
+        root_ca: String,
+    ) -> anyhow::Result<Self> {
+        let cluster = Self::new();
+        let parts = Parts { config, nondet, door: Some(door), etcd: None, data_dir: None, ca_pem: root_ca };
+        assembly::everything(parts, &cluster.core, &cluster.doors, &cluster.loops).await?;
+        Ok(cluster)
+    }
+
     async fn start_store(
         &mut self,
         config: &Config,
@@ -181,8 +207,17 @@ impl Cluster {
         let front_proxy = FrontProxy::from_pem(&credential.certificate_pem, &credential.key_pem)?;
         info!(ms = millis(began), "certificates and keys loaded");
         let advertised = address.to_string();
-        let door = Door { listener, tls, advertised, tokens, front_proxy, front_proxy_ca, connections };
-        let door = Some(door);
+        let door = Some(Door {
+            listener,
+            tls,
+            advertised,
+            tokens,
+            client_ca: Some(pki.ca_pem().to_owned()),
+            front_proxy: Some(front_proxy),
+            front_proxy_ca: Some(front_proxy_ca),
+            settings: Settings::default(),
+            connections,
+        });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
         let ca_pem = pki.ca_pem().to_owned();
@@ -232,7 +267,7 @@ impl Cluster {
 }
 
 /// The API's own service has an address of the first network, and leads here: they must be of one family, as with kube-apiserver.
-fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyhow::Result<()> {
+pub(crate) fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyhow::Result<()> {
     let primary = ranges.primary();
     if primary.is_ipv4() != address.is_ipv4() {
         let public = address.ip().to_string();

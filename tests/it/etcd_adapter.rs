@@ -239,6 +239,7 @@ fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
             outbound: Arc::new(Network::new(ServiceBackends::default())),
             local_components: kstore_apiserver::LocalComponents::default(),
             anonymous: true,
+            settings: kstore_apiserver::Settings::default(),
             connections: kstore_apiserver::limits::CONNECTIONS,
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();

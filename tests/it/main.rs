@@ -23,6 +23,8 @@ mod custom_sources;
 mod determinism;
 /// Disruption budgets, and evictions under them.
 mod disruption;
+/// The programs that kstore stands in for, as test harnesses start them.
+mod dropin;
 /// The way to an external etcd, in virtual time, with lost answers and lost connections.
 mod etcd_adapter;
 /// The judge of client histories, against a real etcd, our own, and one that does wrong.

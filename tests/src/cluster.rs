@@ -357,7 +357,7 @@ struct Outside {
 
 fn tokens() -> Tokens {
     let key = KeyPair::generate().expect("the machine has randomness");
-    Tokens::new(&key.serialize_der(), key.public_key_raw()).expect("the key is of the curve P-256")
+    Tokens::new(&key.serialize_der()).expect("the key is of the curve P-256")
 }
 
 async fn apiserver(
@@ -379,6 +379,7 @@ async fn apiserver(
         local_components,
         anonymous: true,
         outbound: Arc::clone(&outside.outbound),
+        settings: kstore_apiserver::Settings::default(),
         connections: limits::CONNECTIONS,
     };
     let follow = |task| drop(tasks.spawn(task));

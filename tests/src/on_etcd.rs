@@ -89,6 +89,7 @@ impl OnEtcd {
             outbound: Arc::new(Network::new(ServiceBackends::default())),
             local_components: kstore_apiserver::LocalComponents::default(),
             anonymous: true,
+            settings: kstore_apiserver::Settings::default(),
             connections: limits::CONNECTIONS,
         };
         let follow = |task| drop(tasks.spawn(task));

@@ -52,6 +52,14 @@ impl TlsServer {
         base64::engine::general_purpose::STANDARD.encode(&self.authority)
     }
 
+    /// Its own certificate, as `caBundle` of suites that know no authority.
+    pub fn own_bundle(&self) -> String {
+        use base64::Engine as _;
+        let engine = base64::engine::general_purpose::STANDARD;
+        let body = engine.encode(&self.certificate);
+        engine.encode(format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"))
+    }
+
     /// Serves anybody, until the handle is dropped: connections end then, too.
     pub fn serve(self, router: Router) -> AbortOnDropHandle<()> {
         self.run(router, None)

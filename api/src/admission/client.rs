@@ -14,7 +14,7 @@ const DEFAULT_PORT: u16 = 443;
 /// A URL or a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A `https` URL, as written.
+    /// A `https` URL with a clean path.
     Url(Box<str>),
     /// A service of this cluster.
     Service {
@@ -44,14 +44,14 @@ impl ClientConfig {
     pub fn read(config: &Value) -> Option<Self> {
         let service = &config["service"];
         let endpoint = match config["url"].as_str() {
-            Some(url) => Endpoint::Url(url.into()),
+            Some(url) => Endpoint::Url(clean_url(url).into()),
             None if service.is_object() => {
                 let path = text(&service["path"]);
                 let slash = if path.is_empty() || path.starts_with('/') { "" } else { "/" };
                 Endpoint::Service {
                     namespace: text(&service["namespace"]).into(),
                     name: text(&service["name"]).into(),
-                    path: format!("{slash}{path}").into(),
+                    path: clean_path(&format!("{slash}{path}")).into(),
                     port: u16::try_from(int(&service["port"]))
                         .ok()
                         .filter(|port| *port > 0)
@@ -81,6 +81,31 @@ impl ClientConfig {
     }
 }
 
+/// The URL with a clean path.
+fn clean_url(url: &str) -> String {
+    let authority = url.find("://").map_or(0, |at| at + "://".len());
+    match url[authority..].find('/') {
+        None => url.to_owned(),
+        Some(at) => format!("{}{}", &url[..authority + at], clean_path(&url[authority + at..])),
+    }
+}
+
+/// The path as client-go joins it: without empty and dot segments and without a slash at the end. Go's servers answer other paths with
+/// a redirect, which makes a GET of the POST.
+fn clean_path(path: &str) -> String {
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            segment => segments.push(segment),
+        }
+    }
+    if path.is_empty() { String::new() } else { format!("/{}", segments.join("/")) }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -89,5 +114,26 @@ impl fmt::Display for Endpoint {
                 write!(f, "https://{name}.{namespace}.svc:{port}{path}")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn paths_are_cleaned_as_client_go_joins_them() {
+        for (url, expected) in [
+            ("https://127.0.0.1:9443//mutate-v1-pod", "https://127.0.0.1:9443/mutate-v1-pod"),
+            ("https://a/b/../c/./d/", "https://a/c/d"),
+            ("https://a/", "https://a/"),
+            ("https://a", "https://a"),
+        ] {
+            let read = ClientConfig::read(&json!({ "url": url })).unwrap();
+            assert_eq!(read.endpoint, Endpoint::Url(expected.into()), "{url}");
+        }
+        let service = json!({"service": {"namespace": "n", "name": "s", "path": "//x/"}});
+        assert_eq!(ClientConfig::read(&service).unwrap().url(None), "https://s.n.svc:443/x");
     }
 }

@@ -33,6 +33,7 @@ use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -104,8 +105,21 @@ const PLUGINS: [(&str, &dyn Plugin); 11] = [
     ("CertificateSigning", &certificate_signing::CertificateSigning),
     ("CertificateSubjectRestriction", &certificate_subject_restriction::CertificateSubjectRestriction),
     ("CertificateRequester", &certificate_requester::CertificateRequester),
-    ("RBACEscalation", &rbac_escalation::RbacEscalation),
+    (RBAC_ESCALATION, &rbac_escalation::RbacEscalation),
 ];
+
+/// The check of roles and bindings, which Kubernetes has in their storage and not among its plugins.
+pub(crate) const RBAC_ESCALATION: &str = "RBACEscalation";
+const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
+const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
+const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
+const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
+
+/// The names of Kubernetes' plugins that this server has, all of which can be switched off.
+pub fn plugins() -> impl Iterator<Item = &'static str> {
+    let own = PLUGINS.iter().map(|(name, _)| *name).filter(|name| *name != RBAC_ESCALATION);
+    own.chain([MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK])
+}
 
 /// The chain over one cluster. Cheap to clone.
 #[derive(Clone)]
@@ -113,6 +127,8 @@ pub struct Admission {
     cluster: Arc<dyn Lookup>,
     figures: Arc<Figures>,
     dynamic: Arc<Dynamic>,
+    /// Plugins that are switched off.
+    disabled: Arc<BTreeSet<&'static str>>,
 }
 
 impl Admission {
@@ -124,7 +140,17 @@ impl Admission {
         nondet: Nondet,
     ) -> Self {
         let dynamic = Arc::new(Dynamic::new(cluster.clone(), authorizer, outbound, nondet));
-        Self { cluster, figures: Arc::default(), dynamic }
+        Self { cluster, figures: Arc::default(), dynamic, disabled: Arc::default() }
+    }
+
+    /// Without these plugins of [`plugins`].
+    #[must_use]
+    pub(crate) fn without(self, disabled: &BTreeSet<&'static str>) -> Self {
+        Self { disabled: Arc::new(disabled.clone()), ..self }
+    }
+
+    fn runs(&self, plugin: &str) -> bool {
+        !self.disabled.contains(plugin)
     }
 
     /// The same chain over the cluster as a transaction sees it.
@@ -160,7 +186,8 @@ impl Admission {
     ) -> Result<(), Status> {
         let began = Instant::now();
         let mut last = began;
-        let verdict = PLUGINS.iter().try_for_each(|(name, plugin)| {
+        let running = PLUGINS.iter().filter(|(name, _)| self.runs(name));
+        let verdict = running.into_iter().try_for_each(|(name, plugin)| {
             let verdict = ask(*plugin);
             let now = Instant::now();
             self.figures.count(name, step, subject.operation, verdict.is_err(), now - last);
@@ -198,8 +225,12 @@ impl Admission {
         }
         let mut rounds = Reinvocation::new();
         loop {
-            dynamic::policies::mutate(&*self.cluster, admitted, new, old, &mut rounds)?;
-            dynamic::mutating::mutate(&*self.cluster, admitted, Some(new), old, &mut rounds)?;
+            if self.runs(MUTATING_POLICY) {
+                dynamic::policies::mutate(&*self.cluster, admitted, new, old, &mut rounds)?;
+            }
+            if self.runs(MUTATING_WEBHOOK) {
+                dynamic::mutating::mutate(&*self.cluster, admitted, Some(new), old, &mut rounds)?;
+            }
             if !rounds.start_second_round() {
                 return Ok(());
             }
@@ -230,8 +261,13 @@ impl Admission {
         if !admitted.may_match() {
             return Ok(());
         }
-        dynamic::policies::validate(&*self.cluster, admitted, new, old)?;
-        dynamic::validating::validate(&*self.cluster, admitted, new, old)
+        if self.runs(VALIDATING_POLICY) {
+            dynamic::policies::validate(&*self.cluster, admitted, new, old)?;
+        }
+        if self.runs(VALIDATING_WEBHOOK) {
+            dynamic::validating::validate(&*self.cluster, admitted, new, old)?;
+        }
+        Ok(())
     }
 
     /// Asks every plugin and webhook about the final object; for a deletion `new` is absent, and mutating webhooks are asked as well.
@@ -244,7 +280,7 @@ impl Admission {
         new: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
-        if new.is_none() && admitted.may_match() {
+        if new.is_none() && admitted.may_match() && self.runs(MUTATING_WEBHOOK) {
             dynamic::mutating::mutate(&*self.cluster, admitted, None, old, &mut Reinvocation::new())?;
         }
         self.validate_in_tree(&admitted.subject, new, old)?;

@@ -3,8 +3,11 @@
 
 pub mod impersonation;
 pub mod service_account;
+mod token_file;
 mod verified;
 pub mod x509;
+
+pub use token_file::{TokenFile, TokenFileError};
 
 use crate::authz::Authorizer;
 use http::HeaderMap;

@@ -4,7 +4,7 @@
 use super::UserInfo;
 use super::verified::{Verified, VerifiedTokens, digest};
 use crate::lookup::Lookup;
-use crate::token::{Claims, ISSUER, Refused, Tokens};
+use crate::token::{Claims, Refused, Tokens};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
@@ -86,7 +86,13 @@ impl TokenAuthenticator {
         cluster: &dyn Lookup,
         now: Timestamp,
     ) -> Result<(Arc<UserInfo>, Vec<String>), Unknown> {
-        let audiences = if audiences.is_empty() { &[ISSUER] } else { audiences };
+        let own: Vec<&str>;
+        let audiences = if audiences.is_empty() {
+            own = self.tokens.audiences().iter().map(String::as_str).collect();
+            &own
+        } else {
+            audiences
+        };
         let verified = self.verify(token)?;
         let good = verified.claims.accept(audiences, now)?;
         match verified.gone(cluster, now) {
@@ -144,7 +150,7 @@ mod tests {
     use super::*;
     use crate::testing::MapLookup;
     use crate::token::tests::tokens;
-    use crate::token::{Bound, Claims};
+    use crate::token::{Bound, Claims, ISSUER};
     use serde_json::{Value, json};
 
     fn at(second: i64) -> Timestamp {

@@ -1,4 +1,4 @@
-//! The modes in their order: masters, paths that everybody may read, RBAC. What none allows is forbidden.
+//! The modes in their order: masters, paths that everybody may read, then RBAC or one verdict for all. What none allows is forbidden.
 
 use super::policy::Policy;
 use super::rbac::Rbac;
@@ -11,20 +11,48 @@ use std::sync::Arc;
 /// Paths that answer even to those who may do nothing: load balancers and probes have no credentials.
 const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
+/// What decides about requests that are not exempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Roles and bindings.
+    #[default]
+    Rbac,
+    /// Everything is allowed.
+    AlwaysAllow,
+    /// Nothing is allowed.
+    AlwaysDeny,
+}
+
+/// The reason that Kubernetes gives for every verdict of AlwaysDeny.
+const ALWAYS_DENIED: &str = "Everything is forbidden.";
+
 /// The one authorizer of an apiserver.
 pub struct Authorizer {
     rbac: Rbac,
+    mode: Mode,
 }
 
 impl Authorizer {
-    /// An authorizer over the cluster that `lookup` shows.
+    /// An authorizer by the roles of the cluster that `lookup` shows.
     pub fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { rbac: Rbac::new(lookup) }
+        Self::of_mode(lookup, Mode::Rbac)
+    }
+
+    /// An authorizer of a mode.
+    pub fn of_mode(lookup: Arc<dyn Lookup>, mode: Mode) -> Self {
+        Self { rbac: Rbac::new(lookup), mode }
     }
 
     /// The verdict on one request.
     pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
-        if is_exempt(asked) { Decision::Allow(String::new()) } else { self.rbac.decide(asked) }
+        if is_exempt(asked) {
+            return Decision::Allow(String::new());
+        }
+        match self.mode {
+            Mode::Rbac => self.rbac.decide(asked),
+            Mode::AlwaysAllow => Decision::Allow(String::new()),
+            Mode::AlwaysDeny => Decision::NoOpinion(ALWAYS_DENIED.to_owned()),
+        }
     }
 
     /// Lets an allowed request pass.
@@ -33,13 +61,18 @@ impl Authorizer {
     /// 403 with the text that clients know.
     pub fn check(&self, asked: &Attributes<'_>) -> Result<(), Status> {
         // Every request is checked, and none shows why it was allowed.
-        if is_exempt(asked) || self.policy().allows(asked) {
+        if is_exempt(asked) || self.mode == Mode::Rbac && self.policy().allows(asked) {
             return Ok(());
         }
         match self.decide(asked) {
             Decision::Allow(_) => Ok(()),
             Decision::NoOpinion(why) => Err(forbidden(asked, &why)),
         }
+    }
+
+    /// What decides.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// The roles and bindings as they are now.

@@ -10,7 +10,7 @@ pub mod rule;
 #[cfg(test)]
 mod tests;
 
-pub use authorizer::{Authorizer, forbidden};
+pub use authorizer::{Authorizer, Mode, forbidden};
 
 use crate::authn::UserInfo;
 

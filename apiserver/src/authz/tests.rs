@@ -1,6 +1,6 @@
 //! What the modes decide, over a cluster with the bootstrap roles.
 
-use super::{Attributes, Authorizer, Decision, Target, bootstrap};
+use super::{Attributes, Authorizer, Decision, Mode, Target, bootstrap};
 use crate::authn::{MASTERS, UserInfo};
 use crate::testing::MapLookup;
 use serde_json::{Value, json};
@@ -151,4 +151,20 @@ fn a_refusal_says_who_may_not_do_what_where() {
     let path = Attributes { user: &bob, verb: "get", target: Target::Path("/metrics") };
     let refused = authorizer.check(&path).unwrap_err();
     assert_eq!(refused.message, r#"forbidden: User "bob" cannot get path "/metrics""#);
+}
+
+#[test]
+fn one_verdict_for_all_leaves_masters_and_health_pages_as_they_are() {
+    let user = UserInfo::new("ann", [""; 0]);
+    let admin = UserInfo::new("root", [MASTERS]);
+    for (mode, expected) in [(Mode::AlwaysAllow, true), (Mode::AlwaysDeny, false), (Mode::Rbac, false)] {
+        let authorizer = Authorizer::of_mode(MapLookup::of(bootstrap::objects()), mode);
+        assert_eq!(allowed(&authorizer, &user, "list /pods default"), expected, "{mode:?}");
+        let target =
+            Target::Resource { group: "", resource: "pods", subresource: "", namespace: "", name: "" };
+        let asked = Attributes { user: &user, verb: "list", target };
+        assert_eq!(authorizer.check(&asked).is_ok(), expected, "{mode:?}");
+        assert!(allowed(&authorizer, &admin, "list /pods default"), "{mode:?}");
+        assert!(allowed(&authorizer, &UserInfo::anonymous(), "get /healthz"), "{mode:?}");
+    }
 }

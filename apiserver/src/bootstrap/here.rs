@@ -21,6 +21,8 @@ const USUAL_PORT: u16 = 6443;
 pub struct Here {
     /// `None` if it is known by a host name only.
     address: Option<SocketAddr>,
+    /// Whether somebody else says where servers are.
+    leaves_endpoints: bool,
     client_ca: Option<String>,
     front_proxy_ca: Option<String>,
 }
@@ -35,7 +37,12 @@ impl Here {
             IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
             IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
         });
-        Self { address, client_ca, front_proxy_ca }
+        Self { address, leaves_endpoints: false, client_ca, front_proxy_ca }
+    }
+
+    /// The same without writing where this server is.
+    pub(crate) fn without_endpoints(self) -> Self {
+        Self { leaves_endpoints: true, ..self }
     }
 
     /// The port that the Service of the API leads to.
@@ -46,7 +53,7 @@ impl Here {
     /// Makes the objects say what is so now; what says it already is not written.
     pub(super) async fn keep(&self, pipeline: &Pipeline) -> Result<(), Status> {
         let mut wanted = Vec::new();
-        if let Some(address) = self.address {
+        if let Some(address) = self.address.filter(|_| !self.leaves_endpoints) {
             wanted.extend([endpoints(address), endpoint_slice(address)]);
             wanted.push(service_ports(address.port()));
         }

@@ -90,6 +90,7 @@ async fn a_definition_ends_although_the_deletion_of_its_objects_panics_and_fails
         local_components: Default::default(),
         anonymous: true,
         outbound: Arc::new(Network::new(ServiceBackends::default())),
+        settings: crate::Settings::default(),
         connections: crate::limits::CONNECTIONS,
     };
     let spawn = |task| drop(tokio::spawn(task));

@@ -3,7 +3,7 @@
 use super::connect::{ConnectFailure, Connector};
 use super::front_proxy::FrontProxy;
 use super::service::{self, ServiceBackends, Unreachable};
-use super::trust::{AnyCertificate, Trust};
+use super::trust::{AnyCertificate, ListedCertificates, Trust};
 use super::{Answer, ApiBackend, Call, NoAnswer, Outbound};
 use crate::limits;
 use crate::lookup::Lookup;
@@ -18,6 +18,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kstore_api::admission::client::Endpoint;
 use parking_lot::Mutex;
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -175,7 +177,11 @@ impl Network {
             ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
         let versions = versions.expect("ring serves the default versions of TLS");
         let trusting = match trust {
-            Trust::Authorities(pem) => versions.with_root_certificates(self.roots(pem)?),
+            Trust::Authorities(pem) if pem.is_empty() => versions.with_root_certificates(self.system_roots()),
+            Trust::Authorities(pem) => {
+                let verifier = Arc::new(listed_certificates(pem, provider)?);
+                versions.dangerous().with_custom_certificate_verifier(verifier)
+            }
             Trust::Insecure => {
                 let any = Arc::new(AnyCertificate(provider));
                 versions.dangerous().with_custom_certificate_verifier(any)
@@ -191,22 +197,27 @@ impl Network {
         Ok(Arc::new(config))
     }
 
-    /// The authorities in a PEM text; those of this machine if it is empty.
-    fn roots(&self, pem: &[u8]) -> Result<Arc<RootCertStore>, String> {
-        if pem.is_empty() {
-            return Ok(self.0.system_roots.get_or_init(|| Arc::new(system_roots())).clone());
-        }
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate
-                .map_err(|_| "unable to load root certificates: unable to parse bytes as PEM block")?;
-            roots.add(certificate).map_err(|error| format!("unable to load root certificates: {error}"))?;
-        }
-        if roots.is_empty() {
-            return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
-        }
-        Ok(roots.into())
+    /// The authorities of this machine.
+    fn system_roots(&self) -> Arc<RootCertStore> {
+        self.0.system_roots.get_or_init(|| Arc::new(system_roots())).clone()
     }
+}
+
+/// Trust in the certificates of a PEM text, as authorities and as servers.
+fn listed_certificates(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<ListedCertificates, String> {
+    const NO_PEM: &str = "unable to load root certificates: unable to parse bytes as PEM block";
+    let listed: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| NO_PEM)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &listed {
+        let added = roots.add(certificate.clone());
+        added.map_err(|error| format!("unable to load root certificates: {error}"))?;
+    }
+    if roots.is_empty() {
+        return Err(NO_PEM.to_owned());
+    }
+    let authorities = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
+    let authorities = authorities.map_err(|error| format!("unable to load root certificates: {error}"))?;
+    Ok(ListedCertificates { authorities, listed })
 }
 
 /// The authorities that this machine trusts. What cannot be read is logged and left out: calls then fail to verify.

@@ -1,9 +1,12 @@
-//! [`Trust`]: how the certificate of an aggregated API server is verified, and the verifier of `insecureSkipTLSVerify`.
+//! [`Trust`]: how the certificate of a webhook or an aggregated API server is verified, and the verifiers for certificates that are
+//! themselves in the list of authorities and for `insecureSkipTLSVerify`.
 
-use rustls::DigitallySignedStruct;
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct};
 use std::sync::Arc;
 
 /// How a server's certificate is verified.
@@ -53,5 +56,123 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Verifies by authorities, and accepts a certificate that is itself in their list, as Go's library does: a `caBundle` may be the
+/// server's own certificate. Its name and its dates still count.
+#[derive(Debug)]
+pub(super) struct ListedCertificates {
+    /// Verifies what an authority of the list signed.
+    pub(super) authorities: Arc<WebPkiServerVerifier>,
+    /// The list.
+    pub(super) listed: Vec<CertificateDer<'static>>,
+}
+
+impl ListedCertificates {
+    fn verify_listed(
+        &self,
+        certificate: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        rustls::client::verify_server_name(&parsed, name)?;
+        let (_, read) = x509_parser::parse_x509_certificate(certificate)
+            .map_err(|_| rustls::Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let validity = read.validity();
+        if now < validity.not_before.timestamp() {
+            return Err(CertificateError::NotValidYet.into());
+        }
+        if now > validity.not_after.timestamp() {
+            return Err(CertificateError::Expired.into());
+        }
+        Ok(())
+    }
+}
+
+impl ServerCertVerifier for ListedCertificates {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verdict =
+            self.authorities.verify_server_cert(certificate, intermediates, name, ocsp_response, now);
+        match verdict {
+            Err(_) if self.listed.iter().any(|listed| listed.as_ref() == certificate.as_ref()) => {
+                self.verify_listed(certificate, name, now).map(|()| ServerCertVerified::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rustls::RootCertStore;
+    use std::time::Duration;
+
+    /// A certificate for `name` of an authority that is in no list.
+    fn leaf(name: &str) -> CertificateDer<'static> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = Issuer::new(params, KeyPair::generate().unwrap());
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().clone()
+    }
+
+    fn verify(
+        listed: &CertificateDer<'static>,
+        shown: &CertificateDer<'_>,
+        name: &str,
+        year: u64,
+    ) -> Result<(), rustls::Error> {
+        let mut roots = RootCertStore::empty();
+        roots.add(listed.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let authorities =
+            WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
+        let verifier = ListedCertificates { authorities, listed: vec![listed.clone()] };
+        let now = UnixTime::since_unix_epoch(Duration::from_secs((year - 1970) * 31_557_600));
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        verifier.verify_server_cert(shown, &[], &name, &[], now).map(drop)
+    }
+
+    #[test]
+    fn a_listed_certificate_is_trusted_for_its_name_and_dates_only() {
+        let own = leaf("localhost");
+        verify(&own, &own, "localhost", 2026).unwrap();
+        assert!(verify(&own, &own, "example.com", 2026).is_err(), "another name");
+        assert!(verify(&own, &own, "localhost", 4100).is_err(), "after its end");
+        assert!(verify(&own, &leaf("localhost"), "localhost", 2026).is_err(), "another certificate");
     }
 }

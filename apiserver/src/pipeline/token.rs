@@ -7,6 +7,7 @@ use crate::decode::{self, Expected};
 use crate::error;
 use crate::limits;
 use crate::request::{Body, GetOptions, Request, WriteOptions};
+use crate::token::Tokens;
 use crate::token::request::claims;
 use http::HeaderMap;
 use kstore_api::field::{ErrorList, Path};
@@ -68,6 +69,9 @@ impl Pipeline {
         token: &str,
         audiences: &[&str],
     ) -> Result<(Arc<UserInfo>, Vec<String>), Status> {
+        if let Some(user) = self.token_file.as_ref().and_then(|file| file.user(token)) {
+            return self.good_for(audiences).map(|good| (user, good));
+        }
         let tokens = self.tokens.as_ref().ok_or_else(Status::unauthorized)?;
         let cache = &**self.cache();
         let look = || tokens.identity(token, audiences, cache, self.nondet.clock.now());
@@ -81,6 +85,16 @@ impl Pipeline {
             tracing::debug!(%why, "a token is refused");
             Status::unauthorized()
         })
+    }
+
+    /// Those of `audiences` that this API is; a token that says nothing of audiences is good for these.
+    fn good_for(&self, audiences: &[&str]) -> Result<Vec<String>, Status> {
+        let own = self.tokens().map(Tokens::audiences).unwrap_or_default();
+        if audiences.is_empty() {
+            return Ok(own.to_vec());
+        }
+        let good: Vec<_> = own.iter().filter(|own| audiences.contains(&own.as_str())).cloned().collect();
+        if good.is_empty() { Err(Status::unauthorized()) } else { Ok(good) }
     }
 
     /// POST serviceaccounts/NAME/token.
@@ -102,7 +116,7 @@ impl Pipeline {
             crate::lookup::Lookup::get(&**self.cache(), row, namespace, name)
         };
         let now = self.nondet.clock.now();
-        let claims = claims(&mut wanted, &account, &find, now, self.nondet.rng.uuid())?;
+        let claims = claims(&mut wanted, &account, &find, (now, self.nondet.rng.uuid()), tokens)?;
         let token = tokens.sign(&claims).map_err(Status::internal)?;
         wanted["status"]["token"] = json!(token);
         meta::set_name(&mut wanted, &target.name);

@@ -16,7 +16,6 @@ use crate::authz::{Attributes, Target};
 use crate::kinds::{CustomVersion, Kinds};
 use crate::metrics::{self, Page, page};
 use crate::pipeline::Pipeline;
-use crate::token;
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
@@ -166,9 +165,10 @@ impl Paths {
             "/kstore/v1/trace" => {
                 self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
             }
-            "/.well-known/openid-configuration" if self.pipeline.tokens().is_some() => {
-                json(parts, &token::configuration(&self.advertised))
-            }
+            "/.well-known/openid-configuration" => match self.pipeline.tokens() {
+                Some(tokens) => json(parts, &tokens.configuration(&self.advertised)),
+                None => not_found(),
+            },
             "/openid/v1/jwks" => match self.pipeline.tokens() {
                 Some(tokens) => json(parts, &tokens.key_set()),
                 None => not_found(),

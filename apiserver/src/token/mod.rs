@@ -3,36 +3,31 @@
 //! [`crate::authn::service_account`]'s. Nothing is stored: what revokes a token is the end of an object it is bound to.
 
 mod claims;
+mod der;
+mod keys;
 pub(crate) mod request;
 
 pub use claims::{Bound, Claims, Cluster};
+pub use keys::{KeyError, PublicKey, SigningKey};
 pub(crate) use request::core;
 
-use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use jsonwebtoken::Validation;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use std::fmt;
 
 /// Who signs, and for whom by default: the name that a cluster's own workloads know the API by.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// An uncompressed point of P-256: one byte, then two coordinates.
-const POINT: usize = 65;
-const COORDINATE: usize = 32;
-/// What precedes such a point in a SubjectPublicKeyInfo (RFC 5480: id-ecPublicKey, prime256v1).
-const SPKI_P256: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
-    0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-
-/// The key of the cluster for tokens. Keys do not belong in logs: `Debug` shows the key's name only.
+/// The keys of the cluster for tokens, and the names that go into them.
+#[derive(Debug)]
 pub struct Tokens {
-    private: EncodingKey,
-    public: DecodingKey,
-    point: Vec<u8>,
-    key_id: String,
+    signing: SigningKey,
+    /// Keys whose tokens are accepted.
+    public: Vec<PublicKey>,
+    /// The first one signs; tokens of all are accepted.
+    issuers: Vec<String>,
+    /// For whom a token is that names no audience, and whose tokens this API accepts.
+    audiences: Vec<String>,
 }
 
 /// Why a text is not a token of this cluster. Says nothing about whether its account still exists.
@@ -53,28 +48,44 @@ pub enum Refused {
 }
 
 impl Tokens {
-    /// With a key of the curve P-256: the private key as PKCS#8 (DER), the public one as an uncompressed point. `None` if the
-    /// point is none.
-    pub fn new(private: &[u8], point: &[u8]) -> Option<Self> {
-        if point.len() != POINT || point[0] != 4 {
-            return None;
-        }
-        let spki = [&SPKI_P256[..], point].concat();
-        Some(Self {
-            private: EncodingKey::from_ec_der(private),
-            public: DecodingKey::from_ec_der(point),
-            point: point.to_vec(),
-            key_id: BASE64.encode(Sha256::digest(spki)),
-        })
+    /// With a key of the curve P-256 in PKCS#8 (DER) that alone is trusted, and the usual issuer.
+    ///
+    /// # Errors
+    /// If it is no such key.
+    pub fn new(private: &[u8]) -> Result<Self, KeyError> {
+        let signing = SigningKey::pkcs8(private)?;
+        let public = vec![signing.public().clone()];
+        let names = || vec![ISSUER.to_owned()];
+        Ok(Self { signing, public, issuers: names(), audiences: names() })
+    }
+
+    /// With these keys and names. Of `issuers` the first signs; `audiences` are what this API is called. `None` without issuers.
+    pub fn with(
+        signing: SigningKey,
+        public: Vec<PublicKey>,
+        issuers: Vec<String>,
+        audiences: Vec<String>,
+    ) -> Option<Self> {
+        let audiences = if audiences.is_empty() { issuers.clone() } else { audiences };
+        (!issuers.is_empty()).then_some(Self { signing, public, issuers, audiences })
+    }
+
+    /// Who signs.
+    pub fn issuer(&self) -> &str {
+        &self.issuers[0]
+    }
+
+    /// The names of this API as an audience.
+    pub fn audiences(&self) -> &[String] {
+        &self.audiences
     }
 
     /// A signed token that makes these claims.
     ///
     /// # Errors
-    /// The private key cannot sign: it is no key of the curve.
+    /// The private key cannot sign.
     pub fn sign(&self, claims: &Claims) -> Result<String, jsonwebtoken::errors::Error> {
-        let header = Header { kid: Some(self.key_id.clone()), typ: None, ..Header::new(Algorithm::ES256) };
-        jsonwebtoken::encode(&header, claims, &self.private)
+        self.signing.sign(claims)
     }
 
     /// What a token with a good signature of this cluster claims. Whether its time has come and for whom it is meant
@@ -83,49 +94,55 @@ impl Tokens {
     /// # Errors
     /// [`Refused::Foreign`].
     pub fn verify(&self, token: &str) -> Result<Claims, Refused> {
-        let mut validation = Validation::new(Algorithm::ES256);
+        let header = jsonwebtoken::decode_header(token).map_err(|_| Refused::Foreign)?;
+        let is_named = |key: &&PublicKey| header.kid.as_deref() == Some(key.id());
+        // A key with the token's name is the likely one; tokens of other signers may have other names for the same key.
+        let named = self.public.iter().filter(is_named);
+        let others = self.public.iter().filter(|key| !is_named(key));
+        let keys = named.chain(others).filter(|key| key.algorithm() == header.alg);
+        keys.into_iter().find_map(|key| self.verify_by(key, token)).ok_or(Refused::Foreign)
+    }
+
+    fn verify_by(&self, key: &PublicKey, token: &str) -> Option<Claims> {
+        let mut validation = Validation::new(key.algorithm());
         // `Claims::accept` judges times, by the cluster's clock, and audiences.
         (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
         validation.required_spec_claims.clear();
-        validation.set_issuer(&[ISSUER]);
-        let decoded = jsonwebtoken::decode::<Claims>(token, &self.public, &validation);
-        Ok(decoded.map_err(|_| Refused::Foreign)?.claims)
+        validation.set_issuer(&self.issuers);
+        let decoded = jsonwebtoken::decode::<Claims>(token, key.decoding(), &validation);
+        decoded.ok().map(|decoded| decoded.claims)
     }
 
-    /// The public key as a JSON Web Key Set, for those who check tokens elsewhere.
+    /// The public keys as a JSON Web Key Set, for those who check tokens elsewhere.
     pub fn key_set(&self) -> Value {
-        let (x, y) = self.point[1..].split_at(COORDINATE);
-        json!({"keys": [{"use": "sig", "kty": "EC", "kid": self.key_id, "alg": "ES256", "crv": "P-256",
-            "x": BASE64.encode(x), "y": BASE64.encode(y)}]})
+        let keys: Vec<Value> = self.public.iter().map(PublicKey::web_key).collect();
+        json!({ "keys": keys })
     }
-}
 
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("key_id", &self.key_id).finish_non_exhaustive()
+    /// How those who check tokens elsewhere find the keys (OpenID Connect discovery).
+    pub fn configuration(&self, address: &str) -> Value {
+        let mut algorithms: Vec<&Value> = self.public.iter().map(PublicKey::algorithm_name).collect();
+        algorithms.dedup();
+        json!({
+            "issuer": self.issuer(),
+            "jwks_uri": format!("https://{address}/openid/v1/jwks"),
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": algorithms,
+        })
     }
-}
-
-/// How those who check tokens elsewhere find the keys (OpenID Connect discovery).
-pub fn configuration(address: &str) -> Value {
-    json!({
-        "issuer": ISSUER,
-        "jwks_uri": format!("https://{address}/openid/v1/jwks"),
-        "response_types_supported": ["id_token"],
-        "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": ["ES256"],
-    })
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use base64::Engine as _;
     use jiff::Timestamp;
 
     /// A key like the one that a server makes.
     pub(crate) fn tokens() -> Tokens {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
-        Tokens::new(&key.serialize_der(), key.public_key_raw()).unwrap()
+        Tokens::new(&key.serialize_der()).unwrap()
     }
 
     fn at(second: i64) -> Timestamp {
@@ -170,8 +187,8 @@ pub(crate) mod tests {
         let tokens = tokens();
         let set = tokens.key_set();
         let part = |name: &str| set["keys"][0][name].as_str().unwrap().to_owned();
-        let public = DecodingKey::from_ec_components(&part("x"), &part("y")).unwrap();
-        let mut validation = Validation::new(Algorithm::ES256);
+        let public = jsonwebtoken::DecodingKey::from_ec_components(&part("x"), &part("y")).unwrap();
+        let mut validation = Validation::new(jsonwebtoken::Algorithm::ES256);
         (validation.validate_exp, validation.validate_aud) = (false, false);
         let token = tokens.sign(&claims()).unwrap();
         let decoded = jsonwebtoken::decode::<Claims>(&token, &public, &validation).unwrap();

@@ -1,6 +1,6 @@
 //! What a TokenRequest gets: its defaults, what is refused, what the token is bound to. Pure; signing is [`super::Tokens`]'.
 
-use super::{Bound, Claims, ISSUER};
+use super::{Bound, Claims, Tokens};
 use jiff::Timestamp;
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::{self, Resource};
@@ -28,15 +28,16 @@ pub(crate) fn claims(
     request: &mut Value,
     account: &Value,
     find: &Find<'_>,
-    now: Timestamp,
-    id: String,
+    (now, id): (Timestamp, String),
+    tokens: &Tokens,
 ) -> Result<Claims, Status> {
-    complete(request);
+    complete(request, tokens.audiences());
     check(request, meta::name(account))?;
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     let audiences: Vec<String> = strings(&request["spec"]["audiences"]);
     let namespace = meta::namespace(account);
     let mut claims = Claims::new((namespace, &this(account)), &audiences, now, seconds, id);
+    tokens.issuer().clone_into(&mut claims.iss);
     let expires = Timestamp::from_second(claims.exp).unwrap_or(Timestamp::MAX);
     bind(&mut claims, &request["spec"]["boundObjectRef"], account, find)?;
     if claims.cluster.pod.is_some() && seconds == POD_SECONDS {
@@ -47,9 +48,9 @@ pub(crate) fn claims(
     Ok(claims)
 }
 
-fn complete(request: &mut Value) {
+fn complete(request: &mut Value, audiences: &[String]) {
     if strings(&request["spec"]["audiences"]).is_empty() {
-        request["spec"]["audiences"] = json!([ISSUER]);
+        request["spec"]["audiences"] = json!(audiences);
     }
     if request["spec"]["expirationSeconds"].is_null() {
         request["spec"]["expirationSeconds"] = json!(DEFAULT_SECONDS);
@@ -141,6 +142,8 @@ fn strings(list: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::token::ISSUER;
+    use crate::token::tests::tokens;
 
     const NOW: i64 = 1_700_000_000;
 
@@ -163,7 +166,8 @@ mod tests {
     fn ask(spec: Value) -> Result<(Claims, Value), Status> {
         let mut request = json!({"spec": spec});
         let now = Timestamp::from_second(NOW).unwrap();
-        claims(&mut request, &account(), &cluster, now, "id".into()).map(|claims| (claims, request))
+        claims(&mut request, &account(), &cluster, (now, "id".into()), &tokens())
+            .map(|claims| (claims, request))
     }
 
     fn bound(kind: &str, name: &str, uid: &str) -> Value {

@@ -24,7 +24,7 @@ enum Reads {
 
 async fn service() -> Service {
     let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
-    let node = Node::new(store, "http://here", CancellationToken::new());
+    let node = Node::new(store, ("here", "http://here"), CancellationToken::new());
     Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default() }
 }
 

@@ -37,7 +37,7 @@ impl Client {
     async fn open(settings: &[(Setting, u32)]) -> Self {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
         let stop = CancellationToken::new();
-        let node = Node::new(store, "http://here", stop.clone());
+        let node = Node::new(store, ("here", "http://here"), stop.clone());
         let service =
             Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default() };
         let (io, end) = duplex(1 << 20);

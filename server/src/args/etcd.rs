@@ -60,6 +60,8 @@ impl FromStr for EtcdAddress {
 pub struct EtcdDoor {
     /// Where it listens.
     pub listen: EtcdAddress,
+    /// Name of the member in the member list, if not the usual one.
+    pub name: Option<String>,
     /// The URL told to clients, if it is not where it listens.
     pub advertise: Option<String>,
     /// With what it is encrypted, if it is.
@@ -95,7 +97,7 @@ impl EtcdArgs {
         };
         let (advertise, anyone) = (self.etcd_advertise, self.etcd_allow_anyone);
         match self.etcd_listen {
-            Some(listen) => Ok(Some(EtcdDoor { listen, advertise, tls, anyone })),
+            Some(listen) => Ok(Some(EtcdDoor { listen, name: None, advertise, tls, anyone })),
             None if tls.is_some() => Err(UsageError::NeedsEtcdListen("--etcd-cert-file")),
             None if advertise.is_some() => Err(UsageError::NeedsEtcdListen("--etcd-advertise")),
             None if anyone => Err(UsageError::NeedsEtcdListen("--etcd-allow-anyone")),

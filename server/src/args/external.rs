@@ -92,7 +92,7 @@ impl ExternalArgs {
 }
 
 /// `5m`, `90s`, `0s`, `1h30m`: a number and a unit, once or more often.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time such as 5m, 90s or 0s".to_owned();
     let (mut rest, mut total) = (text, Duration::ZERO);
     while !rest.is_empty() {

@@ -130,6 +130,7 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
             outbound: Arc::new(Network::new(ServiceBackends::default())),
             local_components: kstore_apiserver::LocalComponents::default(),
             anonymous: true,
+            settings: kstore_apiserver::Settings::default(),
             connections: kstore_apiserver::limits::CONNECTIONS,
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();

@@ -1,4 +1,4 @@
-//! How a connection to an etcd is made: over TCP, with or without TLS. Tests put their own way in its place.
+//! How a connection to an etcd is made: over TCP, with or without TLS, or over a Unix socket. Tests put their own way in its place.
 
 use crate::limits::ETCD_CONNECT;
 use async_trait::async_trait;
@@ -6,9 +6,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 /// Bytes to and from a member.
@@ -23,7 +24,7 @@ pub trait Dial: Send + Sync + 'static {
     async fn dial(&self, member: &Url) -> io::Result<Box<dyn Wire>>;
 }
 
-/// Where a member is: `http://HOST:PORT` or `https://HOST:PORT`.
+/// Where a member is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// Whether TLS is spoken there.
@@ -32,14 +33,24 @@ pub struct Url {
     pub host: String,
     /// The port.
     pub port: u16,
+    /// The socket file, which the other fields do not matter beside.
+    pub socket: Option<PathBuf>,
 }
 
 impl std::str::FromStr for Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is no URL of an etcd: expected http://HOST:PORT or https://HOST:PORT");
+        let wrong = || {
+            format!(
+                "`{text}` is no URL of an etcd: expected http://HOST:PORT, https://HOST:PORT or unix:///PATH"
+            )
+        };
+        if let Some(path) = text.strip_prefix("unix://") {
+            let is_file = path.starts_with('/') && !path.ends_with('/');
+            let socket = is_file.then(|| path.into()).ok_or_else(wrong)?;
+            return Ok(Self { secure: false, host: "localhost".to_owned(), port: 0, socket: Some(socket) });
+        }
         let uri: http::Uri = text.parse().map_err(|_| wrong())?;
         let secure = match uri.scheme_str() {
             Some("http") => false,
@@ -51,7 +62,7 @@ impl std::str::FromStr for Url {
         let bare = uri.path().trim_matches('/').is_empty() && uri.query().is_none();
         let named = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
         match bare && named {
-            true => Ok(Self { secure, host: host.trim_matches(['[', ']']).to_owned(), port }),
+            true => Ok(Self { secure, host: host.trim_matches(['[', ']']).to_owned(), port, socket: None }),
             false => Err(wrong()),
         }
     }
@@ -59,6 +70,9 @@ impl std::str::FromStr for Url {
 
 impl std::fmt::Display for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(socket) = &self.socket {
+            return write!(f, "unix://{}", socket.display());
+        }
         let scheme = if self.secure { "https" } else { "http" };
         match self.host.contains(':') {
             true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
@@ -123,6 +137,9 @@ impl Network {
     }
 
     async fn connect(&self, member: &Url) -> io::Result<Box<dyn Wire>> {
+        if let Some(socket) = &member.socket {
+            return Ok(Box::new(UnixStream::connect(socket).await?));
+        }
         let tcp = TcpStream::connect((member.host.as_str(), member.port)).await?;
         tcp.set_nodelay(true)?;
         if !member.secure {
@@ -164,13 +181,22 @@ mod tests {
 
     #[test]
     fn a_url_says_where_and_whether_encrypted_and_nothing_else() {
-        for good in ["http://127.0.0.1:2379", "https://db.example:2379", "http://[::1]:2379"] {
+        for good in
+            ["http://127.0.0.1:2379", "https://db.example:2379", "http://[::1]:2379", "unix:///run/etcd.sock"]
+        {
             assert_eq!(good.parse::<Url>().unwrap().to_string(), good);
         }
         assert_eq!("http://a:1/".parse::<Url>().unwrap().to_string(), "http://a:1");
-        for bad in
-            ["127.0.0.1:2379", "http://a", "ftp://a:1", "http://a:1/x", "http://u:p@a:1", "", "http://:1"]
-        {
+        for bad in [
+            "127.0.0.1:2379",
+            "http://a",
+            "ftp://a:1",
+            "unix://etcd.sock",
+            "http://a:1/x",
+            "http://u:p@a:1",
+            "",
+            "http://:1",
+        ] {
             assert!(bad.parse::<Url>().is_err(), "{bad}");
         }
     }

@@ -280,7 +280,9 @@ fn closed() -> Trouble {
 }
 
 fn channel(url: &Url, dial: &Arc<dyn Dial>) -> Channel {
-    let endpoint = Endpoint::try_from(url.to_string()).expect("a checked URL is a URL");
+    // What is dialled over a socket file is spoken to as this machine.
+    let named = if url.socket.is_some() { "http://localhost".to_owned() } else { url.to_string() };
+    let endpoint = Endpoint::try_from(named).expect("a checked URL is a URL");
     let (url, dial) = (url.clone(), dial.clone());
     let connect = tower::service_fn(move |_: http::Uri| {
         let (url, dial) = (url.clone(), dial.clone());

@@ -1,0 +1,22 @@
+//! [`Settings`] of an apiserver that kube-apiserver has flags for and that a cluster of kstore's own leaves as they are.
+
+use crate::authn::TokenFile;
+use crate::authz::Mode;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What the server is told beside [`crate::Options`]. The default is a cluster of kstore's own: RBAC, no token file, every admission
+/// plugin, and the endpoints of the Service `default/kubernetes` kept.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What decides about requests.
+    pub authorization: Mode,
+    /// Bearer tokens of users.
+    pub tokens: Option<Arc<TokenFile>>,
+    /// Admission plugins that do not run, of [`crate::admission::plugins`].
+    pub disabled_plugins: BTreeSet<&'static str>,
+    /// `host:port` for the addresses in documents, if not where the server is.
+    pub external_address: Option<String>,
+    /// Leave the endpoints of the Service `default/kubernetes` as they are.
+    pub leaves_endpoints: bool,
+}

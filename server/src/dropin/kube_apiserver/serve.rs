@@ -1,0 +1,107 @@
+//! The start of the program: certificates first, since others read them while this waits; then the port; then the etcd, which may come
+//! later; then the apiserver.
+
+use super::identity;
+use super::settings::Apiserver;
+use crate::args::{Api, Storage};
+use crate::assembly::Door;
+use crate::wiring::{self, Cluster};
+use crate::{listen, open_files, pki, tls};
+use anyhow::{Context, bail};
+use kstore_apiserver::Settings;
+use kstore_apiserver::storage::etcd::Url;
+use kstore_nondet::Nondet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, sleep, timeout};
+
+/// An etcd that has not come by then does not come: Kubernetes gives its storage as long.
+const ETCD_START: Duration = Duration::from_secs(60);
+/// A host that does not answer at all holds up the next one for so long.
+const ETCD_CONNECT: Duration = Duration::from_secs(2);
+/// After each round of connections the pause doubles, from here to there: the end of the wait decides how soon a test begins.
+const ETCD_PAUSE: Duration = Duration::from_millis(5);
+const ETCD_PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Starts the server; on return it answers.
+pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
+    let Api::Here { storage: Storage::External { etcd, .. }, service_ranges, .. } = &apiserver.config.api
+    else {
+        unreachable!("the apiserver is here, on an etcd")
+    };
+    let nondet = Nondet::real();
+    let mut names = pki::serving_names(&apiserver.listen.host, service_ranges.api_address());
+    names.extend(apiserver.external_host.clone());
+    names.extend(apiserver.advertise.map(|address| address.to_string()));
+    names.dedup();
+    let serving = identity::serving(&apiserver.serving, &names, nondet.clock.now())?;
+    let client_ca = identity::client_ca(apiserver.client_ca.as_ref())?;
+    let tls = tls::server_for_clients_of(&serving, client_ca.as_deref().unwrap_or_default())
+        .context("the server's certificate, its key and --client-ca-file cannot be used for TLS")?;
+    let token_file = identity::token_file(apiserver.tokens.as_ref())?;
+    let tokens = Arc::new(identity::tokens(&apiserver.service_accounts)?);
+    let front_proxy = identity::front_proxy(apiserver.front_proxy.as_ref())?;
+    let listener = listen::bind(&apiserver.listen, "--secure-port").await?;
+    let reachable = listen::reachable(&listener)?;
+    let address = match apiserver.advertise {
+        Some(ip) => SocketAddr::new(ip, reachable.port()),
+        None => reachable,
+    };
+    wiring::check_family(service_ranges, address)?;
+    wait_for(&etcd.servers).await?;
+    let external_address = apiserver.external_host.as_ref().map(|host| format!("{host}:{}", address.port()));
+    let settings = Settings {
+        authorization: apiserver.authorization,
+        tokens: token_file.map(Arc::new),
+        disabled_plugins: apiserver.disabled_plugins,
+        external_address,
+        leaves_endpoints: apiserver.leaves_endpoints,
+    };
+    let door = Door {
+        listener,
+        tls,
+        advertised: address.to_string(),
+        tokens,
+        client_ca,
+        front_proxy,
+        front_proxy_ca: None,
+        settings,
+        connections: open_files::raise(),
+    };
+    Cluster::start_apiserver(&apiserver.config, nondet, door, serving.certificate_pem).await
+}
+
+/// Waits until one of the members accepts connections.
+async fn wait_for(servers: &[Url]) -> anyhow::Result<()> {
+    let deadline = Instant::now() + ETCD_START;
+    let mut pause = ETCD_PAUSE;
+    loop {
+        let mut last = None;
+        for server in servers {
+            match timeout(ETCD_CONNECT, connect(server)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => last = Some(format!("{server}: {error}")),
+                Err(_) => last = Some(format!("{server}: no connection in time")),
+            }
+        }
+        if Instant::now() >= deadline {
+            let last = last.unwrap_or_default();
+            bail!(
+                "no etcd of --etcd-servers accepted a connection within {} s ({last})",
+                ETCD_START.as_secs()
+            );
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(ETCD_PAUSE_MAX);
+    }
+}
+
+async fn connect(server: &Url) -> io::Result<()> {
+    match &server.socket {
+        Some(socket) => UnixStream::connect(socket).await.map(drop),
+        None => TcpStream::connect((server.host.as_str(), server.port)).await.map(drop),
+    }
+}

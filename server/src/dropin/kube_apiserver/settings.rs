@@ -1,0 +1,298 @@
+//! [`Apiserver`]: what the flags of kube-apiserver and the environment ask for, checked. No file is read here.
+
+use super::{gates, plugins};
+use crate::args::{self, Api, Component, Config, ExternalEtcd, History, ListenAddress, Quota, Storage};
+use crate::dropin::UsageError;
+use crate::dropin::flags::Parsed;
+use kstore_apiserver::ServiceRanges;
+use kstore_apiserver::authz::Mode;
+use kstore_apiserver::outbound::ServiceBackends;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Kubernetes' prefix of keys, its interval of compaction, its network of services, and the address it serves at.
+const PREFIX: &str = "/registry";
+const COMPACTION: Duration = Duration::from_secs(300);
+const SERVICES: &str = "10.0.0.0/24";
+const EVERYWHERE: &str = "0.0.0.0";
+/// As many simulated nodes as `kstore-server --nodes` takes.
+const MAX_NODES: u32 = 20_000;
+
+/// What to serve, and by which files.
+#[derive(Debug)]
+pub(super) struct Apiserver {
+    /// The parts of the server, with an external etcd.
+    pub config: Config,
+    /// Where it serves.
+    pub listen: ListenAddress,
+    /// The address that the Service `default/kubernetes` leads to, if not where it serves.
+    pub advertise: Option<IpAddr>,
+    /// The host name in documents.
+    pub external_host: Option<String>,
+    /// Whether somebody else keeps the endpoints of the Service `default/kubernetes`.
+    pub leaves_endpoints: bool,
+    /// The certificate of the server.
+    pub serving: ServingFiles,
+    /// Authorities of client certificates.
+    pub client_ca: Option<PathBuf>,
+    /// Bearer tokens.
+    pub tokens: Option<PathBuf>,
+    /// Tokens of service accounts.
+    pub service_accounts: ServiceAccounts,
+    /// Certificate and key shown to aggregated API servers.
+    pub front_proxy: Option<(PathBuf, PathBuf)>,
+    /// Who may do what.
+    pub authorization: Mode,
+    /// Admission plugins that do not run.
+    pub disabled_plugins: BTreeSet<&'static str>,
+}
+
+/// Where the certificate of the server is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ServingFiles {
+    /// In these files.
+    Pair(PathBuf, PathBuf),
+    /// In `apiserver.crt` and `apiserver.key` of this directory, where it is made if it is not there.
+    Directory(PathBuf),
+    /// In memory.
+    Nowhere,
+}
+
+/// Issuers and keys of service account tokens.
+#[derive(Debug)]
+pub(super) struct ServiceAccounts {
+    /// The first signs.
+    pub issuers: Vec<String>,
+    /// Names of this API.
+    pub audiences: Vec<String>,
+    /// Keys that verify.
+    pub keys: Vec<PathBuf>,
+    /// The key that signs.
+    pub signing: PathBuf,
+}
+
+/// Reads the flags. `variable` is the environment; warnings are added to those of the flags.
+pub(super) fn read(
+    flags: &Parsed,
+    variable: impl Fn(&str) -> Option<String>,
+    warnings: &mut Vec<String>,
+) -> Result<Apiserver, UsageError> {
+    warnings.extend(gates::feature_gates(&flags.list("feature-gates"))?);
+    warnings.extend(gates::runtime_config(&flags.list("runtime-config"))?);
+    let authorization = mode(flags, warnings)?;
+    let (disabled_plugins, missing) = plugins::disabled(flags)?;
+    warnings.extend(missing);
+    let anonymous = anonymous(flags, authorization, warnings);
+    let listen = listen(flags)?;
+    let (loops, nodes) = components(variable)?;
+    let api = Api::Here {
+        storage: Storage::External { etcd: etcd(flags)?, dir: None },
+        listen: listen.clone(),
+        etcd: None,
+        quota: Quota::Default,
+        history: History::All,
+        service_ranges: service_ranges(flags)?,
+        service_backends: ServiceBackends::default(),
+        anonymous,
+        write_kubeconfig: None,
+    };
+    Ok(Apiserver {
+        config: Config { api, loops, nodes },
+        listen,
+        advertise: address(flags, "advertise-address")?,
+        external_host: text(flags, "external-hostname").map(str::to_owned),
+        leaves_endpoints: leaves_endpoints(flags)?,
+        serving: serving(flags)?,
+        client_ca: file(flags, "client-ca-file"),
+        tokens: file(flags, "token-auth-file"),
+        service_accounts: service_accounts(flags)?,
+        front_proxy: pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?,
+        authorization,
+        disabled_plugins,
+    })
+}
+
+/// The value of a flag, if it is not empty.
+fn text<'a>(flags: &'a Parsed, name: &str) -> Option<&'a str> {
+    flags.last(name).filter(|value| !value.is_empty())
+}
+
+fn file(flags: &Parsed, name: &str) -> Option<PathBuf> {
+    text(flags, name).map(PathBuf::from)
+}
+
+/// Two files that only make sense together.
+fn pair(
+    flags: &Parsed,
+    first: &'static str,
+    second: &'static str,
+) -> Result<Option<(PathBuf, PathBuf)>, UsageError> {
+    const BOTH: &str = "certificate and key are given together";
+    match (file(flags, first), file(flags, second)) {
+        (Some(first), Some(second)) => Ok(Some((first, second))),
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(UsageError::Missing { name: first, reason: BOTH }),
+        (Some(_), None) => Err(UsageError::Missing { name: second, reason: BOTH }),
+    }
+}
+
+fn address(flags: &Parsed, name: &'static str) -> Result<Option<IpAddr>, UsageError> {
+    let parse =
+        |text: &str| text.parse().map_err(|_| UsageError::value(name, text, "expected an IP address"));
+    text(flags, name).map(parse).transpose()
+}
+
+fn listen(flags: &Parsed) -> Result<ListenAddress, UsageError> {
+    let host = address(flags, "bind-address")?.map_or_else(|| EVERYWHERE.to_owned(), |ip| ip.to_string());
+    let Some(port) = text(flags, "secure-port") else {
+        return Err(UsageError::Missing {
+            name: "secure-port",
+            reason: "kstore opens no default port; for example --secure-port=6443",
+        });
+    };
+    match port.parse() {
+        Ok(port) if port != 0 => Ok(ListenAddress { host, port }),
+        _ => Err(UsageError::value("secure-port", port, "expected a port from 1 to 65535")),
+    }
+}
+
+fn etcd(flags: &Parsed) -> Result<ExternalEtcd, UsageError> {
+    let parse =
+        |url: &String| url.parse().map_err(|reason: String| UsageError::value("etcd-servers", url, reason));
+    let servers: Vec<kstore_apiserver::storage::etcd::Url> =
+        flags.list("etcd-servers").iter().map(parse).collect::<Result<_, _>>()?;
+    if servers.is_empty() {
+        return Err(UsageError::Missing {
+            name: "etcd-servers",
+            reason: "kstore's apiserver stores in an etcd",
+        });
+    }
+    let authority = file(flags, "etcd-cafile");
+    if authority.is_none() && servers.iter().any(|url| url.secure) {
+        let reason = "https in --etcd-servers needs the authority that certifies them";
+        return Err(UsageError::Missing { name: "etcd-cafile", reason });
+    }
+    let compaction = match text(flags, "etcd-compaction-interval") {
+        None => COMPACTION,
+        Some("0") => Duration::ZERO,
+        Some(time) => {
+            args::time(time).map_err(|reason| UsageError::value("etcd-compaction-interval", time, reason))?
+        }
+    };
+    Ok(ExternalEtcd {
+        servers,
+        authority,
+        identity: pair(flags, "etcd-certfile", "etcd-keyfile")?,
+        prefix: text(flags, "etcd-prefix").unwrap_or(PREFIX).to_owned(),
+        compaction,
+        user: None,
+    })
+}
+
+fn service_ranges(flags: &Parsed) -> Result<ServiceRanges, UsageError> {
+    let ranges = text(flags, "service-cluster-ip-range").unwrap_or(SERVICES);
+    ranges.parse().map_err(|error| UsageError::value("service-cluster-ip-range", ranges, error))
+}
+
+fn serving(flags: &Parsed) -> Result<ServingFiles, UsageError> {
+    if let Some((certificate, key)) = pair(flags, "tls-cert-file", "tls-private-key-file")? {
+        return Ok(ServingFiles::Pair(certificate, key));
+    }
+    Ok(file(flags, "cert-dir").map_or(ServingFiles::Nowhere, ServingFiles::Directory))
+}
+
+fn service_accounts(flags: &Parsed) -> Result<ServiceAccounts, UsageError> {
+    let issuers = flags.list("service-account-issuer");
+    if issuers.is_empty() {
+        let reason = "for example https://kubernetes.default.svc.cluster.local";
+        return Err(UsageError::Missing { name: "service-account-issuer", reason });
+    }
+    let Some(signing) = file(flags, "service-account-signing-key-file") else {
+        let reason = "the private key that signs tokens of service accounts (PEM)";
+        return Err(UsageError::Missing { name: "service-account-signing-key-file", reason });
+    };
+    let keys = flags.values("service-account-key-file").filter(|file| !file.is_empty()).map(PathBuf::from);
+    Ok(ServiceAccounts { issuers, audiences: flags.list("api-audiences"), keys: keys.collect(), signing })
+}
+
+/// One of the modes allows what any of them allows.
+fn mode(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Mode, UsageError> {
+    const FLAG: &str = "authorization-mode";
+    let modes = flags.list(FLAG);
+    for mode in &modes {
+        match mode.as_str() {
+            "RBAC" | "AlwaysAllow" | "AlwaysDeny" => {}
+            "Node" => {
+                warnings.push(format!("--{FLAG}: Node has no effect: nodes have what RBAC grants them"));
+            }
+            "Webhook" | "ABAC" => {
+                return Err(UsageError::value(
+                    FLAG,
+                    mode,
+                    "kstore authorizes by RBAC, AlwaysAllow or AlwaysDeny only",
+                ));
+            }
+            _ => return Err(UsageError::value(FLAG, mode, "is not a valid mode")),
+        }
+    }
+    let has = |mode: &str| modes.iter().any(|given| given == mode);
+    if modes.is_empty() || has("AlwaysAllow") {
+        return Ok(Mode::AlwaysAllow);
+    }
+    match (has("RBAC"), has("AlwaysDeny")) {
+        (true, _) => Ok(Mode::Rbac),
+        (false, true) => Ok(Mode::AlwaysDeny),
+        (false, false) => Err(UsageError::value(FLAG, "Node", "kstore has the mode Node only beside RBAC")),
+    }
+}
+
+/// Where everything is allowed nobody is anonymous, as in Kubernetes.
+fn anonymous(flags: &Parsed, mode: Mode, warnings: &mut Vec<String>) -> bool {
+    let asked = flags.bool("anonymous-auth");
+    if mode == Mode::AlwaysAllow && asked != Some(false) {
+        warnings.push(
+            "--anonymous-auth is off: everything is allowed (--authorization-mode=AlwaysAllow)".to_owned(),
+        );
+        return false;
+    }
+    asked.unwrap_or(true)
+}
+
+fn leaves_endpoints(flags: &Parsed) -> Result<bool, UsageError> {
+    match text(flags, "endpoint-reconciler-type") {
+        None | Some("lease" | "master-count") => Ok(false),
+        Some("none") => Ok(true),
+        Some(other) => Err(UsageError::value("endpoint-reconciler-type", other, "expected lease or none")),
+    }
+}
+
+/// What runs beside the apiserver, by variables, since the flags are the harness's.
+fn components(variable: impl Fn(&str) -> Option<String>) -> Result<(BTreeSet<Component>, u32), UsageError> {
+    let mut loops = BTreeSet::new();
+    if let Some(value) = variable("KSTORE_CONTROLLERS") {
+        if value != "all" {
+            let reason = "expected all: kstore runs its controllers together or not at all";
+            return Err(UsageError::variable("KSTORE_CONTROLLERS", &value, reason));
+        }
+        loops.insert(Component::Controllers);
+    }
+    if let Some(value) = variable("KSTORE_SCHEDULER") {
+        match value.as_str() {
+            "0" => {}
+            "1" => {
+                loops.insert(Component::Scheduler);
+            }
+            _ => return Err(UsageError::variable("KSTORE_SCHEDULER", &value, "expected 1 or 0")),
+        }
+    }
+    let Some(value) = variable("KSTORE_NODES") else { return Ok((loops, 0)) };
+    let nodes = value.parse().ok().filter(|nodes| *nodes <= MAX_NODES);
+    let reason = format!("expected a whole number from 0 to {MAX_NODES}");
+    let nodes = nodes.ok_or_else(|| UsageError::variable("KSTORE_NODES", &value, reason))?;
+    if nodes > 0 {
+        loops.insert(Component::KubeletSim);
+    }
+    Ok((loops, nodes))
+}

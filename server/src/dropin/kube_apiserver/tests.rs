@@ -1,0 +1,158 @@
+//! Command lines that harnesses give kube-apiserver, and those that are refused.
+
+use super::settings::{Apiserver, ServingFiles};
+use super::*;
+use crate::args::{Api, Component, Storage};
+use kstore_apiserver::authz::Mode;
+use std::path::PathBuf;
+
+fn read_in(line: &str, environment: &[(&str, &str)]) -> Result<(Apiserver, Vec<String>), UsageError> {
+    let parsed = TABLE.parse(line.split_whitespace().map(str::to_owned))?;
+    let mut warnings = parsed.check()?;
+    let variable = |name: &str| {
+        environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    };
+    Ok((settings::read(&parsed, variable, &mut warnings)?, warnings))
+}
+
+fn read(line: &str) -> Result<(Apiserver, Vec<String>), UsageError> {
+    read_in(line, &[])
+}
+
+const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=D \
+    --client-ca-file=D/client-cert-auth-ca.crt --disable-admission-plugins=ServiceAccount \
+    --etcd-servers=http://127.0.0.1:7 --secure-port=8 --service-account-issuer=https://127.0.0.1:8/ \
+    --service-account-key-file=D/sa-signer.crt --service-account-signing-key-file=D/sa-signer.key \
+    --service-cluster-ip-range=10.0.0.0/24";
+/// What every command line needs.
+const NEEDED: &str = "--etcd-servers http://127.0.0.1:7 --secure-port 8 --service-account-issuer i \
+    --service-account-signing-key-file k";
+
+#[test]
+fn envtests_flags_are_an_apiserver_alone() {
+    let (apiserver, warnings) = read(ENVTEST).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    let Api::Here { storage: Storage::External { etcd, dir }, service_ranges, anonymous, .. } =
+        &apiserver.config.api
+    else {
+        panic!("not on an etcd: {:?}", apiserver.config.api)
+    };
+    assert_eq!(
+        (etcd.servers[0].to_string().as_str(), etcd.prefix.as_str()),
+        ("http://127.0.0.1:7", "/registry")
+    );
+    assert_eq!((dir, *anonymous, service_ranges.cidrs()), (&None, true, vec!["10.0.0.0/24".to_owned()]));
+    assert_eq!((apiserver.config.loops.len(), apiserver.config.nodes), (0, 0));
+    assert_eq!((apiserver.listen.host.as_str(), apiserver.listen.port), ("127.0.0.1", 8));
+    assert_eq!(apiserver.serving, ServingFiles::Directory("D".into()));
+    assert_eq!(apiserver.service_accounts.issuers, ["https://127.0.0.1:8/"]);
+    assert_eq!(apiserver.authorization, Mode::Rbac);
+    assert_eq!(apiserver.disabled_plugins, ["ServiceAccount"].into());
+}
+
+#[test]
+fn repeated_flags_add_up_and_the_first_issuer_signs() {
+    let line = "--cert-dir DIR --secure-port 8 --etcd-servers http://0.0.0.0:7 --authorization-mode RBAC \
+        --service-account-issuer https://localhost --service-account-signing-key-file DIR/apiserver.key \
+        --service-account-signing-key-file DIR/apiserver.key --service-account-key-file DIR/apiserver.key \
+        --service-account-issuer DIR/apiserver.crt --disable-admission-plugins ServiceAccount \
+        --client-ca-file DIR/client.crt --service-cluster-ip-range 10.0.0.0/24 --allow-privileged";
+    let (apiserver, _) = read(line).unwrap();
+    assert_eq!(apiserver.service_accounts.issuers, ["https://localhost", "DIR/apiserver.crt"]);
+    assert_eq!(apiserver.service_accounts.keys, [PathBuf::from("DIR/apiserver.key")]);
+    assert_eq!(apiserver.listen.host, "0.0.0.0");
+}
+
+#[test]
+fn everything_is_allowed_unless_a_mode_is_given_and_then_nobody_is_anonymous() {
+    let of = |flags: &str| {
+        let (apiserver, warnings) = read(&format!("{NEEDED} {flags}")).unwrap();
+        let Api::Here { anonymous, .. } = apiserver.config.api else { panic!("no apiserver") };
+        (apiserver.authorization, anonymous, warnings.len())
+    };
+    assert_eq!(of(""), (Mode::AlwaysAllow, false, 1));
+    assert_eq!(of("--authorization-mode AlwaysAllow --anonymous-auth=false"), (Mode::AlwaysAllow, false, 0));
+    assert_eq!(of("--authorization-mode Node,RBAC"), (Mode::Rbac, true, 1));
+    assert_eq!(of("--authorization-mode AlwaysDeny"), (Mode::AlwaysDeny, true, 0));
+    assert_eq!(of("--authorization-mode RBAC --anonymous-auth=false"), (Mode::Rbac, false, 0));
+}
+
+#[test]
+fn what_would_make_a_difference_is_refused_with_the_reason() {
+    for (flags, expected) in [
+        ("--insecure-port=8080", "there is no insecure port"),
+        ("--authorization-mode=RBAC,Webhook", "RBAC, AlwaysAllow or AlwaysDeny only"),
+        ("--authorization-mode=Wrong", "is not a valid mode"),
+        ("--audit-log-path=-", "kstore writes no audit log"),
+        ("--encryption-provider-config=f", "does not encrypt"),
+        ("--storage-backend=etcd2", "etcd v3 only"),
+        (
+            "--enable-admission-plugins=AlwaysPullImages",
+            "does not have the admission plugin AlwaysPullImages",
+        ),
+        ("--disable-admission-plugins=NoSuchPlugin", "admission plugin \"NoSuchPlugin\" is unknown"),
+        ("--feature-gates=NoSuchGate=true", "unrecognized feature gate"),
+        ("--runtime-config=apps/v9=true", "does not serve this API"),
+        ("--tls-cert-file=f", "--tls-private-key-file is required"),
+        ("--etcd-servers=https://127.0.0.1:7", "--etcd-cafile is required"),
+        ("--secure-port=0", "expected a port from 1 to 65535"),
+        ("--bind-address=localhost", "expected an IP address"),
+        ("--allow-privileged=false", "cannot refuse privileged containers"),
+        ("--nonsense", "unknown flag: --nonsense"),
+    ] {
+        let refused = read(&format!("{NEEDED} {flags}")).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{flags}: {refused}");
+    }
+    for (line, expected) in [
+        ("--secure-port 8", "--etcd-servers is required"),
+        ("--secure-port 8 --etcd-servers http://a:1", "--service-account-issuer is required"),
+        ("--etcd-servers http://a:1", "--secure-port is required: kstore opens no default port"),
+    ] {
+        let refused = read(line).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{line}: {refused}");
+    }
+}
+
+#[test]
+fn admission_plugins_are_switched_by_name() {
+    let disabled = |flags: &str| read(&format!("{NEEDED} {flags}")).unwrap().0.disabled_plugins;
+    assert_eq!(
+        disabled("--disable-admission-plugins=ResourceQuota,NamespaceLifecycle"),
+        ["NamespaceLifecycle"].into()
+    );
+    assert_eq!(disabled("--disable-admission-plugins="), [].into());
+    let all = disabled("--admission-control=");
+    assert!(all.contains("NamespaceLifecycle") && all.contains("MutatingAdmissionWebhook"), "{all:?}");
+    assert!(!disabled("--admission-control=NamespaceLifecycle").contains("NamespaceLifecycle"));
+    let (_, warnings) =
+        read(&format!("{ENVTEST} --enable-admission-plugins=ResourceQuota,MutatingAdmissionWebhook"))
+            .unwrap();
+    assert_eq!(
+        warnings,
+        ["--enable-admission-plugins: kstore does not have the admission plugin ResourceQuota"]
+    );
+}
+
+#[test]
+fn other_components_run_only_if_the_environment_asks_for_them() {
+    let run = |environment: &[(&str, &str)]| {
+        read_in(ENVTEST, environment).map(|(apiserver, _)| (apiserver.config.loops, apiserver.config.nodes))
+    };
+    let everything = [("KSTORE_CONTROLLERS", "all"), ("KSTORE_SCHEDULER", "1"), ("KSTORE_NODES", "3")];
+    let loops = [Component::Controllers, Component::Scheduler, Component::KubeletSim];
+    assert_eq!(run(&everything).unwrap(), (loops.into(), 3));
+    for wrong in [("KSTORE_CONTROLLERS", "namespace"), ("KSTORE_SCHEDULER", "yes"), ("KSTORE_NODES", "many")]
+    {
+        assert!(run(&[wrong]).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn help_lists_no_insecure_port() {
+    assert!(!help().contains("insecure-port"), "{}", help());
+    assert!(
+        help().lines().any(|line| line.trim_start().starts_with("--etcd-servers strings ")),
+        "{}",
+        help()
+    );
+}

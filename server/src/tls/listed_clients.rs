@@ -1,0 +1,163 @@
+//! [`ListedClients`]: client certificates that are themselves in the list of authorities, as a self-signed one that is given to the
+//! server as `--client-ca-file`. Go's library accepts these whatever they say about signing; rustls takes none that may sign.
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use std::sync::Arc;
+
+/// Verifies by authorities, and accepts a certificate of the list itself within its dates and purposes.
+#[derive(Debug)]
+pub(super) struct ListedClients {
+    /// Verifies what an authority of the list signed.
+    pub(super) authorities: Arc<dyn ClientCertVerifier>,
+    /// The list.
+    pub(super) listed: Vec<CertificateDer<'static>>,
+}
+
+/// Checks dates and purposes of a certificate that needs no signature.
+fn verify_listed(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
+    let encoding = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).map_err(encoding)?;
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let validity = certificate.validity();
+    if now < validity.not_before.timestamp() {
+        return Err(CertificateError::NotValidYet.into());
+    }
+    if now > validity.not_after.timestamp() {
+        return Err(CertificateError::Expired.into());
+    }
+    match certificate.extended_key_usage() {
+        Ok(Some(usage)) if !usage.value.client_auth && !usage.value.any => {
+            Err(CertificateError::InvalidPurpose.into())
+        }
+        Ok(_) => Ok(()),
+        Err(_) => Err(CertificateError::BadEncoding.into()),
+    }
+}
+
+impl ClientCertVerifier for ListedClients {
+    fn offer_client_auth(&self) -> bool {
+        self.authorities.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.authorities.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.authorities.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        match self.authorities.verify_client_cert(certificate, intermediates, now) {
+            Err(_) if self.listed.iter().any(|listed| listed.as_ref() == certificate.as_ref()) => {
+                verify_listed(certificate, now).map(|()| ClientCertVerified::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pki::Credential;
+    use crate::tls::server_for_clients_of;
+    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+    use rustls::RootCertStore;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, UnixTime};
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::server::danger::ClientCertVerifier as _;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn verify(listed: &[&rcgen::Certificate], shown: &rcgen::Certificate, year: u64) -> bool {
+        let mut roots = RootCertStore::empty();
+        for certificate in listed {
+            roots.add(certificate.der().clone()).unwrap();
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let authorities =
+            WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
+        let listed = listed.iter().map(|certificate| certificate.der().clone()).collect();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs((year - 1970) * 31_557_600));
+        let verifier = super::ListedClients { authorities, listed };
+        verifier.verify_client_cert(shown.der(), &[], now).is_ok()
+    }
+
+    #[test]
+    fn a_listed_certificate_is_accepted_whether_it_may_sign_or_not() {
+        for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+            let params = || {
+                let mut params = CertificateParams::default();
+                params.is_ca = is_ca.clone();
+                params
+            };
+            let own = params().self_signed(&KeyPair::generate().unwrap()).unwrap();
+            assert!(verify(&[&own], &own, 2026), "{is_ca:?}");
+            assert!(!verify(&[&own], &own, 4100), "{is_ca:?} after its end");
+            let other = params().self_signed(&KeyPair::generate().unwrap()).unwrap();
+            assert!(!verify(&[&own], &other, 2026), "another one of the same subject");
+        }
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let server = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        assert!(!verify(&[&server], &server, 2026), "for servers only");
+    }
+
+    #[test]
+    fn of_authorities_with_one_subject_the_one_that_signed_counts() {
+        let authority = || {
+            let mut params = CertificateParams::default();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.self_signed(&key).unwrap();
+            (certificate, Issuer::new(params, key))
+        };
+        let ((first, _), (second, issuer), (third, _)) = (authority(), authority(), authority());
+        let client = CertificateParams::default().signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap();
+        assert!(verify(&[&first, &second, &third], &client, 2026));
+        assert!(!verify(&[&first, &third], &client, 2026));
+    }
+
+    #[test]
+    fn a_server_without_authorities_asks_for_no_certificate() {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::default().self_signed(&key).unwrap();
+        let serving = Credential { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() };
+        server_for_clients_of(&serving, "").unwrap();
+        server_for_clients_of(&serving, &certificate.pem()).unwrap();
+        assert!(server_for_clients_of(&serving, "no certificate").is_err());
+        assert!(CertificateDer::from_pem_slice(serving.certificate_pem.as_bytes()).is_ok());
+    }
+}

@@ -1,0 +1,367 @@
+//! The programs `kube-apiserver` and `etcd` as test harnesses start them: the same flags, files, order and end. Bounded in time.
+
+mod programs;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::routing::post;
+use kstore_proto::etcd::etcdserverpb as pb;
+use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
+use kstore_tests::webhooks::reviewed;
+use kstore_tests::{Https, TlsServer, free_port};
+use programs::{
+    Authority, Pair, Program, assets, etcd_ready, get, https, output, ready, self_signed_client, words,
+};
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep};
+use tonic::transport::Endpoint;
+
+/// Help, version and a wrong flag, of a debug build on a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// The end after SIGTERM; harnesses wait 20 s and fail the suite then.
+const END: Duration = Duration::from_secs(3);
+const DEFAULT: &str = "/api/v1/namespaces/default";
+
+#[test]
+fn help_and_version_are_what_harnesses_look_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = assets(dir.path());
+    let text = |program: &str, args: &[&str], code: i32| {
+        let (output, took) = output(&folder.join(program), args);
+        assert_eq!(output.status.code(), Some(code), "{program} {args:?}: {output:?}");
+        assert!(took < AT_ONCE, "{program} {args:?} took {took:?}");
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    let lists = |help: &str, flag: &str| help.lines().any(|line| line.trim_start().starts_with(flag));
+    assert!(!lists(&text("kube-apiserver", &["--help"], 0), "--insecure-port"));
+    assert!(lists(&text("etcd", &["--help"], 0), "--unsafe-no-fsync"));
+    assert_eq!(text("kube-apiserver", &["--version"], 0), "Kubernetes v1.36.2\n");
+    assert!(text("etcd", &["--version"], 0).starts_with("etcd Version: 3.6.0\n"));
+    assert!(text("kube-apiserver", &["--nonsense"], 1).starts_with("Error: unknown flag: --nonsense\n"));
+    assert!(text("etcd", &["--nonsense"], 2).contains("flag provided but not defined: -nonsense"));
+}
+
+/// The pair as envtest starts it, with its certificates in a folder.
+struct Envtest {
+    dir: tempfile::TempDir,
+    etcd: Option<Program>,
+    apiserver: Program,
+    etcd_port: u16,
+    port: u16,
+    serving: Authority,
+    clients: Authority,
+}
+
+impl Envtest {
+    async fn start() -> Self {
+        Self::start_in(&[]).await
+    }
+
+    /// With variables in the environment of the apiserver.
+    async fn start_in(environment: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = assets(dir.path());
+        let (serving, accounts, clients) = (Authority::new(), Authority::new(), Authority::new());
+        let certificates = dir.path().join("certs");
+        std::fs::create_dir(&certificates).unwrap();
+        serving.serving().write(&certificates, "apiserver");
+        accounts.pair.write(&certificates, "sa-signer");
+        std::fs::write(certificates.join("client-cert-auth-ca.crt"), &clients.pair.certificate).unwrap();
+        let [etcd_port, peer_port, port] = [free_port(), free_port(), free_port()];
+        let etcd = words(&format!(
+            "--advertise-client-urls=http://127.0.0.1:{etcd_port} --data-dir={0}/data \
+             --listen-client-urls=http://127.0.0.1:{etcd_port} --listen-peer-urls=http://127.0.0.1:{peer_port} \
+             --unsafe-no-fsync=true",
+            dir.path().display()
+        ));
+        let mut etcd = Program::start(&folder.join("etcd"), &etcd, dir.path());
+        etcd_ready(etcd_port, &mut etcd).await;
+        let apiserver = words(&format!(
+            "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir={0} \
+             --client-ca-file={0}/client-cert-auth-ca.crt --disable-admission-plugins=ServiceAccount \
+             --etcd-servers=http://127.0.0.1:{etcd_port} --secure-port={port} \
+             --service-account-issuer=https://127.0.0.1:{port}/ --service-account-key-file={0}/sa-signer.crt \
+             --service-account-signing-key-file={0}/sa-signer.key --service-cluster-ip-range=10.0.0.0/24",
+            certificates.display()
+        ));
+        let program = folder.join("kube-apiserver");
+        let apiserver = Program::start_in(&program, &apiserver, environment, dir.path());
+        let mut envtest = Self { dir, etcd: Some(etcd), apiserver, etcd_port, port, serving, clients };
+        let anonymous = envtest.client("nobody", "nothing").without_certificate();
+        ready(&anonymous, "/healthz", "", &mut envtest.apiserver).await;
+        envtest
+    }
+
+    /// A client whose certificate is made now.
+    fn client(&self, user: &str, group: &str) -> Https {
+        https(self.port, &self.serving.pair.certificate, &self.clients.client(user, group))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suite_of_envtest_finds_what_it_relies_on() {
+    let mut envtest = Envtest::start().await;
+    let admin = envtest.client("admin", "system:masters");
+    let namespace = admin.call("GET", DEFAULT, "").await;
+    assert_eq!(namespace.code, 200, "{}", namespace.json());
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(get(&admin.without_certificate(), path, "").await.unwrap().code, 200, "{path}");
+    }
+    assert_eq!(get(&admin.without_certificate(), DEFAULT, "").await.unwrap().code, 403, "RBAC");
+    let user = envtest.client("ann", "dev");
+    assert_eq!(user.call("GET", DEFAULT, "").await.code, 403, "a user without rights");
+    // An authority with the same subject does not certify clients.
+    let foreign = https(
+        envtest.port,
+        &envtest.serving.pair.certificate,
+        &envtest.serving.client("x", "system:masters"),
+    );
+    let refused = get(&foreign, DEFAULT, "").await;
+    assert!(refused.is_none_or(|reply| reply.code == 401), "another authority of the same subject");
+    let accounts = admin.call("GET", &format!("{DEFAULT}/serviceaccounts"), "").await.json();
+    assert_eq!(accounts["items"], json!([]), "no controller makes accounts");
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": true}}]}});
+    let made = admin.call("POST", &format!("{DEFAULT}/pods"), &pod.to_string()).await;
+    assert_eq!(made.code, 201, "the plugin ServiceAccount is off: {}", made.json());
+
+    definitions_are_discovered_at_once(&admin).await;
+    tokens_of_accounts_are_good(&admin, envtest.port).await;
+    webhooks_with_their_own_certificate_are_called(&admin).await;
+
+    let files: Vec<String> = files_of(&envtest.dir.path().join("certs"));
+    let expected =
+        ["apiserver.crt", "apiserver.key", "client-cert-auth-ca.crt", "sa-signer.crt", "sa-signer.key"];
+    assert_eq!(files, expected, "nothing is written beside the harness's files");
+    assert_eq!(envtest.apiserver.log(), "", "a quiet run");
+    envtest.apiserver.check();
+}
+
+fn files_of(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+async fn definitions_are_discovered_at_once(admin: &Https) {
+    for plural in ["gadgets", "widgets"] {
+        let kind = if plural == "gadgets" { "Gadget" } else { "Widget" };
+        let schema =
+            json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.example.com")},
+            "spec": {"group": "example.com", "scope": "Namespaced",
+                "names": {"plural": plural, "kind": kind},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let made = admin.call("POST", path, &definition.to_string()).await;
+        assert_eq!(made.code, 201, "{}", made.json());
+        let found = admin.call("GET", "/apis/example.com/v1", "").await;
+        assert_eq!(found.code, 200, "{}", found.json());
+        let listed = found.json()["resources"].as_array().unwrap().iter().any(|row| row["name"] == plural);
+        assert!(listed, "{plural}: {}", found.json());
+    }
+}
+
+/// A token is signed with the given key, in the name of the given issuer.
+async fn tokens_of_accounts_are_good(admin: &Https, port: u16) {
+    let accounts = format!("{DEFAULT}/serviceaccounts");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "builder"}});
+    assert_eq!(admin.call("POST", &accounts, &account.to_string()).await.code, 201);
+    let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let made = admin.call("POST", &format!("{accounts}/builder/token"), &asked.to_string()).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+    let token = made.json()["status"]["token"].clone();
+    let review =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let status = admin.call("POST", path, &review.to_string()).await.json()["status"].clone();
+    assert_eq!(status["user"]["username"], "system:serviceaccount:default:builder", "{status}");
+    assert_eq!(status["audiences"], json!([format!("https://127.0.0.1:{port}/")]), "{status}");
+    let document = admin.call("GET", "/.well-known/openid-configuration", "").await.json();
+    assert_eq!(document["issuer"], format!("https://127.0.0.1:{port}/"));
+}
+
+/// A `caBundle` that is the server's certificate itself, a URL with two slashes, and a configuration in force in the next write.
+async fn webhooks_with_their_own_certificate_are_called(admin: &Https) {
+    let server = TlsServer::bind("127.0.0.1").await;
+    let (address, bundle) = (server.address(), server.own_bundle());
+    let deny = post(|body: Bytes| async move {
+        let response = json!({"allowed": false, "status": {"message": "asked and denied"}});
+        reviewed(&serde_json::from_slice(&body).unwrap(), response).to_string()
+    });
+    let _serving = server.serve(Router::new().route("/deny", deny));
+    let hook = json!({"name": "deny.hooks.test", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"caBundle": bundle, "url": format!("https://{address}//deny")},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]});
+    let configuration = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "deny"}, "webhooks": [hook]});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let made = admin.call("POST", path, &configuration.to_string()).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}).to_string();
+    let denied = admin.call("POST", &format!("{DEFAULT}/configmaps"), &map).await;
+    let message = denied.json()["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("asked and denied"), "{}", denied.json());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_programs_end_at_once_with_open_watches() {
+    let mut envtest = Envtest::start().await;
+    let admin = envtest.client("admin", "system:masters");
+    let mut watch = admin.try_connect().await.unwrap();
+    let request = format!("GET {DEFAULT}/configmaps?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    watch.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 16];
+    watch.read_exact(&mut first).await.unwrap();
+    assert!(first.starts_with(b"HTTP/1.1 200"), "{first:?}");
+    let url = format!("http://127.0.0.1:{}", envtest.etcd_port);
+    let mut keys = WatchClient::new(Endpoint::new(url).unwrap().connect().await.unwrap());
+    let all = pb::WatchCreateRequest { key: vec![0].into(), range_end: vec![0].into(), ..Default::default() };
+    let create =
+        pb::WatchRequest { request_union: Some(pb::watch_request::RequestUnion::CreateRequest(all)) };
+    let (requests, receiver) = tokio::sync::mpsc::channel(1);
+    requests.send(create).await.unwrap();
+    let stream = futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|request| (request, receiver))
+    });
+    let mut events = keys.watch(stream).await.unwrap().into_inner();
+    assert!(events.message().await.unwrap().unwrap().created);
+
+    let etcd = envtest.etcd.take().unwrap();
+    for (name, program) in [("kube-apiserver", envtest.apiserver), ("etcd", etcd)] {
+        let (_, took) = program.terminate().await;
+        assert!(took < END, "{name} took {took:?}");
+    }
+    drop((watch, requests));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_components_run_beside_the_apiserver_if_its_environment_asks_for_them() {
+    let environment = [("KSTORE_CONTROLLERS", "all"), ("KSTORE_SCHEDULER", "1"), ("KSTORE_NODES", "2")];
+    let mut envtest = Envtest::start_in(&environment).await;
+    let admin = envtest.client("admin", "system:masters");
+    let labels = json!({"app": "web"});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let made = admin.call("POST", path, &deployment.to_string()).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+    let began = Instant::now();
+    loop {
+        envtest.apiserver.check();
+        let status = admin.call("GET", &format!("{path}/web"), "").await.json()["status"].clone();
+        if status["availableReplicas"] == 1 {
+            break;
+        }
+        assert!(began.elapsed() < programs::READY, "{status}: {}", envtest.apiserver.log());
+        sleep(Duration::from_millis(50)).await;
+    }
+    let nodes = admin.call("GET", "/api/v1/nodes", "").await.json();
+    assert_eq!(nodes["items"].as_array().unwrap().len(), 2);
+}
+
+/// fabric8's kube-api-test: one dash, separate words, every interface, keys in PKCS#1, and a client CA that is the client's own
+/// self-signed certificate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_is_known_by_its_own_self_signed_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = assets(dir.path());
+    let files = dir.path().join("files");
+    std::fs::create_dir(&files).unwrap();
+    let serving = Pair {
+        certificate: include_str!("../../apiserver/testdata/token-keys/rsa.crt.pem").into(),
+        key: include_str!("../../apiserver/testdata/token-keys/rsa.pkcs1.pem").into(),
+    };
+    serving.write(&files, "apiserver");
+    let client = self_signed_client("kubeapitest", "system:masters");
+    client.write(&files, "client");
+    let [etcd_port, peer_port, port] = [free_port(), free_port(), free_port()];
+    let etcd = words(&format!(
+        "-data-dir {0}/data -wal-dir {0}/wal --listen-client-urls http://0.0.0.0:{etcd_port} \
+         --advertise-client-urls http://0.0.0.0:{etcd_port} --initial-cluster default=http://localhost:{peer_port} \
+         --initial-advertise-peer-urls http://localhost:{peer_port} --listen-peer-urls http://localhost:{peer_port}",
+        dir.path().display()
+    ));
+    let mut etcd = Program::start(&folder.join("etcd"), &etcd, dir.path());
+    let apiserver = words(&format!(
+        "--cert-dir {0} --secure-port {port} --etcd-servers http://0.0.0.0:{etcd_port} --authorization-mode RBAC \
+         --service-account-issuer https://localhost --service-account-signing-key-file {0}/apiserver.key \
+         --service-account-signing-key-file {0}/apiserver.key --service-account-key-file {0}/apiserver.key \
+         --service-account-issuer {0}/apiserver.crt --disable-admission-plugins ServiceAccount \
+         --client-ca-file {0}/client.crt --service-cluster-ip-range 10.0.0.0/24 --allow-privileged",
+        files.display()
+    ));
+    let mut apiserver = Program::start(&folder.join("kube-apiserver"), &apiserver, dir.path());
+    etcd_ready(etcd_port, &mut etcd).await;
+    let admin = https(port, &serving.certificate, &client);
+    ready(&admin.without_certificate(), "/readyz", "", &mut apiserver).await;
+    let namespace = admin.call("GET", DEFAULT, "").await;
+    assert_eq!(namespace.code, 200, "{}", namespace.json());
+    let other = https(port, &serving.certificate, &self_signed_client("kubeapitest", "system:masters"));
+    let refused = get(&other, DEFAULT, "").await;
+    assert!(refused.is_none_or(|reply| reply.code == 401), "another certificate of the same subject");
+}
+
+/// metacontroller's framework: the apiserver before its etcd, an empty directory of certificates that others read from early, a token
+/// file, and everything allowed. The etcd is on a Unix socket here, as Kubernetes' own integration tests have it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_apiserver_waits_for_its_etcd_and_makes_its_certificate_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = assets(dir.path());
+    let shown = dir.path().display();
+    let key = include_str!("../../apiserver/testdata/token-keys/rsa.pkcs1.pem");
+    std::fs::write(dir.path().join("sa.key"), key).unwrap();
+    std::fs::write(dir.path().join("tokens"), "secret,ann,7,\"dev,ops\"\n").unwrap();
+    let port = free_port();
+    let apiserver = words(&format!(
+        "--cert-dir {shown}/made --secure-port {port} --etcd-servers unix://{shown}/etcd.sock --external-hostname localhost \
+         --service-account-issuer https://kubernetes.default.svc --service-account-key-file {shown}/sa.key \
+         --service-account-signing-key-file {shown}/sa.key --token-auth-file {shown}/tokens \
+         --authorization-mode AlwaysAllow"
+    ));
+    let mut apiserver = Program::start(&folder.join("kube-apiserver"), &apiserver, dir.path());
+    let certificate = dir.path().join("made/apiserver.crt");
+    let began = Instant::now();
+    while !certificate.exists() {
+        apiserver.check();
+        assert!(began.elapsed() < programs::READY, "no certificate: {}", apiserver.log());
+        sleep(Duration::from_millis(10)).await;
+    }
+    // Longer than the longest pause between two tries.
+    sleep(Duration::from_millis(300)).await;
+    apiserver.check();
+    let etcd = words(&format!(
+        "--data-dir {shown}/data --listen-client-urls unix://{shown}/etcd.sock \
+         --advertise-client-urls http://127.0.0.111:0 --listen-peer-urls http://127.0.0.1:0 -log-level warn \
+         --quota-backend-bytes 8589934592"
+    ));
+    let _etcd = Program::start(&folder.join("etcd"), &etcd, dir.path());
+    let ca = std::fs::read_to_string(&certificate).unwrap();
+    let server = https(port, &ca, &self_signed_client("x", "y")).without_certificate();
+    let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
+    ready(&server, "/healthz", &bearer("secret"), &mut apiserver).await;
+    let code = async |headers: &str| get(&server, DEFAULT, headers).await.unwrap().code;
+    assert_eq!(code(&bearer("secret")).await, 200, "everything is allowed");
+    assert_eq!(code(&bearer("wrong")).await, 401);
+    assert_eq!(code("").await, 401, "nobody is anonymous where everything is allowed");
+    let document = get(&server, "/apis", &bearer("secret")).await.unwrap().json();
+    assert!(document["groups"].is_array(), "{document}");
+}
+
+#[test]
+fn a_flag_that_cannot_be_honoured_ends_the_program_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--secure-port=1", "--audit-log-path=-"];
+    let (output, _) = output(&assets(dir.path()).join("kube-apiserver"), &args);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.starts_with("Error: --audit-log-path=-: kstore writes no audit log\n"), "{text}");
+}
