@@ -1,6 +1,10 @@
 //! [`Converter`]: calls conversion webhooks for readers of custom objects, which note in their kind's `Conversions` what they miss. What
 //! a review says and how its failures are worded is `kstore_api::admission::conversion`'s.
 
+mod selection;
+
+pub(crate) use selection::{FieldSelection, filter_by_version};
+
 use crate::cache::{Cache, Entry};
 use crate::error::is_conversion_needed;
 use crate::kinds::{CustomKind, CustomVersion, Missing};

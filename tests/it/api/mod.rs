@@ -81,6 +81,8 @@ mod tables;
 mod transactions;
 /// Create, get, update, patch.
 mod verbs;
+/// Field selectors of custom kinds with several versions.
+mod version_selectors;
 /// Several versions of one custom kind, converted by a webhook.
 mod versions;
 /// What a watch begins with, tells, and ends with.
