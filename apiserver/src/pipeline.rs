@@ -169,6 +169,8 @@ impl Pipeline {
         let authorizer = Arc::new(Authorizer::new(cache.clone()));
         let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         metrics.append(admission.figures());
+        let converter = Arc::new(Converter::new(outbound, nondet.clone()));
+        metrics.append(converter.render_metrics());
         Self {
             authorizer,
             admission,
@@ -177,7 +179,7 @@ impl Pipeline {
             metrics,
             in_flight: InFlight::default(),
             heavy: Heavy::default(),
-            converter: Arc::new(Converter::new(outbound, nondet.clone())),
+            converter,
             nondet,
             tokens: None,
             local: LocalComponents::default(),

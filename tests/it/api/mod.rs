@@ -87,6 +87,8 @@ mod version_selectors;
 mod versions;
 /// What a watch begins with, tells, and ends with.
 mod watches;
+/// Metrics of webhooks and of API servers behind this one.
+mod webhook_metrics;
 /// Admission webhooks: what they see, and what becomes of their answers.
 mod webhooks;
 
