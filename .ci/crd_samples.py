@@ -9,8 +9,9 @@ fields that the rules name are added until the server accepts it or TRIES are ov
 treated as its schema says. Versions that only a conversion webhook makes are left out, except the stored one.
 """
 
-import collections
 import copy
+import heapq
+import itertools
 import json
 import re
 import subprocess
@@ -211,6 +212,7 @@ def additions(schema, complaint):
                     found += [(path, "=", text) for text in re.findall(r"'([^' ]+)'", complaint)]
                 if here.get("type") == "array":
                     found.append((path, "[]"))
+                    found += [(f"{path}[0]", name) for name in words(merged(here.get("items", {})), complaint)[:12]]
                 found += [(path, name) for name in words(here, complaint)[:12]]
             if "." not in path and "[" not in path:
                 break
@@ -218,15 +220,21 @@ def additions(schema, complaint):
     return [step for step in dict.fromkeys(found) if step[1] not in ("apiVersion", "kind", "metadata", "status")]
 
 
+def faults(complaint):
+    """How many things are wrong with an object, as kubectl lists them."""
+    return complaint.count("\n* ") or 1
+
+
 def accepted(definition, version):
     """The first object that the server accepts, and the last complaint if it accepts none."""
     schema = version["schema"]["openAPIV3Schema"]
-    waiting = collections.deque([(frozenset(), "sample")])
+    # Next is an object made from one of which the fewest things were wrong, the oldest of these first.
+    waiting, order = [(0, 0, frozenset(), "sample")], itertools.count(1)
     seen, complaint = set(), "no object was made"
     for _ in range(TRIES):
         if not waiting:
             break
-        added, name = waiting.popleft()
+        _, _, added, name = heapq.heappop(waiting)
         made = sample(definition, version, added, name)
         text = json.dumps(made, sort_keys=True)
         if text in seen:
@@ -239,8 +247,12 @@ def accepted(definition, version):
             complaint = str(refusal)
             if "metadata.name" in complaint or "name" in complaint.split(":")[-1]:
                 names = re.findall(r"['\"]?\b([a-z][a-z0-9-]*)\b['\"]?", complaint.split(":")[-1])
-                waiting.extend((added, name) for name in ["default", "cluster", "a", *names[-3:]] if name != "sample")
-            waiting.extend((added | {step}, name) for step in additions(schema, complaint) if step not in added)
+                for other in ["default", "cluster", "a", *names[-3:]]:
+                    if other != "sample":
+                        heapq.heappush(waiting, (faults(complaint), next(order), added, other))
+            for step in additions(schema, complaint):
+                if step not in added:
+                    heapq.heappush(waiting, (faults(complaint), next(order), added | {step}, name))
     return None, complaint
 
 

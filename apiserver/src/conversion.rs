@@ -1,33 +1,47 @@
 //! [`Converter`]: calls conversion webhooks for readers of custom objects, which note in their kind's `Conversions` what they miss. What
 //! a review says and how its failures are worded is `kstore_api::admission::conversion`'s.
 
+mod selection;
+
+pub(crate) use selection::{FieldSelection, filter_by_version};
+
 use crate::cache::{Cache, Entry};
 use crate::error::is_conversion_needed;
 use crate::kinds::{CustomKind, CustomVersion, Missing};
-use crate::outbound::{Call, Outbound};
+use crate::metrics::{ConversionWebhooks, Page};
+use crate::outbound::{Answer, Call, Outbound};
 use kstore_api::admission::client::ClientConfig;
-use kstore_api::admission::conversion::{Batch, Review, TIMEOUT_SECONDS};
+use kstore_api::admission::conversion::{Batch, ConversionError, Review, TIMEOUT_SECONDS};
 use kstore_api::admission::review::ReviewVersion;
 use kstore_api::admission::review::transport::HttpAnswer;
 use kstore_api::crd::Conversion;
+use kstore_api::kind::split_api_version;
 use kstore_api::object;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The way to conversion webhooks. Shared.
 #[derive(Debug)]
 pub(crate) struct Converter {
     outbound: Arc<dyn Outbound>,
     nondet: Nondet,
+    metrics: Arc<ConversionWebhooks>,
 }
 
 impl Converter {
     /// Calls webhooks through `outbound`.
     pub(crate) fn new(outbound: Arc<dyn Outbound>, nondet: Nondet) -> Self {
-        Self { outbound, nondet }
+        Self { outbound, nondet, metrics: Arc::default() }
+    }
+
+    /// Writes what was counted, in the Prometheus text format.
+    pub(crate) fn render_metrics(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
+        let metrics = self.metrics.clone();
+        move |out| metrics.render(&mut Page::new(out))
     }
 
     /// Lets the webhook convert what readers of the kind miss. On return they find it, or why it could not be converted.
@@ -73,11 +87,18 @@ impl Converter {
         let uid = self.nondet.rng.uuid();
         let body = review.encode_request(&uid).into();
         let call = Call { client: client.clone(), timeout: Duration::from_secs(TIMEOUT_SECONDS), body };
-        let answer = self.outbound.post(cache.clone(), call).await;
-        let answer = answer.map_err(|why| review.no_answer(&client, why).status())?;
-        let http =
-            HttpAnswer { status: answer.status, content_type: &answer.content_type, body: &answer.body };
-        review.finish(&uid, &http).map_err(|error| error.status())
+        let began = Instant::now();
+        let answered = match self.outbound.post(cache.clone(), call).await {
+            Ok(answer) => {
+                let Answer { status, content_type, body } = &answer;
+                review.finish(&uid, &HttpAnswer { status: *status, content_type, body })
+            }
+            Err(why) => Err(review.no_answer(&client, why)),
+        };
+        let failure = answered.as_ref().err().map(ConversionError::failure);
+        let versions = (split_api_version(&list_version).1, version);
+        self.metrics.observe(&definition.name, versions, began.elapsed(), failure);
+        answered.map_err(|error| error.status())
     }
 
     /// Lets the version show these entries without waiting from here on.

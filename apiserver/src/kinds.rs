@@ -35,6 +35,8 @@ pub struct CustomKind {
     pub key: String,
     /// The revision of the definition: what a write that was judged by it expects to be current.
     pub revision: i64,
+    /// The revision at which the definition was created.
+    pub(crate) created: i64,
     /// The revision since which objects are written in the form that the definition's schemas, storage version and conversion give
     /// them. What is older may need to be normalised when it is read.
     pub normal_since: i64,
@@ -93,6 +95,7 @@ impl CustomKind {
             definition: Arc::new(definition),
             key: String::from_utf8_lossy(&raw.key).into_owned(),
             revision: raw.revision,
+            created: raw.created,
             conversions: Conversions::default(),
             rows,
         })

@@ -324,3 +324,10 @@ pub const AGGREGATED_DOCUMENT_BYTES: usize = 16 << 20;
 /// How long an API server may take to begin its answer to a request that is handed on, unless the request is a watch or an upgrade:
 /// the time that requests have in Kubernetes.
 pub const AGGREGATED_HEAD: Duration = Duration::from_secs(60);
+
+/// Values of one label of a metric that are names of clients' objects: webhooks, definitions, versions. Further ones count as `other`, so
+/// that a client that goes on inventing names does not make the page, and what keeps it, grow without end.
+pub const METRIC_LABEL_VALUES: usize = 1000;
+
+/// Different codes of answers of webhooks in metrics. Further ones count as 600, as Kubernetes counts codes above it.
+pub const METRIC_WEBHOOK_CODES: usize = 64;

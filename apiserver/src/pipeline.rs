@@ -174,6 +174,8 @@ impl Pipeline {
         let authorizer = Arc::new(Authorizer::of_mode(cache.clone(), mode));
         let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         metrics.append(admission.figures());
+        let converter = Arc::new(Converter::new(outbound, nondet.clone()));
+        metrics.append(converter.render_metrics());
         Self {
             authorizer,
             admission,
@@ -182,7 +184,7 @@ impl Pipeline {
             metrics,
             in_flight: InFlight::default(),
             heavy: Heavy::default(),
-            converter: Arc::new(Converter::new(outbound, nondet.clone())),
+            converter,
             nondet,
             tokens: None,
             token_file: None,
@@ -368,7 +370,7 @@ impl Pipeline {
         match &request.action {
             Action::Get(options) => self.get(request, options).await,
             Action::List(options) => self.list(request, options, warnings).await,
-            Action::Watch(options) => self.watch(options).await,
+            Action::Watch(options) => self.watch(&request.target, options).await,
             Action::Create(body, options) if request.target.subresource.is_empty() => {
                 self.create(request, body, options, warnings).await
             }

@@ -16,7 +16,7 @@ use crate::grpc::Grpc;
 use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
 use crate::limits;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Page};
 use crate::outbound::Outbound;
 use crate::pipeline::{LocalComponents, Pipeline};
 use crate::provenance::Provenance;
@@ -166,6 +166,8 @@ impl ApiServer {
         }
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
+        let measured = aggregator.clone();
+        pipeline.metrics().append(move |out| measured.render_metrics(&mut Page::new(out)));
         // Received unless the task above has ended with the storage.
         let _ = hand_over.send((pipeline.clone(), aggregator.clone()));
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));

@@ -23,14 +23,53 @@ pub const TIMEOUT_SECONDS: u64 = 30;
 
 /// A conversion that failed. `Display` is the text of the answer to the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConversionError(String);
+#[error("{text}")]
+pub struct ConversionError {
+    text: String,
+    failure: ConversionFailure,
+}
+
+/// What failed in a conversion, as Kubernetes' metrics tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConversionFailure {
+    /// The webhook did not answer with success.
+    Call,
+    /// Its answer is no review, or one that reports a failure.
+    MalformedResponse,
+    /// It returned more or fewer objects than it was asked for.
+    PartialResponse,
+    /// An object that it returned is not the original in the desired version.
+    InvalidObject,
+}
+
+impl ConversionFailure {
+    /// The value of the label `failure_type`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Call => "webhook_call_failure",
+            Self::MalformedResponse => "malformed_response_failure",
+            Self::PartialResponse => "partial_response_failure",
+            Self::InvalidObject => "invalid_converted_object_failure",
+        }
+    }
+}
 
 impl ConversionError {
     /// The answer to the client: 500 without a reason.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status::unclassified(&self.0)
+        Status::unclassified(&self.text)
+    }
+
+    /// What failed.
+    #[must_use]
+    pub const fn failure(&self) -> ConversionFailure {
+        self.failure
+    }
+
+    fn of(self, failure: ConversionFailure) -> Self {
+        Self { failure, ..self }
     }
 }
 
@@ -116,7 +155,7 @@ impl<'a> Review<'a> {
     /// The error of a call that got no answer.
     #[must_use]
     pub fn no_answer(&self, client: &ClientConfig, cause: impl std::fmt::Display) -> ConversionError {
-        self.failed(client.post_error(Some(TIMEOUT_SECONDS), cause))
+        self.failed(client.post_error(Some(TIMEOUT_SECONDS), cause)).of(ConversionFailure::Call)
     }
 
     /// The converted objects, in the order of the originals. The webhook decides content, labels and annotations; the other metadata
@@ -125,10 +164,16 @@ impl<'a> Review<'a> {
     /// # Errors
     /// The answer is no success, or what it has is not the same objects in the desired version.
     pub fn finish(mut self, uid: &str, answer: &HttpAnswer<'_>) -> Result<Vec<Value>, ConversionError> {
-        let converted = answer::read(self.version, uid, answer).map_err(|why| self.failed(why))?;
+        let failure = match answer.success() {
+            Ok(_) => ConversionFailure::MalformedResponse,
+            Err(_) => ConversionFailure::Call,
+        };
+        let converted =
+            answer::read(self.version, uid, answer).map_err(|why| self.failed(why).of(failure))?;
         if converted.len() != self.sent.len() {
             let (found, expected) = (converted.len(), self.sent.len());
-            return Err(self.error(format_args!("returned {found} objects, expected {expected}")));
+            let error = self.error(format_args!("returned {found} objects, expected {expected}"));
+            return Err(error.of(ConversionFailure::PartialResponse));
         }
         let sent = std::mem::take(&mut self.sent);
         for (at, (index, new)) in sent.into_iter().zip(converted).enumerate() {
@@ -150,7 +195,7 @@ impl<'a> Review<'a> {
                     self.error(format_args!("returned invalid converted object at index {at}: {why}"))
                 );
             }
-            Err(why) => return Err(ConversionError(why)),
+            Err(text) => return Err(ConversionError { text, failure: ConversionFailure::InvalidObject }),
         };
         let place = if is_list {
             format!("converted object at index {next}")
@@ -191,7 +236,8 @@ impl<'a> Review<'a> {
     }
 
     fn error(&self, what: std::fmt::Arguments<'_>) -> ConversionError {
-        ConversionError(format!("conversion webhook for {} {what}", self.subject()))
+        let text = format!("conversion webhook for {} {what}", self.subject());
+        ConversionError { text, failure: ConversionFailure::InvalidObject }
     }
 
     fn failed(&self, why: impl std::fmt::Display) -> ConversionError {

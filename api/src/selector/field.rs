@@ -71,6 +71,12 @@ impl Selector {
         self.terms.iter().find(|t| !t.negated && t.field == field).map(|t| t.value.as_str())
     }
 
+    /// The terms about fields for which `first` holds, and the others.
+    pub fn partition(self, first: impl Fn(&str) -> bool) -> (Self, Self) {
+        let (matching, others) = self.terms.into_iter().partition(|term| first(&term.field));
+        (Selector { terms: matching }, Selector { terms: others })
+    }
+
     /// Checks that a kind can be selected by all fields, and replaces old labels of fields, and those of a version that is not
     /// stored, by the ones [`own_labels`] has.
     ///

@@ -173,8 +173,11 @@ impl Admission {
 
     /// Writes what was counted, in the Prometheus text format.
     pub fn figures(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
-        let figures = self.figures.clone();
-        move |out| figures.render(&mut Page::new(out))
+        let (figures, webhooks) = (self.figures.clone(), self.dynamic.metrics());
+        move |out| {
+            figures.render(&mut Page::new(out));
+            webhooks.render(&mut Page::new(out));
+        }
     }
 
     /// Asks the plugins one after the other until one refuses.

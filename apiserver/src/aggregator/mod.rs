@@ -11,7 +11,9 @@ mod probe;
 mod services;
 
 use crate::authn::{MASTERS, UserInfo};
+use crate::limits::METRIC_LABEL_VALUES;
 use crate::lookup::Lookup;
+use crate::metrics::Page;
 use crate::outbound::{NoAnswer, Outbound};
 use axum::body::Body;
 use http::{Request, Response};
@@ -109,6 +111,16 @@ impl Aggregator {
     /// The current snapshot.
     pub(crate) fn apis(&self) -> Arc<AggregatedApis> {
         self.apis.read().clone()
+    }
+
+    /// Writes which APIServices are unavailable, in the Prometheus text format.
+    pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
+        let name = "aggregator_unavailable_apiservice";
+        page.head(name, "gauge", "Whether an APIService is unavailable, by name.");
+        let apis = self.apis();
+        for api in apis.apis.iter().take(METRIC_LABEL_VALUES) {
+            page.line(name, &[("name", &*api.service.name)], u8::from(!api.is_available));
+        }
     }
 
     /// The aggregated API that serves a path: `/apis/<group>/<version>`, paths below it, and its OpenAPI v3 document. `None` for paths

@@ -17,6 +17,18 @@ pub struct Filter {
     pub labels: label::Selector,
     /// Field requirements.
     pub fields: field::Selector,
+    /// Requirements on fields that a version of a custom kind declares.
+    pub declared: Option<DeclaredFields>,
+}
+
+/// Field requirements of a request to a custom kind, beside name and namespace.
+#[derive(Clone, Debug)]
+pub struct DeclaredFields {
+    /// The hash of the definition that declared the fields.
+    pub spec_hash: [u8; 32],
+    /// Requirements that the cache does not evaluate, because the stored bytes need not show the fields as the version of the request does.
+    /// The reader of the list or watch evaluates them (`crate::conversion`).
+    pub unevaluated: field::Selector,
 }
 
 impl Filter {
@@ -28,6 +40,7 @@ impl Filter {
             name: String::new(),
             labels: label::Selector::everything(),
             fields: field::Selector::everything(),
+            declared: None,
         }
     }
 

@@ -21,7 +21,7 @@ mod watchers;
 
 pub use change::{Change, Seen};
 pub use entry::{Entry, LabelsOf, Malformed};
-pub use filter::Filter;
+pub use filter::{DeclaredFields, Filter};
 pub use form::{
     Form, Look, MetaVersion, envelope, enveloped, event_of, frame, partial_message, put_partial, turned,
     watch_line,
@@ -306,14 +306,18 @@ impl State {
     }
 
     /// Changes what is served at `revision`. A kind that comes gets a place for its objects; the watches of one that goes end; entries
-    /// of one whose row has changed are made anew, since the fields that selectors compare may be others.
+    /// of one whose row has changed are made anew, since the fields that selectors compare may be others, and watches that name declared
+    /// fields end when their definition changes.
     fn serve(&mut self, served: Arc<Kinds>, revision: i64) {
         for kind in served.definitions() {
             let row = kind.storage_row();
             let objects = self.kinds.entry(root(row)).or_insert_with(|| Kind::of(&[], revision));
-            let before = self.served.definition(row.group, row.plural).map(|kind| kind.storage_row());
-            if before.is_some_and(|before| !std::ptr::eq(before, row)) {
+            let Some(before) = self.served.definition(row.group, row.plural) else { continue };
+            if !std::ptr::eq(before.storage_row(), row) {
                 objects.remake(row);
+            }
+            if before.definition.spec_hash != kind.definition.spec_hash {
+                objects.watchers.cut_outdated(&kind.definition.spec_hash);
             }
         }
         for kind in self.served.definitions() {
@@ -326,6 +330,13 @@ impl State {
             }
         }
         self.served = served;
+    }
+
+    /// Whether a filter names fields that an earlier definition of its kind declared.
+    fn is_outdated(&self, filter: &Filter) -> bool {
+        let Some(declared) = &filter.declared else { return false };
+        let kind = self.served.definition(filter.resource.group, filter.resource.plural);
+        kind.is_some_and(|kind| kind.definition.spec_hash != declared.spec_hash)
     }
 
     fn snapshot(&self, filter: &Filter, revision: i64) -> Snapshot {

@@ -109,9 +109,9 @@ impl Watch {
     fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
         let mut state = cache.state.write();
         let revision = cache.revision();
-        let snapshots: Vec<Snapshot> =
-            filters.iter().map(|filter| state.snapshot(filter, revision)).collect();
         let source = state.register(&filters, revision);
+        let begun = if matches!(source, Source::Ended(_)) { &[][..] } else { &filters[..] };
+        let snapshots: Vec<Snapshot> = begun.iter().map(|filter| state.snapshot(filter, revision)).collect();
         drop(state);
         let mut initial = Vec::new();
         for (selector, (filter, snapshot)) in (0u32..).zip(filters.iter().zip(snapshots)) {
@@ -280,8 +280,12 @@ impl Drop for Watch {
 }
 
 impl super::State {
-    /// Registers all filters under one queue for changes after `revision`.
+    /// Registers all filters under one queue for changes after `revision`. A watch whose filter is outdated ends at once: its client
+    /// resumes, and the fields are then judged by the definition of today.
     fn register(&mut self, filters: &[Filter], revision: i64) -> Source {
+        if filters.iter().any(|filter| self.is_outdated(filter)) {
+            return Source::Ended(WatchEnd::Overrun);
+        }
         let queue = Arc::new(Queue::default());
         let id = self.next_listener;
         self.next_listener += filters.len() as u64;
@@ -302,6 +306,9 @@ impl super::State {
     /// Registers after handing over what the rings of the kinds remember; `None` if one of them does not reach back to
     /// `revision`; with `repeats`, to the changes of `revision` itself, which are then handed over again.
     fn resume(&mut self, filters: &[Filter], revision: i64, repeats: bool) -> Option<Source> {
+        if filters.iter().any(|filter| self.is_outdated(filter)) {
+            return Some(Source::Ended(WatchEnd::Overrun));
+        }
         let roots: BTreeSet<&str> = filters.iter().map(|filter| super::root(filter.resource)).collect();
         let kinds = || roots.iter().filter_map(|root| self.kinds.get(root));
         let reaches_back = |kind: &Kind| match repeats && revision <= kind.changed {

@@ -187,9 +187,21 @@ impl Watchers {
         self.queues().for_each(|queue| queue.cut());
     }
 
+    /// Ends the listeners whose filters name fields that another definition of the kind than this one declared.
+    pub(super) fn cut_outdated(&self, spec_hash: &[u8; 32]) {
+        let is_outdated = |listener: &&Listener| {
+            listener.filter.declared.as_ref().is_some_and(|declared| declared.spec_hash != *spec_hash)
+        };
+        self.listeners().filter(is_outdated).for_each(|listener| listener.queue.cut());
+    }
+
     fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.listeners().map(|listener| &listener.queue)
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = &Listener> {
         let nested = self.by_object.values().chain(self.by_value.values()).chain(self.by_namespace.values());
-        nested.chain([&self.everywhere]).flat_map(BTreeMap::values).map(|listener| &listener.queue)
+        nested.chain([&self.everywhere]).flat_map(BTreeMap::values)
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filt
         fields: field::Selector::parse(fields)
             .and_then(|selector| selector.check(target.resource))
             .map_err(|e| refuse(e.to_string()))?,
+        declared: None,
     })
 }
 

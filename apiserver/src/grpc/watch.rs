@@ -3,11 +3,12 @@
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
 use crate::cache::{Batch, Cache, Delivery, Entry, Filter, Watch, WatchEnd, WatchStart};
-use crate::conversion::Converter;
+use crate::conversion::{Converter, FieldSelection, filter_by_version};
 use crate::error::{no_such_method, of_read, of_watch_end, timed_out, to_grpc};
 use crate::kinds::Served;
 use crate::limits;
 use crate::request::Target;
+use kstore_api::selector::field;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use pb::watch_event::Type;
@@ -41,7 +42,8 @@ pub(super) async fn serve(
         if !target.subresource.is_empty() || !target.resource.verbs.contains(&"watch") {
             return Err(to_grpc(&no_such_method()));
         }
-        filters.push(filter(&target, &selector.label_selector, &selector.field_selector)?);
+        let selected = filter(&target, &selector.label_selector, &selector.field_selector)?;
+        filters.push(filter_by_version(&selected, target.custom.as_ref()));
         kinds.push(Served { resource: target.resource, custom: target.custom });
     }
     let watch = begin(door, filters, message.after_revision).await.map_err(|status| to_grpc(&status))?;
@@ -103,14 +105,16 @@ fn batches(
     ending: Ending,
 ) -> impl futures::Stream<Item = Result<pb::WatchBatch, tonic::Status>> + Send {
     async_stream::stream! {
-        let cache = watch.cache().clone();
-        let state = watch.initial();
-        let selected = state.iter().map(|(selector, entry)| (*selector, entry));
-        if let Err(status) = prepare(&converter, &cache, &kinds, selected).await {
-            yield Err(to_grpc(&status));
-            return;
-        }
-        for batch in initial(&watch, &state, &kinds) {
+        let preparation = Preparation::of(&watch, kinds, converter);
+        let kinds = &preparation.kinds;
+        let state = match preparation.state(watch.initial()).await {
+            Ok(state) => state,
+            Err(status) => {
+                yield Err(to_grpc(&status));
+                return;
+            }
+        };
+        for batch in initial(&watch, &state, kinds) {
             yield Ok(batch);
         }
         drop(state);
@@ -133,15 +137,13 @@ fn batches(
                 Ok(_) if kinds.iter().any(|kind| is_redefined(kind, &watch)) => break,
                 // One whose kind is gone hears of the deletions of its objects before the end.
                 Ok(batch) if batch.deliveries.is_empty() && kinds.iter().any(|kind| is_gone(kind, &watch)) => break,
-                Ok(batch) => {
-                    let changes = batch.deliveries.iter();
-                    let selected = changes.map(|delivery| (delivery.selector, delivery.change.object(delivery.seen)));
-                    if let Err(status) = prepare(&converter, &cache, &kinds, selected).await {
+                Ok(batch) => match preparation.batch(batch).await {
+                    Ok(batch) => yield Ok(message(kinds, &batch)),
+                    Err(status) => {
                         yield Err(to_grpc(&status));
                         break;
                     }
-                    yield Ok(message(&kinds, &batch));
-                }
+                },
                 Err(status) => {
                     yield Err(to_grpc(&status));
                     break;
@@ -151,25 +153,75 @@ fn batches(
     }
 }
 
-/// The state that the watch began with, in chunks; the last says that it was the last. Nothing when resuming.
-/// Converts objects by the webhooks of their kinds where they need it. `selected`: objects with the selectors that they match.
-///
-/// # Errors
-/// Why one of them cannot be converted.
-async fn prepare<'e>(
-    converter: &Converter,
-    cache: &Arc<Cache>,
-    kinds: &[Served],
-    selected: impl Iterator<Item = (u32, &'e Arc<Entry>)> + Clone + Send,
-) -> Result<(), Status> {
-    for (index, kind) in kinds.iter().enumerate() {
-        let Some(custom) = kind.custom.as_ref().filter(|custom| custom.needs_webhook()) else { continue };
-        let of_kind = selected.clone().filter(|(selector, _)| *selector as usize == index);
-        converter.prepare(cache, custom, of_kind.map(|(_, entry)| entry)).await?;
-    }
-    Ok(())
+/// Prepares the objects of a watch to be shown: evaluates what its filters leave to it, and converts objects by the webhooks of their
+/// kinds where they need it.
+struct Preparation {
+    cache: Arc<Cache>,
+    converter: Arc<Converter>,
+    /// By selector.
+    kinds: Vec<Served>,
+    /// By selector: field requirements that the cache has not evaluated.
+    unevaluated: Vec<Option<field::Selector>>,
+    /// The revision at which the watch began.
+    begun: i64,
 }
 
+impl Preparation {
+    fn of(watch: &Watch, kinds: Vec<Served>, converter: Arc<Converter>) -> Self {
+        let unevaluated = watch.filters().iter().map(|filter| filter.unevaluated().cloned()).collect();
+        Self { cache: watch.cache().clone(), converter, kinds, unevaluated, begun: watch.revision() }
+    }
+
+    fn selections(&self) -> impl Iterator<Item = (u32, FieldSelection<'_>)> {
+        let (cache, converter) = (&self.cache, &*self.converter);
+        (0u32..).zip(self.kinds.iter().zip(&self.unevaluated)).filter_map(
+            move |(selector, (kind, fields))| {
+                let (custom, fields) = (kind.custom.as_ref()?, fields.as_ref()?);
+                Some((selector, FieldSelection { converter, cache, custom, fields }))
+            },
+        )
+    }
+
+    /// The objects of the initial state that are shown.
+    ///
+    /// # Errors
+    /// Why one of them cannot be converted.
+    async fn state(&self, mut state: Vec<(u32, Arc<Entry>)>) -> Result<Vec<(u32, Arc<Entry>)>, Status> {
+        for (selector, selection) in self.selections() {
+            state = selection.state(selector, state).await?;
+        }
+        self.convert(state.iter().map(|(selector, entry)| (*selector, entry))).await?;
+        Ok(state)
+    }
+
+    /// The deliveries that are shown.
+    ///
+    /// # Errors
+    /// Why an object cannot be converted.
+    async fn batch(&self, mut batch: Batch) -> Result<Batch, Status> {
+        for (selector, selection) in self.selections() {
+            batch.deliveries = selection.deliveries(selector, self.begun, batch.deliveries).await?;
+        }
+        let changes = batch.deliveries.iter();
+        let objects = changes.map(|delivery| (delivery.selector, delivery.change.object(delivery.seen)));
+        self.convert(objects).await?;
+        Ok(batch)
+    }
+
+    async fn convert<'e>(
+        &self,
+        selected: impl Iterator<Item = (u32, &'e Arc<Entry>)> + Clone + Send,
+    ) -> Result<(), Status> {
+        for (index, kind) in self.kinds.iter().enumerate() {
+            let Some(custom) = kind.custom.as_ref().filter(|custom| custom.needs_webhook()) else { continue };
+            let of_kind = selected.clone().filter(|(selector, _)| *selector as usize == index);
+            self.converter.prepare(&self.cache, custom, of_kind.map(|(_, entry)| entry)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The state that the watch began with, in chunks; the last says that it was the last. Nothing when resuming.
 fn initial(watch: &Watch, state: &[(u32, Arc<Entry>)], kinds: &[Served]) -> Vec<pb::WatchBatch> {
     if !watch.starts_with_state() {
         return Vec::new();

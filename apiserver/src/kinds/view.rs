@@ -105,6 +105,12 @@ impl CustomVersion {
         matches!(self.definition().conversion, Conversion::Webhook { .. })
     }
 
+    /// Whether every object that was ever stored under the definition shows its fields in all versions alike, as they are stored.
+    #[must_use]
+    pub(crate) fn is_as_stored(&self) -> bool {
+        !self.needs_webhook() && self.kind.normal_since == self.kind.created
+    }
+
     /// The version in which objects are stored.
     #[must_use]
     pub fn storage(&self) -> Self {

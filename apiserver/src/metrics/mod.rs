@@ -11,11 +11,13 @@ mod process;
 mod request;
 mod series;
 mod storage;
+mod webhooks;
 
 pub use page::Page;
 pub use request::{Kind, Measured, verb};
 pub use series::{Counter, Family, Histogram};
 pub use storage::Measured as MeasuredStorage;
+pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
 
 use crate::rest::version;
 use crate::restart::TaskRestarts;

@@ -3,10 +3,13 @@
 //! Not the definitions themselves: see `definition`.
 
 use super::{Answer, ObjectAnswer, Pipeline};
+use crate::conversion::{FieldSelection, filter_by_version};
 use crate::decode::{self, Expected};
 use crate::error;
 use crate::kinds::CustomVersion;
-use crate::request::{Request, Target};
+use crate::limits;
+use crate::registry::Listed;
+use crate::request::{ListOptions, Request, Target};
 use crate::undecided::Undecided;
 use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::ObjectType;
@@ -179,6 +182,41 @@ impl Pipeline {
                 Undecided::Pending(Box::pin(async move { converter.convert(&cache, &kind).await }))
             }
             _ => status.into(),
+        }
+    }
+}
+
+impl Pipeline {
+    /// Lists what `options` select: declared fields of a custom kind are those of the version of the request.
+    pub(super) async fn list_selected(
+        &self,
+        target: &Target,
+        options: &ListOptions,
+    ) -> Result<Listed, Status> {
+        let filter = filter_by_version(&options.filter, target.custom.as_ref());
+        let (Some(custom), Some(fields)) = (&target.custom, filter.unevaluated().cloned()) else {
+            return self.registry.list(options).await;
+        };
+        let limit = usize::try_from(options.limit).unwrap_or(0);
+        // Of small pages most objects may not be selected: more are read at once than are wanted.
+        let page = if limit == 0 { 0 } else { options.limit.max(limits::LIST_CHUNK_ITEMS as i64) };
+        let selection =
+            FieldSelection { converter: &self.converter, cache: self.cache(), custom, fields: &fields };
+        let mut next = ListOptions { filter, limit: page, ..options.clone() };
+        let mut items = Vec::new();
+        loop {
+            let mut listed = self.registry.list(&next).await?;
+            items.append(&mut selection.entries(std::mem::take(&mut listed.items)).await?);
+            if limit > 0 && items.len() > limit {
+                items.truncate(limit);
+                listed.continue_behind(&next.filter, &items[limit - 1]);
+            }
+            // What follows is not counted: it would have to be converted.
+            listed.remaining = None;
+            if listed.continue_token.is_empty() || items.len() == limit {
+                return Ok(Listed { items, ..listed });
+            }
+            next.continue_token.clone_from(&listed.continue_token);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         warnings.extend(warning(request, delete));
         // All that matches is one list, not pages of a revision: on a slow disk, deletions outlast a short history.
-        let listed = self.registry.list(list).await?;
+        let listed = self.list_selected(&request.target, list).await?;
         for entry in &listed.items {
             let target = Target {
                 namespace: entry.namespace().to_owned(),

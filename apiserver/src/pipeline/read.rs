@@ -2,8 +2,9 @@
 
 use super::{Answer, ObjectAnswer, Pipeline};
 use crate::cache::{Watch, WatchEnd, WatchStart};
+use crate::conversion::filter_by_version;
 use crate::error;
-use crate::request::{GetOptions, ListOptions, Request, WatchOptions};
+use crate::request::{GetOptions, ListOptions, Request, Target, WatchOptions};
 use kstore_api::status::Status;
 
 impl Pipeline {
@@ -29,11 +30,11 @@ impl Pipeline {
         if !request.target.resource.is_stored() {
             return Ok(self.components(&options.filter, warnings));
         }
-        self.registry.list(options).await.map(Answer::List)
+        self.list_selected(&request.target, options).await.map(Answer::List)
     }
 
-    pub(super) async fn watch(&self, options: &WatchOptions) -> Result<Answer, Status> {
-        let filters = vec![options.filter.clone()];
+    pub(super) async fn watch(&self, target: &Target, options: &WatchOptions) -> Result<Answer, Status> {
+        let filters = vec![filter_by_version(&options.filter, target.custom.as_ref())];
         let watch = match self.begin_watch(filters.clone(), options.start).await? {
             Ok(watch) => watch,
             // Clients are told by the stream why it cannot begin, as in Kubernetes.

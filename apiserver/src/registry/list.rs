@@ -2,7 +2,7 @@
 //! shared, not copied; only objects that have changed since are parsed.
 
 use super::{Registry, entry_of};
-use crate::cache::{Entry, ROOT, Snapshot};
+use crate::cache::{Entry, Filter, ROOT, Snapshot};
 use crate::error;
 use crate::limits;
 use crate::request::{ListAt, ListOptions};
@@ -30,6 +30,12 @@ pub struct Listed {
 impl Listed {
     fn empty(revision: i64) -> Self {
         Self { items: Vec::new(), revision, continue_token: String::new(), remaining: None }
+    }
+
+    /// Lets the next page begin behind an entry of this one.
+    pub(crate) fn continue_behind(&mut self, filter: &Filter, last: &Entry) {
+        let prefix = filter.resource.storage_prefix(&filter.namespace);
+        self.continue_token = ContinueToken::after(below(&prefix, last), self.revision).encode();
     }
 }
 

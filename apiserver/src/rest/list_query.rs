@@ -33,7 +33,7 @@ impl Query {
         if namespace.is_empty() && resource.namespaced {
             fields.required(field::NAMESPACE).unwrap_or_default().clone_into(&mut namespace);
         }
-        Ok(Filter { resource, namespace, name, labels, fields })
+        Ok(Filter { resource, namespace, name, labels, fields, declared: None })
     }
 
     /// Options of a LIST.

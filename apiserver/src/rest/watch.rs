@@ -3,8 +3,8 @@
 
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
-use crate::cache::{self, Cache, Delivery, Entry, Form, Seen, Watch, WatchEnd, event_of, watch_line};
-use crate::conversion::Converter;
+use crate::cache::{self, Cache, Delivery, Entry, Filter, Form, Seen, Watch, WatchEnd, event_of, watch_line};
+use crate::conversion::{Converter, FieldSelection};
 use crate::error;
 use crate::kinds::CustomVersion;
 use crate::limits;
@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use jiff::Timestamp;
 use kstore_api::kind::Resource;
+use kstore_api::selector::field::Selector;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::{Value, json};
@@ -61,8 +62,19 @@ pub(super) struct Shown {
 pub(super) fn body(watch: Watch, shown: Shown, ending: Ending, nondet: Nondet) -> Body {
     let Shown { resource, converter, form } = shown;
     let cache = resource.is_custom().then(|| watch.cache().clone());
-    let encoder =
-        Encoder { resource, custom: None, cache, converter, form, first: true, nondet: nondet.clone() };
+    let unevaluated = watch.filters().first().and_then(Filter::unevaluated).cloned();
+    let begun = watch.revision();
+    let encoder = Encoder {
+        resource,
+        custom: None,
+        cache,
+        converter,
+        unevaluated,
+        begun,
+        form,
+        first: true,
+        nondet: nondet.clone(),
+    };
     Body::from_stream(events(watch, encoder, ending, nondet))
 }
 
@@ -89,11 +101,13 @@ fn events(
     async_stream::stream! {
         // Made once: a timer that is registered anew for each event costs as much as the event.
         let mut stopped = std::pin::pin!(ending.stop.cancelled());
-        let mut initial = watch.initial().into_iter();
-        if let Err(end) = encoder.prepare(initial.as_slice().iter().map(|(_, entry)| entry)).await {
-            yield Ok(encoder.error(&end));
-            return;
-        }
+        let mut initial = match encoder.prepare_state(watch.initial()).await {
+            Ok(initial) => initial.into_iter(),
+            Err(end) => {
+                yield Ok(encoder.error(&end));
+                return;
+            }
+        };
         while let Some(chunk) = encoder.initial(&mut initial) {
             yield Ok(chunk);
         }
@@ -132,12 +146,14 @@ fn events(
             };
             match batch {
                 Ok(batch) => {
-                    let objects = batch.deliveries.iter().map(|delivery| delivery.change.object(delivery.seen));
-                    if let Err(end) = encoder.prepare(objects).await {
-                        yield Ok(encoder.error(&end));
-                        break;
-                    }
-                    let mut deliveries = batch.deliveries.iter();
+                    let deliveries = match encoder.prepare_deliveries(batch.deliveries).await {
+                        Ok(deliveries) => deliveries,
+                        Err(end) => {
+                            yield Ok(encoder.error(&end));
+                            break;
+                        }
+                    };
+                    let mut deliveries = deliveries.iter();
                     while let Some(chunk) = encoder.batch(&mut deliveries) {
                         yield Ok(chunk);
                     }
@@ -174,6 +190,10 @@ struct Encoder {
     /// Where that is looked up; `None` for built-in kinds.
     cache: Option<Arc<Cache>>,
     converter: Arc<Converter>,
+    /// Field requirements that the cache has not evaluated.
+    unevaluated: Option<Selector>,
+    /// The revision at which the watch began.
+    begun: i64,
     form: WatchForm,
     first: bool,
     nondet: Nondet,
@@ -202,15 +222,50 @@ impl Encoder {
         Ok(())
     }
 
-    /// Finds the definition of today, and converts objects by its webhook where they need it.
+    /// The objects of the initial state that are shown, converted where they need it.
     ///
     /// # Errors
     /// 410 if the version is not served any more; or why an object cannot be converted.
-    async fn prepare<'e>(
+    async fn prepare_state(
         &mut self,
+        mut state: Vec<(u32, Arc<Entry>)>,
+    ) -> Result<Vec<(u32, Arc<Entry>)>, Status> {
+        self.look_up()?;
+        if let Some(selection) = self.selection() {
+            state = selection.state(0, state).await?;
+        }
+        self.prepare(state.iter().map(|(_, entry)| entry)).await?;
+        Ok(state)
+    }
+
+    /// The deliveries that are shown, their objects converted where they need it.
+    ///
+    /// # Errors
+    /// As for [`Encoder::prepare_state`].
+    async fn prepare_deliveries(&mut self, mut deliveries: Vec<Delivery>) -> Result<Vec<Delivery>, Status> {
+        self.look_up()?;
+        if let Some(selection) = self.selection() {
+            deliveries = selection.deliveries(0, self.begun, deliveries).await?;
+        }
+        self.prepare(deliveries.iter().map(|delivery| delivery.change.object(delivery.seen))).await?;
+        Ok(deliveries)
+    }
+
+    /// What evaluates the requirements that the cache has not.
+    fn selection(&self) -> Option<FieldSelection<'_>> {
+        let (cache, custom) = (self.cache.as_ref()?, self.custom.as_ref()?);
+        let fields = self.unevaluated.as_ref()?;
+        Some(FieldSelection { converter: &self.converter, cache, custom, fields })
+    }
+
+    /// Converts objects by the webhook of the kind where they need it.
+    ///
+    /// # Errors
+    /// Why an object cannot be converted.
+    async fn prepare<'e>(
+        &self,
         entries: impl Iterator<Item = &'e Arc<Entry>> + Clone + Send,
     ) -> Result<(), Status> {
-        self.look_up()?;
         match (&self.custom, &self.cache) {
             (Some(custom), Some(cache)) if custom.needs_webhook() => {
                 self.converter.prepare(cache, custom, entries).await

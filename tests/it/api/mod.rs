@@ -81,10 +81,14 @@ mod tables;
 mod transactions;
 /// Create, get, update, patch.
 mod verbs;
+/// Field selectors of custom kinds with several versions.
+mod version_selectors;
 /// Several versions of one custom kind, converted by a webhook.
 mod versions;
 /// What a watch begins with, tells, and ends with.
 mod watches;
+/// Metrics of webhooks and of API servers behind this one.
+mod webhook_metrics;
 /// Admission webhooks: what they see, and what becomes of their answers.
 mod webhooks;
 

@@ -5,17 +5,17 @@ use kstore_tests::webhooks::reviewed;
 use kstore_tests::{Cluster, Reply, Setup, Webhooks, simulate};
 use serde_json::{Value, json};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const V1: &str = "/apis/net.test/v1/namespaces/default/doors";
-const V2: &str = "/apis/net.test/v2/namespaces/default/doors";
+pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(super) const V1: &str = "/apis/net.test/v1/namespaces/default/doors";
+pub(super) const V2: &str = "/apis/net.test/v2/namespaces/default/doors";
 
-async fn call(cluster: &Cluster, method: &str, path: &str, body: &Value) -> Reply {
+pub(super) async fn call(cluster: &Cluster, method: &str, path: &str, body: &Value) -> Reply {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     cluster.rest().call(method, path, body).await
 }
 
 /// `v1` has `hostPort`, `v2` has `host` and `port`; `v1` is stored.
-fn definition() -> Value {
+pub(super) fn definition() -> Value {
     let version = |name: &str, fields: &[&str]| {
         let fields: serde_json::Map<String, Value> =
             fields.iter().map(|field| ((*field).to_owned(), json!({"type": "string"}))).collect();
@@ -49,7 +49,7 @@ fn converted(desired: &Value, object: &Value) -> Value {
     object
 }
 
-fn convert(review: &Value) -> Value {
+pub(super) fn convert(review: &Value) -> Value {
     let request = &review["request"];
     let objects = request["objects"].as_array().unwrap().iter();
     let objects: Vec<Value> =

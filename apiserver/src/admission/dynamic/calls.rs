@@ -7,6 +7,7 @@ use super::configured::Configurations;
 use crate::authn::UserInfo;
 use crate::authz::Authorizer;
 use crate::lookup::Lookup;
+use crate::metrics::AdmissionWebhooks;
 use crate::outbound::{self, Call, Outbound};
 use crate::undecided::Undecided;
 use futures::future::join_all;
@@ -18,6 +19,7 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The calls of one request. The configurations of the webhooks are those at its beginning.
 pub(crate) struct Calls {
@@ -36,6 +38,8 @@ pub(super) struct Around {
     pub(super) authorizer: Arc<Authorizer>,
     /// The source of uids.
     pub(super) nondet: Nondet,
+    /// Counts the calls.
+    pub(super) metrics: Arc<AdmissionWebhooks>,
 }
 
 /// What was asked and answered about one state of the object.
@@ -57,12 +61,14 @@ pub(super) struct Question {
     pub(super) hook: Arc<Webhook>,
     /// The uid of the review, which the answer must repeat.
     pub(super) uid: String,
+    /// The operation of the request.
+    pub(super) operation: Operation,
     /// What is sent.
     pub(super) call: Call,
 }
 
 /// What became of a call.
-type Reply = Arc<Result<(String, outbound::Answer), CallError>>;
+type Reply = Arc<Result<Answer, CallError>>;
 
 impl Calls {
     /// Nothing was asked yet.
@@ -140,30 +146,35 @@ impl Calls {
     }
 
     fn send(&self, question: Result<Question, CallError>) -> impl Future<Output = Reply> + Send + use<> {
-        let (outbound, cluster) = (self.around.outbound.clone(), self.around.cluster.clone());
+        let around = self.around.clone();
         async move {
-            let Question { hook, uid, call } = match question {
+            let Question { hook, uid, operation, call } = match question {
                 Ok(question) => question,
                 Err(error) => return Arc::new(Err(error)),
             };
             let (client, seconds) = (call.client.clone(), call.seconds());
-            let answer = outbound.post(cluster, call).await;
-            let answer =
-                answer.map_err(|why| CallError::no_answer(&hook.name, client.post_error(Some(seconds), why)));
-            Arc::new(answer.map(|answer| (uid, answer)))
+            let began = Instant::now();
+            let answer = around.outbound.post(around.cluster.clone(), call).await;
+            let answer = answer
+                .map_err(|why| CallError::no_answer(&hook.name, client.post_error(Some(seconds), why)))
+                .and_then(|answer| read(&hook, &uid, &answer));
+            around.metrics.observe(&hook, operation, began.elapsed(), &answer);
+            Arc::new(answer)
         }
     }
 
-    /// Reads the answer of a webhook; its warnings are kept.
+    /// The answer of a webhook; its warnings are kept.
     ///
     /// # Errors
     /// There was no answer, or it cannot be used.
-    pub(super) fn read(&self, hook: &Webhook, reply: &Reply) -> Result<Answer, CallError> {
-        let (uid, answer) = (**reply).as_ref().map_err(Clone::clone)?;
-        let http =
-            HttpAnswer { status: answer.status, content_type: &answer.content_type, body: &answer.body };
-        let answer = review::read_answer(hook, uid, &http)?;
+    pub(super) fn read(&self, reply: &Reply) -> Result<Answer, CallError> {
+        let answer = (**reply).clone()?;
         self.warn(&answer.warnings);
         Ok(answer)
     }
+}
+
+fn read(hook: &Webhook, uid: &str, answer: &outbound::Answer) -> Result<Answer, CallError> {
+    let http = HttpAnswer { status: answer.status, content_type: &answer.content_type, body: &answer.body };
+    review::read_answer(hook, uid, &http)
 }

@@ -18,6 +18,7 @@ use super::Subject;
 use crate::authz::Authorizer;
 use crate::kinds::{Kinds, Served};
 use crate::lookup::Lookup;
+use crate::metrics::AdmissionWebhooks;
 use crate::outbound::Outbound;
 use crate::request::Target;
 use calls::Around;
@@ -46,9 +47,14 @@ impl Dynamic {
         outbound: Arc<dyn Outbound>,
         nondet: Nondet,
     ) -> Self {
-        let around = Around { cluster, outbound, authorizer, nondet };
+        let around = Around { cluster, outbound, authorizer, nondet, metrics: Arc::default() };
         let (configured, is_costly) = (Configured::default(), AtomicBool::new(false));
         Self { configured, around: Arc::new(around), is_costly }
+    }
+
+    /// What is counted about calls to webhooks.
+    pub(crate) fn metrics(&self) -> Arc<AdmissionWebhooks> {
+        self.around.metrics.clone()
     }
 
     /// What one request calls: by the configurations that are stored now, which judge it to its end.

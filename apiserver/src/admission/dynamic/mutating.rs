@@ -92,7 +92,7 @@ fn call(
     let old = attributes.old_object.map(shown).transpose()?;
     let question = || question(admitted, hook, attributes, form, object.as_deref(), old.as_deref());
     let replies = admitted.calls.ask(|| Ok(vec![question()]))?;
-    let answer = match admitted.calls.read(hook, &replies[0]) {
+    let answer = match admitted.calls.read(&replies[0]) {
         Ok(answer) => answer,
         Err(error) => return passed_over(hook, &error).map(|()| None).map_err(Undecided::from),
     };
@@ -119,7 +119,8 @@ pub(super) fn question(
     let uid = admitted.calls.uid();
     let body = review::encode_request(hook, attributes, form, &uid, object, old)?;
     let timeout = Duration::from_secs(hook.timeout_seconds.into());
-    Ok(Question { hook: hook.clone(), uid, call: Call { client, timeout, body: body.into() } })
+    let operation = attributes.operation;
+    Ok(Question { hook: hook.clone(), uid, operation, call: Call { client, timeout, body: body.into() } })
 }
 
 /// What a failed call means: nothing, where the webhook's failure policy is `Ignore`.

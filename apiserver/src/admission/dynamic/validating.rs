@@ -54,7 +54,7 @@ pub(crate) fn validate(
     })?;
     let mut verdict: Result<(), Status> = Ok(());
     for ((hook, _), reply) in matched.iter().zip(replies) {
-        let said = match admitted.calls.read(hook, &reply) {
+        let said = match admitted.calls.read(&reply) {
             Ok(answer) => answer.verdict.map(drop),
             Err(error) => passed_over(hook, &error),
         };

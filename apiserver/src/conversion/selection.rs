@@ -1,0 +1,144 @@
+//! Field selectors of custom kinds: the fields are those that the version of the request declares, and their values are those of the
+//! object in that version. The watch cache evaluates selectors on stored bytes; where these can differ from what the version shows, its
+//! filters leave the declared fields out, and the functions here evaluate them on what lists and watches deliver.
+
+use super::Converter;
+use crate::cache::{Cache, DeclaredFields, Delivery, Entry, Filter, Seen};
+use crate::kinds::CustomVersion;
+use kstore_api::selector::field::{self, Selector};
+use kstore_api::status::Status;
+use std::sync::Arc;
+
+/// The filter for a request that is served by `custom`: which fields the cache evaluates, and which its reader does.
+pub(crate) fn filter_by_version(filter: &Filter, custom: Option<&CustomVersion>) -> Filter {
+    let mut filter = filter.clone();
+    let Some(custom) = custom else { return filter };
+    let is_metadata = |label: &str| matches!(label, field::NAME | field::NAMESPACE);
+    if filter.fields.terms().iter().all(|term| is_metadata(&term.field)) {
+        return filter;
+    }
+    let unevaluated = match custom.is_as_stored() {
+        true => Selector::everything(),
+        false => {
+            let (metadata, unevaluated) = std::mem::take(&mut filter.fields).partition(is_metadata);
+            filter.fields = metadata;
+            unevaluated
+        }
+    };
+    filter.declared = Some(DeclaredFields { spec_hash: custom.definition().spec_hash, unevaluated });
+    filter
+}
+
+impl Filter {
+    /// The requirements that the reader of a list or watch evaluates.
+    pub(crate) fn unevaluated(&self) -> Option<&Selector> {
+        let declared = self.declared.as_ref().map(|declared| &declared.unevaluated);
+        declared.filter(|selector| !selector.is_everything())
+    }
+}
+
+/// Evaluates the requirements that a filter leaves to the reader of a list or watch.
+pub(crate) struct FieldSelection<'r> {
+    /// The way to the kind's conversion webhook.
+    pub converter: &'r Converter,
+    /// Where the webhook's Service is looked up.
+    pub cache: &'r Arc<Cache>,
+    /// The version of the request.
+    pub custom: &'r CustomVersion,
+    /// The requirements.
+    pub fields: &'r Selector,
+}
+
+impl FieldSelection<'_> {
+    /// The entries that satisfy the requirements.
+    ///
+    /// # Errors
+    /// Why one of them cannot be converted.
+    pub(crate) async fn entries(&self, entries: Vec<Arc<Entry>>) -> Result<Vec<Arc<Entry>>, Status> {
+        self.converter.prepare(self.cache, self.custom, entries.iter()).await?;
+        let mut selected = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if self.matches(&entry)? {
+                selected.push(entry);
+            }
+        }
+        Ok(selected)
+    }
+
+    /// The initial state of a watch without the objects of this selector that do not satisfy the requirements.
+    ///
+    /// # Errors
+    /// As for [`FieldSelection::entries`].
+    pub(crate) async fn state(
+        &self,
+        selector: u32,
+        state: Vec<(u32, Arc<Entry>)>,
+    ) -> Result<Vec<(u32, Arc<Entry>)>, Status> {
+        let own = state.iter().filter(|(of, _)| *of == selector);
+        self.converter.prepare(self.cache, self.custom, own.map(|(_, entry)| entry)).await?;
+        let mut selected = Vec::with_capacity(state.len());
+        for (of, entry) in state {
+            if of != selector || self.matches(&entry)? {
+                selected.push((of, entry));
+            }
+        }
+        Ok(selected)
+    }
+
+    /// The deliveries of a watch; those of this selector as what they are to the watch: an object that begins to satisfy the requirements
+    /// is added, one that ceases to is deleted. A watch that resumed at revision `begun` may know the state of that revision: the changes
+    /// of that revision are never additions.
+    ///
+    /// # Errors
+    /// As for [`FieldSelection::entries`].
+    pub(crate) async fn deliveries(
+        &self,
+        selector: u32,
+        begun: i64,
+        deliveries: Vec<Delivery>,
+    ) -> Result<Vec<Delivery>, Status> {
+        let own = deliveries.iter().filter(|delivery| delivery.selector == selector);
+        self.converter.prepare(self.cache, self.custom, own.flat_map(states)).await?;
+        let mut selected = Vec::with_capacity(deliveries.len());
+        for delivery in deliveries {
+            let seen = match delivery.selector == selector {
+                true => self.seen(&delivery, begun)?,
+                false => Some(delivery.seen),
+            };
+            selected.extend(seen.map(|seen| Delivery { seen, ..delivery }));
+        }
+        Ok(selected)
+    }
+
+    fn seen(&self, delivery: &Delivery, begun: i64) -> Result<Option<Seen>, Status> {
+        let satisfies = |state| -> Result<bool, Status> {
+            Ok(has(delivery, state) && self.matches(delivery.change.object(state))?)
+        };
+        let (before, after) = (satisfies(Seen::Deleted)?, satisfies(Seen::Modified)?);
+        Ok(match (before, after) {
+            (false, false) => None,
+            (true, false) => Some(Seen::Deleted),
+            (false, true) if delivery.change.revision > begun => Some(Seen::Added),
+            (_, true) => Some(Seen::Modified),
+        })
+    }
+
+    fn matches(&self, entry: &Arc<Entry>) -> Result<bool, Status> {
+        let view = self.custom.view(entry)?;
+        Ok(self.fields.matches_fields(|label| view.field(label)))
+    }
+}
+
+/// Whether the watch's filter passes the state before a change ([`Seen::Deleted`]) or the one after ([`Seen::Modified`]).
+fn has(delivery: &Delivery, state: Seen) -> bool {
+    match state {
+        Seen::Deleted => delivery.seen != Seen::Added && delivery.change.old.is_some(),
+        Seen::Added | Seen::Modified => delivery.seen != Seen::Deleted,
+    }
+}
+
+/// The states of a change that the watch's filter passes.
+fn states(delivery: &Delivery) -> impl Iterator<Item = &Arc<Entry>> + Clone {
+    let states = [Seen::Deleted, Seen::Modified].into_iter().filter(|state| has(delivery, *state));
+    states.map(|state| delivery.change.object(state))
+}
