@@ -25,6 +25,7 @@ pub(crate) async fn run(store: Store, history: History, clock: Clock, stop: Canc
         }
         samples.push_back((clock.now(), store.revision()));
         let Some(revision) = due(history, &mut samples, clock.now()) else { continue };
+        let revision = revision.min(before_newest(&store));
         if revision <= store.compacted() {
             continue;
         }
@@ -34,6 +35,12 @@ pub(crate) async fn run(store: Store, history: History, clock: Clock, stop: Canc
             Err(error) => warn!(%error, %revision, "history could not be compacted"),
         }
     }
+}
+
+/// The newest revision that automatic compaction may go to. The states before the newest revision stay readable: a client that resumes
+/// inside the newest revision needs them, and while nothing is written there is no newer one for it to list at.
+fn before_newest(store: &Store) -> Revision {
+    Revision(store.revision().0 - 1)
 }
 
 fn period(history: History) -> Duration {
@@ -83,5 +90,21 @@ mod tests {
         assert_eq!(due(History::Revisions(10), &mut samples(), at(0)), Some(Revision(20)));
         assert_eq!(due(History::Revisions(100), &mut samples(), at(0)), None);
         assert_eq!(due(History::All, &mut samples(), at(9999)), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn automatic_compaction_keeps_the_states_before_the_newest_revision() {
+        let nondet = kstore_nondet::Nondet::simulated(1);
+        let store = Store::open(kstore_store::Config::memory(), nondet.clone()).await.unwrap();
+        for value in ["1", "2", "3"] {
+            store.put("key", value).await.unwrap();
+        }
+        let stop = CancellationToken::new();
+        let history = History::For(Duration::from_secs(1));
+        let task = tokio::spawn(run(store.clone(), history, nondet.clock.clone(), stop.clone()));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!((store.revision(), store.compacted()), (Revision(4), Revision(3)));
+        stop.cancel();
+        task.await.unwrap();
     }
 }

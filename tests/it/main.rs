@@ -61,6 +61,8 @@ mod processes;
 mod salvage;
 /// What the loops cost the store, in commits.
 mod scale;
+/// The loops under orders of tasks that a seed permutes.
+mod schedules;
 /// Sources of objects, each held to what all must keep.
 mod source_contract;
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.

@@ -4,6 +4,7 @@
 use crate::Rest;
 use crate::ground::{Ground, Storage};
 use crate::panics_once::PanicsOnce;
+use crate::schedule::Schedule;
 use crate::webhooks::Webhooks;
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
@@ -40,6 +41,8 @@ pub struct Setup {
     pub service_ranges: ServiceRanges,
     /// The scheduler panics at its first bind, the simulated nodes at their first patch, and the controllers while both rest.
     pub panics: bool,
+    /// The seed also decides in which order tasks run that are ready.
+    pub is_permuted: bool,
     /// Webhooks are called over the network of this machine, instead of [`Cluster::webhooks`], and there is a key for tokens of service
     /// accounts, which no seed determines. Only in real time, see [`in_real_time`].
     pub network: bool,
@@ -59,7 +62,8 @@ impl Setup {
     pub fn seed(seed: u64) -> Self {
         let (kubelets, storage) = (kstore_kubelet_sim::Config::default(), Storage::asked_for());
         let service_ranges = ServiceRanges::default();
-        Self { seed, loops: Loops::All, kubelets, storage, service_ranges, panics: false, network: false }
+        let (panics, is_permuted, network) = (false, false, false);
+        Self { seed, loops: Loops::All, kubelets, storage, service_ranges, panics, is_permuted, network }
     }
 
     /// The API alone.
@@ -85,6 +89,13 @@ impl Setup {
     #[must_use]
     pub fn panics(mut self) -> Self {
         self.panics = true;
+        self
+    }
+
+    /// With tasks that run in an order which follows from the seed: the same seed permutes them the same way.
+    #[must_use]
+    pub fn permuted(mut self) -> Self {
+        self.is_permuted = true;
         self
     }
 
@@ -144,6 +155,10 @@ impl Cluster {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let ground = Ground::new(setup.storage, &nondet, &stop, &tasks).await;
+        let schedule = match setup.is_permuted {
+            true => Schedule::permuted(nondet.rng.fork("schedule")),
+            false => Schedule::fifo(),
+        };
         let local = match setup.loops {
             Loops::All => LocalComponents::ALL,
             Loops::None => LocalComponents::default(),
@@ -156,14 +171,23 @@ impl Cluster {
             },
             false => Outside { outbound: Arc::new(webhooks.clone()), tokens: None },
         };
-        let api =
-            apiserver(ground.storage(), (setup.service_ranges, local, &outside), &nondet, &stop, &tasks)
-                .await;
+        let api = apiserver(
+            schedule.storage(ground.storage()),
+            (setup.service_ranges, local, &outside),
+            &nondet,
+            &stop,
+            &tasks,
+        )
+        .await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client_panicking = |user, agent, method: Option<&'static str>| {
             let door = api.in_process(user);
             let service = PanicsOnce::new(door.clone(), method.filter(|_| setup.panics));
-            Client::over(service, agent).with_feed(move |request| door.watch(request))
+            let (service, schedule) = (schedule.service(service), schedule.clone());
+            Client::over(service, agent).with_feed(move |request| {
+                let (opening, schedule) = (door.watch(request), schedule.clone());
+                async move { Ok(schedule.stream(opening.await?)) }
+            })
         };
         let client = |user, agent| client_panicking(user, agent, None);
         let kubelet = user("system:kstore:kubelet-sim", Some("system:nodes"));

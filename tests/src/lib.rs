@@ -14,6 +14,7 @@ mod on_etcd;
 mod panics_once;
 mod relay;
 mod rest;
+mod schedule;
 mod server;
 mod tls_server;
 pub mod wait;

@@ -8,7 +8,8 @@
 //! state again, or a deletion of what it no longer has. The price is that a client which listed at exactly such a revision hears of
 //! its objects once more. Versions of their own for each object would avoid that, but a `resourceVersion` would then no longer be
 //! the revision that etcd, gRPC clients and `explain` show, and no number is left between two revisions. Watches whose filter
-//! passes one change of the revision, as it is after every write of a single object, begin exactly after it.
+//! passes one change of the revision, as it is after every write of a single object, begin exactly after it. If compaction removed a
+//! state that such a repetition needs, the watch ends as expired, and the client lists again.
 
 use super::change::{Change, Seen};
 use super::entry::Entry;
@@ -231,8 +232,10 @@ impl Watch {
         }
     }
 
-    /// Whether compaction removed a state that decides what the changes of a revision are to this watch, while a client who is told
-    /// to list finds a newer revision. (At the newest revision it would list this one again: it goes on then without repetition.)
+    /// Whether compaction removed a state that decides what the changes of a revision are to this watch: the revision cannot be
+    /// repeated, and the client must list again. At the newest revision a list has the same revision, so the client comes back with
+    /// it until the next write. Automatic compaction keeps the states before the newest revision, and each apiserver renews its own
+    /// Lease every ten seconds.
     fn is_cut_by_compaction(&self, raw: &RawBatch) -> bool {
         let lacks_state_before = |event: &RawEvent| {
             let is_created = event.current.as_ref().is_some_and(|raw| raw.created == raw.revision);
@@ -245,9 +248,7 @@ impl Watch {
                 .is_some_and(|row| self.filters.iter().any(|filter| filter.resource.storage == row.storage))
         };
         let mut watched = raw.events.iter().filter(is_watched);
-        watched.clone().nth(1).is_some()
-            && watched.any(lacks_state_before)
-            && self.cache.revision() > raw.revision
+        watched.clone().nth(1).is_some() && watched.any(lacks_state_before)
     }
 
     fn deliveries(&self, raw: &RawBatch) -> Vec<Delivery> {

@@ -4,12 +4,13 @@
 use super::*;
 use crate::limits;
 use crate::storage::embedded::Embedded;
-use crate::storage::{Commit, Write};
+use crate::storage::{Commit, SharedStorage, Write};
 use bytes::Bytes;
 use kstore_api::kind;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use serde_json::json;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 fn row(group: &str, plural: &str) -> &'static Resource {
     kind::lookup(group, "v1", plural).unwrap()
@@ -25,7 +26,11 @@ fn leases() -> &'static Resource {
 
 async fn cache() -> Arc<Cache> {
     let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
-    let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
+    cache_over(Arc::new(Embedded::new(store))).await
+}
+
+async fn cache_over(storage: SharedStorage) -> Arc<Cache> {
+    let (cache, follow) = Cache::fill(storage, |_| {}).await.unwrap();
     tokio::spawn(follow);
     cache
 }
@@ -173,6 +178,84 @@ async fn a_watch_that_may_resume_inside_a_revision_repeats_it_and_only_then() {
         );
         assert!(watch.revision() >= shared);
     }
+}
+
+/// A storage whose history has no states before a revision, as an etcd's after a compaction to that revision.
+struct Compacted {
+    inner: Embedded,
+    revision: Arc<AtomicI64>,
+}
+
+#[async_trait::async_trait]
+impl crate::storage::Layer for Compacted {
+    fn inner(&self) -> &dyn crate::storage::Storage {
+        &self.inner
+    }
+
+    async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
+        let inner = crate::storage::Storage::watch(&self.inner, prefix, after).await?;
+        Ok(Box::new(CompactedWatch { inner, revision: self.revision.clone() }))
+    }
+}
+
+struct CompactedWatch {
+    inner: Box<dyn RawWatch>,
+    revision: Arc<AtomicI64>,
+}
+
+#[async_trait::async_trait]
+impl RawWatch for CompactedWatch {
+    async fn next(&mut self) -> Option<Result<RawBatch, ReadError>> {
+        let mut batch = self.inner.next().await?;
+        if let Ok(batch) = &mut batch
+            && batch.revision <= self.revision.load(Ordering::Relaxed)
+        {
+            batch.events.iter_mut().for_each(|event| event.previous = None);
+        }
+        Some(batch)
+    }
+}
+
+/// A client that resumes inside the newest revision lacks a deletion. Compaction removed the state that the deletion ended, so the
+/// watch cannot repeat it: the client must list again, although no newer revision exists yet.
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_inside_the_newest_revision_expires_if_compaction_removed_a_deleted_state() {
+    let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+    let compacted = Arc::new(AtomicI64::new(0));
+    let storage = Compacted { inner: Embedded::new(store), revision: compacted.clone() };
+    let cache = cache_over(Arc::new(storage)).await;
+    for name in ["changed", "gone"] {
+        put(&cache, &[maps()], name).await;
+    }
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "changed", "namespace": "ns"}});
+    let value = kstore_api::object::encode_stored(&object).into();
+    let writes = vec![
+        Write::Put { key: maps().storage_key("ns", "changed"), value, ttl_seconds: 0 },
+        Write::Delete { key: maps().storage_key("ns", "gone") },
+    ];
+    cache.storage().commit(Commit { guards: Vec::new(), writes, note: Bytes::new() }).await.unwrap();
+    let shared = cache.fresh().await.unwrap();
+    forget(&cache);
+    compacted.store(shared, Ordering::Relaxed);
+
+    let filters = || vec![Filter::all(maps())];
+    let first = async |start| match Watch::start(cache.clone(), filters(), start).await {
+        Ok(mut watch) => tokio::time::timeout(limits::FRESH_WAIT, watch.next()).await.ok(),
+        Err(end) => Some(Err(end)),
+    };
+    let expired = Some(WatchEnd::Expired { after: shared, oldest: shared + 1 });
+    let end = first(WatchStart::Resume(shared)).await.map(|first| first.expect_err("not a batch"));
+    assert_eq!(end, expired);
+    let whole = first(WatchStart::After(shared)).await;
+    assert!(whole.is_none(), "a client that has the whole revision waits for the next: {whole:?}");
+
+    // The next write brings a revision to list at and to resume from.
+    put(&cache, &[maps()], "single").await;
+    let next = cache.fresh().await.unwrap();
+    let mut watch = Watch::start(cache.clone(), filters(), WatchStart::Resume(next)).await.unwrap();
+    put(&cache, &[maps()], "marker").await;
+    assert!(events_before(&mut watch, "marker").await.is_empty());
 }
 
 /// What follows the storage panics while it takes a change in: the cache is filled again, and nobody is left with a state that

@@ -1,0 +1,157 @@
+//! [`Schedule`]: permutes the order in which tasks of a simulated cluster run, by a seed. tokio runs the tasks of one thread in the
+//! order in which they become ready, so an unpermuted cluster shows one order for each workload. A permuted one pauses for a random
+//! time at every point where its parts meet: calls of components, deliveries of watches, reads and commits of the storage.
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use futures::{Stream, StreamExt as _};
+use http::Request;
+use kstore_apiserver::storage::{
+    Commit, CommitError, Layer, Outcome, Page, Raw, RawBatch, RawWatch, ReadError, SharedStorage, Storage,
+};
+use kstore_nondet::Rng;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower::Service;
+
+/// The most turns that a pause gives to tasks which are ready.
+const TURNS: u64 = 8;
+/// One of so many pauses lasts until every ready task has run, and then some virtual time.
+const LONG: u64 = 16;
+/// The longest pause, in milliseconds of virtual time.
+const LONGEST_MS: u64 = 20;
+
+/// Draws the pauses. Without a generator there are none.
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule(Option<Rng>);
+
+impl Schedule {
+    /// Tasks run in the order in which they become ready.
+    pub(crate) fn fifo() -> Self {
+        Self(None)
+    }
+
+    /// The order follows from `rng`.
+    pub(crate) fn permuted(rng: Rng) -> Self {
+        Self(Some(rng))
+    }
+
+    /// Lets other tasks run, more or fewer of them. Dropping the future is safe.
+    async fn pause(&self) {
+        let Some(rng) = &self.0 else { return };
+        if rng.below(LONG) == 0 {
+            return tokio::time::sleep(Duration::from_millis(1 + rng.below(LONGEST_MS))).await;
+        }
+        for _ in 0..rng.below(TURNS) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// `storage` with a pause before each read and delivery, and before and after each commit.
+    pub(crate) fn storage(&self, storage: SharedStorage) -> SharedStorage {
+        match self.0 {
+            None => storage,
+            Some(_) => Arc::new(PermutedStorage { inner: storage, schedule: self.clone() }),
+        }
+    }
+
+    /// `service` with a pause before and after each call.
+    pub(crate) fn service<S>(&self, service: S) -> PermutedService<S> {
+        PermutedService { inner: service, schedule: self.clone() }
+    }
+
+    /// `stream` with a pause before each item is handed over.
+    pub(crate) fn stream<S: Stream>(&self, stream: S) -> impl Stream<Item = S::Item> + use<S> {
+        let schedule = self.clone();
+        stream.then(move |item| {
+            let schedule = schedule.clone();
+            async move {
+                schedule.pause().await;
+                item
+            }
+        })
+    }
+}
+
+struct PermutedStorage {
+    inner: SharedStorage,
+    schedule: Schedule,
+}
+
+#[async_trait]
+impl Layer for PermutedStorage {
+    fn inner(&self) -> &dyn Storage {
+        &*self.inner
+    }
+
+    async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
+        self.schedule.pause().await;
+        self.inner.get(key, revision).await
+    }
+
+    async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
+        self.schedule.pause().await;
+        self.inner.list(start, end, limit, revision).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
+        self.schedule.pause().await;
+        let outcome = self.inner.commit(commit).await;
+        self.schedule.pause().await;
+        outcome
+    }
+
+    async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
+        self.schedule.pause().await;
+        let inner = self.inner.watch(prefix, after).await?;
+        Ok(Box::new(PermutedWatch { inner, schedule: self.schedule.clone() }))
+    }
+}
+
+struct PermutedWatch {
+    inner: Box<dyn RawWatch>,
+    schedule: Schedule,
+}
+
+#[async_trait]
+impl RawWatch for PermutedWatch {
+    /// Pauses before a batch is taken, so that dropping the future loses none.
+    async fn next(&mut self) -> Option<Result<RawBatch, ReadError>> {
+        self.schedule.pause().await;
+        self.inner.next().await
+    }
+}
+
+/// See [`Schedule::service`].
+#[derive(Clone)]
+pub(crate) struct PermutedService<S> {
+    inner: S,
+    schedule: Schedule,
+}
+
+impl<S, B> Service<Request<B>> for PermutedService<S>
+where
+    S: Service<Request<B>> + Clone,
+    S::Future: Send + 'static,
+    S::Response: Send,
+    S::Error: Send,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (schedule, answer) = (self.schedule.clone(), self.inner.call(request));
+        Box::pin(async move {
+            schedule.pause().await;
+            let answer = answer.await;
+            schedule.pause().await;
+            answer
+        })
+    }
+}
