@@ -6,7 +6,7 @@ use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges};
+use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges, Settings};
 use kstore_client::Client;
 use kstore_kubelet_sim::Simulator;
 use kstore_nondet::Nondet;
@@ -159,6 +159,7 @@ impl Builder {
             },
             anonymous: true,
             outbound,
+            settings: Settings::default(),
             connections: CONNECTIONS,
         }
     }
@@ -173,5 +174,5 @@ pub(crate) fn client(service: &InProcess, agent: &str) -> Client {
 /// A new key for tokens of service accounts; `None` if the machine cannot make one.
 fn tokens() -> Option<Tokens> {
     let key = rcgen::KeyPair::generate().ok()?;
-    Tokens::new(&key.serialize_der(), key.public_key_raw())
+    Tokens::new(&key.serialize_der())
 }
