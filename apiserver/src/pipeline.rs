@@ -26,7 +26,7 @@ mod warnings;
 pub use transact::Transacted;
 pub use unsupported::LocalComponents;
 
-use crate::admission::{Admission, RBAC_ESCALATION};
+use crate::admission::{Admission, ROLE_CHECKS};
 use crate::authn::service_account::TokenAuthenticator;
 use crate::authn::{TokenFile, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, Mode};
@@ -206,11 +206,11 @@ impl Pipeline {
         Self { token_file, ..self }
     }
 
-    /// Without these admission plugins. Where everything is allowed, nobody is refused a role either.
+    /// Without these admission plugins. Where everything is allowed, roles are not asked either.
     #[must_use]
     pub fn without_plugins(self, mut disabled: BTreeSet<&'static str>) -> Self {
         if self.authorizer.mode() == Mode::AlwaysAllow {
-            disabled.insert(RBAC_ESCALATION);
+            disabled.extend(ROLE_CHECKS);
         }
         Self { admission: self.admission.without(&disabled), ..self }
     }

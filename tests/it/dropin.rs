@@ -10,7 +10,7 @@ use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
 use kstore_tests::webhooks::reviewed;
 use kstore_tests::{Https, TlsServer, free_port};
 use programs::{
-    Authority, Pair, Program, assets, etcd_ready, get, https, output, ready, self_signed_client, words,
+    Authority, Pair, Program, assets, etcd_ready, get, https, output, ready, self_signed_client, send, words,
 };
 use serde_json::json;
 use std::path::Path;
@@ -352,8 +352,19 @@ async fn an_apiserver_waits_for_its_etcd_and_makes_its_certificate_early() {
     assert_eq!(code(&bearer("secret")).await, 200, "everything is allowed");
     assert_eq!(code(&bearer("wrong")).await, 401);
     assert_eq!(code("").await, 401, "nobody is anonymous where everything is allowed");
+    assert_eq!(grant_a_role(&server, &bearer("secret")).await, 201, "roles are not asked either");
     let document = get(&server, "/apis", &bearer("secret")).await.unwrap().json();
     assert!(document["groups"].is_array(), "{document}");
+}
+
+/// A role that grants more than its writer holds by any role.
+async fn grant_a_role(server: &Https, headers: &str) -> u16 {
+    let rules = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "everything"}, "rules": rules})
+    .to_string();
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    send(server, ("POST", path), headers, &role).await.unwrap().code
 }
 
 #[test]

@@ -109,7 +109,9 @@ const PLUGINS: [(&str, &dyn Plugin); 11] = [
 ];
 
 /// The check of roles and bindings, which Kubernetes has in their storage and not among its plugins.
-pub(crate) const RBAC_ESCALATION: &str = "RBACEscalation";
+const RBAC_ESCALATION: &str = "RBACEscalation";
+/// The plugins that do nothing but ask whether roles allow more than the request itself.
+pub(crate) const ROLE_CHECKS: [&str; 3] = [RBAC_ESCALATION, "CertificateApproval", "CertificateSigning"];
 const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
 const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
 const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";

@@ -119,7 +119,7 @@ mod tests {
         for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
             let params = || {
                 let mut params = CertificateParams::default();
-                params.is_ca = is_ca.clone();
+                params.is_ca = is_ca;
                 params
             };
             let own = params().self_signed(&KeyPair::generate().unwrap()).unwrap();

@@ -30,7 +30,7 @@ pub(super) fn assets(dir: &Path) -> PathBuf {
 
 /// Runs a program to its end and says how long that took.
 pub(super) fn output(program: &Path, args: &[&str]) -> (Output, Duration) {
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let output = Command::new(program).args(args).output().unwrap();
     (output, began.elapsed())
 }
@@ -184,7 +184,21 @@ pub(super) fn https(port: u16, ca: &str, client: &Pair) -> Https {
 
 /// A GET with further header lines, each with its end; none if the server does not listen yet.
 pub(super) async fn get(server: &Https, path: &str, headers: &str) -> Option<Reply> {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
+    send(server, ("GET", path), headers, "").await
+}
+
+/// As [`get`], with another method and a body of JSON.
+pub(super) async fn send(
+    server: &Https,
+    (method, path): (&str, &str),
+    headers: &str,
+    body: &str,
+) -> Option<Reply> {
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n{headers}\r\n{body}",
+        body.len()
+    );
     let mut tls = timeout(READY, server.try_connect()).await.unwrap().ok()?;
     tls.write_all(request.as_bytes()).await.ok()?;
     let mut answer = Vec::new();
