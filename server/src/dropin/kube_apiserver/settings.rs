@@ -81,6 +81,10 @@ pub(super) fn read(
 ) -> Result<Apiserver, UsageError> {
     warnings.extend(gates::feature_gates(&flags.list("feature-gates"))?);
     warnings.extend(gates::runtime_config(&flags.list("runtime-config"))?);
+    if !flags.has("allow-privileged") {
+        let text = "privileged containers are allowed; kube-apiserver refuses them without --allow-privileged";
+        warnings.push(text.to_owned());
+    }
     let authorization = mode(flags, warnings)?;
     let (disabled_plugins, missing) = plugins::disabled(flags)?;
     warnings.extend(missing);

@@ -26,7 +26,7 @@ const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-
     --service-cluster-ip-range=10.0.0.0/24";
 /// What every command line needs.
 const NEEDED: &str = "--etcd-servers http://127.0.0.1:7 --secure-port 8 --service-account-issuer i \
-    --service-account-signing-key-file k";
+    --service-account-signing-key-file k --allow-privileged";
 
 #[test]
 fn envtests_flags_are_an_apiserver_alone() {
@@ -145,6 +145,13 @@ fn other_components_run_only_if_the_environment_asks_for_them() {
     {
         assert!(run(&[wrong]).is_err(), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_difference_that_no_flag_asks_for_is_warned_of() {
+    let (_, warnings) = read(&NEEDED.replace(" --allow-privileged", " --authorization-mode RBAC")).unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("privileged containers are allowed"), "{warnings:?}");
 }
 
 #[test]
