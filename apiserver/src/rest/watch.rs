@@ -113,11 +113,7 @@ fn events(
         }
         drop(initial);
         let mut unmarked = ending.mark_initial_end.filter(|_| ending.bookmarks);
-        let first_alarm = match ending.bookmarks {
-            true => last_bookmark.min(Instant::now() + limits::BOOKMARK_INTERVAL),
-            false => deadline,
-        };
-        let mut alarm = std::pin::pin!(sleep_until(first_alarm));
+        let mut alarm = std::pin::pin!(sleep_until(first_alarm(&ending, last_bookmark, deadline)));
         loop {
             if unmarked.is_some_and(|wanted| wanted <= watch.revision()) {
                 unmarked = None;
@@ -132,9 +128,7 @@ fn events(
             };
             let ends = matches!(next, Next::Timeout);
             if matches!(next, Next::Bookmark) {
-                let now = Instant::now();
-                let regular = now + limits::BOOKMARK_INTERVAL;
-                alarm.as_mut().reset(if now < last_bookmark { last_bookmark.min(regular) } else { deadline });
+                alarm.as_mut().reset(next_alarm(last_bookmark, deadline));
             }
             let (batch, bookmark) = match next {
                 Next::Stop => break,
@@ -173,6 +167,20 @@ fn events(
             }
         }
     }
+}
+
+/// When the first bookmark is due; without bookmarks, the deadline.
+fn first_alarm(ending: &Ending, last_bookmark: Instant, deadline: Instant) -> Instant {
+    match ending.bookmarks {
+        true => last_bookmark.min(Instant::now() + limits::BOOKMARK_INTERVAL),
+        false => deadline,
+    }
+}
+
+/// When the bookmark after this one is due; after the last one, the deadline.
+fn next_alarm(last_bookmark: Instant, deadline: Instant) -> Instant {
+    let now = Instant::now();
+    if now < last_bookmark { last_bookmark.min(now + limits::BOOKMARK_INTERVAL) } else { deadline }
 }
 
 fn length(ending: &Ending, nondet: &Nondet) -> Duration {
