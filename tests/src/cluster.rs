@@ -151,6 +151,10 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster on the current runtime, which should be single-threaded and paused. The API answers on return; the
     /// loops have only begun.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the composition, in the order in which its parts need each other"
+    )]
     pub async fn start(setup: Setup) -> Self {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());

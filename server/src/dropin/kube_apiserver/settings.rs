@@ -82,7 +82,8 @@ pub(super) fn read(
     warnings.extend(gates::feature_gates(&flags.list("feature-gates"))?);
     warnings.extend(gates::runtime_config(&flags.list("runtime-config"))?);
     if !flags.has("allow-privileged") {
-        let text = "privileged containers are allowed; kube-apiserver refuses them without --allow-privileged";
+        let text =
+            "privileged containers are allowed; kube-apiserver refuses them without --allow-privileged";
         warnings.push(text.to_owned());
     }
     let authorization = mode(flags, warnings)?;
