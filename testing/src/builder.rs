@@ -174,5 +174,5 @@ pub(crate) fn client(service: &InProcess, agent: &str) -> Client {
 /// A new key for tokens of service accounts; `None` if the machine cannot make one.
 fn tokens() -> Option<Tokens> {
     let key = rcgen::KeyPair::generate().ok()?;
-    Tokens::new(&key.serialize_der())
+    Tokens::new(&key.serialize_der()).ok()
 }
