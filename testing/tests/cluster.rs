@@ -45,7 +45,7 @@ spec:
 ";
 
 fn config_map(name: &str) -> ConfigMap {
-    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    serde_json::from_value(json!({"metadata": {"name": name}})).expect("the object is a ConfigMap")
 }
 
 #[tokio::test]
