@@ -101,7 +101,7 @@ mod tests {
         }
         let stop = CancellationToken::new();
         let history = History::For(Duration::from_secs(1));
-        let task = tokio::spawn(run(store.clone(), history, nondet.clock.clone(), stop.clone()));
+        let task = tokio::spawn(run(store.clone(), history, nondet.clock, stop.clone()));
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!((store.revision(), store.compacted()), (Revision(4), Revision(3)));
         stop.cancel();

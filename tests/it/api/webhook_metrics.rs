@@ -124,7 +124,7 @@ fn conversions_by_webhooks_are_counted_by_definition_and_by_what_failed() {
         let mut other = door.clone();
         other["metadata"]["name"] = json!("b");
         assert_eq!(post(cluster, V1, &other).await, 201);
-        let failing: [(fn(&Value) -> Value, &str); 3] = [
+        let failing: [(Answer, &str); 3] = [
             (|_| json!("no review"), "malformed_response_failure"),
             (|review| returning(review, json!([])), "partial_response_failure"),
             (
@@ -143,6 +143,9 @@ fn conversions_by_webhooks_are_counted_by_definition_and_by_what_failed() {
         }
     });
 }
+
+/// What a webhook answers to a review.
+type Answer = fn(&Value) -> Value;
 
 /// A review that converted to these objects.
 fn returning(review: &Value, objects: Value) -> Value {
