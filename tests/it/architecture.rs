@@ -104,10 +104,11 @@ fn the_table_has_the_shape_that_the_architecture_promises() {
     }
     let users =
         |of: &str| TABLE.iter().filter(|row| row.2.contains(&of)).map(|row| row.0).collect::<Vec<_>>();
-    assert_eq!(users("store"), ["etcd", "apiserver", "server"]);
-    for component in ["controllers", "scheduler", "kubelet-sim", "apiserver", "etcd"] {
-        assert_eq!(users(component), ["server"], "who uses {component}");
+    assert_eq!(users("store"), ["etcd", "apiserver", "testing", "server"]);
+    for component in ["controllers", "scheduler", "kubelet-sim", "apiserver"] {
+        assert_eq!(users(component), ["testing", "server"], "who uses {component}");
     }
+    assert_eq!(users("etcd"), ["server"]);
 }
 
 /// Who takes the informer for something else than kstore takes nothing of kstore's along, nor a client of Kubernetes.
