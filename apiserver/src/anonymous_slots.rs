@@ -15,7 +15,7 @@ pub(crate) struct AnonymousSlots(Arc<Semaphore>);
 impl AnonymousSlots {
     /// New slots for a connection; `None` if its peer presented a certificate.
     pub(crate) fn of(peer: &Peer) -> Option<Self> {
-        let is_unknown = matches!(peer, Peer::Tls { certificate: None, .. });
+        let is_unknown = matches!(peer, Peer::Tls { certificate: None, proxy: None, .. });
         is_unknown.then(|| Self(Arc::new(Semaphore::new(limits::ANONYMOUS_IN_FLIGHT))))
     }
 

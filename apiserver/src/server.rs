@@ -7,7 +7,7 @@ mod connections;
 
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
-use crate::authn::{Peer, UserInfo};
+use crate::authn::{FrontProxies, Peer, UserInfo};
 use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
@@ -101,6 +101,7 @@ pub struct ApiServer {
     grpc: Grpc,
     tunnels: Arc<Tunnels>,
     grpc_calls: CallAuthenticator,
+    front_proxies: Option<Arc<FrontProxies>>,
     /// Connections that may be open.
     capacity: usize,
     stop: CancellationToken,
@@ -164,6 +165,10 @@ impl ApiServer {
         if settings.leaves_endpoints {
             here = here.without_endpoints();
         }
+        let front_proxies = settings.front_proxies;
+        if let Some(proxies) = &front_proxies {
+            here = here.with_front_proxies(proxies.authorities_pem.clone(), proxies.allowed_names.clone());
+        }
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
         let measured = aggregator.clone();
@@ -179,7 +184,7 @@ impl ApiServer {
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone());
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
         let (router, capacity, stop) = (router(rest, grpc.clone()), options.connections, options.stop);
-        Ok(Self { router, grpc, pipeline, tunnels, grpc_calls, capacity, stop })
+        Ok(Self { router, grpc, pipeline, tunnels, grpc_calls, front_proxies, capacity, stop })
     }
 
     /// Both doors for a component in this process. It is `user` to authentication's eyes; everything after that is as for
@@ -259,8 +264,9 @@ impl ApiServer {
         // A client that has not finished its handshake is not waited for when the server stops or needs its place.
         match evicted.run_until_cancelled(shaking).await.flatten() {
             Some(Some(tls)) => {
-                let Self { router, grpc_calls, stop, .. } = self;
-                let shared = connection::Shared { router, grpc: Some(grpc_calls), stop };
+                let Self { router, grpc_calls, front_proxies, pipeline, stop, .. } = self;
+                let (grpc, clock) = (Some(grpc_calls), pipeline.nondet().clock);
+                let shared = connection::Shared { router, grpc, stop, front_proxies, clock };
                 connection::serve(shared, tls, address, place).await;
             }
             Some(None) => self.pipeline.metrics().handshake_failed(),

@@ -1,6 +1,6 @@
 //! [`Settings`] of an apiserver that kube-apiserver has flags for and that a cluster of kstore's own leaves as they are.
 
-use crate::authn::TokenFile;
+use crate::authn::{FrontProxies, TokenFile};
 use crate::authz::Mode;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ pub struct Settings {
     pub authorization: Mode,
     /// Bearer tokens of users.
     pub tokens: Option<Arc<TokenFile>>,
+    /// Proxies in front of the server that name the users of requests.
+    pub front_proxies: Option<Arc<FrontProxies>>,
     /// Admission plugins that do not run, of [`crate::admission::plugins`].
     pub disabled_plugins: BTreeSet<&'static str>,
     /// `host:port` for the addresses in documents, if not where the server is.

@@ -9,6 +9,7 @@ use listed_clients::ListedClients;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::sync::Arc;
 
@@ -27,25 +28,27 @@ pub(crate) fn server_for_clients_of(
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(serving.certificate_pem.as_bytes()).collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(serving.key_pem.as_bytes())?;
-    let config =
-        ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let config = match client_ca {
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = match client_ca.trim() {
         "" => config.with_no_client_auth(),
-        client_ca => {
-            let listed: Vec<_> =
-                CertificateDer::pem_slice_iter(client_ca.as_bytes()).collect::<Result<_, _>>()?;
-            let mut roots = RootCertStore::empty();
-            for authority in &listed {
-                roots.add(authority.clone())?;
-            }
-            let authorities = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
-                .allow_unauthenticated()
-                .build()
-                .context("cannot verify clients by the authorities that are given")?;
-            config.with_client_cert_verifier(Arc::new(ListedClients { authorities, listed }))
-        }
+        client_ca => config.with_client_cert_verifier(client_verifier(client_ca)?),
     };
     let mut config = config.with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config.into())
+}
+
+/// Verifies client certificates that one of the authorities (PEM) signed, or that are in there themselves. A client may show none.
+pub(crate) fn client_verifier(authorities: &str) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+    let listed: Vec<_> = CertificateDer::pem_slice_iter(authorities.as_bytes()).collect::<Result<_, _>>()?;
+    let mut roots = RootCertStore::empty();
+    for authority in &listed {
+        roots.add(authority.clone())?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let authorities = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+        .allow_unauthenticated()
+        .build()
+        .context("cannot verify clients by the authorities that are given")?;
+    Ok(Arc::new(ListedClients { authorities, listed }))
 }

@@ -430,6 +430,55 @@ async fn a_client_is_known_by_its_own_self_signed_certificate() {
     assert!(refused.is_none_or(|reply| reply.code == 401), "another certificate of the same subject");
 }
 
+/// kwokctl's flags: a front proxy names the user in headers, and is known by an authority of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_front_proxy_names_the_user_of_a_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, shown) = (assets(dir.path()), dir.path().display());
+    let (serving, users, proxies) = (Authority::new(), Authority::new(), Authority::new());
+    serving.serving().write(dir.path(), "server");
+    users.pair.write(dir.path(), "ca");
+    proxies.pair.write(dir.path(), "front-proxy-ca");
+    let front = proxies.client("kwok-ca", "");
+    front.write(dir.path(), "front");
+    let key = include_str!("../../apiserver/testdata/token-keys/rsa.pkcs1.pem");
+    std::fs::write(dir.path().join("admin.key"), key).unwrap();
+    let port = free_port();
+    let args = words(&format!(
+        "--etcd-prefix=/registry --allow-privileged=true --endpoint-reconciler-type=none --max-requests-inflight=0 \
+         --max-mutating-requests-inflight=0 --enable-priority-and-fairness=false --etcd-servers=unix://{shown}/etcd.sock \
+         --bind-address=0.0.0.0 --secure-port={port} --tls-cert-file={shown}/server.crt \
+         --tls-private-key-file={shown}/server.key --client-ca-file={shown}/ca.crt \
+         --service-account-key-file={shown}/admin.key --service-account-signing-key-file={shown}/admin.key \
+         --service-account-issuer=https://kubernetes.default.svc.cluster.local --proxy-client-key-file={shown}/front.key \
+         --proxy-client-cert-file={shown}/front.crt --requestheader-client-ca-file={shown}/front-proxy-ca.crt \
+         --requestheader-allowed-names=kwok-ca --requestheader-username-headers=X-Remote-User \
+         --requestheader-group-headers=X-Remote-Group --requestheader-extra-headers-prefix=X-Remote-Extra- \
+         --authorization-mode=Node,RBAC"
+    ));
+    let mut apiserver = Program::start(&folder.join("kube-apiserver"), &args, dir.path());
+    let etcd = words(&format!(
+        "--data-dir {shown}/data --listen-client-urls unix://{shown}/etcd.sock --advertise-client-urls unix://{shown}/etcd.sock \
+         --unsafe-no-fsync"
+    ));
+    let _etcd = Program::start(&folder.join("etcd"), &etcd, dir.path());
+    let client = |pair: &Pair| https(port, &serving.pair.certificate, pair);
+    ready(&client(&front).without_certificate(), "/healthz", "", &mut apiserver).await;
+    let admin = "X-Remote-User: ann\r\nX-Remote-Group: system:masters\r\n";
+    let code = async |pair: &Pair, headers: &str| get(&client(pair), DEFAULT, headers).await.unwrap().code;
+    assert_eq!(code(&front, admin).await, 200);
+    assert_eq!(code(&front, "X-Remote-User: ann\r\n").await, 403, "ann without her group");
+    assert_eq!(code(&front, "").await, 401, "a proxy is no user");
+    assert_eq!(code(&proxies.client("other", ""), admin).await, 401, "a proxy of another name");
+    assert_eq!(code(&users.client("kwok-ca", ""), admin).await, 403, "a user, whatever the headers say");
+    let anonymous = get(&client(&front).without_certificate(), DEFAULT, admin).await.unwrap();
+    assert_eq!(anonymous.code, 403, "no certificate: {}", anonymous.json());
+    let told = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let told = get(&client(&users.client("root", "system:masters")), told, "").await.unwrap().json();
+    assert_eq!(told["data"]["requestheader-client-ca-file"], proxies.pair.certificate.as_str());
+    assert_eq!(told["data"]["requestheader-allowed-names"], r#"["kwok-ca"]"#);
+}
+
 /// metacontroller's framework: the apiserver before its etcd, an empty directory of certificates that others read from early, a token
 /// file, and everything allowed. The etcd is on a Unix socket here, as Kubernetes' own integration tests have it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -54,7 +54,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn client() -> Peer {
-    Peer::Tls { certificate: None, address: "192.0.2.7:4711".parse().unwrap() }
+    Peer::Tls { certificate: None, proxy: None, address: "192.0.2.7:4711".parse().unwrap() }
 }
 
 fn request() -> Request<()> {

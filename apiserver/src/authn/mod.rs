@@ -1,12 +1,14 @@
 //! Who is asking: from what a connection or a request presents to a [`UserInfo`]. One mechanism per file. Not what they
 //! may do: that is `authz`.
 
+mod front_proxy;
 pub mod impersonation;
 pub mod service_account;
 mod token_file;
 mod verified;
 pub mod x509;
 
+pub use front_proxy::{FrontProxies, Proxy};
 pub use token_file::{TokenFile, TokenFileError};
 
 use crate::authz::Authorizer;
@@ -76,6 +78,8 @@ pub enum Peer {
     Tls {
         /// Who its certificate speaks for, if it presented one; found once per connection, not per request.
         certificate: Option<ClientCertificate>,
+        /// What its certificate is worth as one of a front proxy; `None` where no proxies are known.
+        proxy: Option<Proxy>,
         /// Where it connected from.
         address: std::net::SocketAddr,
     },
@@ -95,7 +99,7 @@ pub struct ClientCertificate {
 impl Peer {
     /// A TLS client with its leaf certificate (DER), verified by the handshake against our CA, if it presented one.
     pub fn tls(certificate: Option<&[u8]>, address: std::net::SocketAddr) -> Self {
-        Self::Tls { certificate: certificate.and_then(x509::identity), address }
+        Self::Tls { certificate: certificate.and_then(x509::identity), proxy: None, address }
     }
 }
 
@@ -124,15 +128,33 @@ pub fn authenticate(
         Peer::Tls { certificate: Some(certificate), .. } if terms.now < certificate.expires => {
             Ok(certificate.user.clone())
         }
-        Peer::Tls { certificate, .. } => match bearer {
+        Peer::Tls { certificate, proxy, .. } => match bearer {
             Some(verdict) => verdict,
-            None if certificate.is_none() && terms.anonymous => Ok(Arc::new(UserInfo::anonymous())),
+            None if certificate.is_none() && proxy.is_none() && terms.anonymous => {
+                Ok(Arc::new(UserInfo::anonymous()))
+            }
             None => Err(Status::unauthorized()),
         },
     }
 }
 
-/// Who a request is carried out as: [`authenticate`], then impersonation if its headers ask for it. `peer` is what the
+/// As [`authenticate`], but a front proxy is believed before all else, if it names a user.
+fn authenticate_by_headers(
+    peer: &Peer,
+    headers: &HeaderMap,
+    bearer: Option<Result<Arc<UserInfo>, Status>>,
+    terms: Terms,
+) -> Result<Arc<UserInfo>, Status> {
+    let named = match peer {
+        Peer::Tls { proxy: Some(proxy), .. } if proxy.is_allowed && terms.now < proxy.expires => {
+            front_proxy::user(headers)
+        }
+        Peer::Tls { .. } | Peer::InProcess(_) => None,
+    };
+    named.map_or_else(|| authenticate(peer, bearer, terms), |user| Ok(Arc::new(user)))
+}
+
+/// Who a request is carried out as: a user whom a front proxy names, or [`authenticate`]; then impersonation if its headers ask for it. `peer` is what the
 /// connection put into the request's extensions.
 ///
 /// # Errors
@@ -145,7 +167,7 @@ pub fn authenticate_peer(
     terms: Terms,
 ) -> Result<Arc<UserInfo>, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
-    let caller = authenticate(peer, bearer, terms)?;
+    let caller = authenticate_by_headers(peer, headers, bearer, terms)?;
     let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
     Ok(other.map_or(caller, Arc::new))
 }
@@ -161,7 +183,7 @@ mod tests {
             user: UserInfo::new("ann", [""; 0]).into(),
             expires: Timestamp::from_second(seconds).unwrap(),
         });
-        Peer::Tls { certificate, address: "127.0.0.1:1".parse().unwrap() }
+        Peer::Tls { certificate, proxy: None, address: "127.0.0.1:1".parse().unwrap() }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Here {
     leaves_endpoints: bool,
     client_ca: Option<String>,
     front_proxy_ca: Option<String>,
+    /// Common names of front proxies; empty: every name.
+    front_proxy_names: Vec<String>,
 }
 
 impl Here {
@@ -37,7 +39,13 @@ impl Here {
             IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
             IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
         });
-        Self { address, leaves_endpoints: false, client_ca, front_proxy_ca }
+        let front_proxy_names = vec![crate::FRONT_PROXY.to_owned()];
+        Self { address, leaves_endpoints: false, client_ca, front_proxy_ca, front_proxy_names }
+    }
+
+    /// The same with other front proxies: PEM of their authorities, and their common names.
+    pub(crate) fn with_front_proxies(self, authorities: String, names: Vec<String>) -> Self {
+        Self { front_proxy_ca: Some(authorities), front_proxy_names: names, ..self }
     }
 
     /// The same, but the endpoints of the Service `default/kubernetes` are not written.
@@ -57,9 +65,32 @@ impl Here {
             wanted.extend([endpoints(address), endpoint_slice(address)]);
             wanted.push(service_ports(address.port()));
         }
-        wanted.extend(authentication(self.client_ca.as_deref(), self.front_proxy_ca.as_deref()));
+        wanted.extend(self.authentication());
         let kept = futures::future::join_all(wanted.iter().map(|wanted| keep(pipeline, wanted))).await;
         kept.into_iter().collect()
+    }
+
+    /// What extension API servers must know to believe this one about who is calling, if there is anything.
+    fn authentication(&self) -> Option<Value> {
+        let mut data = Map::new();
+        if let Some(ca) = &self.client_ca {
+            data.insert("client-ca-file".into(), ca.as_str().into());
+        }
+        if let Some(ca) = &self.front_proxy_ca {
+            let list = |names: &[&str]| json!(names).to_string().into();
+            data.insert("requestheader-client-ca-file".into(), ca.as_str().into());
+            data.insert(
+                "requestheader-allowed-names".into(),
+                json!(self.front_proxy_names).to_string().into(),
+            );
+            data.insert("requestheader-username-headers".into(), list(&["X-Remote-User"]));
+            data.insert("requestheader-uid-headers".into(), list(&["X-Remote-Uid"]));
+            data.insert("requestheader-group-headers".into(), list(&["X-Remote-Group"]));
+            data.insert("requestheader-extra-headers-prefix".into(), list(&["X-Remote-Extra-"]));
+        }
+        let metadata = json!({ "name": "extension-apiserver-authentication", "namespace": "kube-system" });
+        (!data.is_empty())
+            .then(|| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
     }
 }
 
@@ -167,26 +198,6 @@ fn endpoint_slice(address: SocketAddr) -> Value {
         json!([{ "addresses": [address.ip().to_string()], "conditions": { "ready": true } }]);
     object["ports"] = json!([{ "name": "https", "port": address.port(), "protocol": "TCP" }]);
     object
-}
-
-/// What extension API servers must know to believe this one about who is calling, if there is anything.
-fn authentication(client_ca: Option<&str>, front_proxy_ca: Option<&str>) -> Option<Value> {
-    let mut data = Map::new();
-    if let Some(ca) = client_ca {
-        data.insert("client-ca-file".into(), ca.into());
-    }
-    if let Some(ca) = front_proxy_ca {
-        let list = |names: &[&str]| json!(names).to_string().into();
-        data.insert("requestheader-client-ca-file".into(), ca.into());
-        data.insert("requestheader-allowed-names".into(), list(&[crate::FRONT_PROXY]));
-        data.insert("requestheader-username-headers".into(), list(&["X-Remote-User"]));
-        data.insert("requestheader-uid-headers".into(), list(&["X-Remote-Uid"]));
-        data.insert("requestheader-group-headers".into(), list(&["X-Remote-Group"]));
-        data.insert("requestheader-extra-headers-prefix".into(), list(&["X-Remote-Extra-"]));
-    }
-    let metadata = json!({ "name": "extension-apiserver-authentication", "namespace": "kube-system" });
-    (!data.is_empty())
-        .then(|| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
 }
 
 #[cfg(test)]

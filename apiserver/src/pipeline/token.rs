@@ -56,6 +56,7 @@ impl Pipeline {
     pub(crate) fn credentials_last(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Option<Duration> {
         let expires = match peer? {
             Peer::InProcess(_) => return None,
+            Peer::Tls { proxy: Some(proxy), .. } if proxy.is_allowed => proxy.expires,
             Peer::Tls { certificate: Some(certificate), .. } => certificate.expires,
             Peer::Tls { certificate: None, .. } => self.tokens.as_ref()?.expires(&bearer(headers)?)?,
         };

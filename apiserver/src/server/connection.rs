@@ -5,7 +5,7 @@ use super::activity::{Activity, InFlight};
 use super::connections::Place;
 use crate::access::AccessRecord;
 use crate::anonymous_slots::AnonymousSlots;
-use crate::authn::Peer;
+use crate::authn::{FrontProxies, Peer};
 use crate::grpc::authenticate::{CallAuthenticator, is_call};
 use crate::limits;
 use crate::observed_body::{ObservedBody, ignore};
@@ -17,10 +17,12 @@ use http::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use kstore_nondet::Clock;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -36,6 +38,9 @@ pub(super) struct Shared {
     /// For gRPC calls; without it they are requests like others.
     pub(super) grpc: Option<CallAuthenticator>,
     pub(super) stop: CancellationToken,
+    /// If there are any, they decide what a certificate is good for.
+    pub(super) front_proxies: Option<Arc<FrontProxies>>,
+    pub(super) clock: Clock,
 }
 
 /// `None`: the client does not speak TLS, or not in time.
@@ -56,8 +61,11 @@ pub(super) async fn handshake(
 
 /// Serves a connection after its handshake until it ends.
 pub(super) async fn serve(shared: Shared, tls: TlsStream<TcpStream>, address: SocketAddr, place: Place) {
-    let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let peer = Peer::tls(certificate.map(AsRef::as_ref), address);
+    let chain = tls.get_ref().1.peer_certificates().unwrap_or_default();
+    let peer = match &shared.front_proxies {
+        Some(proxies) => proxies.peer(chain, address, shared.clock.now()),
+        None => Peer::tls(chain.first().map(AsRef::as_ref), address),
+    };
     if let Err(error) = speak(shared, peer, tls, place).await {
         tracing::debug!(%error, %address, "the connection ended");
     }
@@ -74,7 +82,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = place.activity.clone();
-    let Shared { router, grpc, stop } = shared;
+    let Shared { router, grpc, stop, .. } = shared;
     let (served, stopped) = (activity.clone(), stop.clone());
     let slots = AnonymousSlots::of(&peer);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {

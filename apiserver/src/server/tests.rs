@@ -64,7 +64,13 @@ async fn watches_survive_thousands_of_requests_that_were_refused_before_their_bo
     let channel = endpoint.connect_with_connector_lazy(connect);
     let place = Connections::new(1).place([127, 0, 0, 1].into()).await;
     let serving = {
-        let shared = Shared { router, grpc: None, stop: stop.clone() };
+        let shared = Shared {
+            router,
+            grpc: None,
+            stop: stop.clone(),
+            front_proxies: None,
+            clock: kstore_nondet::Clock::real(),
+        };
         tokio::spawn(async move {
             let far = accepted.recv().await.unwrap();
             let ended = speak(shared, peer, far, place).await;

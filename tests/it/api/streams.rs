@@ -456,7 +456,7 @@ pub(super) fn with_expiring_certificate(cluster: &Cluster, seconds: i64) -> ksto
     let user = UserInfo::new("kubernetes-admin", ["system:masters"]);
     let expires = cluster.nondet().clock.now() + jiff::SignedDuration::from_secs(seconds);
     let certificate = Some(ClientCertificate { user: std::sync::Arc::new(user), expires });
-    cluster.apiserver().for_peer(Peer::Tls { certificate, address: ([127, 0, 0, 1], 1).into() })
+    cluster.apiserver().for_peer(Peer::Tls { certificate, proxy: None, address: ([127, 0, 0, 1], 1).into() })
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The files of certificates, keys and tokens that flags of kube-apiserver name, read and made into what the server is started with.
 
-use super::settings::ServiceAccounts;
+use super::settings::{FrontProxyFiles, ServiceAccounts};
 use crate::dropin::serving::content;
+use crate::tls;
 use anyhow::Context;
-use kstore_apiserver::authn::TokenFile;
+use kstore_apiserver::authn::{FrontProxies, TokenFile};
 use kstore_apiserver::outbound::FrontProxy;
 use kstore_apiserver::token::{PublicKey, SigningKey, Tokens};
 use std::path::PathBuf;
@@ -11,6 +12,22 @@ use std::path::PathBuf;
 /// The authorities of client certificates (PEM), if there are any.
 pub(super) fn client_ca(file: Option<&PathBuf>) -> anyhow::Result<Option<String>> {
     file.map(|file| content(file, "--client-ca-file")).transpose()
+}
+
+/// Proxies that name users in headers; `client_ca` are the authorities of users (PEM).
+pub(super) fn front_proxies(
+    files: Option<&FrontProxyFiles>,
+    client_ca: Option<&str>,
+) -> anyhow::Result<Option<FrontProxies>> {
+    const FLAG: &str = "--requestheader-client-ca-file";
+    let read = |files: &FrontProxyFiles| {
+        let authorities_pem = content(&files.authorities, FLAG)?;
+        let authorities = tls::client_verifier(&authorities_pem)
+            .with_context(|| format!("cannot use {FLAG} {}", files.authorities.display()))?;
+        let users = client_ca.map(tls::client_verifier).transpose().context("cannot use --client-ca-file")?;
+        Ok(FrontProxies { authorities, authorities_pem, allowed_names: files.allowed_names.clone(), users })
+    };
+    files.map(read).transpose()
 }
 
 /// Bearer tokens.

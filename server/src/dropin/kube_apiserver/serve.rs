@@ -39,7 +39,10 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     names.dedup();
     let serving = apiserver.serving.load(&names, nondet.clock.now())?;
     let client_ca = identity::client_ca(apiserver.client_ca.as_ref())?;
-    let tls = tls::server_for_clients_of(&serving, client_ca.as_deref().unwrap_or_default())
+    let front_proxies = identity::front_proxies(apiserver.front_proxies.as_ref(), client_ca.as_deref())?;
+    let users = client_ca.as_deref().unwrap_or_default();
+    let proxies = front_proxies.as_ref().map_or("", |proxies| &proxies.authorities_pem);
+    let tls = tls::server_for_clients_of(&serving, &[users, proxies].join("\n"))
         .context("the server's certificate, its key and --client-ca-file cannot be used for TLS")?;
     let token_file = identity::token_file(apiserver.tokens.as_ref())?;
     let tokens = Arc::new(identity::tokens(&apiserver.service_accounts)?);
@@ -56,6 +59,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let settings = Settings {
         authorization: apiserver.authorization,
         tokens: token_file.map(Arc::new),
+        front_proxies: front_proxies.map(Arc::new),
         disabled_plugins: apiserver.disabled_plugins,
         external_address,
         leaves_endpoints: apiserver.leaves_endpoints,

@@ -39,6 +39,8 @@ pub(super) struct Apiserver {
     pub serving: ServingFiles,
     /// Authorities of client certificates.
     pub client_ca: Option<PathBuf>,
+    /// Proxies that name users in headers.
+    pub front_proxies: Option<FrontProxyFiles>,
     /// Bearer tokens.
     pub tokens: Option<PathBuf>,
     /// Tokens of service accounts.
@@ -49,6 +51,15 @@ pub(super) struct Apiserver {
     pub authorization: Mode,
     /// Admission plugins that do not run.
     pub disabled_plugins: BTreeSet<&'static str>,
+}
+
+/// How proxies that name users in headers are known.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FrontProxyFiles {
+    /// Their authorities.
+    pub authorities: PathBuf,
+    /// Their common names; empty: every name.
+    pub allowed_names: Vec<String>,
 }
 
 /// Issuers and keys of service account tokens.
@@ -102,6 +113,7 @@ pub(super) fn read(
         leaves_endpoints: leaves_endpoints(flags)?,
         serving: ServingFiles::read(flags)?,
         client_ca: file(flags, "client-ca-file"),
+        front_proxies: front_proxies(flags)?,
         tokens: file(flags, "token-auth-file"),
         service_accounts: service_accounts(flags)?,
         front_proxy: pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?,
@@ -160,6 +172,28 @@ fn etcd(flags: &Parsed) -> Result<ExternalEtcd, UsageError> {
 fn service_ranges(flags: &Parsed) -> Result<ServiceRanges, UsageError> {
     let ranges = text(flags, "service-cluster-ip-range").unwrap_or(SERVICES);
     ranges.parse().map_err(|error| UsageError::value("service-cluster-ip-range", ranges, error))
+}
+
+/// The names of the headers are fixed: headers of other names would reach aggregated API servers as any client sends them.
+fn front_proxies(flags: &Parsed) -> Result<Option<FrontProxyFiles>, UsageError> {
+    const USER: &str = "requestheader-username-headers";
+    let names = [
+        (USER, "X-Remote-User"),
+        ("requestheader-uid-headers", "X-Remote-Uid"),
+        ("requestheader-group-headers", "X-Remote-Group"),
+        ("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+    ];
+    for (flag, name) in names {
+        if let Some(other) = flags.list(flag).iter().find(|given| !given.eq_ignore_ascii_case(name)) {
+            return Err(UsageError::value(flag, other, format!("kstore takes {name} only")));
+        }
+    }
+    let Some(authorities) = file(flags, "requestheader-client-ca-file") else { return Ok(None) };
+    if flags.list(USER).is_empty() {
+        let reason = "--requestheader-client-ca-file is of no use without it; for example X-Remote-User";
+        return Err(UsageError::Missing { name: USER, reason });
+    }
+    Ok(Some(FrontProxyFiles { authorities, allowed_names: flags.list("requestheader-allowed-names") }))
 }
 
 fn service_accounts(flags: &Parsed) -> Result<ServiceAccounts, UsageError> {

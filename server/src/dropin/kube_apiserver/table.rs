@@ -9,7 +9,6 @@ const NO_AUDIT: &str = "kstore writes no audit log";
 const NO_AUTHORIZER: &str = "kstore authorizes by RBAC, AlwaysAllow or AlwaysDeny only";
 const NO_AUTHENTICATOR: &str =
     "kstore authenticates by client certificates, service account tokens and --token-auth-file only";
-const NO_FRONT_PROXY: &str = "kstore does not take users from headers of a front proxy";
 const FIXED_VERSION: &str = "kstore serves Kubernetes 1.36 only";
 
 const FLAGS: &[Flag] = &[
@@ -55,6 +54,16 @@ const FLAGS: &[Flag] = &[
     ),
     honour("proxy-client-cert-file", "string", "certificate shown to aggregated API servers (PEM)"),
     honour("proxy-client-key-file", "string", "private key of --proxy-client-cert-file (PEM)"),
+    honour(
+        "requestheader-client-ca-file",
+        "string",
+        "authorities of front proxies, which name users in X-Remote-* headers (PEM)",
+    ),
+    honour("requestheader-allowed-names", "strings", "common names of front proxies; empty: every name"),
+    honour("requestheader-username-headers", "strings", "X-Remote-User; no other"),
+    honour("requestheader-uid-headers", "strings", "X-Remote-Uid; no other"),
+    honour("requestheader-group-headers", "strings", "X-Remote-Group; no other"),
+    honour("requestheader-extra-headers-prefix", "strings", "X-Remote-Extra-; no other"),
     honour("runtime-config", "mapStringBool", "APIs to serve; kstore's are fixed"),
     honour("feature-gates", "mapStringBool", "features to switch; kstore's are fixed"),
     refuse_unless(
@@ -89,7 +98,6 @@ const FLAGS: &[Flag] = &[
     refuse("oidc-issuer-url", "string", NO_AUTHENTICATOR),
     refuse("oidc-client-id", "string", NO_AUTHENTICATOR),
     refuse("enable-bootstrap-token-auth", BOOL, NO_AUTHENTICATOR),
-    refuse("requestheader-client-ca-file", "string", NO_FRONT_PROXY),
     refuse("admission-control-config-file", "string", "kstore's admission plugins have no configuration"),
     refuse("tls-sni-cert-key", "string", "kstore serves with one certificate"),
     refuse("kubelet-client-certificate", "string", "nodes of kstore connect to the apiserver by themselves"),
@@ -98,11 +106,6 @@ const FLAGS: &[Flag] = &[
     refuse("default-not-ready-toleration-seconds", "int", "kstore tolerates for 300 seconds"),
     refuse("default-unreachable-toleration-seconds", "int", "kstore tolerates for 300 seconds"),
     refuse("cors-allowed-origins", "strings", "kstore sends no CORS headers"),
-    accept("requestheader-allowed-names", "strings", ""),
-    accept("requestheader-username-headers", "strings", ""),
-    accept("requestheader-uid-headers", "strings", ""),
-    accept("requestheader-group-headers", "strings", ""),
-    accept("requestheader-extra-headers-prefix", "strings", ""),
     accept("kubelet-certificate-authority", "string", ""),
     accept("kubelet-preferred-address-types", "strings", ""),
     accept("kubelet-timeout", "duration", "5s"),

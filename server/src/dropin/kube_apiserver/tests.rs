@@ -1,6 +1,6 @@
 //! Command lines that harnesses give kube-apiserver, and those that are refused.
 
-use super::settings::Apiserver;
+use super::settings::{Apiserver, FrontProxyFiles};
 use super::*;
 use crate::args::{Api, Component, Storage};
 use crate::dropin::serving::ServingFiles;
@@ -152,6 +152,20 @@ fn other_components_run_only_if_the_environment_asks_for_them() {
     );
     for wrong in [("KSTORE_CONTROLLERS", "nothing"), ("KSTORE_SCHEDULER", "yes"), ("KSTORE_NODES", "many")] {
         assert!(run(&[wrong]).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn headers_of_front_proxies_have_the_usual_names_only() {
+    let line = |flags: &str| read(&format!("{NEEDED} --requestheader-client-ca-file=f {flags}"));
+    let (apiserver, _) =
+        line("--requestheader-username-headers=x-remote-user --requestheader-allowed-names=a,b").unwrap();
+    let expected = FrontProxyFiles { authorities: "f".into(), allowed_names: vec!["a".into(), "b".into()] };
+    assert_eq!(apiserver.front_proxies, Some(expected));
+    for refused in
+        ["", "--requestheader-username-headers=X-User", "--requestheader-group-headers=X-Remote-Group,X-G"]
+    {
+        assert!(line(refused).is_err(), "{refused}");
     }
 }
 

@@ -1,0 +1,183 @@
+//! [`FrontProxies`]: proxies in front of the server, which authenticate users themselves and name them in `X-Remote-*` headers. A proxy is
+//! known by a client certificate of an authority of its own; headers of all other callers say nothing. Not the headers that this
+//! server sends as a proxy: those are in `aggregator::headers`.
+
+use super::{ClientCertificate, Peer, UserInfo, x509};
+use crate::aggregator::headers::{EXTRA_PREFIX, GROUP, UID, USER};
+use crate::rest::router::decode;
+use http::{HeaderMap, HeaderValue};
+use jiff::Timestamp;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which clients are front proxies, and which are users.
+///
+/// Both are known by client certificates. The handshake takes the certificates of all authorities; which of them signed decides here what
+/// a certificate is good for.
+#[derive(Clone, Debug)]
+pub struct FrontProxies {
+    /// Verifies certificates of proxies.
+    pub authorities: Arc<dyn ClientCertVerifier>,
+    /// The authorities of proxies, PEM: extension API servers are told of them.
+    pub authorities_pem: String,
+    /// Common names of proxies; if there are none, every certificate of the authorities is a proxy's.
+    pub allowed_names: Vec<String>,
+    /// Verifies certificates of users, if users may have any.
+    pub users: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// What the certificate of a proxy says. Cheap to clone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// Whether it is believed: the common name is an allowed one.
+    pub is_allowed: bool,
+    /// The end of validity of its certificate.
+    pub expires: Timestamp,
+}
+
+impl FrontProxies {
+    /// The client of a connection, by the certificates that it showed, leaf first; `now` is the time at which they must be good.
+    pub(crate) fn peer(&self, chain: &[CertificateDer<'_>], address: SocketAddr, now: Timestamp) -> Peer {
+        let now =
+            UnixTime::since_unix_epoch(Duration::from_secs(now.as_second().try_into().unwrap_or_default()));
+        let Some((leaf, intermediates)) = chain.split_first() else {
+            return Peer::Tls { certificate: None, proxy: None, address };
+        };
+        let is_good = |verifier: &Arc<dyn ClientCertVerifier>| {
+            verifier.verify_client_cert(leaf, intermediates, now).is_ok()
+        };
+        let certificate =
+            self.users.as_ref().filter(|users| is_good(users)).and_then(|_| x509::identity(leaf));
+        let proxy =
+            x509::identity(leaf).filter(|_| is_good(&self.authorities)).map(|shown| self.proxy(&shown));
+        // What neither verifies is no user and no proxy, and is not nothing either: it is refused, as a proxy without a name is.
+        let unknown = Proxy { is_allowed: false, expires: Timestamp::MAX };
+        let proxy = proxy.or_else(|| certificate.is_none().then_some(unknown));
+        Peer::Tls { certificate, proxy, address }
+    }
+
+    fn proxy(&self, shown: &ClientCertificate) -> Proxy {
+        let is_allowed = self.allowed_names.is_empty() || self.allowed_names.contains(&shown.user.username);
+        Proxy { is_allowed, expires: shown.expires }
+    }
+}
+
+/// The user that a proxy names in the headers of a request; `None` if it names none.
+pub(super) fn user(headers: &HeaderMap) -> Option<UserInfo> {
+    let texts = |name: &str| headers.get_all(name).iter().filter_map(text);
+    let mut user = UserInfo::new(texts(USER).next()?, texts(GROUP));
+    user.uid = texts(UID).next().unwrap_or_default();
+    for (name, value) in headers {
+        if let (Some(key), Some(value)) = (name.as_str().strip_prefix(EXTRA_PREFIX), text(value)) {
+            user.extra.entry(decode(key)).or_default().push(value);
+        }
+    }
+    Some(user)
+}
+
+fn text(value: &HeaderValue) -> Option<String> {
+    let text = std::str::from_utf8(value.as_bytes()).ok()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authn::{AUTHENTICATED, Terms, authenticate_by_headers};
+    use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+    use rustls::RootCertStore;
+    use rustls::server::WebPkiClientVerifier;
+
+    struct Authority {
+        certificate: rcgen::Certificate,
+        issuer: Issuer<'static, KeyPair>,
+    }
+
+    impl Authority {
+        fn new() -> Self {
+            let mut params = CertificateParams::default();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.self_signed(&key).unwrap();
+            Self { certificate, issuer: Issuer::new(params, key) }
+        }
+
+        fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+            let mut roots = RootCertStore::empty();
+            roots.add(self.certificate.der().clone()).unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap()
+        }
+
+        fn client(&self, name: &str) -> CertificateDer<'static> {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.signed_by(&KeyPair::generate().unwrap(), &self.issuer).unwrap().der().clone()
+        }
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    /// The name of the caller, or the code of the refusal.
+    fn caller(peer: &Peer, pairs: &[(&'static str, &'static str)], now: Timestamp) -> Result<String, i32> {
+        let terms = Terms { now, anonymous: true };
+        let user = authenticate_by_headers(peer, &headers(pairs), None, terms);
+        user.map(|user| user.username.clone()).map_err(|status| status.code.into())
+    }
+
+    #[test]
+    fn only_a_proxy_of_an_allowed_name_is_believed() {
+        let (proxies, users, others) = (Authority::new(), Authority::new(), Authority::new());
+        let front = FrontProxies {
+            authorities: proxies.verifier(),
+            authorities_pem: String::new(),
+            allowed_names: vec!["front".into()],
+            users: Some(users.verifier()),
+        };
+        let (now, address) = ("2026-06-01T00:00:00Z".parse().unwrap(), "127.0.0.1:1".parse().unwrap());
+        let peer = |shown: &[CertificateDer<'_>]| front.peer(shown, address, now);
+        let ann = [("x-remote-user", "ann")];
+        assert_eq!(caller(&peer(&[proxies.client("front")]), &ann, now), Ok("ann".into()));
+        assert_eq!(caller(&peer(&[proxies.client("front")]), &[], now), Err(401), "it names no user");
+        assert_eq!(caller(&peer(&[proxies.client("other")]), &ann, now), Err(401), "no allowed name");
+        assert_eq!(
+            caller(&peer(&[users.client("front")]), &ann, now),
+            Ok("front".into()),
+            "a user of that name"
+        );
+        assert_eq!(caller(&peer(&[others.client("front")]), &ann, now), Err(401), "of neither authority");
+        assert_eq!(caller(&peer(&[]), &ann, now), Ok("system:anonymous".into()), "no certificate");
+        let later = "9999-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(caller(&peer(&[proxies.client("front")]), &ann, later), Err(401), "expired since");
+        let any = FrontProxies { allowed_names: Vec::new(), ..front };
+        assert_eq!(caller(&any.peer(&[proxies.client("other")], address, now), &ann, now), Ok("ann".into()));
+    }
+
+    #[test]
+    fn headers_say_name_uid_groups_and_extra_values() {
+        let said = headers(&[
+            ("x-remote-user", " ann "),
+            ("x-remote-user", "bob"),
+            ("x-remote-uid", "7"),
+            ("x-remote-group", "dev"),
+            ("x-remote-group", "ops"),
+            ("x-remote-extra-scopes.example.com%2fall", "a"),
+            ("x-remote-extra-scopes.example.com%2fall", "b"),
+        ]);
+        let user = user(&said).unwrap();
+        assert_eq!((user.username.as_str(), user.uid.as_str()), ("ann", "7"));
+        assert_eq!(user.groups, ["dev", "ops", AUTHENTICATED]);
+        assert_eq!(user.extra["scopes.example.com/all"], ["a", "b"]);
+        assert_eq!(super::user(&headers(&[("x-remote-user", " ")])), None);
+    }
+}
