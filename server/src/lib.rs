@@ -13,6 +13,7 @@ mod kubeconfig;
 mod listen;
 mod memory_file;
 mod open_files;
+mod pages;
 mod phase;
 mod pki;
 mod ready;
@@ -47,6 +48,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Assets(args)) => dropin::make_assets(&args),
+        Some(Command::Completion(args)) => pages::completion(args.shell),
+        Some(Command::Man(args)) => pages::man(&args.dir),
         Some(Command::As(_)) => unreachable!("returned above"),
         Some(Command::ExecGuarded(exec)) => return run::guard::exec(&exec),
     };
