@@ -33,7 +33,7 @@ pub use telemetry::LogFormat;
 use args::Command;
 use std::process::ExitCode;
 
-/// The version, in release builds from a clone with the commit: `0.0.0 (abcdef123456)`.
+/// The version, in release builds from a clone with the commit: `0.1.0 (abcdef123456)`.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("KSTORE_COMMIT_SUFFIX"));
 
 /// Carries out a parsed command line and returns the exit code of the process.
