@@ -56,6 +56,10 @@ class Cluster {
     await this.stop();
   }
 
+  get env() {
+    return { ...process.env, KUBECONFIG: this.kubeconfig };
+  }
+
   get url() {
     return this.#running().url;
   }

@@ -64,6 +64,8 @@ export class Cluster {
   readonly kubeconfig: string;
   /** Where objects without a namespace belong. */
   readonly namespace: string;
+  /** The environment of this process with KUBECONFIG, for programs that a test starts. */
+  readonly env: Record<string, string | undefined>;
   /** The API's URL: `https://127.0.0.1:PORT`. */
   readonly url: string;
   /** The certificate of the authority that signed the API's certificate, as PEM. */

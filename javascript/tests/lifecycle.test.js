@@ -74,6 +74,15 @@ test('parallel clusters do not collide', async () => {
   }
 });
 
+test('a program that a test starts finds the cluster', async () => {
+  const cluster = await Cluster.start({ nodes: 1 });
+  try {
+    assert.equal((await run('kubectl', ['get', 'nodes', '-o', 'name'], { env: cluster.env })).stdout, 'node/node-0\n');
+  } finally {
+    await cluster.stop();
+  }
+});
+
 test('a start that fails shows the log', async () => {
   await assert.rejects(Cluster.start({ flags: ['--no-such-flag'] }), (error) => {
     assert.ok(error instanceof StartError);

@@ -1,6 +1,8 @@
 """A cluster's options, and what it gives to tests and to clients of the package kubernetes."""
 
 import pathlib
+import subprocess
+import sys
 
 import kstore
 import pytest
@@ -68,6 +70,13 @@ def test_a_view_of_a_namespace_keeps_its_objects_apart_and_its_kubeconfig_names_
     assert one.get("configmap/a") is not None
     assert other.get("configmap/a") is None
     assert "namespace: one" in pathlib.Path(one.kubeconfig).read_text()
+
+
+def test_a_program_that_a_test_starts_finds_the_cluster_and_its_namespace(shared):
+    view = shared.in_namespace("of-a-program")
+    script = "from kubernetes import client, config; config.load_kube_config(); print(config.list_kube_config_contexts()[1])"
+    shown = subprocess.run([sys.executable, "-c", script], env=view.env, capture_output=True, text=True, check=True)
+    assert "'namespace': 'of-a-program'" in shown.stdout
 
 
 def test_an_object_in_a_deleted_namespace_goes_with_it(shared):

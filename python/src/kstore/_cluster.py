@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from types import TracebackType
@@ -114,6 +115,11 @@ class Cluster:
         """The path of the administrator's kubeconfig; the file goes with the cluster."""
         self._running()
         return str(self._kubeconfig)
+
+    @property
+    def env(self) -> Dict[str, str]:
+        """The environment of this process with KUBECONFIG, for programs that a test starts."""
+        return {**os.environ, "KUBECONFIG": self.kubeconfig}
 
     @property
     def url(self) -> str:
