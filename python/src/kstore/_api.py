@@ -11,7 +11,7 @@ import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._errors import ApiError, KstoreError, UsageError
@@ -132,12 +132,12 @@ class Api:
         name, _, group = word.lower().partition(".")
         return self._find(lambda found: found.answers_to(name) and group in ("", found.group), word)
 
-    def _find(self, fits: Any, shown: str) -> Kind:
-        for look in (lambda: self._kinds, self.kinds):
-            for kind in look():
-                if fits(kind):
-                    return kind
-        raise UsageError(f"the cluster has no kind {shown}; apply its CustomResourceDefinition first")
+    def _find(self, fits: Callable[[Kind], bool], shown: str) -> Kind:
+        # What was seen last first; then what is served now.
+        found = next(filter(fits, self._kinds), None) or next(filter(fits, self.kinds()), None)
+        if found is None:
+            raise UsageError(f"the cluster has no kind {shown}; apply its CustomResourceDefinition first")
+        return found
 
     def _connect(self, timeout: float) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)

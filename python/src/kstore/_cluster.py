@@ -39,7 +39,7 @@ class Cluster:
     ones of `kstore-server run`; `namespace` is where objects without a namespace belong.
 
     Any number of clusters may run at once: each has a port and a folder of its own. A cluster whose Python process dies, however that
-    comes about, ends by itself.
+    comes about, ends by itself; if it has been forked, when its copies have ended, too.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Cluster:
             from kubernetes import config  # type: ignore[import-untyped, import-not-found, unused-ignore]
         except ImportError as error:
             raise UsageError("client() needs the package kubernetes: pip install 'kstore[client]'") from error
-        return config.new_client_from_config(config_file=self.kubeconfig)
+        return config.new_client_from_config(config_file=self.kubeconfig)  # type: ignore[no-untyped-call, unused-ignore]
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
         """One request to the API: the decoded answer. Raises ApiError for a refusal."""
@@ -345,12 +345,12 @@ class Cluster:
         return f"{what} was not {wanted} after {timeout:g} s: {state}\nWhat led there:\n{trace}"
 
     def _reference(self, object: Any, namespace: Optional[str]) -> Tuple[Kind, str, str]:
-        api, _ = self._running()
+        api = self._running()[0]
         if isinstance(object, str):
-            word, slash, name = object.partition("/")
-            if not (word and slash and name):
+            word, _, named = object.partition("/")
+            if not (word and named):
                 raise UsageError(f"say which object as KIND/NAME, for example deployment/web, not {object!r}")
-            return api.kind_named(word), namespace or self.namespace, name
+            return api.kind_named(word), namespace or self.namespace, named
         if isinstance(object, dict):
             metadata = object.get("metadata", {})
             api_version, kind = object.get("apiVersion"), object.get("kind")
