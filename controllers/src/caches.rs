@@ -120,7 +120,7 @@ impl Caches {
             multi.project::<coordination::Lease, _, _>(all().ns("kube-node-lease"), view::decode::<Lease>);
         let accounts = multi
             .project::<ServiceAccount, _, _>(named(crate::service_account::DEFAULT), view::decode::<Plain>);
-        let root_cas = multi.source::<ConfigMap>(named(crate::service_account::ROOT_CA));
+        let root_cas = multi.source::<ConfigMap>(named(crate::root_ca::ROOT_CA));
         let slices = Builder::new(multi.source::<EndpointSlice>(all())).index(&slices_of);
         Self {
             deployments: spawner.start("deployments", Builder::new(multi.source::<Deployment>(all()))),

@@ -2,7 +2,7 @@
 //! node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint slices, networks and addresses of
 //! services, type checks of admission policies.
 //!
-//! [`run`] starts them all on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
+//! [`run`] starts those of a [`Selection`] on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
 //! knows the store, the scheduler or the kubelet.
 
@@ -26,7 +26,9 @@ mod policy_type_checking;
 mod portion;
 mod replicaset;
 mod resource;
+mod root_ca;
 mod runner;
+mod selection;
 mod selector;
 mod service_account;
 mod service_address;
@@ -36,3 +38,4 @@ mod view;
 
 pub use node_lifecycle::Patience;
 pub use runner::{Config, run};
+pub use selection::{Selection, UnknownController};

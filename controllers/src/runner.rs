@@ -3,9 +3,11 @@
 use crate::apply::Hands;
 use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
+use crate::selection::Selection;
 use crate::{
     deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc,
-    policy_type_checking, replicaset, service_account, service_address, service_cidr, taint_eviction,
+    policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr,
+    taint_eviction,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -21,10 +23,50 @@ pub struct Config {
     /// The certificate (PEM) that pods check the API server with: published in every namespace as `kube-root-ca.crt`. Empty:
     /// nothing is published.
     pub root_ca: String,
+    /// Which controllers run.
+    pub controllers: Selection,
     /// How patient the node lifecycle controller is.
     pub patience: Patience,
     /// Where the figures of controllers and caches are shown.
     pub metrics: Registry,
+}
+
+/// A controller at work, until its cluster stops.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One controller.
+pub(crate) struct Entry {
+    /// Its name in kube-controller-manager.
+    pub(crate) name: &'static str,
+    /// Names that it had in earlier releases.
+    pub(crate) aliases: &'static [&'static str],
+    run: fn(Arc<Cluster>) -> Task,
+}
+
+macro_rules! controllers {
+    ($($name:literal $aliases:tt $run:path;)*) => {
+        /// Every controller there is.
+        pub(crate) const CONTROLLERS: &[Entry] =
+            &[$(Entry { name: $name, aliases: &$aliases, run: |cluster| Box::pin($run(cluster)) }),*];
+    };
+}
+
+controllers! {
+    "deployment-controller" ["deployment"] deployment::run;
+    "replicaset-controller" ["replicaset"] replicaset::run;
+    "garbage-collector-controller" ["garbagecollector"] garbage_collector::run;
+    "namespace-controller" ["namespace"] namespace::run;
+    "serviceaccount-controller" ["serviceaccount"] service_account::run;
+    "root-ca-certificate-publisher-controller" ["root-ca-cert-publisher"] root_ca::run;
+    "node-lifecycle-controller" ["nodelifecycle"] node_lifecycle::run;
+    "taint-eviction-controller" [] taint_eviction::run;
+    "pod-garbage-collector-controller" ["podgc"] pod_gc::run;
+    "disruption-controller" ["disruption"] disruption::run;
+    "endpointslice-controller" ["endpointslice"] endpoint_slice::run;
+    "service-cidr-controller" [] service_cidr::run;
+    // In Kubernetes it is a part of kube-apiserver.
+    "ipallocator-repair-controller" [] service_address::run;
+    "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run;
 }
 
 /// What every controller is made from.
@@ -100,7 +142,7 @@ pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: im
     }
 }
 
-/// Runs all controllers until `stop` is cancelled. All of their tasks have ended when this returns.
+/// Runs the selected controllers until `stop` is cancelled. All of their tasks have ended when this returns.
 ///
 /// If one of their tasks panics, all are ended and started again, with new caches, after a back-off; the restarts are counted.
 /// A panic of a reconcile is none of these: its key is tried again.
@@ -127,19 +169,11 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
     let caches = Arc::new(caches);
     let cluster =
         Arc::new(Cluster { client, caches, nondet, config, stop: stop.clone(), tasks: tasks.clone() });
-    tasks.spawn(deployment::run(Arc::clone(&cluster)));
-    tasks.spawn(replicaset::run(Arc::clone(&cluster)));
-    tasks.spawn(garbage_collector::run(Arc::clone(&cluster)));
-    tasks.spawn(namespace::run(Arc::clone(&cluster)));
-    tasks.spawn(service_account::run(Arc::clone(&cluster)));
-    tasks.spawn(node_lifecycle::run(Arc::clone(&cluster)));
-    tasks.spawn(taint_eviction::run(Arc::clone(&cluster)));
-    tasks.spawn(pod_gc::run(Arc::clone(&cluster)));
-    tasks.spawn(disruption::run(Arc::clone(&cluster)));
-    tasks.spawn(endpoint_slice::run(Arc::clone(&cluster)));
-    tasks.spawn(service_cidr::run(Arc::clone(&cluster)));
-    tasks.spawn(service_address::run(Arc::clone(&cluster)));
-    tasks.spawn(policy_type_checking::run(Arc::clone(&cluster)));
+    for controller in CONTROLLERS {
+        if cluster.config.controllers.runs(controller.name) {
+            tasks.spawn((controller.run)(Arc::clone(&cluster)));
+        }
+    }
     drop(cluster);
     stop.cancelled().await;
 }

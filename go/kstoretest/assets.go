@@ -13,8 +13,8 @@ const AssetsVariable = "KUBEBUILDER_ASSETS"
 
 // Extras are the parts of a cluster that run inside kube-apiserver. envtest's own control plane has none of them, and so has the zero value.
 type Extras struct {
-	// Controllers: workloads, garbage collection, deletion of namespaces, service accounts and the others.
-	Controllers bool
+	// Controllers that run, by Kubernetes' names with commas between them, such as "namespace,garbagecollector"; "all" for all.
+	Controllers string
 	// Scheduler binds pods to nodes.
 	Scheduler bool
 	// Nodes is the number of simulated nodes, on which pods become ready.
@@ -65,7 +65,7 @@ func SetAssets(extras Extras) (restore func(), err error) {
 	return restore, nil
 }
 
-// MakeAssets puts the programs into dir, which is made if it is not there: kube-apiserver and etcd as links to kstore-server, and kubectl
+// MakeAssets puts the programs into dir, which is made if it is not there: kube-apiserver, etcd and the other programs as links to kstore-server, and kubectl
 // if one is on PATH. For envtest.Environment's BinaryAssetsDirectory.
 func MakeAssets(dir string) error {
 	server, err := FindServer()
@@ -85,10 +85,7 @@ func MakeAssets(dir string) error {
 
 // variables has every variable that SetAssets is about; those that are to be unset have no value.
 func (e Extras) variables(dir string) map[string]string {
-	set := map[string]string{AssetsVariable: dir, "KSTORE_CONTROLLERS": "", "KSTORE_SCHEDULER": "", "KSTORE_NODES": ""}
-	if e.Controllers {
-		set["KSTORE_CONTROLLERS"] = "all"
-	}
+	set := map[string]string{AssetsVariable: dir, "KSTORE_CONTROLLERS": e.Controllers, "KSTORE_SCHEDULER": "", "KSTORE_NODES": ""}
 	if e.Scheduler {
 		set["KSTORE_SCHEDULER"] = "1"
 	}

@@ -123,7 +123,7 @@ func TestAStartThatFailsHasTheLog(t *testing.T) {
 func TestAssetsAreWhatEnvtestProbesAndStarts(t *testing.T) {
 	t.Setenv(AssetsVariable, "/elsewhere")
 	t.Setenv("KSTORE_NODES", "7")
-	restore, err := SetAssets(Extras{Controllers: true, Scheduler: true, Nodes: 2})
+	restore, err := SetAssets(Extras{Controllers: "all", Scheduler: true, Nodes: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ use etcd::EtcdArgs;
 use external::ExternalArgs;
 use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
+use kstore_controllers::Selection;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -108,7 +109,8 @@ pub enum Command {
     /// Check, save, restore or salvage the store's data while no server runs on it
     #[command(after_help = store::HELP)]
     Store(StoreArgs),
-    /// Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd, and kubectl if found
+    /// Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd,
+    /// kube-controller-manager, kube-scheduler, and kubectl if found
     #[command(after_help = dropin::ASSETS_HELP)]
     Assets(AssetsArgs),
     /// Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them
@@ -208,6 +210,9 @@ pub struct ClusterArgs {
     /// Components to run, of apiserver, controllers, scheduler and kubelet-sim; or `store` alone, a plain etcd
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = DEFAULT_COMPONENTS, help_heading = COMPONENTS)]
     components: Vec<Component>,
+    /// Controllers to run, by Kubernetes' names: NAME, -NAME, or * for all others [default: *]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true, value_parser = controllers, help_heading = COMPONENTS)]
+    controllers: Option<Selection>,
     /// Number of simulated nodes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::nodes, help_heading = COMPONENTS)]
     nodes: u32,
@@ -387,6 +392,8 @@ pub struct Config {
     pub api: Api,
     /// What else runs in this process; never contains the apiserver.
     pub loops: BTreeSet<Component>,
+    /// Which controllers run, if [`Component::Controllers`] does.
+    pub controllers: Selection,
     /// Number of simulated nodes.
     pub nodes: u32,
 }
@@ -422,6 +429,9 @@ pub enum UsageError {
     /// Nobody says whom to trust.
     #[error("https in --etcd-servers needs --etcd-cafile FILE: the authority that certifies them")]
     NeedsAuthority,
+    /// Single controllers where none runs.
+    #[error("--controllers only makes sense with `controllers` in --components")]
+    NeedsControllers,
     /// A flag of a store that is not used.
     #[error("{0} is about a store of our own, and --etcd-servers says that objects live elsewhere")]
     OwnStoreOnly(&'static str),
@@ -431,13 +441,13 @@ impl ServeArgs {
     /// Checks what clap cannot: whether the flags make sense together.
     pub fn into_config(self) -> Result<Config, UsageError> {
         let parts = self.cluster.split()?;
-        let nodes = self.cluster.nodes;
+        let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
         let (api, loops) = match parts {
             Split::Store => (self.into_store()?, BTreeSet::new()),
             Split::Apiserver(loops) => (self.into_here()?, loops),
             Split::Loops(loops) => (self.into_elsewhere()?, loops),
         };
-        Ok(Config { api, loops, nodes })
+        Ok(Config { api, loops, controllers, nodes })
     }
 
     fn into_store(self) -> Result<Api, UsageError> {
@@ -554,6 +564,7 @@ impl RunArgs {
         let Split::Apiserver(loops) = self.cluster.split()? else {
             return Err(UsageError::NeedsApiserver("run"));
         };
+        let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
         let api = Api::Here {
             storage: Storage::Memory,
             listen: self.listen,
@@ -565,7 +576,16 @@ impl RunArgs {
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
-        Ok((Config { api, loops, nodes: self.cluster.nodes }, self.command))
+        Ok((Config { api, loops, controllers, nodes }, self.command))
+    }
+}
+
+/// The controllers of a list.
+fn controllers(list: &str) -> Result<Selection, String> {
+    let (selected, missing) = Selection::parse(list.split(',')).map_err(|error| error.to_string())?;
+    match &missing[..] {
+        [] => Ok(selected),
+        missing => Err(format!("kstore does not have {}", missing.join(", "))),
     }
 }
 
@@ -580,6 +600,15 @@ enum Split {
 }
 
 impl ClusterArgs {
+    fn controllers(&self) -> Result<Selection, UsageError> {
+        match &self.controllers {
+            Some(_) if !self.components.contains(&Component::Controllers) => {
+                Err(UsageError::NeedsControllers)
+            }
+            selected => Ok(selected.clone().unwrap_or_default()),
+        }
+    }
+
     fn split(&self) -> Result<Split, UsageError> {
         let mut all: BTreeSet<Component> = self.components.iter().copied().collect();
         if all.remove(&Component::Store) {

@@ -315,7 +315,9 @@ impl Loops<'_> {
             Component::Apiserver | Component::Store => unreachable!("{component:?} is no loop"),
             Component::Controllers => {
                 let root_ca = self.ca_pem.to_owned();
-                let config = kstore_controllers::Config { root_ca, metrics, ..Default::default() };
+                let controllers = self.config.controllers.clone();
+                let config =
+                    kstore_controllers::Config { root_ca, controllers, metrics, ..Default::default() };
                 self.phase.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));
             }
             Component::Scheduler => {

@@ -130,8 +130,24 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
 }
 
 impl Cluster {
+    /// Runs a task that lets clients in, until the cluster stops. It must not end before.
+    pub(crate) fn run_door<F>(&self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.doors.spawn(name, task(self.doors.stop()));
+    }
+
+    /// Runs a task that is a client of the API, until the cluster stops. It must not end before.
+    pub(crate) fn run_loop<F>(&self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.loops.spawn(name, task(self.loops.stop()));
+    }
+
     /// With nothing in it.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let failed = CancellationToken::new();
         Self {
             doors: Phase::new("doors", &failed),

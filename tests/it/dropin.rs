@@ -5,6 +5,8 @@ mod programs;
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::post;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use kstore_proto::etcd::etcdserverpb as pb;
 use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
 use kstore_tests::webhooks::reviewed;
@@ -93,6 +95,19 @@ impl Envtest {
         let anonymous = envtest.client("nobody", "nothing").without_certificate();
         ready(&anonymous, "/healthz", "", &mut envtest.apiserver).await;
         envtest
+    }
+
+    /// Writes a kubeconfig for a user.
+    fn kubeconfig(&self, user: &str, path: &Path) {
+        let encoded = |text: &str| BASE64_STANDARD.encode(text);
+        let identity = self.clients.client(user, "components");
+        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": format!("https://127.0.0.1:{}", self.port),
+                "certificate-authority-data": encoded(&self.serving.pair.certificate)}}],
+            "users": [{"name": "u", "user": {"client-certificate-data": encoded(&identity.certificate),
+                "client-key-data": encoded(&identity.key)}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+        std::fs::write(path, kubeconfig.to_string()).unwrap();
     }
 
     /// A client whose certificate is made now.
@@ -247,6 +262,13 @@ async fn other_components_run_beside_the_apiserver_if_its_environment_asks_for_t
     let environment = [("KSTORE_CONTROLLERS", "all"), ("KSTORE_SCHEDULER", "1"), ("KSTORE_NODES", "2")];
     let mut envtest = Envtest::start_in(&environment).await;
     let admin = envtest.client("admin", "system:masters");
+    rolls_out(&admin, &mut [&mut envtest.apiserver]).await;
+    let nodes = admin.call("GET", "/api/v1/nodes", "").await.json();
+    assert_eq!(nodes["items"].as_array().unwrap().len(), 2);
+}
+
+/// Makes a Deployment and waits until its pod is available.
+async fn rolls_out(admin: &Https, programs: &mut [&mut Program]) {
     let labels = json!({"app": "web"});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
@@ -256,16 +278,114 @@ async fn other_components_run_beside_the_apiserver_if_its_environment_asks_for_t
     assert_eq!(made.code, 201, "{}", made.json());
     let began = Instant::now();
     loop {
-        envtest.apiserver.check();
+        programs.iter_mut().for_each(|program| program.check());
         let status = admin.call("GET", &format!("{path}/web"), "").await.json()["status"].clone();
         if status["availableReplicas"] == 1 {
             break;
         }
-        assert!(began.elapsed() < programs::READY, "{status}: {}", envtest.apiserver.log());
+        let logs = || programs.iter().map(|program| program.log()).collect::<String>();
+        assert!(began.elapsed() < programs::READY, "{status}: {}", logs());
         sleep(Duration::from_millis(50)).await;
     }
-    let nodes = admin.call("GET", "/api/v1/nodes", "").await.json();
-    assert_eq!(nodes["items"].as_array().unwrap().len(), 2);
+}
+
+/// kwokctl's and metacontroller's: controllers and scheduler are programs of their own, with a kubeconfig, health checks and metrics.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_and_scheduler_are_programs_of_their_own() {
+    let mut envtest = Envtest::start_in(&[("KSTORE_NODES", "1")]).await;
+    let admin = envtest.client("admin", "system:masters");
+    let dir = envtest.dir.path().to_owned();
+    let (folder, shown) = (dir.join("assets"), dir.display());
+    let [controllers_port, scheduler_port] = [free_port(), free_port()];
+    let (manager, scheduler) = ("system:kube-controller-manager", "system:kube-scheduler");
+    envtest.kubeconfig(manager, &dir.join("manager.kubeconfig"));
+    envtest.kubeconfig(scheduler, &dir.join("scheduler.kubeconfig"));
+    let shared = "--bind-address=127.0.0.1 --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false \
+                  --authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics";
+    let args = words(&format!(
+        "{shared} --kubeconfig={shown}/manager.kubeconfig --root-ca-file={shown}/certs/apiserver.crt \
+         --node-monitor-period=25s --node-monitor-grace-period=3m20s --secure-port={controllers_port} \
+         --controllers=*,-garbage-collector-controller"
+    ));
+    let mut controllers = Program::start(&folder.join("kube-controller-manager"), &args, &dir);
+    let args = words(&format!(
+        "{shared} --kubeconfig={shown}/scheduler.kubeconfig --secure-port={scheduler_port} --cert-dir={shown}/scheduler"
+    ));
+    let mut scheduler = Program::start(&folder.join("kube-scheduler"), &args, &dir);
+    rolls_out(&admin, &mut [&mut envtest.apiserver, &mut controllers, &mut scheduler]).await;
+
+    let published = admin.call("GET", &format!("{DEFAULT}/configmaps/kube-root-ca.crt"), "").await.json();
+    let authority = std::fs::read_to_string(dir.join("certs/apiserver.crt")).unwrap();
+    assert_eq!(published["data"]["ca.crt"], authority.as_str());
+    let certificate = std::fs::read_to_string(dir.join("scheduler/apiserver.crt")).unwrap();
+    let health = https(scheduler_port, &certificate, &envtest.clients.client("x", "y")).without_certificate();
+    let answer = get(&health, "/healthz", "").await.unwrap();
+    assert_eq!((answer.code, &*answer.body), (200, b"ok".as_slice()));
+    let metrics = get(&health, "/metrics", "").await.unwrap();
+    let page = String::from_utf8_lossy(&metrics.body).into_owned();
+    assert!(metrics.code == 200 && page.contains("# TYPE"), "{page}");
+
+    // The garbage collector was left out: the ReplicaSet stays when its Deployment goes.
+    let path = "/apis/apps/v1/namespaces/default";
+    assert_eq!(admin.call("DELETE", &format!("{path}/deployments/web"), "").await.code, 200);
+    let sets = admin.call("GET", &format!("{path}/replicasets"), "").await.json();
+    assert_eq!(sets["items"].as_array().unwrap().len(), 1, "{sets}");
+    for (name, program) in [("kube-controller-manager", controllers), ("kube-scheduler", scheduler)] {
+        let log = program.log();
+        let unusual: Vec<_> =
+            log.lines().filter(|line| !line.ends_with("is accepted and has no effect")).collect();
+        assert!(unusual.is_empty(), "a quiet run of {name}: {unusual:?}");
+        let (status, took) = program.terminate().await;
+        assert!(status.success() && took < END, "{name}: {status} after {took:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_manager_waits_for_its_apiserver() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = assets(dir.path());
+    let [port, health_port] = [free_port(), free_port()];
+    let (shown, token) = (dir.path().display(), "token");
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster":
+            {"server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+    std::fs::write(dir.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    let args = words(&format!(
+        "--kubeconfig {shown}/kubeconfig --controllers namespace,garbagecollector,serviceaccount \
+         --cert-dir {shown}/made --secure-port {health_port}"
+    ));
+    let mut controllers = Program::start(&folder.join("kube-controller-manager"), &args, dir.path());
+    let certificate = made(&dir.path().join("made/apiserver.crt"), &mut controllers).await;
+    let health = https(health_port, &certificate, &Authority::new().client("x", "y")).without_certificate();
+    ready(&health, "/readyz", "", &mut controllers).await;
+    assert_eq!(get(&health, "/metrics", "").await.unwrap().code, 403, "not open unless asked for");
+
+    let key = include_str!("../../apiserver/testdata/token-keys/rsa.pkcs1.pem");
+    std::fs::write(dir.path().join("sa.key"), key).unwrap();
+    std::fs::write(dir.path().join("tokens"), format!("{token},manager,1,\"system:masters\"\n")).unwrap();
+    let apiserver = words(&format!(
+        "--cert-dir {shown}/server --secure-port {port} --etcd-servers unix://{shown}/etcd.sock \
+         --service-account-issuer https://kubernetes.default.svc --service-account-signing-key-file {shown}/sa.key \
+         --token-auth-file {shown}/tokens --authorization-mode RBAC --allow-privileged"
+    ));
+    let mut apiserver = Program::start(&folder.join("kube-apiserver"), &apiserver, dir.path());
+    let etcd = words(&format!(
+        "--data-dir {shown}/data --listen-client-urls unix://{shown}/etcd.sock --advertise-client-urls unix://{shown}/etcd.sock \
+         --unsafe-no-fsync"
+    ));
+    let mut etcd = Program::start(&folder.join("etcd"), &etcd, dir.path());
+    let certificate = made(&dir.path().join("server/apiserver.crt"), &mut apiserver).await;
+    let client = https(port, &certificate, &Authority::new().client("x", "y")).without_certificate();
+    let account = format!("{DEFAULT}/serviceaccounts/default");
+    let bearer = format!("Authorization: Bearer {token}\r\n");
+    let began = Instant::now();
+    while get(&client, &account, &bearer).await.is_none_or(|reply| reply.code != 200) {
+        [&mut etcd, &mut apiserver, &mut controllers].into_iter().for_each(Program::check);
+        assert!(began.elapsed() < programs::READY, "{}{}", apiserver.log(), controllers.log());
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// fabric8's kube-api-test: one dash, separate words, every interface, keys in PKCS#1, and a client CA that is the client's own
@@ -328,13 +448,7 @@ async fn an_apiserver_waits_for_its_etcd_and_makes_its_certificate_early() {
          --authorization-mode AlwaysAllow"
     ));
     let mut apiserver = Program::start(&folder.join("kube-apiserver"), &apiserver, dir.path());
-    let certificate = dir.path().join("made/apiserver.crt");
-    let began = Instant::now();
-    while !certificate.exists() {
-        apiserver.check();
-        assert!(began.elapsed() < programs::READY, "no certificate: {}", apiserver.log());
-        sleep(Duration::from_millis(10)).await;
-    }
+    let ca = made(&dir.path().join("made/apiserver.crt"), &mut apiserver).await;
     // Longer than the longest pause between two tries.
     sleep(Duration::from_millis(300)).await;
     apiserver.check();
@@ -344,7 +458,6 @@ async fn an_apiserver_waits_for_its_etcd_and_makes_its_certificate_early() {
          --quota-backend-bytes 8589934592"
     ));
     let _etcd = Program::start(&folder.join("etcd"), &etcd, dir.path());
-    let ca = std::fs::read_to_string(&certificate).unwrap();
     let server = https(port, &ca, &self_signed_client("x", "y")).without_certificate();
     let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
     ready(&server, "/healthz", &bearer("secret"), &mut apiserver).await;
@@ -355,6 +468,20 @@ async fn an_apiserver_waits_for_its_etcd_and_makes_its_certificate_early() {
     assert_eq!(grant_a_role(&server, &bearer("secret")).await, 201, "roles are not asked either");
     let document = get(&server, "/apis", &bearer("secret")).await.unwrap().json();
     assert!(document["groups"].is_array(), "{document}");
+}
+
+/// The certificate that a program makes.
+async fn made(path: &Path, program: &mut Program) -> String {
+    let began = Instant::now();
+    loop {
+        program.check();
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if text.contains("END CERTIFICATE") {
+            return text;
+        }
+        assert!(began.elapsed() < programs::READY, "no certificate: {}", program.log());
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// A role that grants more than its writer holds by any role.

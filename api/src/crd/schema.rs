@@ -29,17 +29,18 @@ pub(super) fn any(schema: &Value, mut test: impl FnMut(&Value) -> bool) -> bool 
 
 fn children(schema: &Value) -> Vec<&Value> {
     let mut out = Vec::new();
-    for member in ["items", "not", "additionalProperties", "additionalItems"] {
-        match &schema[member] {
-            Value::Array(items) => out.extend(items),
-            other => out.push(other),
+    let member = |name: &str| schema.as_object().and_then(|members| members.get(name));
+    for name in ["items", "not", "additionalProperties", "additionalItems"] {
+        match member(name) {
+            Some(Value::Array(items)) => out.extend(items),
+            other => out.extend(other),
         }
     }
-    for member in ["allOf", "anyOf", "oneOf"] {
-        out.extend(list(&schema[member]));
+    for name in ["allOf", "anyOf", "oneOf"] {
+        out.extend(member(name).into_iter().flat_map(list));
     }
-    for member in ["properties", "patternProperties", "definitions", "dependencies"] {
-        out.extend(members(&schema[member]).into_iter().map(|(_, value)| value));
+    for name in ["properties", "patternProperties", "definitions", "dependencies"] {
+        out.extend(member(name).into_iter().flat_map(members).map(|(_, value)| value));
     }
     out
 }

@@ -20,7 +20,7 @@ pub fn custom_document(fragments: &[Fragment]) -> Value {
 /// A document with the models and paths of custom kinds, and with the built-in models that these refer to.
 #[must_use]
 pub fn with_custom(mut document: Value, fragments: &[Fragment]) -> Value {
-    let referred = fragments.iter().flat_map(|fragment| &fragment.references).map(String::as_str);
+    let referred = fragments.iter().flat_map(Fragment::references);
     let models = members(&mut document["components"], "schemas");
     for (name, model) in schemas::named(referred) {
         models.entry(name).or_insert(model);

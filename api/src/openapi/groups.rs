@@ -1,23 +1,23 @@
-//! The small documents: of the lists of versions and groups, of one group, and of `/version`.
+//! [`Page`]: a path that is not of a resource, such as `/apis` or `/version`, as a small document says it.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::operation::{OBJECTS, any_media};
-use super::{common, group_tag, reference, schemas, upper};
+use super::{common, group_tag, reference, upper};
 
 /// A path with one GET.
-struct Page<'a> {
+pub(super) struct Page {
     path: String,
     id: String,
     tag: String,
     description: &'static str,
-    /// "": text.
+    /// The schema of the answer; empty where that is text.
     schema: &'static str,
-    media: &'a [&'static str],
+    media: &'static [&'static str],
 }
 
 /// `/api`.
-pub(super) fn versions() -> Value {
+pub(super) fn versions() -> Page {
     Page {
         path: "/api/".into(),
         id: "getCoreAPIVersions".into(),
@@ -26,11 +26,10 @@ pub(super) fn versions() -> Value {
         schema: common::API_VERSIONS,
         media: &OBJECTS,
     }
-    .document()
 }
 
 /// `/apis`.
-pub(super) fn groups() -> Value {
+pub(super) fn groups() -> Page {
     Page {
         path: "/apis/".into(),
         id: "getAPIVersions".into(),
@@ -39,11 +38,10 @@ pub(super) fn groups() -> Value {
         schema: common::API_GROUP_LIST,
         media: &OBJECTS,
     }
-    .document()
 }
 
 /// `/apis/<group>`.
-pub(super) fn group(group: &str) -> Value {
+pub(super) fn group(group: &str) -> Page {
     let tag = group_tag(group);
     Page {
         path: format!("/apis/{group}/"),
@@ -53,11 +51,10 @@ pub(super) fn group(group: &str) -> Value {
         schema: common::API_GROUP,
         media: &OBJECTS,
     }
-    .document()
 }
 
 /// `/version`.
-pub(super) fn version() -> Value {
+pub(super) fn version() -> Page {
     Page {
         path: "/version/".into(),
         id: "getCodeVersion".into(),
@@ -66,11 +63,10 @@ pub(super) fn version() -> Value {
         schema: common::VERSION,
         media: &OBJECTS[..1],
     }
-    .document()
 }
 
 /// `/.well-known/openid-configuration`.
-pub(super) fn issuer() -> Value {
+pub(super) fn issuer() -> Page {
     Page {
         path: "/.well-known/openid-configuration/".into(),
         id: "getServiceAccountIssuerOpenIDConfiguration".into(),
@@ -79,11 +75,10 @@ pub(super) fn issuer() -> Value {
         schema: "",
         media: &OBJECTS[..1],
     }
-    .document()
 }
 
 /// `/openid/v1/jwks`.
-pub(super) fn keys() -> Value {
+pub(super) fn keys() -> Page {
     Page {
         path: "/openid/v1/jwks/".into(),
         id: "getServiceAccountIssuerOpenIDKeyset".into(),
@@ -92,13 +87,17 @@ pub(super) fn keys() -> Value {
         schema: "",
         media: &["application/jwk-set+json"],
     }
-    .document()
 }
 
-impl Page<'_> {
-    fn document(&self) -> Value {
-        let text = self.schema.is_empty();
-        let schema = if text { json!({"type": "string"}) } else { reference(self.schema) };
+impl Page {
+    /// The name of the schema of its answer, unless that is text.
+    pub(super) fn root(&self) -> Option<&'static str> {
+        Some(self.schema).filter(|name| !name.is_empty())
+    }
+
+    /// The path with its operation.
+    pub(super) fn paths(&self) -> Map<String, Value> {
+        let schema = self.root().map_or_else(|| json!({"type": "string"}), reference);
         let content = any_media(&schema, self.media);
         let operation = json!({
             "tags": [self.tag],
@@ -109,7 +108,6 @@ impl Page<'_> {
                 "401": {"description": "Unauthorized"},
             },
         });
-        let schemas = schemas::named(std::iter::once(self.schema).filter(|_| !text));
-        super::envelope(json!({&self.path: {"get": operation}}), schemas.into())
+        Map::from_iter([(self.path.clone(), json!({"get": operation}))])
     }
 }

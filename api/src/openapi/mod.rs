@@ -30,7 +30,9 @@ use crate::schema;
 pub use aggregated::Cut;
 pub use custom::{custom_document, with_custom};
 use operation::upper;
+use parameters::Parameter;
 pub use piece::{Piece, frame, models};
+pub(crate) use swagger::Parameters;
 
 /// A group and version; the group is empty for `v1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -176,18 +178,47 @@ impl Part {
     /// The document.
     #[must_use]
     pub fn document(&self) -> Value {
+        let mut schemas = schemas::named(self.roots());
+        schemas.extend(self.lists());
+        envelope(self.paths().into(), schemas.into())
+    }
+
+    /// Its paths in OpenAPI v3.
+    fn paths(&self) -> Map<String, Value> {
+        match (self, self.page()) {
+            (_, Some(page)) => page.paths(),
+            (Self::Resources(gv, resources), None) => paths_of(gv, resources),
+            (_, None) => Map::new(),
+        }
+    }
+
+    /// Names of the schemas that its paths refer to, without those of lists of resources. Names may repeat.
+    fn roots(&self) -> Vec<&str> {
         match self {
+            Self::Resources(_, resources) => schemas::roots(resources),
+            _ => self.page().and_then(|page| page.root()).into_iter().collect(),
+        }
+    }
+
+    /// The schemas of lists of its resources.
+    fn lists(&self) -> Map<String, Value> {
+        match self {
+            Self::Resources(gv, resources) => schemas::lists(gv, resources),
+            _ => Map::new(),
+        }
+    }
+
+    /// `None` for resources.
+    fn page(&self) -> Option<groups::Page> {
+        Some(match self {
             Self::Versions => groups::versions(),
             Self::Groups => groups::groups(),
             Self::Group(group) => groups::group(group),
-            Self::Resources(gv, resources) => {
-                let schemas = schemas::schemas(gv, resources);
-                envelope(paths::paths(gv, resources).into(), schemas.into())
-            }
+            Self::Resources(..) => return None,
             Self::Version => groups::version(),
             Self::Issuer => groups::issuer(),
             Self::Keys => groups::keys(),
-        }
+        })
     }
 
     /// A text that changes when the document does; for the `hash` parameter. It does not make the document.
@@ -244,19 +275,9 @@ pub fn index<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
     json!({"paths": Value::Object(paths.collect())})
 }
 
-/// The paths of resources, for documents that are put together elsewhere. Models are not made.
+/// The paths of resources in OpenAPI v3, for documents that are put together elsewhere. Models are not made.
 pub(crate) fn paths_of(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
-    paths::paths(gv, resources)
-}
-
-/// Paths in v2's words, with the parameters that they refer to.
-pub(crate) fn swagger_paths(paths: Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) {
-    let mut document = swagger::document(std::iter::once(json!({"paths": paths})));
-    let mut take = |member: &str| match document[member].take() {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    };
-    (take("paths"), take("parameters"))
+    paths::paths(gv, resources, &mut Parameter::to_v3)
 }
 
 fn version() -> &'static str {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{GroupVersion, ResourceDoc, SubresourceDoc, common, parameters, reference};
+use super::parameters::{self, Parameter};
+use super::{GroupVersion, ResourceDoc, SubresourceDoc, common, reference};
 use crate::patch::PatchType;
 use crate::wire::protobuf;
 
@@ -32,7 +33,7 @@ pub(super) struct Operation<'a> {
 
 impl Operation<'_> {
     /// Query parameters; those that all operations of a path share belong to the path.
-    pub(super) fn parameters(&self) -> Vec<Value> {
+    pub(super) fn parameters(&self) -> Vec<Parameter> {
         match self.below {
             Some(sub) if sub.is_stream() => parameters::of_stream(&sub.name),
             Some(_) | None => parameters::of_action(self.action),

@@ -1,9 +1,63 @@
 //! Query and path parameters, per action.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
+/// A parameter, in no form yet: v3 repeats it wherever it is used, v2 refers to the one that all share. Ordered by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    place: Place,
+    description: Cow<'static, str>,
+    /// Its type in JSON.
+    ty: &'static str,
+}
+
+/// Where a parameter is; ordered as their names in documents are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Path,
+    Query,
+}
+
+impl Parameter {
+    /// The parameter in OpenAPI v3.
+    pub(super) fn to_v3(&self) -> Value {
+        let mut out = self.common();
+        out["schema"] = json!({"type": self.ty, "uniqueItems": true});
+        out
+    }
+
+    /// The parameter in OpenAPI v2, where the type stands beside the name.
+    pub(super) fn to_v2(&self) -> Value {
+        let mut out = self.common();
+        out["type"] = self.ty.into();
+        out["uniqueItems"] = true.into();
+        out
+    }
+
+    fn common(&self) -> Value {
+        match self.place {
+            Place::Path => {
+                json!({"name": self.name, "in": "path", "required": true, "description": self.description})
+            }
+            Place::Query => json!({"name": self.name, "in": "query", "description": self.description}),
+        }
+    }
+}
+
+/// The parameters that all operations of a path have, and those that each of them has besides.
+pub(super) fn split(mut all: Vec<Vec<Parameter>>) -> (Vec<Parameter>, Vec<Vec<Parameter>>) {
+    let in_all = |parameter: &Parameter| all.iter().all(|own| own.contains(parameter));
+    let shared: Vec<Parameter> =
+        all.first().into_iter().flatten().filter(|own| in_all(own)).cloned().collect();
+    all.iter_mut().for_each(|own| own.retain(|parameter| !shared.contains(parameter)));
+    (shared, all)
+}
+
 /// Query parameters of an operation on objects, by its action.
-pub(super) fn of_action(action: &str) -> Vec<Value> {
+pub(super) fn of_action(action: &str) -> Vec<Parameter> {
     let mut out = vec![string("pretty", "`true`: indent the answer.")];
     match action {
         "post" | "put" => out.extend(writing()),
@@ -24,7 +78,7 @@ pub(super) fn of_action(action: &str) -> Vec<Value> {
 }
 
 /// Query parameters of a path that leads to a stream or text.
-pub(super) fn of_stream(subresource: &str) -> Vec<Value> {
+pub(super) fn of_stream(subresource: &str) -> Vec<Parameter> {
     let streams = || {
         vec![
             string("container", "Which container; may be left out if there is only one."),
@@ -48,14 +102,16 @@ pub(super) fn of_stream(subresource: &str) -> Vec<Value> {
 }
 
 /// Parameters in a path.
-pub(super) fn of_path(path: &str, kind: &str) -> Vec<Value> {
-    let in_path = |name: &str, description: String| {
-        let schema = json!({"type": "string", "uniqueItems": true});
-        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
+    let in_path = |name: &'static str, description: Cow<'static, str>| Parameter {
+        name,
+        place: Place::Path,
+        description,
+        ty: "string",
     };
     let mut out = Vec::new();
     if path.contains("{name}") {
-        out.push(in_path("name", format!("name of the {kind}")));
+        out.push(in_path("name", format!("name of the {kind}").into()));
     }
     if path.contains("{namespace}") {
         out.push(in_path("namespace", "Namespace of the objects.".into()));
@@ -66,7 +122,7 @@ pub(super) fn of_path(path: &str, kind: &str) -> Vec<Value> {
     out
 }
 
-fn writing() -> [Value; 3] {
+fn writing() -> [Parameter; 3] {
     [
         string("dryRun", "`All`: process the request fully, store nothing."),
         string("fieldManager", "Name of the actor, for managedFields; at most 128 characters."),
@@ -77,7 +133,7 @@ fn writing() -> [Value; 3] {
     ]
 }
 
-fn deletion() -> Vec<Value> {
+fn deletion() -> Vec<Parameter> {
     vec![
         string("dryRun", "`All`: process the request fully, store nothing."),
         integer("gracePeriodSeconds", "Seconds an object has to end; 0 deletes at once."),
@@ -90,7 +146,7 @@ fn deletion() -> Vec<Value> {
     ]
 }
 
-fn selection() -> Vec<Value> {
+fn selection() -> Vec<Parameter> {
     vec![
         string("continue", "Token of the previous page."),
         string("fieldSelector", "Only objects whose fields match."),
@@ -103,7 +159,7 @@ fn selection() -> Vec<Value> {
     ]
 }
 
-fn logs() -> Vec<Value> {
+fn logs() -> Vec<Parameter> {
     vec![
         string("container", "Which container; may be left out if there is only one."),
         boolean("follow", "Go on with what is written later."),
@@ -118,18 +174,18 @@ fn logs() -> Vec<Value> {
     ]
 }
 
-fn string(name: &str, description: &str) -> Value {
+fn string(name: &'static str, description: &'static str) -> Parameter {
     in_query(name, description, "string")
 }
 
-fn integer(name: &str, description: &str) -> Value {
+fn integer(name: &'static str, description: &'static str) -> Parameter {
     in_query(name, description, "integer")
 }
 
-fn boolean(name: &str, description: &str) -> Value {
+fn boolean(name: &'static str, description: &'static str) -> Parameter {
     in_query(name, description, "boolean")
 }
 
-fn in_query(name: &str, description: &str, kind: &str) -> Value {
-    json!({"name": name, "in": "query", "description": description, "schema": {"type": kind, "uniqueItems": true}})
+fn in_query(name: &'static str, description: &'static str, ty: &'static str) -> Parameter {
+    Parameter { name, place: Place::Query, description: Cow::Borrowed(description), ty }
 }

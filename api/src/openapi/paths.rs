@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::operation::{OBJECTS, Operation, Scope, any_media};
-use super::{GroupVersion, ResourceDoc, SubresourceDoc, common, parameters, reference};
+use super::parameters::{self, Parameter};
+use super::{GroupVersion, ResourceDoc, SubresourceDoc, common, reference};
 
 /// HTTP method, the API's word for the action, and the verb that must be served.
 type Action = (&'static str, &'static str, &'static str);
@@ -31,10 +32,14 @@ const PROXY: &[Action] = &[("head", "head", "get"), ("options", "options", "get"
 const WATCH: &[Action] = &[("get", "watch", "watch")];
 const WATCH_LIST: &[Action] = &[("get", "watchlist", "watch")];
 
-/// All paths of the group and version.
-pub(super) fn paths(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
+/// All paths of the group and version, with parameters in the form that `form` gives them; all else is in the form of v3.
+pub(super) fn paths(
+    gv: &GroupVersion,
+    resources: &[ResourceDoc],
+    form: &mut dyn FnMut(&Parameter) -> Value,
+) -> Map<String, Value> {
     let root = format!("/{}", gv.path());
-    let mut paths = Paths { gv, out: Map::new() };
+    let mut paths = Paths { gv, form, out: Map::new() };
     paths.out.insert(format!("{root}/"), available(gv));
     for resource in resources {
         paths.resource(&root, resource);
@@ -44,6 +49,7 @@ pub(super) fn paths(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String,
 
 struct Paths<'a> {
     gv: &'a GroupVersion,
+    form: &'a mut dyn FnMut(&Parameter) -> Value,
     out: Map<String, Value>,
 }
 
@@ -109,28 +115,29 @@ impl<'a> Paths<'a> {
         if operations.is_empty() {
             return;
         }
-        let all: Vec<Vec<Value>> = operations.iter().map(|(_, operation)| operation.parameters()).collect();
-        let shared = |parameter: &Value| all.iter().all(|own| own.contains(parameter));
+        let all: Vec<Vec<Parameter>> =
+            operations.iter().map(|(_, operation)| operation.parameters()).collect();
+        let (of_path, of_operations) = parameters::split(all);
         let mut item = Map::new();
-        let common = all[0].iter().filter(|parameter| shared(parameter)).cloned();
         let of_what = operations[0].1.kind_name();
-        set_parameters(&mut item, parameters::of_path(&path, of_what).into_iter().chain(common).collect());
-        for ((method, operation), own) in operations.iter().zip(&all) {
+        self.set_parameters(
+            &mut item,
+            parameters::of_path(&path, of_what).into_iter().chain(of_path).collect(),
+        );
+        for ((method, operation), own) in operations.iter().zip(of_operations) {
             let mut operation = operation.to_json();
-            let own = own.iter().filter(|parameter| !shared(parameter)).cloned().collect();
-            set_parameters(operation.as_object_mut().expect("an operation is an object"), own);
+            self.set_parameters(operation.as_object_mut().expect("an operation is an object"), own);
             item.insert((*method).to_owned(), operation);
         }
         self.out.insert(path, Value::Object(item));
     }
-}
 
-fn set_parameters(target: &mut Map<String, Value>, mut parameters: Vec<Value>) {
-    if !parameters.is_empty() {
-        parameters.sort_by(|a, b| {
-            (a["name"].as_str(), a["in"].as_str()).cmp(&(b["name"].as_str(), b["in"].as_str()))
-        });
-        target.insert("parameters".to_owned(), json!(parameters));
+    fn set_parameters(&mut self, target: &mut Map<String, Value>, mut parameters: Vec<Parameter>) {
+        if !parameters.is_empty() {
+            parameters.sort();
+            let parameters: Vec<Value> = parameters.iter().map(&mut *self.form).collect();
+            target.insert("parameters".to_owned(), parameters.into());
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Part, common, swagger};
+use super::{Parameters, Part, common, schemas, swagger};
 use crate::crd::openapi::Fragment;
 
 /// Members of the v2 document. No two pieces of one document have paths or models of the same name.
@@ -20,16 +20,22 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// All that these parts say.
+    /// All that these parts say. Each schema is made once, although v3 has it in the document of each part that uses it.
     #[must_use]
-    pub fn of_parts<'a>(parts: impl Iterator<Item = &'a Part>) -> Self {
-        let mut document = swagger::document(parts.map(Part::document));
-        let mut take = |member: &str| match document[member].take() {
-            Value::Object(members) => members,
-            _ => Map::new(),
-        };
-        let (paths, definitions) = (take("paths"), take("definitions"));
-        Self::of(&paths, &definitions, each_encoded(&take("parameters")))
+    pub fn of_parts<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Self {
+        let mut definitions = schemas::named(parts.clone().flat_map(Part::roots));
+        let mut parameters = Parameters::default();
+        let mut paths = Map::new();
+        for part in parts {
+            definitions.extend(part.lists());
+            paths.extend(match part {
+                Part::Resources(gv, resources) => parameters.paths_of(gv, resources),
+                _ => part.paths(),
+            });
+        }
+        parameters.convert(&mut paths);
+        definitions.values_mut().for_each(swagger::schema);
+        Self::of(&paths, &definitions, each_encoded(&parameters.shared))
     }
 
     /// These paths, models and parameters in JSON.

@@ -8,24 +8,24 @@ use super::{GroupVersion, ResourceDoc, common, reference, roots};
 use crate::kind;
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
 
-/// All schemas that the resources and their operations use, by name.
-pub(super) fn schemas(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
+/// Names of the schemas that resources and their operations use, without those of lists. Names may repeat.
+pub(super) fn roots(resources: &[ResourceDoc]) -> Vec<&str> {
     let mut names: Vec<&str> = common::of(resources).collect();
     for resource in resources {
         names.push(&resource.schema_name);
         names.extend(resource.subresources.iter().filter_map(|sub| sub.schema_name.as_deref()));
     }
-    let mut out = named(names.into_iter());
-    for resource in resources {
-        if resource.can("list") {
-            out.insert(format!("{}List", resource.schema_name), list(gv, resource));
-        }
-    }
-    out
+    names
+}
+
+/// The schemas of lists of these resources.
+pub(super) fn lists(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
+    let listed = resources.iter().filter(|resource| resource.can("list"));
+    listed.map(|resource| (format!("{}List", resource.schema_name), list(gv, resource))).collect()
 }
 
 /// These schemas and all that they refer to.
-pub(super) fn named<'a>(names: impl Iterator<Item = &'a str>) -> Map<String, Value> {
+pub(super) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     for name in names {
         roots::add(&mut generator, name);

@@ -19,8 +19,14 @@ use kstore_api::openapi::{self, GroupVersion, Part, Piece, ResourceDoc, gnostic}
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 
+/// The most threads that make one document.
+const THREADS: usize = 4;
+/// Pieces that take longer than starting a thread does.
+const WORTH_A_THREAD: usize = 8;
 const JSON: &str = "application/json";
 const V3: &str = "/openapi/v3";
 const V2: &str = "/openapi/v2";
@@ -174,11 +180,19 @@ impl OpenApi {
     }
 
     fn swagger_json(&self) -> Document {
-        let contents = self.documents.values().map(|entry| &*entry.content);
-        let parts = || contents.clone().filter_map(|content| content.part.as_ref());
-        let built_in = self.built_in.get_or_init(|| Chunked::new(Piece::of_parts(parts()), ""));
-        let custom = contents.clone().filter(|content| !content.custom.is_empty()).map(Content::piece);
-        let mut all: Vec<&Chunked> = std::iter::once(built_in).chain(custom).collect();
+        let contents = || self.documents.values().map(|entry| &*entry.content);
+        let custom = || contents().filter(|content| !content.custom.is_empty());
+        let built_in = || {
+            let parts = || contents().filter_map(|content| content.part.as_ref());
+            self.built_in.get_or_init(|| Chunked::new(Piece::of_parts(parts()), ""))
+        };
+        let missing: Vec<&Content> = custom().filter(|content| content.piece.get().is_none()).collect();
+        at_once(missing.len() + 1, |index| match index.checked_sub(1).and_then(|index| missing.get(index)) {
+            Some(content) => drop(content.piece()),
+            None => drop(built_in()),
+        });
+        let mut all: Vec<&Chunked> =
+            std::iter::once(built_in()).chain(custom().map(Content::piece)).collect();
         let aggregated = self.aggregated(&all);
         all.extend(&aggregated);
         let [before, between, after] = openapi::frame(all.iter().map(|chunked| &chunked.parameters))
@@ -188,6 +202,24 @@ impl OpenApi {
         let chunks = std::iter::once(before).chain(paths).chain([between]).chain(definitions).chain([after]);
         Document::joined(JSON, chunks.collect())
     }
+}
+
+/// Does `count` pieces of work, each once: on several processors if there are enough for that, since the first document of all kinds
+/// takes a while.
+fn at_once(count: usize, work: impl Fn(usize) + Sync) {
+    let threads =
+        thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(count / WORTH_A_THREAD + 1);
+    let next = AtomicUsize::new(0);
+    let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count);
+    let take_all = || std::iter::from_fn(take).for_each(&work);
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            let builder = thread::Builder::new().name("kstore-openapi".to_owned());
+            // Without another thread this one does all.
+            drop(builder.spawn_scoped(scope, take_all));
+        }
+        take_all();
+    });
 }
 
 impl Chunked {

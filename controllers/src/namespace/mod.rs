@@ -24,6 +24,12 @@ const WORKERS: usize = 10;
 /// Kinds that are listed at the same time.
 const LISTS: usize = 8;
 
+/// Whether objects may be created in the namespace: it is not being deleted.
+pub(crate) fn is_active(namespace: &Namespace) -> bool {
+    let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
+    namespace.metadata.deletion_timestamp.is_none() && phase != Some("Terminating")
+}
+
 /// Runs until the cluster stops.
 pub(crate) async fn run(cluster: Arc<Cluster>) {
     let caches = &cluster.caches;

@@ -1,46 +1,28 @@
 //! What a namespace gets.
 
-use super::plan::{Observed, plan};
+use super::plan::plan;
 use crate::action::{Action, Object};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{from_value, json};
 
-fn run(namespace: &Namespace, has_account: bool, root_ca: Option<&ConfigMap>, ca: &str) -> Vec<Action> {
-    plan(Observed { namespace, has_account, root_ca, ca })
-}
-
 #[test]
-fn a_namespace_gets_its_account_and_certificate_once() {
+fn a_namespace_gets_its_account_once() {
     let ns: Namespace = from_value(json!({"metadata": {"name": "n"}})).unwrap();
-    let actions = run(&ns, false, None, "PEM");
-    let [Action::Create(Object::ServiceAccount(account)), Action::Create(Object::ConfigMap(map))] =
-        &actions[..]
-    else {
-        panic!("{actions:?}")
-    };
+    let action = plan(&ns, false);
+    let Some(Action::Create(Object::ServiceAccount(account))) = &action else { panic!("{action:?}") };
     assert_eq!(
         (account.metadata.name.as_deref(), account.metadata.namespace.as_deref()),
         (Some("default"), Some("n"))
     );
-    assert_eq!(
-        (map.metadata.name.as_deref(), map.data.as_ref().unwrap()["ca.crt"].as_str()),
-        (Some("kube-root-ca.crt"), "PEM")
-    );
-    assert_eq!(run(&ns, true, Some(map), "PEM"), []);
-    let actions = run(&ns, true, Some(map), "NEW");
-    assert!(matches!(&actions[..], [Action::Update(Object::ConfigMap(_))]));
-    assert!(
-        matches!(&run(&ns, false, None, "")[..], [Action::Create(Object::ServiceAccount(_))]),
-        "nothing to publish"
-    );
+    assert_eq!(plan(&ns, true), None);
 }
 
 #[test]
-fn a_namespace_that_ends_gets_nothing() {
+fn a_namespace_that_ends_gets_none() {
     for ending in [
         json!({"metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
         json!({"metadata": {"name": "n"}, "status": {"phase": "Terminating"}}),
     ] {
-        assert_eq!(run(&from_value(ending).unwrap(), false, None, "PEM"), []);
+        assert_eq!(plan(&from_value(ending).unwrap(), false), None);
     }
 }

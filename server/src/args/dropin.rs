@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub(super) const ASSETS_HELP: &str = "\
-The programs are links to this one. kube-apiserver is an apiserver alone, with the flags of the real one; there are no programs
-kube-controller-manager and kube-scheduler. Controllers, scheduler and simulated nodes run inside kube-apiserver if its environment
-has KSTORE_CONTROLLERS=all, KSTORE_SCHEDULER=1 or KSTORE_NODES=N.
+The programs are links to this one, each with the flags of the real one. kube-apiserver is an apiserver alone: controllers, scheduler
+and simulated nodes are programs of their own, or run inside it if its environment has KSTORE_CONTROLLERS=all (or a list, such as
+namespace,garbagecollector), KSTORE_SCHEDULER=1 or KSTORE_NODES=N.
 
 Example:
   eval \"$(kstore-server assets)\" && go test ./...";

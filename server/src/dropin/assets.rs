@@ -70,7 +70,7 @@ mod tests {
         let dir = parent.path().join("assets");
         for _ in 0..2 {
             make(&AssetsArgs { dir: dir.clone() }).unwrap();
-            for name in ["kube-apiserver", "etcd"] {
+            for name in ["kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"] {
                 let target = std::fs::read_link(dir.join(name)).unwrap();
                 assert_eq!(target, std::env::current_exe().unwrap(), "{name}");
             }

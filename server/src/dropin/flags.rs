@@ -103,8 +103,8 @@ pub(crate) enum FlagError {
 /// The flags of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
-    /// In any order.
-    pub flags: &'static [Flag],
+    /// Groups of flags, in any order.
+    pub groups: &'static [&'static [Flag]],
     /// How they are written.
     pub dialect: Dialect,
 }
@@ -141,18 +141,23 @@ impl Table {
         Ok(parsed)
     }
 
+    /// Every flag.
+    fn flags(self) -> impl Iterator<Item = &'static Flag> {
+        self.groups.iter().copied().flatten()
+    }
+
     fn find(&self, name: &str) -> Option<&'static Flag> {
         let same = |flag: &&Flag| match self.dialect {
             Dialect::Pflag => flag.name == name.replace('_', "-"),
             Dialect::Go => flag.name == name,
         };
-        self.flags.iter().find(same)
+        self.flags().find(same)
     }
 
     /// One line for each flag that may be given, in alphabetical order.
     pub(crate) fn help(&self) -> String {
         let is_shown = |flag: &&Flag| !matches!(flag.verdict, Verdict::Refuse { .. });
-        let mut shown: Vec<&Flag> = self.flags.iter().filter(is_shown).collect();
+        let mut shown: Vec<&Flag> = self.flags().filter(is_shown).collect();
         shown.sort_by_key(|flag| flag.name);
         let mut text = String::new();
         for Flag { name, kind, text: what, .. } in shown {
@@ -219,7 +224,7 @@ impl Parsed {
         &mut self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<(), FlagError> {
-        for flag in self.table.flags.iter().filter(|flag| !matches!(flag.name, "help" | "version")) {
+        for flag in self.table.flags().filter(|flag| !matches!(flag.name, "help" | "version")) {
             let name = format!("ETCD_{}", flag.name.replace('-', "_").to_ascii_uppercase());
             if !self.has(flag.name)
                 && let Some(value) = variable(&name).filter(|value| !value.is_empty())

@@ -1,15 +1,18 @@
-//! Programs that kstore stands in for: called under the name `kube-apiserver` or `etcd`, or as `kstore-server as PROGRAM`, this binary
-//! takes the flags of that program, so that test harnesses that start control planes run unchanged. Not what the programs do: they are
+//! Programs that kstore stands in for: called under the name `kube-apiserver`, `etcd`, `kube-controller-manager` or `kube-scheduler`, or as
+//! `kstore-server as PROGRAM`, this binary takes the flags of that program, so that test harnesses that start control planes run unchanged. Not what the programs do: they are
 //! the server's own parts, composed by `wiring`.
 
 mod assets;
+mod component;
 mod etcd;
 mod flags;
 mod kube_apiserver;
+mod serving;
 
 pub(crate) use assets::make as make_assets;
 
 use clap::ValueEnum;
+use component::Kind;
 use flags::FlagError;
 use std::ffi::OsString;
 use std::path::Path;
@@ -22,17 +25,39 @@ pub enum Program {
     KubeApiserver,
     /// The store with its etcd API.
     Etcd,
+    /// The controllers alone, on kstore's apiserver.
+    KubeControllerManager,
+    /// The scheduler alone, on kstore's apiserver.
+    KubeScheduler,
+}
+
+/// The release whose flags and API these are.
+const KUBERNETES: &str = "v1.36.2";
+
+/// What one of Kubernetes' programs prints for this value of `--version`, if anything.
+fn version_line(asked: Option<&str>) -> Option<String> {
+    match asked {
+        None | Some("false") => None,
+        Some("raw") => Some(format!(
+            "version.Info{{GitVersion:\"{KUBERNETES}\", GitCommit:\"kstore-{}\"}}",
+            crate::VERSION
+        )),
+        Some(_) => Some(format!("Kubernetes {KUBERNETES}")),
+    }
 }
 
 impl Program {
     /// Every program.
-    const ALL: [Self; 2] = [Self::KubeApiserver, Self::Etcd];
+    const ALL: [Self; 4] =
+        [Self::KubeApiserver, Self::Etcd, Self::KubeControllerManager, Self::KubeScheduler];
 
     /// The name of its executable.
     fn name(self) -> &'static str {
         match self {
             Self::KubeApiserver => "kube-apiserver",
             Self::Etcd => "etcd",
+            Self::KubeControllerManager => Kind::ControllerManager.name(),
+            Self::KubeScheduler => Kind::Scheduler.name(),
         }
     }
 
@@ -64,6 +89,8 @@ pub(crate) fn run_as(program: Program, words: impl IntoIterator<Item = OsString>
     match program {
         Program::KubeApiserver => kube_apiserver::run(words),
         Program::Etcd => etcd::run(words),
+        Program::KubeControllerManager => component::run(Kind::ControllerManager, words),
+        Program::KubeScheduler => component::run(Kind::Scheduler, words),
     }
 }
 

@@ -25,8 +25,29 @@ pub struct Fragment {
     pub paths: Map<String, Value>,
     /// Shared parameters by name; none in v3.
     pub parameters: Map<String, Value>,
-    /// Names of the built-in models that this fragment refers to, sorted.
-    pub references: Vec<String>,
+}
+
+impl Fragment {
+    /// Names of the built-in models that it refers to and does not contain, sorted.
+    #[must_use]
+    pub fn references(&self) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        let mut open: Vec<&Value> =
+            self.schemas.values().chain(self.paths.values()).chain(self.parameters.values()).collect();
+        while let Some(value) = open.pop() {
+            match value {
+                Value::Array(items) => open.extend(items),
+                Value::Object(members) => {
+                    let target = members.get("$ref").and_then(Value::as_str);
+                    let name = target.and_then(|target| target.rsplit('/').next());
+                    found.extend(name.filter(|name| name.starts_with("io.k8s.")));
+                    open.extend(members.values());
+                }
+                _ => {}
+            }
+        }
+        found
+    }
 }
 
 /// The two forms of a document.
@@ -82,13 +103,20 @@ fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> 
     fragment.schemas.insert(model.clone(), about.kind(&stored["schema"]["openAPIV3Schema"], keeps_unknown));
     fragment.schemas.insert(list_model.clone(), about.list(&model));
     let gv = GroupVersion { group: definition.group.to_string(), version: version.to_owned() };
-    let paths = openapi::paths_of(&gv, &[resource(definition, own, &model)]);
-    let paths = with_own_kind(paths, &gv, definition, &list_model);
+    let resource = [resource(definition, own, &model)];
     match form {
-        Form::V3 => fragment.paths = paths,
-        Form::V2 => (fragment.paths, fragment.parameters) = openapi::swagger_paths(paths),
+        Form::V3 => {
+            let paths = openapi::paths_of(&gv, &resource);
+            fragment.paths = with_own_kind(paths, &gv, definition, &list_model);
+        }
+        Form::V2 => {
+            let mut parameters = openapi::Parameters::default();
+            let paths = parameters.paths_of(&gv, &resource);
+            fragment.paths = with_own_kind(paths, &gv, definition, &list_model);
+            parameters.convert(&mut fragment.paths);
+            fragment.parameters = parameters.shared;
+        }
     }
-    fragment.references = references(&fragment);
     fragment
 }
 
@@ -164,24 +192,4 @@ fn own_body(operation: &mut Value) {
     {
         *content = json!({"application/json": body, "application/yaml": body});
     }
-}
-
-/// Names of all models that are referred to and not contained.
-fn references(fragment: &Fragment) -> Vec<String> {
-    let mut found = BTreeSet::new();
-    let all = fragment.schemas.values().chain(fragment.paths.values()).chain(fragment.parameters.values());
-    let mut open: Vec<&Value> = all.collect();
-    while let Some(value) = open.pop() {
-        if let Some(name) = value["$ref"].as_str().and_then(|own| own.rsplit('/').next())
-            && name.starts_with("io.k8s.")
-        {
-            found.insert(name.to_owned());
-        }
-        match value {
-            Value::Array(items) => open.extend(items),
-            Value::Object(members) => open.extend(members.values()),
-            _ => {}
-        }
-    }
-    found.into_iter().collect()
 }

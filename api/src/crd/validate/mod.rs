@@ -11,6 +11,7 @@ mod list_types;
 mod names;
 mod openapi;
 mod options;
+mod plain;
 mod print;
 mod rule;
 mod schema;
@@ -103,6 +104,11 @@ fn rules_of(internal: &Internal<'_>, old: Option<&Value>, found: &ErrorList) -> 
 
 /// Whether a schema is there, structural, and free of unknown types: only such schemas are published and served as they are.
 pub(super) fn is_structural(schema: &Value) -> bool {
+    plain::is_plain(schema, structural::Level::Root) || is_structural_by_all_rules(schema)
+}
+
+/// The same, by the rules that give reasons.
+pub(super) fn is_structural_by_all_rules(schema: &Value) -> bool {
     schema.is_object()
         && !super::schema::any(schema, openapi::has_unknown_type)
         && !structural::is_not_structural(schema)

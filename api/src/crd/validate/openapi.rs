@@ -8,7 +8,8 @@ use crate::crd::schema::members;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 
-const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+/// The types there are.
+pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 /// Members that describe an object as such.
 const META_MEMBERS: [&str; 3] = ["metadata", "kind", "apiVersion"];
 

@@ -7,9 +7,9 @@ use crate::crd::schema::members;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 
-const EMBEDDED: &str = "x-kubernetes-embedded-resource";
-const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+pub(super) const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+pub(super) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 /// Where a node is.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What structural schemas demand of `allOf`, `anyOf`, `oneOf` and `not`: they restrict values and say nothing about types.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::crd::schema::members;
 use crate::field::{ErrorList, Path};
@@ -25,8 +25,13 @@ pub(super) fn of_node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value) {
     values(errors, path, schema, exempt);
 }
 
-fn is_int_or_string(branches: &Value) -> bool {
-    *branches == json!([{"type": "integer"}, {"type": "string"}])
+/// Whether branches say that a value is an integer or a string, and nothing else.
+pub(super) fn is_int_or_string(branches: &Value) -> bool {
+    let [integer, string] = list(branches) else { return false };
+    let is_only = |branch: &Value, ty: &str| {
+        branch.as_object().is_some_and(|members| members.len() == 1) && branch["type"] == ty
+    };
+    is_only(integer, "integer") && is_only(string, "string")
 }
 
 /// The branches and the pattern of any node.

@@ -3,7 +3,7 @@
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 
 /// Flags as Go's flag package reads them.
-pub(super) const TABLE: Table = Table { flags: FLAGS, dialect: Dialect::Go };
+pub(super) const TABLE: Table = Table { groups: &[FLAGS], dialect: Dialect::Go };
 
 const ONE_MEMBER: &str = "kstore's etcd is a new cluster of one member; leave the flag out";
 const NOT_A_PROXY: &str = "kstore's etcd serves its own store only";

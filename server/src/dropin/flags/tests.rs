@@ -10,8 +10,8 @@ const FLAGS: &[Flag] = &[
     accept("profiling", BOOL, "true"),
     refuse_unless("insecure-port", "int", &["0"], "there is no insecure port"),
 ];
-const PFLAG: Table = Table { flags: FLAGS, dialect: Dialect::Pflag };
-const GO: Table = Table { flags: FLAGS, dialect: Dialect::Go };
+const PFLAG: Table = Table { groups: &[FLAGS], dialect: Dialect::Pflag };
+const GO: Table = Table { groups: &[FLAGS], dialect: Dialect::Go };
 
 fn parse(table: Table, line: &str) -> Result<Parsed, FlagError> {
     table.parse(line.split_whitespace().map(str::to_owned))

@@ -69,7 +69,7 @@ const GATES: &str = "feature-gates";
 const APIS: &str = "runtime-config";
 
 /// Checks every `NAME=BOOL` of `--feature-gates`: the warnings about those without effect.
-pub(super) fn feature_gates(settings: &[String]) -> Result<Vec<String>, UsageError> {
+pub(in crate::dropin) fn feature_gates(settings: &[String]) -> Result<Vec<String>, UsageError> {
     let mut warnings = Vec::new();
     for setting in settings {
         let (name, on) = setting_of(GATES, setting)?;

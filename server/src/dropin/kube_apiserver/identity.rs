@@ -1,37 +1,23 @@
 //! The files of certificates, keys and tokens that flags of kube-apiserver name, read and made into what the server is started with.
 
-use super::settings::{ServiceAccounts, ServingFiles};
-use crate::pki::{self, Credential};
+use super::settings::ServiceAccounts;
+use crate::dropin::serving::content;
 use anyhow::Context;
-use jiff::Timestamp;
 use kstore_apiserver::authn::TokenFile;
 use kstore_apiserver::outbound::FrontProxy;
 use kstore_apiserver::token::{PublicKey, SigningKey, Tokens};
-use std::path::{Path, PathBuf};
-
-/// The server's certificate and key; `names` are for a new one.
-pub(super) fn serving(files: &ServingFiles, names: &[String], now: Timestamp) -> anyhow::Result<Credential> {
-    match files {
-        ServingFiles::Pair(certificate, key) => Ok(Credential {
-            certificate_pem: text(certificate, "--tls-cert-file")?,
-            key_pem: text(key, "--tls-private-key-file")?,
-        }),
-        ServingFiles::Directory(directory) => pki::self_signed(Some(directory), names, now)
-            .with_context(|| format!("cannot use --cert-dir {}", directory.display())),
-        ServingFiles::Nowhere => pki::self_signed(None, names, now),
-    }
-}
+use std::path::PathBuf;
 
 /// The authorities of client certificates (PEM), if there are any.
 pub(super) fn client_ca(file: Option<&PathBuf>) -> anyhow::Result<Option<String>> {
-    file.map(|file| text(file, "--client-ca-file")).transpose()
+    file.map(|file| content(file, "--client-ca-file")).transpose()
 }
 
 /// Bearer tokens.
 pub(super) fn token_file(file: Option<&PathBuf>) -> anyhow::Result<Option<TokenFile>> {
     const FLAG: &str = "--token-auth-file";
     let parse = |file: &PathBuf| {
-        let text = text(file, FLAG)?;
+        let text = content(file, FLAG)?;
         TokenFile::parse(&text).with_context(|| format!("cannot use {FLAG} {}", file.display()))
     };
     file.map(parse).transpose()
@@ -42,11 +28,11 @@ pub(super) fn tokens(accounts: &ServiceAccounts) -> anyhow::Result<Tokens> {
     const SIGNING: &str = "--service-account-signing-key-file";
     const VERIFYING: &str = "--service-account-key-file";
     let file = &accounts.signing;
-    let signing = SigningKey::from_pem(text(file, SIGNING)?.as_bytes())
+    let signing = SigningKey::from_pem(content(file, SIGNING)?.as_bytes())
         .with_context(|| format!("cannot use {SIGNING} {}", file.display()))?;
     let mut public = Vec::new();
     for file in &accounts.keys {
-        let keys = PublicKey::all_from_pem(text(file, VERIFYING)?.as_bytes());
+        let keys = PublicKey::all_from_pem(content(file, VERIFYING)?.as_bytes());
         public.extend(keys.with_context(|| format!("cannot use {VERIFYING} {}", file.display()))?);
     }
     if public.is_empty() {
@@ -59,13 +45,9 @@ pub(super) fn tokens(accounts: &ServiceAccounts) -> anyhow::Result<Tokens> {
 /// What aggregated API servers are shown, if anything.
 pub(super) fn front_proxy(files: Option<&(PathBuf, PathBuf)>) -> anyhow::Result<Option<FrontProxy>> {
     let read = |(certificate, key): &(PathBuf, PathBuf)| {
-        let certificate = text(certificate, "--proxy-client-cert-file")?;
-        let key = text(key, "--proxy-client-key-file")?;
+        let certificate = content(certificate, "--proxy-client-cert-file")?;
+        let key = content(key, "--proxy-client-key-file")?;
         FrontProxy::from_pem(&certificate, &key).context("--proxy-client-cert-file cannot be used")
     };
     files.map(read).transpose()
-}
-
-fn text(file: &Path, flag: &str) -> anyhow::Result<String> {
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {flag} {}", file.display()))
 }

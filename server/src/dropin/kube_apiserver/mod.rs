@@ -10,14 +10,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::UsageError;
+pub(super) use gates::feature_gates;
+
+use super::{KUBERNETES, UsageError};
 use crate::telemetry::{self, LogFormat};
 use crate::wiring;
 use std::process::ExitCode;
 use table::TABLE;
-
-/// The release whose flags and API these are.
-const VERSION: &str = "v1.36.2";
 
 /// Runs the program on the words after its name.
 pub(super) fn run(words: Vec<String>) -> ExitCode {
@@ -29,16 +28,9 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
         print!("{}", help());
         return ExitCode::SUCCESS;
     }
-    match parsed.last("version") {
-        None | Some("false") => {}
-        Some("raw") => {
-            println!("version.Info{{GitVersion:\"{VERSION}\", GitCommit:\"kstore-{}\"}}", crate::VERSION);
-            return ExitCode::SUCCESS;
-        }
-        Some(_) => {
-            println!("Kubernetes {VERSION}");
-            return ExitCode::SUCCESS;
-        }
+    if let Some(version) = super::version_line(parsed.last("version")) {
+        println!("{version}");
+        return ExitCode::SUCCESS;
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let read = parsed.check().map_err(UsageError::from).and_then(|mut warnings| {
@@ -66,9 +58,9 @@ fn refuse(error: &UsageError) -> ExitCode {
 
 fn help() -> String {
     format!(
-        "kstore's apiserver alone, with the flags of kube-apiserver {VERSION}. It runs no controllers, no scheduler and no\n\
-         nodes, unless the environment asks for them: KSTORE_CONTROLLERS=all, KSTORE_SCHEDULER=1, KSTORE_NODES=N.\n\
-         There are no programs kube-controller-manager and kube-scheduler.\n\n\
+        "kstore's apiserver alone, with the flags of kube-apiserver {KUBERNETES}. It runs no controllers, no scheduler and no\n\
+         nodes, unless the environment asks for them: KSTORE_CONTROLLERS=all or a list of\n\
+         controllers, KSTORE_SCHEDULER=1, KSTORE_NODES=N.\n\n\
          Usage:\n  kube-apiserver [flags]\n\nFlags:\n{}",
         TABLE.help()
     )

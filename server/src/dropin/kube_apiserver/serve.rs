@@ -37,7 +37,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     names.extend(apiserver.external_host.clone());
     names.extend(apiserver.advertise.map(|address| address.to_string()));
     names.dedup();
-    let serving = identity::serving(&apiserver.serving, &names, nondet.clock.now())?;
+    let serving = apiserver.serving.load(&names, nondet.clock.now())?;
     let client_ca = identity::client_ca(apiserver.client_ca.as_ref())?;
     let tls = tls::server_for_clients_of(&serving, client_ca.as_deref().unwrap_or_default())
         .context("the server's certificate, its key and --client-ca-file cannot be used for TLS")?;

@@ -4,9 +4,11 @@ use super::{gates, plugins};
 use crate::args::{self, Api, Component, Config, ExternalEtcd, History, ListenAddress, Quota, Storage};
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
+use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::authz::Mode;
 use kstore_apiserver::outbound::ServiceBackends;
+use kstore_controllers::Selection;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -49,17 +51,6 @@ pub(super) struct Apiserver {
     pub disabled_plugins: BTreeSet<&'static str>,
 }
 
-/// Where the certificate of the server is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum ServingFiles {
-    /// In these files.
-    Pair(PathBuf, PathBuf),
-    /// In `apiserver.crt` and `apiserver.key` of this directory, where it is made if it is not there.
-    Directory(PathBuf),
-    /// In memory.
-    Nowhere,
-}
-
 /// Issuers and keys of service account tokens.
 #[derive(Debug)]
 pub(super) struct ServiceAccounts {
@@ -91,7 +82,7 @@ pub(super) fn read(
     warnings.extend(missing);
     let anonymous = anonymous(flags, authorization, warnings);
     let listen = listen(flags)?;
-    let (loops, nodes) = components(variable)?;
+    let Beside { components, controllers, nodes } = beside(variable, warnings)?;
     let api = Api::Here {
         storage: Storage::External { etcd: etcd(flags)?, dir: None },
         listen: listen.clone(),
@@ -104,12 +95,12 @@ pub(super) fn read(
         write_kubeconfig: None,
     };
     Ok(Apiserver {
-        config: Config { api, loops, nodes },
+        config: Config { api, loops: components, controllers, nodes },
         listen,
         advertise: address(flags, "advertise-address")?,
         external_host: text(flags, "external-hostname").map(str::to_owned),
         leaves_endpoints: leaves_endpoints(flags)?,
-        serving: serving(flags)?,
+        serving: ServingFiles::read(flags)?,
         client_ca: file(flags, "client-ca-file"),
         tokens: file(flags, "token-auth-file"),
         service_accounts: service_accounts(flags)?,
@@ -117,36 +108,6 @@ pub(super) fn read(
         authorization,
         disabled_plugins,
     })
-}
-
-/// The value of a flag, if it is not empty.
-fn text<'a>(flags: &'a Parsed, name: &str) -> Option<&'a str> {
-    flags.last(name).filter(|value| !value.is_empty())
-}
-
-fn file(flags: &Parsed, name: &str) -> Option<PathBuf> {
-    text(flags, name).map(PathBuf::from)
-}
-
-/// Two files that only make sense together.
-fn pair(
-    flags: &Parsed,
-    first: &'static str,
-    second: &'static str,
-) -> Result<Option<(PathBuf, PathBuf)>, UsageError> {
-    const BOTH: &str = "certificate and key are given together";
-    match (file(flags, first), file(flags, second)) {
-        (Some(first), Some(second)) => Ok(Some((first, second))),
-        (None, None) => Ok(None),
-        (None, Some(_)) => Err(UsageError::Missing { name: first, reason: BOTH }),
-        (Some(_), None) => Err(UsageError::Missing { name: second, reason: BOTH }),
-    }
-}
-
-fn address(flags: &Parsed, name: &'static str) -> Result<Option<IpAddr>, UsageError> {
-    let parse =
-        |text: &str| text.parse().map_err(|_| UsageError::value(name, text, "expected an IP address"));
-    text(flags, name).map(parse).transpose()
 }
 
 fn listen(flags: &Parsed) -> Result<ListenAddress, UsageError> {
@@ -199,13 +160,6 @@ fn etcd(flags: &Parsed) -> Result<ExternalEtcd, UsageError> {
 fn service_ranges(flags: &Parsed) -> Result<ServiceRanges, UsageError> {
     let ranges = text(flags, "service-cluster-ip-range").unwrap_or(SERVICES);
     ranges.parse().map_err(|error| UsageError::value("service-cluster-ip-range", ranges, error))
-}
-
-fn serving(flags: &Parsed) -> Result<ServingFiles, UsageError> {
-    if let Some((certificate, key)) = pair(flags, "tls-cert-file", "tls-private-key-file")? {
-        return Ok(ServingFiles::Pair(certificate, key));
-    }
-    Ok(file(flags, "cert-dir").map_or(ServingFiles::Nowhere, ServingFiles::Directory))
 }
 
 fn service_accounts(flags: &Parsed) -> Result<ServiceAccounts, UsageError> {
@@ -273,31 +227,43 @@ fn leaves_endpoints(flags: &Parsed) -> Result<bool, UsageError> {
     }
 }
 
+/// What runs beside the apiserver.
+struct Beside {
+    components: BTreeSet<Component>,
+    controllers: Selection,
+    nodes: u32,
+}
+
 /// What runs beside the apiserver, by variables, since the flags are the harness's.
-fn components(variable: impl Fn(&str) -> Option<String>) -> Result<(BTreeSet<Component>, u32), UsageError> {
-    let mut loops = BTreeSet::new();
+fn beside(
+    variable: impl Fn(&str) -> Option<String>,
+    warnings: &mut Vec<String>,
+) -> Result<Beside, UsageError> {
+    let mut beside = Beside { components: BTreeSet::new(), controllers: Selection::default(), nodes: 0 };
     if let Some(value) = variable("KSTORE_CONTROLLERS") {
-        if value != "all" {
-            let reason = "expected all: kstore runs its controllers together or not at all";
-            return Err(UsageError::variable("KSTORE_CONTROLLERS", &value, reason));
-        }
-        loops.insert(Component::Controllers);
+        let words = value.split(',').map(|word| if word == "all" { "*" } else { word });
+        let (controllers, missing) = Selection::parse(words)
+            .map_err(|error| UsageError::variable("KSTORE_CONTROLLERS", &value, error))?;
+        warnings.extend(missing.iter().map(|name| format!("KSTORE_CONTROLLERS: kstore has no {name}")));
+        beside.controllers = controllers;
+        beside.components.insert(Component::Controllers);
     }
     if let Some(value) = variable("KSTORE_SCHEDULER") {
         match value.as_str() {
             "0" => {}
             "1" => {
-                loops.insert(Component::Scheduler);
+                beside.components.insert(Component::Scheduler);
             }
             _ => return Err(UsageError::variable("KSTORE_SCHEDULER", &value, "expected 1 or 0")),
         }
     }
-    let Some(value) = variable("KSTORE_NODES") else { return Ok((loops, 0)) };
-    let nodes = value.parse().ok().filter(|nodes| *nodes <= MAX_NODES);
-    let reason = format!("expected a whole number from 0 to {MAX_NODES}");
-    let nodes = nodes.ok_or_else(|| UsageError::variable("KSTORE_NODES", &value, reason))?;
-    if nodes > 0 {
-        loops.insert(Component::KubeletSim);
+    if let Some(value) = variable("KSTORE_NODES") {
+        let nodes = value.parse().ok().filter(|nodes| *nodes <= MAX_NODES);
+        let reason = format!("expected a whole number from 0 to {MAX_NODES}");
+        beside.nodes = nodes.ok_or_else(|| UsageError::variable("KSTORE_NODES", &value, reason))?;
     }
-    Ok((loops, nodes))
+    if beside.nodes > 0 {
+        beside.components.insert(Component::KubeletSim);
+    }
+    Ok(beside)
 }

@@ -3,7 +3,7 @@
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 
 /// Flags as pflag reads them.
-pub(super) const TABLE: Table = Table { flags: FLAGS, dialect: Dialect::Pflag };
+pub(super) const TABLE: Table = Table { groups: &[FLAGS], dialect: Dialect::Pflag };
 
 const NO_AUDIT: &str = "kstore writes no audit log";
 const NO_AUTHORIZER: &str = "kstore authorizes by RBAC, AlwaysAllow or AlwaysDeny only";

@@ -1,8 +1,9 @@
 //! Command lines that harnesses give kube-apiserver, and those that are refused.
 
-use super::settings::{Apiserver, ServingFiles};
+use super::settings::Apiserver;
 use super::*;
 use crate::args::{Api, Component, Storage};
+use crate::dropin::serving::ServingFiles;
 use kstore_apiserver::authz::Mode;
 use std::path::PathBuf;
 
@@ -141,8 +142,15 @@ fn other_components_run_only_if_the_environment_asks_for_them() {
     let everything = [("KSTORE_CONTROLLERS", "all"), ("KSTORE_SCHEDULER", "1"), ("KSTORE_NODES", "3")];
     let loops = [Component::Controllers, Component::Scheduler, Component::KubeletSim];
     assert_eq!(run(&everything).unwrap(), (loops.into(), 3));
-    for wrong in [("KSTORE_CONTROLLERS", "namespace"), ("KSTORE_SCHEDULER", "yes"), ("KSTORE_NODES", "many")]
-    {
+    let (some, warnings) =
+        read_in(ENVTEST, &[("KSTORE_CONTROLLERS", "namespace,garbagecollector,job")]).unwrap();
+    let names: Vec<_> = some.config.controllers.names().collect();
+    assert_eq!(names, ["garbage-collector-controller", "namespace-controller"]);
+    assert!(
+        warnings.contains(&"KSTORE_CONTROLLERS: kstore has no job-controller".to_owned()),
+        "{warnings:?}"
+    );
+    for wrong in [("KSTORE_CONTROLLERS", "nothing"), ("KSTORE_SCHEDULER", "yes"), ("KSTORE_NODES", "many")] {
         assert!(run(&[wrong]).is_err(), "{wrong:?}");
     }
 }

@@ -1,0 +1,53 @@
+//! Publishes the cluster's root certificate in every namespace. `plan` judges; this file reads the caches and has the plan carried out.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use plan::ROOT_CA;
+
+use crate::apply::Hands;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Key};
+use std::sync::Arc;
+
+const WORKERS: usize = 2;
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let caches = &cluster.caches;
+    let controller = cluster
+        .controller("root-ca")
+        .watch(&caches.namespaces, |ns: &Obj<Namespace>| [kstore_informer::Object::key(ns)])
+        .watch(&caches.root_cas, |map: &Obj<ConfigMap>| {
+            map.metadata.namespace.as_ref().map(|ns| Key::new("", ns))
+        })
+        .workers(WORKERS);
+    let hands = cluster.hands("root-ca-cert-publisher");
+    let stop = cluster.stop.clone();
+    work(controller, stop, Publisher { cluster, hands }).await;
+}
+
+struct Publisher {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+}
+
+impl Reconcile for Publisher {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let caches = &self.cluster.caches;
+        let Some(namespace) = caches.namespaces.get(&cx.key) else { return Ok(Next::Done) };
+        let published = caches.root_cas.get(&Key::new(cx.key.name(), ROOT_CA));
+        let published = published.as_ref().map(|map| &***map);
+        let Some(action) = plan::plan(&namespace, published, &self.cluster.config.root_ca) else {
+            return Ok(Next::Done);
+        };
+        match self.hands.carry_out(&cx, &[action]).await.result() {
+            // Another client made it; the cache will show it.
+            Err(error) if error.is_already_exists() => Ok(Next::Done),
+            other => Ok(other.map(|()| Next::Done)?),
+        }
+    }
+}

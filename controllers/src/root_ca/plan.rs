@@ -1,0 +1,34 @@
+//! What every namespace must have: the cluster's root certificate in a ConfigMap. Pure.
+
+use crate::action::{Action, Object};
+use crate::namespace::is_active;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
+
+/// Where pods find the certificate to check the API server with.
+pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";
+const CA_FILE: &str = "ca.crt";
+
+/// The ConfigMap, if it is missing or has another content. `ca` is the certificate (PEM); empty: there is none to publish.
+pub(crate) fn plan(namespace: &Namespace, published: Option<&ConfigMap>, ca: &str) -> Option<Action> {
+    if ca.is_empty() || !is_active(namespace) {
+        return None;
+    }
+    let data = BTreeMap::from([(CA_FILE.to_owned(), ca.to_owned())]);
+    let Some(map) = published else {
+        let why = "The certificate authority with which a pod checks the API server.";
+        let metadata = ObjectMeta {
+            name: Some(ROOT_CA.into()),
+            namespace: namespace.metadata.name.clone(),
+            annotations: Some(BTreeMap::from([("kubernetes.io/description".to_owned(), why.to_owned())])),
+            ..ObjectMeta::default()
+        };
+        let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
+        return Some(Action::Create(Object::ConfigMap(Box::new(map))));
+    };
+    if map.data.as_ref() == Some(&data) {
+        return None;
+    }
+    Some(Action::Update(Object::ConfigMap(Box::new(ConfigMap { data: Some(data), ..map.clone() }))))
+}

@@ -1,0 +1,162 @@
+//! [`Selection`]: which controllers run, in the words of kube-controller-manager's flag `--controllers`. Names and aliases of the
+//! controllers are in `runner`'s list.
+
+use crate::runner::CONTROLLERS;
+use std::collections::BTreeSet;
+
+/// Controllers that kube-controller-manager 1.36 has and kstore has not, each with its older name where there is one.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("bootstrap-signer-controller", "bootstrapsigner"),
+    ("certificatesigningrequest-approving-controller", "csrapproving"),
+    ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
+    ("certificatesigningrequest-signing-controller", "csrsigning"),
+    ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
+    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
+    ("cronjob-controller", "cronjob"),
+    ("daemonset-controller", "daemonset"),
+    ("device-taint-eviction-controller", ""),
+    ("endpoints-controller", "endpoint"),
+    ("endpointslice-mirroring-controller", "endpointslicemirroring"),
+    ("ephemeral-volume-controller", "ephemeral-volume"),
+    ("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling"),
+    ("job-controller", "job"),
+    ("kube-apiserver-serving-clustertrustbundle-publisher-controller", ""),
+    ("legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner"),
+    ("node-ipam-controller", "nodeipam"),
+    ("node-route-controller", "route"),
+    ("persistentvolume-attach-detach-controller", "attachdetach"),
+    ("persistentvolume-binder-controller", "persistentvolume-binder"),
+    ("persistentvolume-expander-controller", "persistentvolume-expander"),
+    ("persistentvolume-protection-controller", "pv-protection"),
+    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
+    ("podcertificaterequest-cleaner-controller", ""),
+    ("replicationcontroller-controller", "replicationcontroller"),
+    ("resourceclaim-controller", "resource-claim-controller"),
+    ("resourcequota-controller", "resourcequota"),
+    ("selinux-warning-controller", ""),
+    ("service-lb-controller", "service"),
+    ("serviceaccount-token-controller", "serviceaccount-token"),
+    ("statefulset-controller", "statefulset"),
+    ("storage-version-migrator-controller", ""),
+    ("storageversion-garbage-collector-controller", "storage-version-gc"),
+    ("token-cleaner-controller", "tokencleaner"),
+    ("ttl-after-finished-controller", "ttl-after-finished"),
+    ("ttl-controller", "ttl"),
+    ("volumeattributesclass-protection-controller", ""),
+];
+
+/// Names of controllers that run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection(BTreeSet<&'static str>);
+
+/// A word that names no controller of kube-controller-manager. Correct the word.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is not in the list of known controllers; kstore has {}", known())]
+pub struct UnknownController {
+    /// The word, without a leading `-`.
+    pub name: String,
+}
+
+fn known() -> String {
+    CONTROLLERS.iter().map(|controller| controller.name).collect::<Vec<_>>().join(", ")
+}
+
+impl Default for Selection {
+    /// Every controller.
+    fn default() -> Self {
+        Self(CONTROLLERS.iter().map(|controller| controller.name).collect())
+    }
+}
+
+impl Selection {
+    /// Reads the words of the flag: `NAME` runs this controller, `-NAME` does not run it, and `*` runs all that are not named. Names are
+    /// those of Kubernetes 1.36, or their older forms (`garbagecollector`). Returns also the controllers that are asked for by name and
+    /// that kstore does not have.
+    ///
+    /// # Errors
+    /// The first word that names no controller.
+    pub fn parse<'w>(
+        words: impl IntoIterator<Item = &'w str>,
+    ) -> Result<(Self, Vec<&'static str>), UnknownController> {
+        let (mut named, mut excluded, mut missing, mut is_all) =
+            (BTreeSet::new(), BTreeSet::new(), Vec::new(), false);
+        for word in words {
+            if word == "*" {
+                is_all = true;
+                continue;
+            }
+            let (name, is_excluded) = match word.strip_prefix('-') {
+                Some(name) => (name, true),
+                None => (word, false),
+            };
+            let here = CONTROLLERS.iter().find(|own| own.name == name || own.aliases.contains(&name));
+            let absent =
+                NOT_HERE.iter().find(|(own, alias)| *own == name || (*alias == name && !name.is_empty()));
+            match (here, absent) {
+                (Some(own), _) if is_excluded => drop(excluded.insert(own.name)),
+                (Some(own), _) => drop(named.insert(own.name)),
+                (None, Some((own, _))) if !is_excluded => missing.push(*own),
+                (None, Some(_)) => {}
+                (None, None) => return Err(UnknownController { name: name.to_owned() }),
+            }
+        }
+        let all = Self::default().0;
+        let runs = |name: &&str| named.contains(name) || (is_all && !excluded.contains(name));
+        Ok((Self(all.into_iter().filter(runs).collect()), missing))
+    }
+
+    /// Whether the controller of this name runs.
+    pub(crate) fn runs(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+
+    /// Names of the controllers that run, in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<'_> {
+        self.0.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(flag: &str) -> Vec<&'static str> {
+        Selection::parse(flag.split(',')).unwrap().0.names().collect()
+    }
+
+    #[test]
+    fn words_select_controllers_as_in_kube_controller_manager() {
+        let all = names("*");
+        assert_eq!(all.len(), CONTROLLERS.len());
+        assert_eq!(
+            names("namespace,garbagecollector"),
+            ["garbage-collector-controller", "namespace-controller"]
+        );
+        assert_eq!(names("namespace-controller,-deployment"), ["namespace-controller"]);
+        let without = names("*,-garbage-collector-controller");
+        assert_eq!(without.len(), all.len() - 1);
+        assert!(!without.contains(&"garbage-collector-controller"));
+        assert_eq!(names("-namespace,namespace"), ["namespace-controller"], "a name that is given wins");
+        assert!(names("-namespace").is_empty(), "what is not named does not run");
+    }
+
+    #[test]
+    fn controllers_that_are_not_here_are_told_of_and_unknown_ones_refused() {
+        let (selection, missing) = Selection::parse(["cronjob", "-job", "podgc"]).unwrap();
+        assert_eq!(selection.names().collect::<Vec<_>>(), ["pod-garbage-collector-controller"]);
+        assert_eq!(missing, ["cronjob-controller"]);
+        for word in ["", "deployments", "-nothing"] {
+            let error = Selection::parse([word]).unwrap_err();
+            assert_eq!(error.name, word.trim_start_matches('-'));
+        }
+    }
+
+    #[test]
+    fn each_name_and_alias_stands_for_one_controller() {
+        let here = CONTROLLERS.iter().flat_map(|own| std::iter::once(&own.name).chain(own.aliases));
+        let absent = NOT_HERE.iter().flat_map(|(own, alias)| [own, alias]).filter(|name| !name.is_empty());
+        let all: Vec<_> = here.chain(absent).collect();
+        let distinct: BTreeSet<_> = all.iter().collect();
+        assert_eq!(all.len(), distinct.len());
+    }
+}

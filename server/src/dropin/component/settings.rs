@@ -1,0 +1,128 @@
+//! [`Settings`]: what the flags of the two programs ask for, checked. No file is read here.
+
+use super::Kind;
+use crate::args::{self, ListenAddress};
+use crate::dropin::UsageError;
+use crate::dropin::flags::Parsed;
+use crate::dropin::kube_apiserver::feature_gates;
+use crate::dropin::serving::{ServingFiles, address, file, text};
+use kstore_controllers::{Patience, Selection};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Paths that Kubernetes' programs answer to every caller.
+const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/livez"];
+const EVERYWHERE: &str = "0.0.0.0";
+
+/// What to run, and by which files.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// The part of the control plane.
+    pub part: Part,
+    /// Where the apiserver is. Without it, `config` of the scheduler says.
+    pub kubeconfig: Option<PathBuf>,
+    /// The address of the apiserver, instead of the kubeconfig's.
+    pub master: Option<String>,
+    /// Where health is told, if anywhere.
+    pub listen: Option<ListenAddress>,
+    /// The certificate of that port.
+    pub serving: ServingFiles,
+    /// Paths of that port that are answered.
+    pub open_paths: Vec<String>,
+}
+
+/// A part of the control plane.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// These controllers.
+    Controllers {
+        /// Which.
+        selection: Selection,
+        /// The authority that is published.
+        root_ca: Option<PathBuf>,
+        /// How patient the node lifecycle controller is.
+        patience: Patience,
+    },
+    /// The scheduler.
+    Scheduler {
+        /// Its KubeSchedulerConfiguration.
+        config: Option<PathBuf>,
+    },
+}
+
+/// Reads the flags; warnings are added to those of the flags.
+pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Result<Settings, UsageError> {
+    warnings.extend(feature_gates(&flags.list("feature-gates"))?);
+    if !flags.has("leader-elect") {
+        warnings.push("there is no leader election: start one at a time".to_owned());
+    }
+    let part = match kind {
+        Kind::ControllerManager => Part::Controllers {
+            selection: selection(flags, warnings)?,
+            root_ca: file(flags, "root-ca-file"),
+            patience: patience(flags)?,
+        },
+        Kind::Scheduler => Part::Scheduler { config: file(flags, "config") },
+    };
+    let kubeconfig = file(flags, "kubeconfig");
+    if kubeconfig.is_none() && !matches!(part, Part::Scheduler { config: Some(_) }) {
+        let reason = "it says where the apiserver is, and who this program is there";
+        return Err(UsageError::Missing { name: "kubeconfig", reason });
+    }
+    let master = text(flags, "master").map(str::to_owned);
+    if let Some(master) = master.as_deref().filter(|master| !master.starts_with("https://")) {
+        return Err(UsageError::value("master", master, "expected https://HOST:PORT"));
+    }
+    let mut open_paths = flags.list("authorization-always-allow-paths");
+    if !flags.has("authorization-always-allow-paths") {
+        open_paths = OPEN_PATHS.map(str::to_owned).into();
+    }
+    Ok(Settings {
+        part,
+        kubeconfig,
+        master,
+        listen: listen(flags)?,
+        serving: ServingFiles::read(flags)?,
+        open_paths,
+    })
+}
+
+fn listen(flags: &Parsed) -> Result<Option<ListenAddress>, UsageError> {
+    let host = address(flags, "bind-address")?.map_or_else(|| EVERYWHERE.to_owned(), |ip| ip.to_string());
+    match text(flags, "secure-port").map(|port| (port, port.parse::<u16>())) {
+        None | Some((_, Ok(0))) => Ok(None),
+        Some((_, Ok(port))) => Ok(Some(ListenAddress { host, port })),
+        Some((port, Err(_))) => {
+            Err(UsageError::value("secure-port", port, "expected a port from 0 to 65535; 0 is none"))
+        }
+    }
+}
+
+fn selection(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Selection, UsageError> {
+    const FLAG: &str = "controllers";
+    let words = flags.list(FLAG);
+    if words.is_empty() {
+        return Ok(Selection::default());
+    }
+    let (selection, missing) = Selection::parse(words.iter().map(String::as_str))
+        .map_err(|error| UsageError::value(FLAG, &words.join(","), error))?;
+    warnings.extend(missing.iter().map(|name| format!("--{FLAG}: kstore has no {name}")));
+    Ok(selection)
+}
+
+fn patience(flags: &Parsed) -> Result<Patience, UsageError> {
+    let time = |name: &'static str, default: Duration| match text(flags, name) {
+        None => Ok(default),
+        Some(text) => match args::time(text) {
+            Ok(Duration::ZERO) => Err(UsageError::value(name, text, "expected more than nothing")),
+            Ok(time) => Ok(time),
+            Err(reason) => Err(UsageError::value(name, text, reason)),
+        },
+    };
+    let default = Patience::default();
+    Ok(Patience {
+        grace: time("node-monitor-grace-period", default.grace)?,
+        startup: time("node-startup-grace-period", default.startup)?,
+        recheck: time("node-monitor-period", default.recheck)?,
+    })
+}

@@ -1,0 +1,69 @@
+//! What the flags ask for.
+
+use super::Kind;
+use super::settings::{Part, Settings, read};
+use crate::args::ListenAddress;
+use crate::dropin::UsageError;
+use crate::dropin::serving::ServingFiles;
+use kstore_controllers::Patience;
+use std::time::Duration;
+
+fn settings(kind: Kind, line: &str) -> Result<(Settings, Vec<String>), UsageError> {
+    let parsed = kind.table().parse(line.split_whitespace().map(str::to_owned))?;
+    let mut warnings = parsed.check()?;
+    let settings = read(kind, &parsed, &mut warnings)?;
+    Ok((settings, warnings))
+}
+
+#[test]
+fn a_controller_manager_starts_with_the_flags_of_harnesses() {
+    let metacontroller = "--kubeconfig F --service-account-private-key-file K --root-ca-file certs/apiserver.crt \
+                          --controllers namespace,garbagecollector,serviceaccount --secure-port 10257";
+    let (settings, warnings) = settings(Kind::ControllerManager, metacontroller).unwrap();
+    let Part::Controllers { selection, root_ca, .. } = &settings.part else { panic!("{settings:?}") };
+    let names: Vec<_> = selection.names().collect();
+    assert_eq!(names, ["garbage-collector-controller", "namespace-controller", "serviceaccount-controller"]);
+    assert_eq!(root_ca.as_deref(), Some("certs/apiserver.crt".as_ref()));
+    assert_eq!(settings.listen, Some(ListenAddress { host: "0.0.0.0".into(), port: 10257 }));
+    assert_eq!(settings.serving, ServingFiles::Nowhere);
+    assert!(warnings.iter().any(|warning| warning.contains("no leader election")), "{warnings:?}");
+
+    let kwok = "--node-monitor-period=25s --node-monitor-grace-period=3m20s --kubeconfig=F --bind-address=0.0.0.0 \
+                --authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics --secure-port=0 \
+                --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --controllers=*,cronjob,-podgc";
+    let (settings, warnings) = self::settings(Kind::ControllerManager, kwok).unwrap();
+    let Part::Controllers { selection, patience, .. } = &settings.part else { panic!("{settings:?}") };
+    let expected =
+        Patience { grace: Duration::from_secs(200), recheck: Duration::from_secs(25), ..Patience::default() };
+    assert_eq!(*patience, expected);
+    assert!(selection.names().all(|name| name != "pod-garbage-collector-controller"));
+    assert_eq!((settings.listen, settings.open_paths.len()), (None, 4));
+    assert!(warnings.contains(&"--controllers: kstore has no cronjob-controller".to_owned()), "{warnings:?}");
+}
+
+#[test]
+fn a_scheduler_takes_a_kubeconfig_or_a_configuration() {
+    let (settings, _) = settings(Kind::Scheduler, "--config=C --leader-elect=false").unwrap();
+    assert!(matches!(&settings.part, Part::Scheduler { config: Some(file) } if file.as_os_str() == "C"));
+    assert_eq!(
+        (settings.kubeconfig, settings.open_paths),
+        (None, ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec())
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_a_reason() {
+    let refused = |kind, line: &str| settings(kind, line).unwrap_err().to_string();
+    for kind in [Kind::ControllerManager, Kind::Scheduler] {
+        assert!(refused(kind, "").contains("--kubeconfig is required"));
+        assert!(refused(kind, "--kubeconfig=F --master=http://a").contains("expected https://HOST:PORT"));
+        assert!(refused(kind, "--kubeconfig=F --secure-port=many").contains("expected a port"));
+        assert!(refused(kind, "--nonsense").contains("unknown flag: --nonsense"));
+    }
+    let manager = |line: &str| refused(Kind::ControllerManager, &format!("--kubeconfig=F {line}"));
+    assert!(manager("--controllers=nothing").contains("is not in the list of known controllers"));
+    assert!(manager("--cloud-provider=aws").contains("kstore knows no cloud"));
+    assert!(manager("--cluster-signing-cert-file=f").contains("no controller that signs"));
+    assert!(manager("--node-monitor-grace-period=0s").contains("expected more than nothing"));
+    assert!(refused(Kind::Scheduler, "--controllers=a").contains("unknown flag"));
+}
