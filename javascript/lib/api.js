@@ -9,7 +9,7 @@ const { ApiError, KstoreError, UsageError } = require('./errors');
 
 // How long one request may take; watches have their own limit.
 const REQUEST_MILLISECONDS = 60_000;
-// Who writes, as managed fields and explanations show it.
+// The name under which writes appear in managed fields and explanations.
 const MANAGER = 'kstore-javascript';
 const DISCOVERY = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
 

@@ -20,7 +20,7 @@ Object = Dict[str, Any]
 
 # How long one request may take; watches have their own limit.
 REQUEST_SECONDS = 60.0
-# Who writes, as managed fields and explanations show it.
+# The name under which writes appear in managed fields and explanations.
 MANAGER = "kstore-python"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
