@@ -144,6 +144,20 @@ install_python_clients() {
     cp "$wanted" "$PYTHON_CLIENTS/requirements.txt"
 }
 
+# What makes and tests packages: maturin, Node with npm, and Go, in an environment of their own. dpkg-deb is part of Debian.
+PACKAGING_TOOLS=$TOOLS/packaging
+
+install_packaging_tools() {
+    local wanted=$ROOT/packaging/requirements.txt
+    cmp -s "$wanted" "$PACKAGING_TOOLS/requirements.txt" && return 0
+    if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+        apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install python3-venv || return 1
+    fi
+    rm -rf "$PACKAGING_TOOLS"
+    python3 -m venv "$PACKAGING_TOOLS" && "$PACKAGING_TOOLS/bin/pip" install --quiet --requirement "$wanted" || return 1
+    cp "$wanted" "$PACKAGING_TOOLS/requirements.txt"
+}
+
 # Definitions of custom kinds that well-known projects publish, as packages carry them: Dask's of its operator, and those of cert-manager,
 # Argo, Istio, Linkerd, the Gateway API, the Prometheus operator and others among the tests of kopium. A folder for each package.
 DEFINITIONS=$TOOLS/definitions

@@ -7,6 +7,7 @@ mod explain;
 mod external;
 mod listen;
 mod number;
+mod pages;
 mod store;
 
 pub use dropin::{AsArgs, AssetsArgs};
@@ -15,6 +16,7 @@ pub use explain::{ExplainArgs, ExplainOutput};
 pub use external::ExternalEtcd;
 pub(crate) use external::time;
 pub use listen::ListenAddress;
+pub use pages::{CompletionArgs, ManArgs, Shell};
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use crate::telemetry::LogFormat;
@@ -113,6 +115,12 @@ pub enum Command {
     Assets(AssetsArgs),
     /// Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them
     As(AsArgs),
+    /// Print completions for a shell
+    #[command(after_help = pages::COMPLETION_HELP)]
+    Completion(CompletionArgs),
+    /// Write the manual pages of all commands (used when packages are made)
+    #[command(hide = true)]
+    Man(ManArgs),
     /// Become another program that dies with its parent (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),

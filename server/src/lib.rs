@@ -13,6 +13,7 @@ mod kubeconfig;
 mod listen;
 mod memory_file;
 mod open_files;
+mod pages;
 mod phase;
 mod pki;
 mod ready;
@@ -32,7 +33,7 @@ pub use telemetry::LogFormat;
 use args::Command;
 use std::process::ExitCode;
 
-/// The version, in release builds from a clone with the commit: `0.0.0 (abcdef123456)`.
+/// The version, in release builds from a clone with the commit: `0.1.0 (abcdef123456)`.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("KSTORE_COMMIT_SUFFIX"));
 
 /// Carries out a parsed command line and returns the exit code of the process.
@@ -47,6 +48,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Assets(args)) => dropin::make_assets(&args),
+        Some(Command::Completion(args)) => pages::completion(args.shell),
+        Some(Command::Man(args)) => pages::man(&args.dir),
         Some(Command::As(_)) => unreachable!("returned above"),
         Some(Command::ExecGuarded(exec)) => return run::guard::exec(&exec),
     };

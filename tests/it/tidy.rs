@@ -252,7 +252,8 @@ fn prose(below: &str, text: &str) -> Option<String> {
 fn every_file_that_is_cited_exists() {
     let files = files();
     let exists = |word: &str| {
-        let end = format!("/{}", word.trim_start_matches("./").trim_start_matches('/'));
+        let end =
+            format!("/{}", word.trim_start_matches("../").trim_start_matches("./").trim_start_matches('/'));
         files.iter().any(|(below, _)| format!("/{below}").ends_with(&end))
     };
     let mut count = 0;

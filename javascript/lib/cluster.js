@@ -1,0 +1,263 @@
+// A cluster: the server's process, and what tests ask of it. index.d.ts says what each method promises.
+'use strict';
+
+const fs = require('node:fs');
+const path = require('node:path');
+const { Api, MANAGER, query } = require('./api');
+const { findServer } = require('./binary');
+const { ApiError, KstoreError, UsageError, WaitTimeout } = require('./errors');
+const { expectation } = require('./expectation');
+const { objectsOf } = require('./manifests');
+const { ServerProcess } = require('./process');
+const { revisionsOf, traceText } = require('./trace');
+
+const START_MILLISECONDS = 60_000;
+// How long a CustomResourceDefinition may take to be served.
+const ESTABLISH_MILLISECONDS = 30_000;
+const WAIT_MILLISECONDS = 30_000;
+// Kinds that explain nothing: heartbeats, and what tells of other writes.
+const UNEXPLAINED = ['leases', 'events'];
+// How many trees and lines `lastWrites` has.
+const LAST_TREES = 5;
+const LAST_LINES = 60;
+const RBAC = 'rbac.authorization.k8s.io';
+
+class Cluster {
+  #process;
+  #api;
+  #isView = false;
+
+  static async start(options = {}) {
+    const { nodes = 3, components, crds = [], manifests = [], server, flags = [], namespace = 'default' } = options;
+    const all = ['--nodes', String(nodes), ...flags];
+    if (components !== undefined) all.push('--components', components.join(','));
+    const cluster = new Cluster();
+    cluster.namespace = namespace;
+    cluster.#process = await ServerProcess.start(server ?? findServer(), all, options.startTimeout ?? START_MILLISECONDS);
+    try {
+      cluster.kubeconfig = cluster.#process.kubeconfig;
+      cluster.#api = new Api(cluster.kubeconfig);
+      await cluster.apply(crds);
+      await cluster.apply(manifests);
+      return cluster;
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+  }
+
+  async stop() {
+    if (this.#isView) return;
+    this.#api?.close();
+    await this.#process.stop();
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
+    await this.stop();
+  }
+
+  get env() {
+    return { ...process.env, KUBECONFIG: this.kubeconfig };
+  }
+
+  get url() {
+    return this.#running().url;
+  }
+
+  get ca() {
+    return this.#running().ca;
+  }
+
+  get pid() {
+    return this.#process.pid;
+  }
+
+  log() {
+    return this.#process.log();
+  }
+
+  async inNamespace(name) {
+    this.#running();
+    await this.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+    const view = new Cluster();
+    view.namespace = name;
+    view.#process = this.#process;
+    view.#api = this.#api;
+    view.#isView = true;
+    view.kubeconfig = path.join(this.#process.directory, `kubeconfig-${name}`);
+    const text = fs.readFileSync(this.#process.kubeconfig, 'utf8');
+    const named = text.replace('\n    cluster: kstore\n', `\n    cluster: kstore\n    namespace: ${name}\n`);
+    fs.writeFileSync(view.kubeconfig, named, { mode: 0o600 });
+    return view;
+  }
+
+  async token({ serviceAccount = 'kstore', namespace = this.namespace, clusterRole = 'cluster-admin' } = {}) {
+    await this.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: serviceAccount, namespace } });
+    if (clusterRole !== null) {
+      await this.apply({
+        apiVersion: `${RBAC}/v1`,
+        kind: 'ClusterRoleBinding',
+        metadata: { name: `${namespace}:${serviceAccount}:${clusterRole}` },
+        roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name: clusterRole },
+        subjects: [{ kind: 'ServiceAccount', name: serviceAccount, namespace }],
+      });
+    }
+    const place = `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(serviceAccount)}/token`;
+    const answer = await this.request('POST', place, { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} });
+    return answer.status.token;
+  }
+
+  async request(method, place, body, contentType) {
+    return this.#running().request(method, place, body, contentType);
+  }
+
+  async apply(manifest, { namespace } = {}) {
+    const api = this.#running();
+    const applied = [];
+    for (const object of objectsOf(manifest)) {
+      const kind = await api.kindOf(object.apiVersion, object.kind);
+      const { metadata } = object;
+      const place = kind.path(metadata.namespace ?? namespace ?? this.namespace, metadata.name);
+      const target = query(place, { fieldManager: MANAGER, force: true });
+      let stored = await api.request('PATCH', target, object, 'application/apply-patch+yaml');
+      if (kind.qualified === 'customresourcedefinitions.apiextensions.k8s.io') {
+        stored = await this.wait(stored, { condition: 'Established', timeout: ESTABLISH_MILLISECONDS });
+        await api.kinds();
+      }
+      applied.push(stored);
+    }
+    return applied;
+  }
+
+  async get(object, { namespace } = {}) {
+    const { kind, place, name } = await this.#reference(object, namespace);
+    try {
+      return await this.request('GET', kind.path(place, name));
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 404) return undefined;
+      throw error;
+    }
+  }
+
+  async delete(object, { namespace } = {}) {
+    const { kind, place, name } = await this.#reference(object, namespace);
+    await this.request('DELETE', kind.path(place, name));
+  }
+
+  async wait(object, options = {}) {
+    const { timeout = WAIT_MILLISECONDS, deleted = false } = options;
+    const { fits, wanted } = expectation(options);
+    const { kind, place, name } = await this.#reference(object, options.namespace);
+    const isDone = (found) => (found === undefined ? deleted : fits(found));
+    const fieldSelector = `metadata.name=${name}`;
+    const deadline = performance.now() + timeout;
+    let last;
+    for (let left = timeout; left > 0; left = deadline - performance.now()) {
+      const list = await this.request('GET', query(kind.path(place), { fieldSelector }));
+      // Items of a list do not say what they are.
+      last = list.items[0] && { apiVersion: kind.apiVersion, kind: kind.kind, ...list.items[0] };
+      if (isDone(last)) return last;
+      const parameters = { fieldSelector, watch: true, resourceVersion: list.metadata.resourceVersion };
+      const rest = Math.max(1, Math.ceil(deadline - performance.now()));
+      for await (const event of this.#running().watch(query(kind.path(place), parameters), rest)) {
+        // The history that it continued from is gone: begin anew.
+        if (event.type === 'ERROR') break;
+        last = ['ADDED', 'MODIFIED'].includes(event.type) ? event.object : undefined;
+        if (isDone(last)) return last;
+      }
+    }
+    throw new WaitTimeout(await this.#timeoutText(kind, place, name, wanted, timeout, last), last);
+  }
+
+  async explain(object, { namespace } = {}) {
+    const { kind, place, name } = await this.#reference(object, namespace);
+    return traceText(await this.#trace(kind, place, name));
+  }
+
+  async revision() {
+    return Number((await this.request('GET', '/api/v1/namespaces?limit=1')).metadata.resourceVersion);
+  }
+
+  async lastWrites(since = 0) {
+    const shown = [];
+    const told = new Set();
+    for (const { kind, item } of await this.#changed(since)) {
+      const writes = await this.#trace(kind, item.metadata.namespace, item.metadata.name);
+      const later = writes.filter((write) => write.revision > since);
+      const revisions = revisionsOf(later);
+      if (revisions.every((revision) => told.has(revision))) continue;
+      revisions.forEach((revision) => told.add(revision));
+      shown.push(traceText(later));
+      if (shown.length === LAST_TREES) break;
+    }
+    const lines = shown.join('\n').split('\n');
+    if (shown.length === 0) return 'nothing was written';
+    const rest = lines.length - LAST_LINES;
+    return [...lines.slice(0, LAST_LINES), ...(rest > 0 ? [`… and ${rest} lines more`] : [])].join('\n');
+  }
+
+  /** Objects that were written after a revision: those without an owner first, as their trees have the others; newest first. */
+  async #changed(since) {
+    const api = this.#running();
+    const found = new Map();
+    for (const kind of await api.kinds()) {
+      if (!kind.verbs.includes('list') || UNEXPLAINED.includes(kind.plural)) continue;
+      // An aggregated API may be away; the others still explain.
+      const list = await api.request('GET', kind.path()).catch((error) => {
+        if (error instanceof ApiError) return { items: [] };
+        throw error;
+      });
+      for (const item of list.items) {
+        const key = item.metadata.uid ?? `${kind.qualified}/${item.metadata.name}`;
+        if (Number(item.metadata.resourceVersion ?? 0) > since && !found.has(key)) found.set(key, { kind, item });
+      }
+    }
+    const isOwned = ({ item }) => Number((item.metadata.ownerReferences ?? []).length > 0);
+    const revision = ({ item }) => Number(item.metadata.resourceVersion);
+    return [...found.values()].sort((one, other) => isOwned(one) - isOwned(other) || revision(other) - revision(one));
+  }
+
+  async #trace(kind, namespace, name) {
+    const place = kind.namespaced ? namespace : undefined;
+    try {
+      return (await this.request('GET', query('/kstore/v1/trace', { resource: kind.qualified, namespace: place, name }))).writes;
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 404) return [];
+      throw error;
+    }
+  }
+
+  async #timeoutText(kind, namespace, name, wanted, timeout, last) {
+    const what = `${kind.singular || kind.plural}/${name}${kind.namespaced ? ` in ${namespace}` : ''}`;
+    const part = last?.status === undefined ? 'state' : 'status';
+    const shown = JSON.stringify(last?.status ?? last, undefined, 2);
+    const state = last === undefined ? 'it does not exist' : `its ${part} is\n${shown.slice(0, 4000)}`;
+    const trace = traceText(await this.#trace(kind, namespace, name));
+    return `${what} was not ${wanted} after ${timeout} ms: ${state}\nWhat led there:\n${trace}`;
+  }
+
+  async #reference(object, namespace) {
+    const api = this.#running();
+    if (typeof object === 'string') {
+      const [word, name, ...more] = object.split('/');
+      if (!word || !name || more.length > 0) {
+        throw new UsageError(`say which object as KIND/NAME, for example deployment/web, not ${object}`);
+      }
+      return { kind: await api.kindNamed(word), place: namespace ?? this.namespace, name };
+    }
+    const { apiVersion, kind, metadata } = object ?? {};
+    if (!apiVersion || !kind || !metadata?.name) {
+      throw new UsageError(`the object needs apiVersion, kind and metadata.name, or give KIND/NAME: ${JSON.stringify(object)}`);
+    }
+    return { kind: await api.kindOf(apiVersion, kind), place: namespace ?? metadata.namespace ?? this.namespace, name: metadata.name };
+  }
+
+  #running() {
+    if (!this.#process?.isRunning || this.#api === undefined) {
+      throw new KstoreError('the cluster does not run: it was stopped, has ended by itself, or was ended by another process');
+    }
+    return this.#api;
+  }
+}
+
+module.exports = { Cluster };

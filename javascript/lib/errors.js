@@ -1,0 +1,36 @@
+// The errors of this package; each says what to do.
+'use strict';
+
+/** The base of all errors of this package. */
+class KstoreError extends Error {
+  constructor(message, options) {
+    super(message, options);
+    this.name = new.target.name;
+  }
+}
+
+/** A call that cannot mean anything: a manifest without a kind, a kind that the cluster does not have. */
+class UsageError extends KstoreError {}
+
+/** The server is missing or did not become ready; the message has the end of its log. */
+class StartError extends KstoreError {}
+
+/** An object did not become what was waited for; `last` is the object as it was last seen, undefined if it did not exist. */
+class WaitTimeout extends KstoreError {
+  constructor(message, last) {
+    super(message);
+    this.last = last;
+  }
+}
+
+/** The API refused a request: `code` is the HTTP status, `status` the Kubernetes Status, `reason` its reason. */
+class ApiError extends KstoreError {
+  constructor(code, status, request) {
+    super(`${request}: ${code} ${status.reason ?? ''}: ${status.message ?? ''}`);
+    this.code = code;
+    this.status = status;
+    this.reason = status.reason ?? '';
+  }
+}
+
+module.exports = { KstoreError, UsageError, StartError, WaitTimeout, ApiError };

@@ -1,0 +1,12 @@
+import type { Cluster } from './index';
+
+/** One cluster for the tests of a file or a describe block. */
+export interface Fixture {
+  /** The cluster; throws UsageError before the tests begin and after they end. */
+  readonly cluster: Cluster;
+  /**
+   * The body of a test, run with a view of a namespace of its own, which is deleted afterwards. If it fails, the error's message also has
+   * the writes that led to the state of the cluster.
+   */
+  inNamespace(body: (cluster: Cluster) => void | Promise<void>): () => Promise<void>;
+}

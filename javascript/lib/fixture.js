@@ -1,0 +1,56 @@
+// What the helpers for the test runners share: one cluster for a file (or a describe block), and a namespace for each test.
+'use strict';
+
+const { randomBytes } = require('node:crypto');
+const { Cluster } = require('./cluster');
+const { UsageError } = require('./errors');
+
+/** Has a cluster started by the runner's hook before the tests and stopped by the one after them. */
+function useClusterWith(beforeAll, afterAll, options) {
+  let cluster;
+  const running = () => {
+    if (cluster === undefined) throw new UsageError('the cluster of useCluster runs only while tests run: use it inside of them');
+    return cluster;
+  };
+  beforeAll(async () => {
+    cluster = await Cluster.start(options);
+  });
+  afterAll(async () => {
+    await cluster?.stop();
+    cluster = undefined;
+  });
+  return {
+    get cluster() {
+      return running();
+    },
+    inNamespace: (body) => () => inOwnNamespace(running(), body),
+  };
+}
+
+/** Runs the body with a view of a new namespace, and adds the last writes to the error that it fails with. */
+async function inOwnNamespace(cluster, body) {
+  const view = await cluster.inNamespace(`test-${randomBytes(4).toString('hex')}`);
+  const since = await cluster.revision();
+  try {
+    return await body(view);
+  } catch (error) {
+    await explained(error, cluster, since);
+    throw error;
+  } finally {
+    // A server that has ended has no namespaces; the failure of the test is what counts.
+    await cluster.delete(`namespace/${view.namespace}`).catch(() => {});
+  }
+}
+
+async function explained(error, cluster, since) {
+  if (!(error instanceof Error) && typeof error?.message !== 'string') return;
+  const text = await cluster.lastWrites(since).catch((reason) => `the cluster cannot be asked: ${reason.message}`);
+  const before = error.message;
+  const after = `${before}\n\nkstore: last writes in this test\n${text}\n`;
+  const stack = error.stack;
+  error.message = after;
+  // Runners print one or the other.
+  if (typeof stack === 'string') error.stack = stack.includes(before) ? stack.replace(before, () => after) : `${stack}\n${after}`;
+}
+
+module.exports = { useClusterWith };

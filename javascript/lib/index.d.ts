@@ -1,0 +1,142 @@
+/** A Kubernetes-style control plane for tests, in memory and in a process of its own that ends with this one. */
+
+/** A Kubernetes object as JSON has it. */
+export interface KubernetesObject {
+  apiVersion?: string;
+  kind?: string;
+  metadata?: { name?: string; namespace?: string; [field: string]: any };
+  [field: string]: any;
+}
+
+/** An object; a text of JSON or YAML (which needs js-yaml); a file or folder as `{ path }` or file: URL; or an array of these. */
+export type Manifest = KubernetesObject | string | { path: string } | URL | readonly Manifest[];
+
+/** `KIND/NAME` as kubectl takes it, or an object that says what it is, such as a model of @kubernetes/client-node. */
+export type Reference = string | { apiVersion?: string; kind?: string; metadata?: { name?: string; namespace?: string } };
+
+export type Component = 'apiserver' | 'controllers' | 'scheduler' | 'kubelet-sim';
+
+export interface ClusterOptions {
+  /** Number of simulated nodes; 3 if not given. */
+  nodes?: number;
+  /** Components that run; all if not given. */
+  components?: readonly Component[];
+  /** CustomResourceDefinitions that are applied, and served, at the start. */
+  crds?: Manifest;
+  /** Manifests that are applied at the start, after `crds`. */
+  manifests?: Manifest;
+  /** The program; see `findServer` for where it is otherwise. */
+  server?: string;
+  /** Further flags of `kstore-server run`. */
+  flags?: readonly string[];
+  /** Where objects without a namespace belong; `default` if not given. */
+  namespace?: string;
+  /** Milliseconds that the start may take; 60,000 if not given. */
+  startTimeout?: number;
+}
+
+/** What to wait for; one of the first four. With none of them the object must exist. */
+export interface WaitOptions {
+  /** The type of a condition that is True, or `Type=Status`. */
+  condition?: string;
+  /** A part of the object: objects match those that have at least their fields. */
+  matches?: object;
+  /** Whether the object is as it should be. */
+  until?: (object: KubernetesObject) => unknown;
+  /** The object is gone. */
+  deleted?: boolean;
+  namespace?: string;
+  /** Milliseconds; 30,000 if not given. */
+  timeout?: number;
+}
+
+/** A running cluster. Any number may run at once: each has a port and a folder of its own. */
+export class Cluster {
+  private constructor();
+
+  /** Starts a cluster. Resolves when the API serves and the manifests are applied; rejects with StartError or ApiError. */
+  static start(options?: ClusterOptions): Promise<Cluster>;
+
+  /** Ends the server; when it resolves the process and its files are gone. Does nothing the second time, or on a view. */
+  stop(): Promise<void>;
+
+  /** The path of the administrator's kubeconfig; the file goes with the cluster. */
+  readonly kubeconfig: string;
+  /** Where objects without a namespace belong. */
+  readonly namespace: string;
+  /** The environment of this process with KUBECONFIG, for programs that a test starts. */
+  readonly env: Record<string, string | undefined>;
+  /** The API's URL: `https://127.0.0.1:PORT`. */
+  readonly url: string;
+  /** The certificate of the authority that signed the API's certificate, as PEM. */
+  readonly ca: string;
+  /** The server's process id. */
+  readonly pid: number;
+
+  /** The same cluster with another default namespace, which is made if it is not there, and a kubeconfig that names it. */
+  inNamespace(name: string): Promise<Cluster>;
+
+  /**
+   * A bearer token of a service account (`kstore` if not given), which is made if it is not there. `clusterRole` is bound to it in all
+   * namespaces: `cluster-admin` if not given, none if null.
+   */
+  token(options?: { serviceAccount?: string; namespace?: string; clusterRole?: string | null }): Promise<string>;
+
+  /**
+   * Applies manifests by server-side apply, in their order; resolves to the objects as they are stored. After a CustomResourceDefinition
+   * its kind is served. Fields that another manager owns are taken over. Rejects with ApiError at the first refusal; what came before it
+   * stays.
+   */
+  apply(manifest: Manifest, options?: { namespace?: string }): Promise<KubernetesObject[]>;
+
+  /** The object; undefined if it does not exist. */
+  get(object: Reference, options?: { namespace?: string }): Promise<KubernetesObject | undefined>;
+
+  /** Asks for the object's deletion; `wait(object, { deleted: true })` waits for it. Rejects with ApiError if it does not exist. */
+  delete(object: Reference, options?: { namespace?: string }): Promise<void>;
+
+  /**
+   * Waits, by a watch, until an object is as it should be, and resolves to it; to undefined for a deletion. The object need not exist yet.
+   * Rejects with WaitTimeout, which has the last state and what led there.
+   */
+  wait(object: Reference, options: WaitOptions & { deleted: true }): Promise<undefined>;
+  wait(object: Reference, options?: WaitOptions): Promise<KubernetesObject>;
+
+  /** Who wrote to the object, and what followed, as a tree of lines. */
+  explain(object: Reference, options?: { namespace?: string }): Promise<string>;
+
+  /** The revision of the newest write. */
+  revision(): Promise<number>;
+
+  /** What led to the objects that changed last, after a revision, as lines for people. Objects that are gone are shown only below others. */
+  lastWrites(since?: number): Promise<string>;
+
+  /** One request to the API: the decoded answer. Rejects with ApiError for a refusal. */
+  request(method: string, path: string, body?: unknown, contentType?: string): Promise<any>;
+
+  /** What the server has logged; only warnings, unless RUST_LOG asks for more. */
+  log(): string;
+}
+
+/** The path of kstore-server: KSTORE_SERVER, else that of the platform's package, else the first on PATH. Throws StartError. */
+export function findServer(): string;
+
+/** The base of all errors of this package. */
+export class KstoreError extends Error {}
+/** A call that cannot mean anything: a manifest without a kind, a kind that the cluster does not have. */
+export class UsageError extends KstoreError {}
+/** The server is missing or did not become ready; the message has the end of its log. */
+export class StartError extends KstoreError {}
+/** An object did not become what was waited for. */
+export class WaitTimeout extends KstoreError {
+  /** The object as it was last seen; undefined if it did not exist. */
+  readonly last?: KubernetesObject;
+}
+/** The API refused a request. */
+export class ApiError extends KstoreError {
+  /** The HTTP status. */
+  readonly code: number;
+  /** The reason of the Kubernetes Status. */
+  readonly reason: string;
+  readonly status: Record<string, any>;
+}

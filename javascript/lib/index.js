@@ -1,0 +1,8 @@
+// A Kubernetes-style control plane for tests, in memory and in a process of its own. The types and what they promise: index.d.ts.
+'use strict';
+
+const { Cluster } = require('./cluster');
+const { findServer } = require('./binary');
+const { ApiError, KstoreError, StartError, UsageError, WaitTimeout } = require('./errors');
+
+module.exports = { Cluster, findServer, ApiError, KstoreError, StartError, UsageError, WaitTimeout };

@@ -1,0 +1,65 @@
+// Manifests in every form that tests have them in, as a list of objects.
+'use strict';
+
+const fs = require('node:fs');
+const path = require('node:path');
+const { fileURLToPath } = require('node:url');
+const { UsageError } = require('./errors');
+
+const SUFFIXES = ['.yaml', '.yml', '.json'];
+
+/**
+ * The objects, in their order; those of a `List` one by one. An object is a manifest; a text is JSON or YAML; `{ path }` or a file: URL is
+ * a file, or a folder of .yaml, .yml and .json files in order of name; an array has any of these.
+ */
+function objectsOf(manifest) {
+  if (Array.isArray(manifest)) return manifest.flatMap(objectsOf);
+  if (typeof manifest === 'string') return documents(manifest).flatMap(objectsOf);
+  if (manifest instanceof URL) return fromPath(fileURLToPath(manifest));
+  if (manifest === null || typeof manifest !== 'object') throw new UsageError(`no manifest: ${JSON.stringify(manifest)}`);
+  if (typeof manifest.path === 'string' && manifest.kind === undefined) return fromPath(manifest.path);
+  if (String(manifest.kind ?? '').endsWith('List') && Array.isArray(manifest.items)) return manifest.items.flatMap(objectsOf);
+  if (!manifest.apiVersion || !manifest.kind || !manifest.metadata?.name) {
+    throw new UsageError(`a manifest needs apiVersion, kind and metadata.name: ${JSON.stringify(manifest).slice(0, 200)}`);
+  }
+  return [manifest];
+}
+
+function fromPath(place) {
+  if (!fs.statSync(place).isDirectory()) return objectsOf(fs.readFileSync(place, 'utf8'));
+  const files = fs.readdirSync(place).filter((name) => SUFFIXES.includes(path.extname(name)));
+  if (files.length === 0) throw new UsageError(`the folder ${place} has no .yaml, .yml or .json file`);
+  return files.sort().flatMap((name) => fromPath(path.join(place, name)));
+}
+
+function documents(text) {
+  try {
+    return [JSON.parse(text)];
+  } catch {
+    // Not JSON: YAML, or neither.
+  }
+  const found = [];
+  try {
+    yaml().loadAll(text, (document) => document !== null && document !== undefined && found.push(document));
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(`the manifest is neither JSON nor YAML: ${error.message}`);
+  }
+  for (const document of found) {
+    if (typeof document !== 'object') {
+      throw new UsageError(`no manifest: ${String(document).slice(0, 80)}; a file is given as { path } or a file: URL`);
+    }
+  }
+  return found;
+}
+
+function yaml() {
+  try {
+    return require('js-yaml');
+  } catch (error) {
+    if (error.code !== 'MODULE_NOT_FOUND') throw error;
+    throw new UsageError('YAML needs js-yaml: npm install --save-dev js-yaml, or give JSON or objects');
+  }
+}
+
+module.exports = { objectsOf };

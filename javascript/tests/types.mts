@@ -1,0 +1,25 @@
+// Compiled, never run: the types as a test file in TypeScript uses them.
+import { ApiError, Cluster, findServer, WaitTimeout, type ClusterOptions, type KubernetesObject, type Manifest } from 'kstore';
+import { useCluster as forJest } from 'kstore/jest';
+import { useCluster as forNode } from 'kstore/node-test';
+import { useCluster as forVitest } from 'kstore/vitest';
+
+const options: ClusterOptions = { nodes: 1, components: ['apiserver'], crds: { path: 'crds' }, manifests: [new URL('file:///a.yaml'), '{}'] };
+const manifest: Manifest = [{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' } }];
+for (const fixture of [forNode(options), forJest(), forVitest({})]) {
+  const body: () => Promise<void> = fixture.inNamespace(async (cluster) => {
+    const [stored]: KubernetesObject[] = await cluster.apply(manifest, { namespace: 'b' });
+    const found: KubernetesObject | undefined = await cluster.get(stored);
+    const gone: undefined = await cluster.wait('configmap/a', { deleted: true });
+    const ready: KubernetesObject = await cluster.wait('pod/a', { condition: 'Ready', timeout: 10 });
+    console.log(found, gone, ready.metadata?.name, await cluster.explain('pod/a'), cluster.url.length);
+  });
+  await body();
+}
+const cluster = await Cluster.start(options);
+// @ts-expect-error there is no such component
+await Cluster.start({ components: ['kubelet'] });
+// @ts-expect-error clusters come from start alone
+new Cluster();
+const token: string = await cluster.token({ clusterRole: null });
+console.log(findServer(), token, (error: unknown) => error instanceof ApiError && error.code + error.reason.length, WaitTimeout);

@@ -1,0 +1,25 @@
+"""A Kubernetes-style control plane for tests, in memory and in a process of its own.
+
+    with kstore.Cluster() as cluster:
+        cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+        core = kubernetes.client.CoreV1Api(cluster.client())
+
+The pytest plugin has the fixtures `kstore` and `cluster`. No other package is needed; YAML needs PyYAML, and `Cluster.client()` needs
+`kubernetes`.
+"""
+
+from ._binary import find_server
+from ._cluster import Cluster
+from ._errors import ApiError, KstoreError, StartError, UsageError, WaitTimeout
+from ._trace import Trace
+
+__all__ = [
+    "ApiError",
+    "Cluster",
+    "KstoreError",
+    "StartError",
+    "Trace",
+    "UsageError",
+    "WaitTimeout",
+    "find_server",
+]

@@ -1,0 +1,414 @@
+"""A cluster: the server's process, and what tests ask of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, Union
+from urllib.parse import quote
+
+from ._api import MANAGER, Api, Kind, query
+from ._binary import find_server
+from ._errors import ApiError, KstoreError, UsageError, WaitTimeout
+from ._manifests import Manifest, objects_of
+from ._process import ServerProcess
+from ._trace import Trace
+
+Object = Dict[str, Any]
+
+# How long a CustomResourceDefinition may take to be served.
+ESTABLISH_SECONDS = 30.0
+# Kinds that explain nothing: heartbeats, and what tells of other writes.
+UNEXPLAINED = ("leases", "events")
+# How many trees and lines `last_writes` has.
+LAST_TREES = 5
+LAST_LINES = 60
+LAST_WARNINGS = 5
+
+
+class Cluster:
+    """A cluster in memory, in a process of its own that ends with this one.
+
+    As a context manager it is started at the beginning and ended at the end; `start()` and `stop()` do the same by hand.
+
+    `nodes` is the number of simulated nodes; `components` those of apiserver, controllers, scheduler and kubelet-sim that run, all if
+    None; `crds` and then `manifests` are applied at the start; `server` names the program, else see `find_server`; `flags` are further
+    ones of `kstore-server run`; `namespace` is where objects without a namespace belong.
+
+    Any number of clusters may run at once: each has a port and a folder of its own. A cluster whose Python process dies, however that
+    comes about, ends by itself; if it has been forked, when its copies have ended, too.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 3,
+        components: Optional[Sequence[str]] = None,
+        crds: Manifest = (),
+        manifests: Manifest = (),
+        server: Optional[str] = None,
+        flags: Sequence[str] = (),
+        namespace: str = "default",
+        start_timeout: float = 60.0,
+    ):
+        self.namespace = namespace
+        self._crds = crds
+        self._manifests = manifests
+        self._server = server
+        self._start_timeout = start_timeout
+        self._flags = ["--nodes", str(nodes), *flags]
+        if components is not None:
+            self._flags += ["--components", ",".join(components)]
+        self._process: Optional[ServerProcess] = None
+        self._api: Optional[Api] = None
+        self._kubeconfig: Optional[Path] = None
+
+    def start(self) -> "Cluster":
+        """Starts the server; on return the API serves and the manifests are applied. Raises StartError."""
+        if self._process is not None:
+            raise UsageError("the cluster runs already")
+        self._process = ServerProcess(self._server or find_server(), self._flags, self._start_timeout)
+        try:
+            self._kubeconfig = self._process.kubeconfig
+            self._api = Api(self._kubeconfig)
+            self.apply(self._crds)
+            self.apply(self._manifests)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Ends the server; on return its process and files are gone. Does nothing if there is none."""
+        process, self._process, self._api = self._process, None, None
+        if process is not None:
+            process.stop()
+
+    def __enter__(self) -> "Cluster":
+        return self.start()
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.stop()
+
+    def in_namespace(self, name: str) -> "Cluster":
+        """The same cluster with another default namespace, which is made if it is not there, and a kubeconfig that names it.
+
+        It has no end of its own: it ends with this one.
+        """
+        api, process = self._running()
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        view = _View(namespace=name)
+        view._api, view._process = api, process
+        view._kubeconfig = process.directory / f"kubeconfig-{name}"
+        text = process.kubeconfig.read_text().replace("\n    cluster: kstore\n", f"\n    cluster: kstore\n    namespace: {name}\n", 1)
+        view._kubeconfig.touch(mode=0o600)
+        view._kubeconfig.write_text(text)
+        return view
+
+    @property
+    def kubeconfig(self) -> str:
+        """The path of the administrator's kubeconfig; the file goes with the cluster."""
+        self._running()
+        return str(self._kubeconfig)
+
+    @property
+    def env(self) -> Dict[str, str]:
+        """The environment of this process with KUBECONFIG, for programs that a test starts."""
+        return {**os.environ, "KUBECONFIG": self.kubeconfig}
+
+    @property
+    def url(self) -> str:
+        """The API's URL: `https://127.0.0.1:PORT`."""
+        return self._running()[0].url
+
+    @property
+    def ca(self) -> str:
+        """The certificate of the authority that signed the API's certificate, as PEM."""
+        return self._running()[0].ca
+
+    def token(self, service_account: str = "kstore", *, namespace: Optional[str] = None, cluster_role: Optional[str] = "cluster-admin") -> str:
+        """A bearer token of a service account, which is made if it is not there; for clients that take a URL, `ca` and a token.
+
+        `cluster_role` is bound to the account in all namespaces; with None it has the rights that it has. The token expires after the
+        API's usual hour.
+        """
+        place = namespace or self.namespace
+        subject = {"kind": "ServiceAccount", "name": service_account, "namespace": place}
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": service_account, "namespace": place}}
+        self.apply(account)
+        if cluster_role is not None:
+            rbac = "rbac.authorization.k8s.io"
+            self.apply(
+                {
+                    "apiVersion": f"{rbac}/v1",
+                    "kind": "ClusterRoleBinding",
+                    "metadata": {"name": f"{place}:{service_account}:{cluster_role}"},
+                    "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": cluster_role},
+                    "subjects": [subject],
+                }
+            )
+        path = f"/api/v1/namespaces/{quote(place)}/serviceaccounts/{quote(service_account)}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return str(self.request("POST", path, request)["status"]["token"])
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        return self._running()[1].pid
+
+    @property
+    def version(self) -> Tuple[int, int]:
+        """The version of Kubernetes that the API says it has: (1, 36)."""
+        version = self.request("GET", "/version")
+        return int(version["major"]), int(str(version["minor"]).rstrip("+"))
+
+    def log(self) -> str:
+        """What the server has logged; only warnings, unless RUST_LOG asks for more."""
+        return self._running()[1].log_text()
+
+    def client(self) -> Any:
+        """An ApiClient of the package `kubernetes`, for its typed and dynamic clients; each call makes a new one."""
+        try:
+            from kubernetes import config  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        except ImportError as error:
+            raise UsageError("client() needs the package kubernetes: pip install 'kstore[client]'") from error
+        return config.new_client_from_config(config_file=self.kubeconfig)  # type: ignore[no-untyped-call, unused-ignore]
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+        """One request to the API: the decoded answer. Raises ApiError for a refusal."""
+        return self._running()[0].request(method, path, body, content_type)
+
+    def apply(self, manifest: Manifest, *, namespace: Optional[str] = None) -> List[Object]:
+        """Applies manifests by server-side apply, in their order, and returns the objects as they are stored.
+
+        A manifest is a dict, a text of YAML or JSON, a `Path` of a file or folder, or a sequence of these. After a
+        CustomResourceDefinition its kind is served. Fields that another manager owns are taken over. Raises ApiError for the first
+        refusal; what came before it stays.
+        """
+        api, _ = self._running()
+        applied = []
+        for item in objects_of(manifest):
+            kind = api.kind_of(item["apiVersion"], item["kind"])
+            metadata = item["metadata"]
+            path = kind.path(metadata.get("namespace") or namespace or self.namespace, metadata["name"])
+            path = query(path, fieldManager=MANAGER, force="true")
+            stored = api.request("PATCH", path, item, "application/apply-patch+yaml")
+            if kind.qualified == "customresourcedefinitions.apiextensions.k8s.io":
+                stored = self.wait(stored, condition="Established", timeout=ESTABLISH_SECONDS)
+                api.kinds()
+            applied.append(stored)
+        return applied
+
+    def get(self, object: Any, *, namespace: Optional[str] = None) -> Optional[Object]:
+        """The object that `KIND/NAME`, a manifest or a model of `kubernetes` names; None if it does not exist."""
+        kind, place, name = self._reference(object, namespace)
+        try:
+            found = self.request("GET", kind.path(place, name))
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+        return dict(found)
+
+    def delete(self, object: Any, *, namespace: Optional[str] = None) -> None:
+        """Asks for the object's deletion; `wait(object, deleted=True)` waits for it. Raises ApiError if it does not exist."""
+        kind, place, name = self._reference(object, namespace)
+        self.request("DELETE", kind.path(place, name))
+
+    def wait(
+        self,
+        object: Any,
+        *,
+        condition: Optional[str] = None,
+        matches: Optional[Object] = None,
+        until: Optional[Callable[[Object], Any]] = None,
+        deleted: bool = False,
+        namespace: Optional[str] = None,
+        timeout: float = 30.0,
+    ) -> Object:
+        """Waits, by a watch, until an object is as it should be, and returns it (empty for a deletion).
+
+        One of: `condition`, the type of a condition that is True (`Type=Status` for another status); `matches`, a part of the object:
+        dicts match those that have at least their fields; `until`, a function of the object; `deleted`. Without any, it must exist. The
+        object is given as for `get` and need not exist yet. Raises WaitTimeout after `timeout` seconds, with the last state and what
+        led there.
+        """
+        fits, wanted = _expectation(condition, matches, until, deleted)
+        kind, place, name = self._reference(object, namespace)
+        deadline = time.monotonic() + timeout
+        last: Optional[Object] = None
+        selector = f"metadata.name={name}"
+        while time.monotonic() < deadline:
+            found = self.request("GET", query(kind.path(place), fieldSelector=selector))
+            last = found["items"][0] if found["items"] else None
+            if last is not None:
+                # Items of a list do not say what they are.
+                last = {"apiVersion": kind.api_version, "kind": kind.kind, **last}
+            if (fits(last) if last is not None else deleted):
+                return last or {}
+            revision = found["metadata"]["resourceVersion"]
+            watched = query(kind.path(place), fieldSelector=selector, watch="true", resourceVersion=revision)
+            for event in self._running()[0].watch(watched, deadline):
+                if event["type"] == "ERROR":
+                    # The history that it continued from is gone: begin anew.
+                    break
+                last = event["object"] if event["type"] in ("ADDED", "MODIFIED") else None
+                if (fits(last) if last is not None else deleted):
+                    return last or {}
+        raise WaitTimeout(self._timeout_text(kind, place, name, wanted, timeout, last), last)
+
+    def explain(self, object: Any, *, namespace: Optional[str] = None) -> Trace:
+        """Who wrote to the object, and what followed; `print()` shows a tree. Of custom kinds, too."""
+        kind, place, name = self._reference(object, namespace)
+        return self._trace(kind, place if kind.namespaced else None, name)
+
+    def revision(self) -> int:
+        """The revision of the newest write."""
+        return int(self.request("GET", "/api/v1/namespaces?limit=1")["metadata"]["resourceVersion"])
+
+    def last_writes(self, since: int = 0, *, trees: int = LAST_TREES, lines: int = LAST_LINES) -> str:
+        """A text for people: what led to the objects that changed last, after revision `since`, and the newest warnings.
+
+        Objects that are gone by now are shown only below what deleted or owned them.
+        """
+        shown: List[str] = []
+        told: set[int] = set()
+        for kind, item in self._changed(since):
+            metadata = item["metadata"]
+            trace = self._trace(kind, metadata.get("namespace"), metadata["name"]).after(since)
+            if not trace.writes or told.issuperset(trace.revisions()):
+                continue
+            told.update(trace.revisions())
+            shown.append(str(trace))
+            if len(shown) == trees:
+                break
+        text = "\n".join(shown).splitlines()
+        if len(text) > lines:
+            text = text[:lines] + [f"… and {len(text) - lines} lines more"]
+        return "\n".join((text or ["nothing was written"]) + self._warnings(since))
+
+    def _changed(self, since: int) -> List[Tuple[Kind, Object]]:
+        """Objects that were written after a revision: those without an owner first, as their trees have the others; newest first."""
+        api, _ = self._running()
+        found: Dict[str, Tuple[Kind, Object]] = {}
+        for kind in api.kinds():
+            if "list" not in kind.verbs or kind.plural in UNEXPLAINED:
+                continue
+            try:
+                items = api.request("GET", kind.path(None))["items"]
+            except ApiError:
+                # An aggregated API may be away; the others still explain.
+                continue
+            for item in items:
+                if int(item["metadata"].get("resourceVersion") or 0) > since:
+                    found.setdefault(item["metadata"].get("uid") or f"{kind}{item['metadata']['name']}", (kind, item))
+
+        def order(entry: Tuple[Kind, Object]) -> Tuple[bool, int]:
+            metadata = entry[1]["metadata"]
+            return bool(metadata.get("ownerReferences")), -int(metadata["resourceVersion"])
+
+        return sorted(found.values(), key=order)
+
+    def _warnings(self, since: int) -> List[str]:
+        events = self.request("GET", "/api/v1/events?fieldSelector=type%3DWarning")["items"]
+        new = [event for event in events if int(event["metadata"]["resourceVersion"]) > since]
+        new.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return [
+            f"Warning {event.get('reason')}: {event['involvedObject'].get('kind')}/{event['involvedObject'].get('name')}: {event.get('message')}"
+            for event in new[-LAST_WARNINGS:]
+        ]
+
+    def _trace(self, kind: Kind, namespace: Optional[str], name: str) -> Trace:
+        path = query("/kstore/v1/trace", resource=kind.qualified, namespace=namespace, name=name)
+        try:
+            return Trace(self.request("GET", path)["writes"])
+        except ApiError as error:
+            if error.code == 404:
+                return Trace([])
+            raise
+
+    def _timeout_text(
+        self, kind: Kind, namespace: str, name: str, wanted: str, timeout: float, last: Optional[Object]
+    ) -> str:
+        what = f"{kind.singular or kind.plural}/{name}" + (f" in {namespace}" if kind.namespaced else "")
+        if last is None:
+            state = "it does not exist"
+        else:
+            part = last.get("status", last)
+            state = f"its {'status' if 'status' in last else 'state'} is\n{json.dumps(part, indent=2)[:4000]}"
+        trace = self._trace(kind, namespace if kind.namespaced else None, name)
+        return f"{what} was not {wanted} after {timeout:g} s: {state}\nWhat led there:\n{trace}"
+
+    def _reference(self, object: Any, namespace: Optional[str]) -> Tuple[Kind, str, str]:
+        api = self._running()[0]
+        if isinstance(object, str):
+            word, _, named = object.partition("/")
+            if not (word and named):
+                raise UsageError(f"say which object as KIND/NAME, for example deployment/web, not {object!r}")
+            return api.kind_named(word), namespace or self.namespace, named
+        if isinstance(object, dict):
+            metadata = object.get("metadata", {})
+            api_version, kind = object.get("apiVersion"), object.get("kind")
+            name, place = metadata.get("name"), metadata.get("namespace")
+        else:
+            # A model of `kubernetes`, which may leave out what it is.
+            metadata = getattr(object, "metadata", None)
+            api_version, kind = getattr(object, "api_version", None), getattr(object, "kind", None)
+            name, place = getattr(metadata, "name", None), getattr(metadata, "namespace", None)
+        if not (api_version and kind and name):
+            raise UsageError(f"the object does not say what it is: apiVersion {api_version}, kind {kind}, name {name}; give KIND/NAME")
+        return api.kind_of(api_version, kind), namespace or place or self.namespace, name
+
+    def _running(self) -> Tuple[Api, ServerProcess]:
+        if self._process is None or self._api is None:
+            raise UsageError("the cluster does not run: use it as a context manager, or call start()")
+        if not self._process.is_running():
+            raise KstoreError("the server has ended by itself or was ended by another process")
+        return self._api, self._process
+
+
+class _View(Cluster):
+    """A cluster with another default namespace; the process is that of the whole cluster."""
+
+    def start(self) -> Cluster:
+        raise UsageError("a cluster in a namespace is a part of one that runs; start that")
+
+    def stop(self) -> None:
+        self._process, self._api = None, None
+
+
+def _expectation(
+    condition: Optional[str], matches: Optional[Object], until: Optional[Callable[[Object], Any]], deleted: bool
+) -> Tuple[Callable[[Object], Any], str]:
+    """Whether an object is as expected, and the words for that."""
+    if sum((condition is not None, matches is not None, until is not None, deleted)) > 1:
+        raise UsageError("wait takes one of condition, matches, until and deleted")
+    if condition is not None:
+        name, _, status = condition.partition("=")
+        wanted = {"type": name, "status": status or "True"}
+
+        def has_condition(object: Object) -> bool:
+            found = (object.get("status") or {}).get("conditions") or []
+            return any(_contains(one, wanted) for one in found)
+
+        return has_condition, f"{name}={status or 'True'}"
+    if matches is not None:
+        part = matches
+        return lambda object: _contains(object, part), f"like {json.dumps(part)}"
+    if until is not None:
+        return until, f"as `{getattr(until, '__name__', 'until')}` wants it"
+    if deleted:
+        return lambda _: False, "gone"
+    return lambda _: True, "there"
+
+
+def _contains(whole: Any, part: Any) -> bool:
+    """Whether `whole` has all of `part`: dicts by field, everything else by equality."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(name in whole and _contains(whole[name], value) for name, value in part.items())
+    return bool(whole == part)

@@ -1,0 +1,38 @@
+"""The errors of this package; each says what to do."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+
+class KstoreError(Exception):
+    """The base of all errors of this package."""
+
+
+class UsageError(KstoreError):
+    """A call that cannot mean anything: a manifest without a kind, a kind that the cluster does not have."""
+
+
+class StartError(KstoreError):
+    """The server is missing or did not become ready; the message has the end of its log."""
+
+
+class WaitTimeout(KstoreError):
+    """An object did not become what was waited for. The message has its last state and what led there.
+
+    `last` is the object as it was last seen; None if it did not exist.
+    """
+
+    def __init__(self, message: str, last: Optional[Dict[str, Any]]):
+        super().__init__(message)
+        self.last = last
+
+
+class ApiError(KstoreError):
+    """The API refused a request. `code` is the HTTP status, `reason` that of the Kubernetes Status, `status` the whole of it."""
+
+    def __init__(self, code: int, status: Dict[str, Any], request: str):
+        self.code = code
+        self.status = status
+        self.reason = str(status.get("reason", ""))
+        super().__init__(f"{request}: {code} {self.reason}: {status.get('message', '')}")

@@ -1,0 +1,133 @@
+"""The pytest plugin: the fixtures `kstore` and `cluster`, the marker `kstore`, and what the server knows about a failure.
+
+    @pytest.mark.kstore(crds=["crds/"], manifests=["web.yaml"], nodes=5, version="1.33")
+    def test_rollout(cluster): ...
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import pytest
+
+from ._cluster import Cluster
+from ._errors import KstoreError
+
+WORDS = ("crds", "manifests", "nodes", "components", "version", "isolation")
+ISOLATIONS = ("namespace", "cluster")
+STARTED = pytest.StashKey[Tuple[Cluster, int]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kstore")
+    text = "what each test's `cluster` is: a namespace of one that all share (default), or a cluster of its own"
+    group.addoption("--kstore-isolation", choices=ISOLATIONS, help=text)
+    parser.addini("kstore_isolation", text, default="namespace")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "kstore(crds, manifests, nodes, components, version, isolation): the cluster that a test needs: paths of definitions and "
+        "manifests, relative to the test's file, which are applied before it; simulated nodes and components, for which it gets a cluster "
+        "of its own; the lowest version of Kubernetes, else the test is skipped; isolation as --kstore-isolation has it",
+    )
+
+
+@pytest.fixture(scope="session")
+def kstore() -> Iterator[Cluster]:
+    """One cluster for the whole session (for each worker, with pytest-xdist)."""
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster for this test, as its marker `kstore` asks for it; see --kstore-isolation."""
+    wanted = _wanted(request.node)
+    # A namespace has no nodes or components of its own.
+    if _isolation(request, wanted) == "namespace" and not {"nodes", "components"} & wanted.keys():
+        shared: Cluster = request.getfixturevalue("kstore")
+        view = shared.in_namespace(f"test-{uuid.uuid4().hex[:8]}")
+        yield from _prepared(request, view, wanted)
+        shared.delete(f"namespace/{view.namespace}")
+        return
+    flags: Dict[str, Any] = {name: wanted[name] for name in ("nodes", "components") if name in wanted}
+    with Cluster(**flags) as own:
+        yield from _prepared(request, own, wanted)
+
+
+def _isolation(request: pytest.FixtureRequest, wanted: Dict[str, Any]) -> str:
+    config = request.config
+    chosen = wanted.get("isolation") or config.getoption("--kstore-isolation") or config.getini("kstore_isolation")
+    if chosen not in ISOLATIONS:
+        raise pytest.UsageError(f"the isolation of kstore is {' or '.join(ISOLATIONS)}, not {chosen!r}")
+    return str(chosen)
+
+
+def _prepared(request: pytest.FixtureRequest, cluster: Cluster, wanted: Dict[str, Any]) -> Iterator[Cluster]:
+    needed = wanted.get("version")
+    if needed is not None and cluster.version < _version(needed):
+        pytest.skip(f"needs Kubernetes {needed}; the cluster is {'.'.join(map(str, cluster.version))}")
+    request.node.stash[STARTED] = (cluster, cluster.revision())
+    for path in wanted.get("crds", []) + wanted.get("manifests", []):
+        cluster.apply(path)
+    yield cluster
+
+
+def _wanted(item: pytest.Item) -> Dict[str, Any]:
+    """What the markers of a test ask for: lists of all of them, outermost first; of the rest the innermost counts."""
+    wanted: Dict[str, Any] = {}
+    for node, mark in reversed(list(item.iter_markers_with_node("kstore"))):
+        if mark.args or set(mark.kwargs) - set(WORDS):
+            raise pytest.UsageError(f"{item.nodeid}: the marker kstore takes {', '.join(WORDS)} by name")
+        for word, value in mark.kwargs.items():
+            if word in ("crds", "manifests"):
+                wanted.setdefault(word, []).extend(_paths(node, value))
+            else:
+                wanted[word] = value
+    return wanted
+
+
+def _paths(node: Any, value: Any) -> List[Any]:
+    """Texts are paths relative to the folder of the marked file; dicts stay manifests."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    path = Path(node.path)
+    folder = path if path.is_dir() else path.parent
+    return [folder / one if isinstance(one, str) else one for one in values]
+
+
+def _version(text: str) -> Tuple[int, int]:
+    found = re.fullmatch(r"(\d+)\.(\d+)", str(text))
+    if found is None:
+        raise pytest.UsageError(f"version of the marker kstore is MAJOR.MINOR, such as 1.33, not {text!r}")
+    return int(found.group(1)), int(found.group(2))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Remembers where a test begins that uses the session's cluster alone."""
+    shared: Optional[Cluster] = getattr(item, "funcargs", {}).get("kstore")
+    if shared is not None and STARTED not in item.stash:
+        item.stash[STARTED] = (shared, shared.revision())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    outcome: Any = yield
+    report = outcome.get_result()
+    if not report.failed or report.when == "teardown" or STARTED not in item.stash:
+        return
+    cluster, since = item.stash[STARTED]
+    try:
+        text = cluster.last_writes(since)
+        log = cluster.log().strip()
+    except (KstoreError, OSError) as error:
+        # The failure of the test is what counts.
+        text, log = f"the cluster cannot be asked: {error}", ""
+    report.sections.append(("kstore: last writes in this test", text))
+    if log:
+        report.sections.append(("kstore: log of the server", "\n".join(log.splitlines()[-20:])))

@@ -1,0 +1,134 @@
+"""The pytest plugin, by test files that it runs in a process of their own."""
+
+import pathlib
+
+CRDS = pathlib.Path(__file__).parent / "crds"
+
+
+def run(pytester, text, *arguments):
+    pytester.makepyfile(text)
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+
+
+def test_each_test_has_a_namespace_of_its_own_in_one_cluster(pytester):
+    result = run(
+        pytester,
+        """
+        seen = []
+        MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+        def test_one(cluster):
+            assert cluster.get("configmap/a") is None
+            cluster.apply(MAP)
+            seen.append((cluster.namespace, cluster.pid))
+
+        test_two = test_one
+
+        def test_they_shared_a_server(kstore):
+            (one, first), (two, second) = seen
+            assert one != two and first == second == kstore.pid
+            kstore.wait(f"namespace/{one}", deleted=True)
+        """,
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_with_isolation_by_cluster_each_test_has_a_server(pytester):
+    text = """
+        import pytest
+        seen = []
+
+        def test_one(cluster):
+            seen.append(cluster.pid)
+            assert cluster.namespace == "default"
+
+        test_two = test_one
+
+        def test_they_shared_none():
+            assert len(set(seen)) == 2
+        """
+    run(pytester, text, "--kstore-isolation=cluster").assert_outcomes(passed=3)
+    pytester.makeini("[pytest]\nkstore_isolation = cluster\n")
+    run(pytester, text).assert_outcomes(passed=3)
+
+
+def test_markers_of_module_and_function_add_up(pytester):
+    pytester.makefile(".yaml", widgets=(CRDS / "widgets.yaml").read_text())
+    pytester.makefile(".json", made='{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "made"}}')
+    result = run(
+        pytester,
+        """
+        import pytest
+        pytestmark = pytest.mark.kstore(crds=["widgets.yaml"])
+
+        @pytest.mark.kstore(manifests="made.json")
+        def test_both(cluster):
+            assert cluster.get("widget/made")["metadata"]["namespace"] == cluster.namespace
+
+        def test_the_definition_alone(cluster):
+            assert cluster.get("widget/made") is None
+
+        @pytest.mark.kstore(nodes=5, isolation="namespace")
+        def test_nodes_need_a_cluster_of_its_own(cluster):
+            assert cluster.namespace == "default"
+            assert len(cluster.request("GET", "/api/v1/nodes")["items"]) == 5
+        """,
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_a_failure_reports_the_last_writes_of_that_test_alone(pytester):
+    result = run(
+        pytester,
+        """
+        def config_map(name):
+            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+        def test_before(cluster):
+            cluster.apply(config_map("earlier"))
+
+        def test_fails(cluster):
+            cluster.apply(config_map("later"))
+            assert False
+
+        def test_fails_with_the_session_cluster(kstore):
+            kstore.apply(config_map("sessions"))
+            assert False
+        """,
+    )
+    result.assert_outcomes(passed=1, failed=2)
+    text = result.stdout.str()
+    assert text.count("kstore: last writes in this test") == 2
+    assert "created configmaps/test-" in text and "/later" in text
+    assert "created configmaps/default/sessions" in text
+    assert "/earlier" not in text
+
+
+def test_a_newer_version_than_the_clusters_skips(pytester):
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.kstore(version="1.99")
+        def test_of_the_future(cluster): ...
+
+        @pytest.mark.kstore(version="1.30")
+        def test_of_the_past(cluster): ...
+        """,
+    )
+    result.assert_outcomes(passed=1, skipped=1)
+
+
+def test_a_wrong_word_in_a_marker_is_a_usage_error(pytester):
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.kstore(node=5)
+        def test_it(cluster): ...
+        """,
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*the marker kstore takes crds, manifests, nodes*"])
