@@ -109,7 +109,10 @@ impl Builder {
     pub async fn try_start(self) -> Result<Cluster, StartError> {
         let nondet = self.seed.map_or_else(Nondet::real, Nondet::simulated);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        // Until the cluster owns the token: every early return, and a caller that drops this future, ends what has started.
+        let unfinished = stop.clone().drop_guard();
         let store = Store::open(Config::memory(), nondet.clone()).await?;
+        tasks.spawn(close_when_stopped(store.clone(), stop.clone()));
         let options = self.options(&nondet, &stop);
         let storage = Arc::new(Embedded::new(store.clone()));
         let api = ApiServer::start(storage, options, |task| drop(tasks.spawn(task))).await?;
@@ -131,6 +134,7 @@ impl Builder {
             tasks.spawn(run);
         }
         let admin = client(&api.in_process(admin()), "kstore-testing");
+        unfinished.disarm();
         let cluster = Cluster::new(api, admin, nodes, self.seed.is_some(), store, stop, tasks);
         for manifest in &self.manifests {
             if let Err(error) = cluster.apply(manifest).await {
@@ -163,6 +167,12 @@ impl Builder {
             connections: CONNECTIONS,
         }
     }
+}
+
+/// Closes the store at the end of the cluster: the watch cache follows the store until then, and holds all its memory.
+async fn close_when_stopped(store: Store, stop: CancellationToken) {
+    stop.cancelled().await;
+    store.close().await;
 }
 
 /// A client without a wire: its watches share the memory of the watch cache.

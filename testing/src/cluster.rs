@@ -140,7 +140,6 @@ impl Cluster {
     /// Ends all tasks of the cluster and frees its memory. On return nothing of it runs.
     pub async fn stop(self) {
         self.stop.cancel();
-        self.store.close().await;
         self.tasks.close();
         self.tasks.wait().await;
     }

@@ -1,0 +1,70 @@
+//! What is left of clusters after their end: no task and no memory. A binary of its own, since it counts the heap of the whole process.
+
+use kstore_testing::{Cluster, StartError};
+use peak_alloc::PeakAlloc;
+use tokio::runtime::Handle;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// Clusters of each kind in a round.
+const CLUSTERS: usize = 6;
+
+fn tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// Lets other tasks run until only `left` of them are alive. A task that never ends fails the test by its time limit.
+async fn until_tasks(left: usize) {
+    let ending = async {
+        while tasks() > left {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), ending)
+        .await
+        .expect("tasks of a cluster are left");
+}
+
+#[tokio::test]
+async fn a_dropped_cluster_and_a_failed_start_leave_no_task_and_no_memory() {
+    let before = tasks();
+    // The first clusters fill what is made once a process: tables, compiled schemas, buffers of the allocator.
+    let mut heap = Vec::new();
+    for round in 0..3 {
+        for _ in 0..CLUSTERS {
+            let cluster = Cluster::builder().nodes(2).start().await;
+            assert!(tasks() > before);
+            drop(cluster);
+            until_tasks(before).await;
+            let refused =
+                Cluster::builder().apply("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: a}}");
+            let error = refused.try_start().await.unwrap_err();
+            assert!(matches!(error, StartError::Apply(_)), "{error}");
+            until_tasks(before).await;
+            Cluster::start().await.stop().await;
+            until_tasks(before).await;
+        }
+        heap.push(HEAP.current_usage());
+        println!("round {round}: {} KiB", heap[round] / 1024);
+    }
+    let grown = heap[2].saturating_sub(heap[1]);
+    assert!(grown < 3 * CLUSTERS * 4 * 1024, "{} clusters left {grown} bytes: {heap:?}", 3 * CLUSTERS);
+}
+
+#[tokio::test]
+async fn a_start_that_is_given_up_half_way_leaves_no_task() {
+    use futures::FutureExt as _;
+    let before = tasks();
+    for polls in 1..20 {
+        let mut starting = Box::pin(Cluster::builder().try_start());
+        for _ in 0..polls {
+            if starting.as_mut().now_or_never().is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(starting);
+        until_tasks(before).await;
+    }
+}
