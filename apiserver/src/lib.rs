@@ -26,6 +26,7 @@ pub mod grpc;
 mod identity;
 pub mod kinds;
 pub mod limits;
+pub mod listed_certificate;
 pub mod lookup;
 pub mod metrics;
 mod observed_body;

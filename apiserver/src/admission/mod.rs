@@ -108,16 +108,16 @@ const PLUGINS: [(&str, &dyn Plugin); 11] = [
     (RBAC_ESCALATION, &rbac_escalation::RbacEscalation),
 ];
 
-/// The check of roles and bindings, which Kubernetes has in their storage and not among its plugins.
+/// The check against escalation by roles and bindings. In Kubernetes it is part of their storage and no plugin.
 const RBAC_ESCALATION: &str = "RBACEscalation";
-/// The plugins that do nothing but ask whether roles allow more than the request itself.
+/// The plugins that only check whether the user's roles permit more than the request itself needs.
 pub(crate) const ROLE_CHECKS: [&str; 3] = [RBAC_ESCALATION, "CertificateApproval", "CertificateSigning"];
 const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
 const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
 const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
 const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
 
-/// The names of Kubernetes' plugins that this server has, all of which can be switched off.
+/// The names of the admission plugins of Kubernetes that this server has. Each can be switched off.
 pub fn plugins() -> impl Iterator<Item = &'static str> {
     let own = PLUGINS.iter().map(|(name, _)| *name).filter(|name| *name != RBAC_ESCALATION);
     own.chain([MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK])

@@ -1,6 +1,6 @@
-//! Objects that say where this server is and whom it trusts: the addresses behind the Service `default/kubernetes`, and the authority
-//! of client certificates. They are right again after every start. They are written beside
-//! the pipeline: validation rightly refuses loopback addresses of others, but a server on a laptop has no other.
+//! The objects that describe this server: the addresses behind the Service `default/kubernetes`, and the authority of client
+//! certificates. Each start writes them again. They bypass the request pipeline: its validation refuses loopback addresses, as
+//! Kubernetes' does, but a server on a laptop has no other address.
 
 use super::objects;
 use crate::pipeline::Pipeline;
@@ -13,15 +13,15 @@ use kstore_api::{defaults, meta, schema, strategy};
 use serde_json::{Map, Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The port that Kubernetes serves its API at when nobody says otherwise.
+/// The default port of the Kubernetes API.
 const USUAL_PORT: u16 = 6443;
 
-/// Where this server is, and whom it trusts.
+/// The address of this server and the authorities of certificates that it accepts.
 #[derive(Clone, Debug, Default)]
 pub struct Here {
     /// `None` if it is known by a host name only.
     address: Option<SocketAddr>,
-    /// Whether somebody else says where servers are.
+    /// Whether the endpoints of the Service `default/kubernetes` are written by other programs.
     leaves_endpoints: bool,
     client_ca: Option<String>,
     front_proxy_ca: Option<String>,
@@ -32,7 +32,7 @@ impl Here {
     /// of this server's own certificate as a front proxy.
     pub fn new(advertised: &str, client_ca: Option<String>, front_proxy_ca: Option<String>) -> Self {
         let address = advertised.parse::<SocketAddr>().ok().map(|address| match address.ip() {
-            // Listening everywhere is being somewhere; the one place that is certain is this machine itself.
+            // A server that listens on all addresses can certainly be reached at the loopback address.
             ip if !ip.is_unspecified() => address,
             IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
             IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
@@ -40,7 +40,7 @@ impl Here {
         Self { address, leaves_endpoints: false, client_ca, front_proxy_ca }
     }
 
-    /// The same without writing where this server is.
+    /// The same, but the endpoints of the Service `default/kubernetes` are not written.
     pub(crate) fn without_endpoints(self) -> Self {
         Self { leaves_endpoints: true, ..self }
     }

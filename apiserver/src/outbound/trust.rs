@@ -1,12 +1,13 @@
 //! [`Trust`]: how the certificate of a webhook or an aggregated API server is verified, and the verifiers for certificates that are
 //! themselves in the list of authorities and for `insecureSkipTLSVerify`.
 
+use crate::listed_certificate::{Purpose, verify_listed};
+use rustls::DigitallySignedStruct;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct};
 use std::sync::Arc;
 
 /// How a server's certificate is verified.
@@ -60,7 +61,7 @@ impl ServerCertVerifier for AnyCertificate {
 }
 
 /// Verifies by authorities, and accepts a certificate that is itself in their list, as Go's library does: a `caBundle` may be the
-/// server's own certificate. Its name and its dates still count.
+/// server's own certificate. Its name, dates and purposes still count.
 #[derive(Debug)]
 pub(super) struct ListedCertificates {
     /// Verifies what an authority of the list signed.
@@ -78,17 +79,7 @@ impl ListedCertificates {
     ) -> Result<(), rustls::Error> {
         let parsed = ParsedCertificate::try_from(certificate)?;
         rustls::client::verify_server_name(&parsed, name)?;
-        let (_, read) = x509_parser::parse_x509_certificate(certificate)
-            .map_err(|_| rustls::Error::InvalidCertificate(CertificateError::BadEncoding))?;
-        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let validity = read.validity();
-        if now < validity.not_before.timestamp() {
-            return Err(CertificateError::NotValidYet.into());
-        }
-        if now > validity.not_after.timestamp() {
-            return Err(CertificateError::Expired.into());
-        }
-        Ok(())
+        verify_listed(certificate, Purpose::Server, now)
     }
 }
 
@@ -137,16 +128,22 @@ impl ServerCertVerifier for ListedCertificates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
     use rustls::RootCertStore;
     use std::time::Duration;
 
     /// A certificate for `name` of an authority that is in no list.
     fn leaf(name: &str) -> CertificateDer<'static> {
+        leaf_for(name, &[])
+    }
+
+    /// The same, for `purposes` only.
+    fn leaf_for(name: &str, purposes: &[ExtendedKeyUsagePurpose]) -> CertificateDer<'static> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = Issuer::new(params, KeyPair::generate().unwrap());
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.extended_key_usages = purposes.to_vec();
         params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().clone()
     }
 
@@ -168,11 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_certificate_is_trusted_for_its_name_and_dates_only() {
+    fn a_listed_certificate_is_trusted_for_its_name_dates_and_purposes_only() {
         let own = leaf("localhost");
         verify(&own, &own, "localhost", 2026).unwrap();
         assert!(verify(&own, &own, "example.com", 2026).is_err(), "another name");
         assert!(verify(&own, &own, "localhost", 4100).is_err(), "after its end");
         assert!(verify(&own, &leaf("localhost"), "localhost", 2026).is_err(), "another certificate");
+        let server = leaf_for("localhost", &[ExtendedKeyUsagePurpose::ServerAuth]);
+        verify(&server, &server, "localhost", 2026).unwrap();
+        let client = leaf_for("localhost", &[ExtendedKeyUsagePurpose::ClientAuth]);
+        assert!(verify(&client, &client, "localhost", 2026).is_err(), "for clients only");
     }
 }

@@ -1,6 +1,6 @@
-//! Tokens of service accounts: signed statements (JWT) of who somebody is, for which audience, until when, and bound to which object.
-//! [`Tokens`] signs and checks; `request` decides what a TokenRequest gets; who a good token speaks for is
-//! [`crate::authn::service_account`]'s. Nothing is stored: what revokes a token is the end of an object it is bound to.
+//! Tokens of service accounts: JSON web tokens that name an account, audiences, an end and the object they are bound to. [`Tokens`] signs
+//! and checks them; `request` decides what a TokenRequest gets; [`crate::authn::service_account`] looks up the account of a good token.
+//! Tokens are not stored: a token is revoked by the end of its account or of the object that it is bound to.
 
 mod claims;
 mod der;
@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use jsonwebtoken::Validation;
 use serde_json::{Value, json};
 
-/// Who signs, and for whom by default: the name that a cluster's own workloads know the API by.
+/// The issuer of tokens, and their audience if a request names none: the name of the API inside a cluster.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// The keys of the cluster for tokens, and the names that go into them.
@@ -26,14 +26,14 @@ pub struct Tokens {
     public: Vec<PublicKey>,
     /// The first one signs; tokens of all are accepted.
     issuers: Vec<String>,
-    /// For whom a token is that names no audience, and whose tokens this API accepts.
+    /// The names of this API: tokens for one of them are accepted, and a token requested without audiences is for all.
     audiences: Vec<String>,
 }
 
-/// Why a text is not a token of this cluster. Says nothing about whether its account still exists.
+/// The reason why a text is no valid token of this cluster. Whether the token's account still exists is not checked here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is no token, or somebody else signed it.
+    /// It is no token, or is not signed by a key of this cluster.
     #[error("invalid bearer token")]
     Foreign,
     /// Its time is over.
@@ -42,13 +42,13 @@ pub enum Refused {
     /// Its time has not come.
     #[error("invalid bearer token, service account token is not valid yet")]
     NotYet,
-    /// It is meant for somebody else.
+    /// It is for other audiences.
     #[error("invalid bearer token, token audiences are not among those of this server")]
     Audience,
 }
 
 impl Tokens {
-    /// With a key of the curve P-256 in PKCS#8 (DER) that alone is trusted, and the usual issuer.
+    /// Tokens signed by a P-256 key in PKCS#8 (DER), the only one whose tokens are accepted, with the issuer [`ISSUER`].
     ///
     /// # Errors
     /// If it is no such key.
@@ -59,7 +59,8 @@ impl Tokens {
         Ok(Self { signing, public, issuers: names(), audiences: names() })
     }
 
-    /// With these keys and names. Of `issuers` the first signs; `audiences` are what this API is called. `None` without issuers.
+    /// Tokens with these keys and names. The first of `issuers` is named in signed tokens; `audiences` are the names of this API (empty:
+    /// the issuers). `None` without issuers.
     pub fn with(
         signing: SigningKey,
         public: Vec<PublicKey>,
@@ -70,7 +71,7 @@ impl Tokens {
         (!issuers.is_empty()).then_some(Self { signing, public, issuers, audiences })
     }
 
-    /// Who signs.
+    /// The issuer of signed tokens.
     pub fn issuer(&self) -> &str {
         &self.issuers[0]
     }

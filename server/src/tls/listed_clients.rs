@@ -1,10 +1,11 @@
 //! [`ListedClients`]: client certificates that are themselves in the list of authorities, as a self-signed one that is given to the
 //! server as `--client-ca-file`. Go's library accepts these whatever they say about signing; rustls takes none that may sign.
 
+use kstore_apiserver::listed_certificate::{Purpose, verify_listed};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use std::sync::Arc;
 
 /// Verifies by authorities, and accepts a certificate of the list itself within its dates and purposes.
@@ -14,27 +15,6 @@ pub(super) struct ListedClients {
     pub(super) authorities: Arc<dyn ClientCertVerifier>,
     /// The list.
     pub(super) listed: Vec<CertificateDer<'static>>,
-}
-
-/// Checks dates and purposes of a certificate that needs no signature.
-fn verify_listed(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
-    let encoding = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
-    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).map_err(encoding)?;
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    let validity = certificate.validity();
-    if now < validity.not_before.timestamp() {
-        return Err(CertificateError::NotValidYet.into());
-    }
-    if now > validity.not_after.timestamp() {
-        return Err(CertificateError::Expired.into());
-    }
-    match certificate.extended_key_usage() {
-        Ok(Some(usage)) if !usage.value.client_auth && !usage.value.any => {
-            Err(CertificateError::InvalidPurpose.into())
-        }
-        Ok(_) => Ok(()),
-        Err(_) => Err(CertificateError::BadEncoding.into()),
-    }
 }
 
 impl ClientCertVerifier for ListedClients {
@@ -58,7 +38,7 @@ impl ClientCertVerifier for ListedClients {
     ) -> Result<ClientCertVerified, Error> {
         match self.authorities.verify_client_cert(certificate, intermediates, now) {
             Err(_) if self.listed.iter().any(|listed| listed.as_ref() == certificate.as_ref()) => {
-                verify_listed(certificate, now).map(|()| ClientCertVerified::assertion())
+                verify_listed(certificate, Purpose::Client, now).map(|()| ClientCertVerified::assertion())
             }
             verdict => verdict,
         }

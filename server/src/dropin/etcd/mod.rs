@@ -142,7 +142,7 @@ fn door(flags: &Parsed, name: String) -> Result<EtcdDoor, UsageError> {
         return Err(UsageError::value("advertise-client-urls", &advertised.join(","), reason));
     }
     let advertise = advertised.into_iter().next();
-    // As etcd: whoever asks for an address gets it, with or without certificates.
+    // As etcd, it listens at any address that is asked for, with or without certificates.
     Ok(EtcdDoor { listen, name: Some(name), advertise, tls, anyone: true })
 }
 

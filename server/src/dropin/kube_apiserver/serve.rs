@@ -74,7 +74,8 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     Cluster::start_apiserver(&apiserver.config, nondet, door, serving.certificate_pem).await
 }
 
-/// Waits until one of the members accepts connections.
+/// Waits until one of the members accepts connections. A program that has not begun to listen announces that to no other, so it is
+/// asked again after pauses that grow.
 async fn wait_for(servers: &[Url]) -> anyhow::Result<()> {
     let deadline = Instant::now() + ETCD_START;
     let mut pause = ETCD_PAUSE;

@@ -31,7 +31,7 @@ pub(super) struct Apiserver {
     pub advertise: Option<IpAddr>,
     /// The host name in documents.
     pub external_host: Option<String>,
-    /// Whether somebody else keeps the endpoints of the Service `default/kubernetes`.
+    /// Whether the endpoints of the Service `default/kubernetes` are written by other programs.
     pub leaves_endpoints: bool,
     /// The certificate of the server.
     pub serving: ServingFiles,
@@ -253,7 +253,7 @@ fn mode(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Mode, UsageError> 
     }
 }
 
-/// Where everything is allowed nobody is anonymous, as in Kubernetes.
+/// Whether requests without credentials are served. As in Kubernetes, the default is no where every user may do everything.
 fn anonymous(flags: &Parsed, mode: Mode, warnings: &mut Vec<String>) -> bool {
     let asked = flags.bool("anonymous-auth");
     if mode == Mode::AlwaysAllow && asked != Some(false) {
