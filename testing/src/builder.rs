@@ -1,6 +1,7 @@
 //! [`Builder`]: what a cluster consists of, and how it is started.
 
 use crate::cluster::{Cluster, admin};
+use crate::limits::CONNECTIONS;
 use crate::resource::ApplyError;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
@@ -14,9 +15,6 @@ use kstore_store::{Config, Store};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// Network connections of a cluster that has no listener.
-const CONNECTIONS: usize = 1;
 
 /// Why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +148,7 @@ impl Builder {
         Options {
             nondet: nondet.clone(),
             stop: stop.clone(),
-            // An address for documentation: no listener has it.
+            // An address for documentation: a listener comes later, if at all.
             advertised: "192.0.2.1:6443".to_owned(),
             client_ca: None,
             front_proxy_ca: None,

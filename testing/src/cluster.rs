@@ -1,6 +1,7 @@
 //! [`Cluster`]: a running cluster, the ways to its API, and its end.
 
 use crate::builder::{Builder, client};
+use crate::listen::{Endpoint, ListenError};
 use crate::manifest;
 use crate::resource::{self, ApplyError, ServedResource};
 use kstore_apiserver::authn::UserInfo;
@@ -10,6 +11,7 @@ use kstore_kubelet_sim::Handle;
 use kstore_store::Store;
 use serde_json::Value;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,6 +26,7 @@ pub struct Cluster {
     store: Store,
     stop: CancellationToken,
     tasks: TaskTracker,
+    endpoint: OnceCell<Endpoint>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -55,7 +58,7 @@ impl Cluster {
         stop: CancellationToken,
         tasks: TaskTracker,
     ) -> Self {
-        Self { api, client, nodes, has_virtual_time, store, stop, tasks }
+        Self { api, client, nodes, has_virtual_time, store, stop, tasks, endpoint: OnceCell::new() }
     }
 
     /// kstore's own client, as `kubernetes-admin` in the group `system:masters`.
@@ -88,6 +91,32 @@ impl Cluster {
     /// As [`Self::service`], as another user.
     pub fn service_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> InProcess {
         self.api.in_process(UserInfo::new(user, groups))
+    }
+
+    /// Serves the cluster on a free port of the loopback interface, by TLS, for programs outside of this process, and returns where. Later
+    /// calls return the same. The cluster accepts connections until it ends. A client without a certificate or token is
+    /// `system:anonymous`.
+    ///
+    /// Bytes of sockets take no virtual time: while the runtime's clock is paused, a wait for a client advances it to the next timer, and
+    /// hours may pass before an answer. Use it in real time.
+    ///
+    /// # Errors
+    /// If no port is free, or the machine makes no keys.
+    pub async fn listen(&self) -> Result<&Endpoint, ListenError> {
+        let listen = || async {
+            let (endpoint, listener, tls) = Endpoint::bind().await?;
+            self.tasks.spawn(self.api.serve(listener, tls));
+            Ok(endpoint)
+        };
+        self.endpoint.get_or_try_init(listen).await
+    }
+
+    /// A kubeconfig file, as YAML, for `kubernetes-admin`; see [`Self::listen`], which this calls.
+    ///
+    /// # Errors
+    /// As [`Self::listen`].
+    pub async fn kubeconfig(&self) -> Result<String, ListenError> {
+        Ok(self.listen().await?.kubeconfig().to_owned())
     }
 
     /// Stops and resumes simulated nodes.

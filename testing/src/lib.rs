@@ -1,5 +1,5 @@
 //! A whole Kubernetes control plane inside a test: store, API server, controllers, scheduler and simulated nodes in memory, without a
-//! port, a process or a file. Not for tests of programs that connect over a network: `kstore-server run` starts a cluster for those.
+//! port, a process or a file; with a port for programs that need one ([`Cluster::listen`]). Not a durable cluster: `kstore-server` has those.
 //!
 //! ```
 //! # #[cfg(feature = "kube")]
@@ -52,6 +52,7 @@
 mod builder;
 mod cluster;
 mod limits;
+mod listen;
 mod manifest;
 mod resource;
 mod subset;
@@ -60,6 +61,7 @@ mod wait;
 
 pub use builder::{Builder, StartError};
 pub use cluster::Cluster;
+pub use listen::{Endpoint, ListenError};
 pub use manifest::ManifestError;
 pub use resource::ApplyError;
 pub use subset::is_subset;

@@ -11,3 +11,6 @@ pub(crate) const WAIT_REAL: Duration = Duration::from_secs(60);
 
 /// Writes that a failed wait shows: enough for one rollout, and a screen of text.
 pub(crate) const SHOWN_WRITES: usize = 40;
+
+/// Network connections of a cluster that listens: the clients of one test, with room for tests that leave connections open.
+pub(crate) const CONNECTIONS: usize = 256;
