@@ -1,15 +1,18 @@
 //! [`Builder`]: what a cluster consists of, and how it is started.
 
-use crate::cluster::{Cluster, admin};
+use crate::cluster::{Cluster, Parts};
 use crate::limits::CONNECTIONS;
 use crate::resource::ApplyError;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges, Settings};
+use kstore_apiserver::{
+    ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, Settings,
+};
 use kstore_client::Client;
-use kstore_kubelet_sim::Simulator;
+use kstore_informer::metrics::Registry;
+use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use std::sync::Arc;
@@ -30,6 +33,16 @@ pub enum StartError {
     Apply(#[from] ApplyError),
 }
 
+/// What a cluster begins with.
+pub(crate) struct Origin {
+    pub(crate) store: Store,
+    /// What an API server has in memory of `store`; without it, the server reads and prepares the store.
+    pub(crate) image: Option<ServerImage>,
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    /// How many forks lie between the cluster and one that was started.
+    pub(crate) generation: u64,
+}
+
 /// A cluster that has not started yet. By default it has controllers, a scheduler and one simulated node, in real time.
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -37,7 +50,7 @@ pub struct Builder {
     controllers: bool,
     scheduler: bool,
     /// The seed of virtual time; `None`: real time.
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     manifests: Vec<String>,
 }
 
@@ -106,35 +119,15 @@ impl Builder {
     /// If a manifest is refused, or the machine has no memory or randomness left. What had started has ended.
     pub async fn try_start(self) -> Result<Cluster, StartError> {
         let nondet = self.seed.map_or_else(Nondet::real, Nondet::simulated);
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        // Until the cluster owns the token: every early return, and a caller that drops this future, ends what has started.
-        let unfinished = stop.clone().drop_guard();
-        let store = Store::open(Config::memory(), nondet.clone()).await?;
-        tasks.spawn(close_when_stopped(store.clone(), stop.clone()));
-        let options = self.options(&nondet, &stop);
-        let storage = Arc::new(Embedded::new(store.clone()));
-        let api = ApiServer::start(storage, options, |task| drop(tasks.spawn(task))).await?;
-        let in_process = |name: &str, group: Option<&str>| api.in_process(UserInfo::new(name, group));
-        let config = kstore_kubelet_sim::Config { nodes: self.nodes, ..Default::default() };
-        let kubelet = client(&in_process("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
-        let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), config);
-        if self.nodes > 0 {
-            tasks.spawn(simulator.run(stop.clone()));
-        }
-        if self.controllers {
-            let client = client(&in_process("system:kube-controller-manager", None), "controllers");
-            let run = kstore_controllers::run(client, nondet.clone(), Default::default(), stop.clone());
-            tasks.spawn(run);
-        }
-        if self.scheduler {
-            let client = client(&in_process("system:kube-scheduler", None), "scheduler");
-            let run = kstore_scheduler::run(client, nondet.clone(), Default::default(), stop.clone());
-            tasks.spawn(run);
-        }
-        let admin = client(&api.in_process(admin()), "kstore-testing");
-        unfinished.disarm();
-        let cluster = Cluster::new(api, admin, nodes, self.seed.is_some(), store, stop, tasks);
-        for manifest in &self.manifests {
+        let manifests = self.manifests.clone();
+        let origin = Origin {
+            store: Store::open(Config::memory(), nondet.clone()).await?,
+            image: None,
+            tokens: if self.seed.is_none() { tokens().map(Arc::new) } else { None },
+            generation: 0,
+        };
+        let cluster = self.assemble(nondet, origin).await?;
+        for manifest in &manifests {
             if let Err(error) = cluster.apply(manifest).await {
                 cluster.stop().await;
                 return Err(error.into());
@@ -143,7 +136,62 @@ impl Builder {
         Ok(cluster)
     }
 
-    fn options(&self, nondet: &Nondet, stop: &CancellationToken) -> Options {
+    /// Starts the parts of a cluster over a store. If it fails, or the future is dropped, everything that has started ends.
+    pub(crate) async fn assemble(
+        self,
+        nondet: Nondet,
+        origin: Origin,
+    ) -> Result<Cluster, kstore_apiserver::StartError> {
+        let Origin { store, image, tokens, generation } = origin;
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        // Until the cluster owns the token: every early return, and a caller that drops this future, ends what has started.
+        let unfinished = stop.clone().drop_guard();
+        tasks.spawn(close_when_stopped(store.clone(), stop.clone()));
+        let options = self.options(&nondet, &stop, tokens.clone());
+        let storage = Arc::new(Embedded::new(store.clone()));
+        let spawn = |task| drop(tasks.spawn(task));
+        let api = match image {
+            None => ApiServer::start(storage, options, spawn).await?,
+            Some(image) => ApiServer::start_from(image, storage, options, spawn).await?,
+        };
+        let metrics = Registry::new();
+        let (simulator, nodes) = self.start_components(&api, &nondet, &metrics, &stop, &tasks);
+        if self.nodes > 0 {
+            tasks.spawn(simulator.run(stop.clone()));
+        }
+        unfinished.disarm();
+        let parts =
+            Parts { builder: self, nondet, api, nodes, store, tokens, generation, metrics, stop, tasks };
+        Ok(Cluster::new(parts))
+    }
+
+    /// Starts controllers and scheduler; returns the nodes, which do not run yet.
+    fn start_components(
+        &self,
+        api: &ApiServer,
+        nondet: &Nondet,
+        metrics: &Registry,
+        stop: &CancellationToken,
+        tasks: &TaskTracker,
+    ) -> (Simulator, Handle) {
+        let in_process = |name: &str, group: Option<&str>| api.in_process(UserInfo::new(name, group));
+        if self.controllers {
+            let client = client(&in_process("system:kube-controller-manager", None), "controllers");
+            let config = kstore_controllers::Config { metrics: metrics.clone(), ..Default::default() };
+            tasks.spawn(kstore_controllers::run(client, nondet.clone(), config, stop.clone()));
+        }
+        if self.scheduler {
+            let client = client(&in_process("system:kube-scheduler", None), "scheduler");
+            let config = kstore_scheduler::Config { metrics: metrics.clone(), ..Default::default() };
+            tasks.spawn(kstore_scheduler::run(client, nondet.clone(), config, stop.clone()));
+        }
+        let metrics = metrics.clone();
+        let config = kstore_kubelet_sim::Config { nodes: self.nodes, metrics, ..Default::default() };
+        let kubelet = client(&in_process("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
+        Simulator::new(kubelet, nondet.clone(), config)
+    }
+
+    fn options(&self, nondet: &Nondet, stop: &CancellationToken, tokens: Option<Arc<Tokens>>) -> Options {
         let outbound: Arc<dyn Outbound> = Arc::new(Network::new(ServiceBackends::default()));
         Options {
             nondet: nondet.clone(),
@@ -152,7 +200,7 @@ impl Builder {
             advertised: "192.0.2.1:6443".to_owned(),
             client_ca: None,
             front_proxy_ca: None,
-            tokens: if self.seed.is_none() { tokens().map(Arc::new) } else { None },
+            tokens,
             service_ranges: ServiceRanges::default(),
             local_components: LocalComponents {
                 controllers: self.controllers,

@@ -5,11 +5,15 @@ use crate::listen::{Endpoint, ListenError};
 use crate::manifest;
 use crate::resource::{self, ApplyError, ServedResource};
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, InProcess};
 use kstore_client::{Client, Patch};
+use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::Handle;
+use kstore_nondet::Nondet;
 use kstore_store::Store;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -19,19 +23,31 @@ use tokio_util::task::TaskTracker;
 ///
 /// Any number of clusters can run in one process; they share nothing.
 pub struct Cluster {
-    api: ApiServer,
+    pub(crate) parts: Parts,
     client: Client,
-    nodes: Handle,
-    has_virtual_time: bool,
-    store: Store,
-    stop: CancellationToken,
-    tasks: TaskTracker,
     endpoint: OnceCell<Endpoint>,
+}
+
+/// What a running cluster consists of.
+pub(crate) struct Parts {
+    /// What it was started from.
+    pub(crate) builder: Builder,
+    pub(crate) nondet: Nondet,
+    pub(crate) api: ApiServer,
+    pub(crate) nodes: Handle,
+    pub(crate) store: Store,
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    /// How many forks lie between it and a cluster that was started.
+    pub(crate) generation: u64,
+    /// What controllers, scheduler and nodes tell about themselves.
+    pub(crate) metrics: Registry,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("revision", &self.store.revision()).finish_non_exhaustive()
+        f.debug_struct("Cluster").field("revision", &self.parts.store.revision()).finish_non_exhaustive()
     }
 }
 
@@ -49,16 +65,9 @@ impl Cluster {
         Builder::default()
     }
 
-    pub(crate) fn new(
-        api: ApiServer,
-        client: Client,
-        nodes: Handle,
-        has_virtual_time: bool,
-        store: Store,
-        stop: CancellationToken,
-        tasks: TaskTracker,
-    ) -> Self {
-        Self { api, client, nodes, has_virtual_time, store, stop, tasks, endpoint: OnceCell::new() }
+    pub(crate) fn new(parts: Parts) -> Self {
+        let client = client(&parts.api.in_process(admin()), "kstore-testing");
+        Self { parts, client, endpoint: OnceCell::new() }
     }
 
     /// kstore's own client, as `kubernetes-admin` in the group `system:masters`.
@@ -85,12 +94,12 @@ impl Cluster {
 
     /// The Kubernetes REST API and kstore's gRPC API as a tower service, as `kubernetes-admin`.
     pub fn service(&self) -> InProcess {
-        self.api.in_process(admin())
+        self.parts.api.in_process(admin())
     }
 
     /// As [`Self::service`], as another user.
     pub fn service_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> InProcess {
-        self.api.in_process(UserInfo::new(user, groups))
+        self.parts.api.in_process(UserInfo::new(user, groups))
     }
 
     /// Serves the cluster on a free port of the loopback interface, by TLS, for programs outside of this process, and returns where. Later
@@ -105,7 +114,7 @@ impl Cluster {
     pub async fn listen(&self) -> Result<&Endpoint, ListenError> {
         let listen = || async {
             let (endpoint, listener, tls) = Endpoint::bind().await?;
-            self.tasks.spawn(self.api.serve(listener, tls));
+            self.parts.tasks.spawn(self.parts.api.serve(listener, tls));
             Ok(endpoint)
         };
         self.endpoint.get_or_try_init(listen).await
@@ -121,12 +130,12 @@ impl Cluster {
 
     /// Stops and resumes simulated nodes.
     pub fn nodes(&self) -> &Handle {
-        &self.nodes
+        &self.parts.nodes
     }
 
     /// Whether the cluster's clock follows tokio's.
     pub(crate) fn has_virtual_time(&self) -> bool {
-        self.has_virtual_time
+        self.parts.builder.seed.is_some()
     }
 
     /// Applies every object of a YAML or JSON text by server-side apply, as `kubectl apply --server-side --force-conflicts` does:
@@ -168,16 +177,16 @@ impl Cluster {
 
     /// Ends all tasks of the cluster and frees its memory. On return nothing of it runs.
     pub async fn stop(self) {
-        self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.parts.stop.cancel();
+        self.parts.tasks.close();
+        self.parts.tasks.wait().await;
     }
 }
 
 impl Drop for Cluster {
     /// Ends the cluster's tasks soon; use [`Cluster::stop`] to wait for that.
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.parts.stop.cancel();
     }
 }
 

@@ -51,6 +51,7 @@
 
 mod builder;
 mod cluster;
+mod fork;
 mod limits;
 mod listen;
 mod manifest;
@@ -61,6 +62,7 @@ mod wait;
 
 pub use builder::{Builder, StartError};
 pub use cluster::Cluster;
+pub use fork::ForkError;
 pub use listen::{Endpoint, ListenError};
 pub use manifest::ManifestError;
 pub use resource::ApplyError;

@@ -43,6 +43,11 @@ impl Authorizer {
         Self { rbac: Rbac::new(lookup), mode }
     }
 
+    /// An authorizer of another cluster of the same mode, whose roles were the same when it began.
+    pub(crate) fn forked(&self, lookup: Arc<dyn Lookup>) -> Self {
+        Self { rbac: Rbac::with_policy_of(lookup, &self.rbac), mode: self.mode }
+    }
+
     /// The verdict on one request.
     pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
         if is_exempt(asked) {

@@ -19,6 +19,12 @@ impl Rbac {
         Self { lookup, compiled: Mutex::new(None) }
     }
 
+    /// As [`Rbac::new`], with a policy that was compiled for another server with the same roles. It serves as long as the versions of
+    /// the four kinds are those that it was compiled at.
+    pub(super) fn with_policy_of(lookup: Arc<dyn Lookup>, other: &Self) -> Self {
+        Self { lookup, compiled: Mutex::new(other.compiled.lock().clone()) }
+    }
+
     /// The verdict on one request.
     pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
         self.policy().decide(asked)
