@@ -1,6 +1,7 @@
 //! [`Builder`]: what a cluster consists of, and how it is started.
 
 use crate::cluster::{Cluster, Parts};
+use crate::faults::{Edge, Faults};
 use crate::limits::CONNECTIONS;
 use crate::resource::ApplyError;
 use kstore_apiserver::authn::UserInfo;
@@ -41,6 +42,7 @@ pub(crate) struct Origin {
     pub(crate) tokens: Option<Arc<Tokens>>,
     /// How many forks lie between the cluster and one that was started.
     pub(crate) generation: u64,
+    pub(crate) faults: Option<Faults>,
 }
 
 /// A cluster that has not started yet. By default it has controllers, a scheduler and one simulated node, in real time.
@@ -52,11 +54,12 @@ pub struct Builder {
     /// The seed of virtual time; `None`: real time.
     pub(crate) seed: Option<u64>,
     manifests: Vec<String>,
+    faults: Option<Faults>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { nodes: 1, controllers: true, scheduler: true, seed: None, manifests: Vec::new() }
+        Self { nodes: 1, controllers: true, scheduler: true, seed: None, manifests: Vec::new(), faults: None }
     }
 }
 
@@ -97,6 +100,13 @@ impl Builder {
         self
     }
 
+    /// Faults that are in force after the manifests were applied; see [`Cluster::set_faults`] to change them later.
+    #[must_use]
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = Some(faults);
+        self
+    }
+
     /// Objects that exist before the test begins, as YAML or JSON; see [`Cluster::apply`]. Call it once for each text.
     #[must_use]
     pub fn apply(mut self, manifest: &str) -> Self {
@@ -119,12 +129,13 @@ impl Builder {
     /// If a manifest is refused, or the machine has no memory or randomness left. What had started has ended.
     pub async fn try_start(self) -> Result<Cluster, StartError> {
         let nondet = self.seed.map_or_else(Nondet::real, Nondet::simulated);
-        let manifests = self.manifests.clone();
+        let (manifests, faults) = (self.manifests.clone(), self.faults.clone());
         let origin = Origin {
             store: Store::open(Config::memory(), nondet.clone()).await?,
             image: None,
             tokens: if self.seed.is_none() { tokens().map(Arc::new) } else { None },
             generation: 0,
+            faults: None,
         };
         let cluster = self.assemble(nondet, origin).await?;
         for manifest in &manifests {
@@ -133,6 +144,7 @@ impl Builder {
                 return Err(error.into());
             }
         }
+        cluster.set_faults(faults);
         Ok(cluster)
     }
 
@@ -142,7 +154,7 @@ impl Builder {
         nondet: Nondet,
         origin: Origin,
     ) -> Result<Cluster, kstore_apiserver::StartError> {
-        let Origin { store, image, tokens, generation } = origin;
+        let Origin { store, image, tokens, generation, faults } = origin;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         // Until the cluster owns the token: every early return, and a caller that drops this future, ends what has started.
         let unfinished = stop.clone().drop_guard();
@@ -154,40 +166,55 @@ impl Builder {
             None => ApiServer::start(storage, options, spawn).await?,
             Some(image) => ApiServer::start_from(image, storage, options, spawn).await?,
         };
+        let edge = Edge::new(store.clone(), faults);
+        let api = api.layered(|router| edge.layer(router));
         let metrics = Registry::new();
-        let (simulator, nodes) = self.start_components(&api, &nondet, &metrics, &stop, &tasks);
+        let (simulator, nodes) = self.start_components((&api, &edge), &nondet, &metrics, &stop, &tasks);
         if self.nodes > 0 {
             tasks.spawn(simulator.run(stop.clone()));
         }
         unfinished.disarm();
-        let parts =
-            Parts { builder: self, nondet, api, nodes, store, tokens, generation, metrics, stop, tasks };
+        let parts = Parts {
+            builder: self,
+            nondet,
+            api,
+            edge,
+            nodes,
+            store,
+            tokens,
+            generation,
+            metrics,
+            stop,
+            tasks,
+        };
         Ok(Cluster::new(parts))
     }
 
     /// Starts controllers and scheduler; returns the nodes, which do not run yet.
     fn start_components(
         &self,
-        api: &ApiServer,
+        (api, edge): (&ApiServer, &Edge),
         nondet: &Nondet,
         metrics: &Registry,
         stop: &CancellationToken,
         tasks: &TaskTracker,
     ) -> (Simulator, Handle) {
-        let in_process = |name: &str, group: Option<&str>| api.in_process(UserInfo::new(name, group));
+        let client = |user: &str, group: Option<&str>, agent: &str| {
+            client(&api.in_process(UserInfo::new(user, group)), edge, user, agent)
+        };
         if self.controllers {
-            let client = client(&in_process("system:kube-controller-manager", None), "controllers");
+            let client = client("system:kube-controller-manager", None, "controllers");
             let config = kstore_controllers::Config { metrics: metrics.clone(), ..Default::default() };
             tasks.spawn(kstore_controllers::run(client, nondet.clone(), config, stop.clone()));
         }
         if self.scheduler {
-            let client = client(&in_process("system:kube-scheduler", None), "scheduler");
+            let client = client("system:kube-scheduler", None, "scheduler");
             let config = kstore_scheduler::Config { metrics: metrics.clone(), ..Default::default() };
             tasks.spawn(kstore_scheduler::run(client, nondet.clone(), config, stop.clone()));
         }
         let metrics = metrics.clone();
         let config = kstore_kubelet_sim::Config { nodes: self.nodes, metrics, ..Default::default() };
-        let kubelet = client(&in_process("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
+        let kubelet = client("system:kstore:kubelet-sim", Some("system:nodes"), "kubelet-sim");
         Simulator::new(kubelet, nondet.clone(), config)
     }
 
@@ -222,9 +249,13 @@ async fn close_when_stopped(store: Store, stop: CancellationToken) {
 }
 
 /// A client without a wire: its watches share the memory of the watch cache.
-pub(crate) fn client(service: &InProcess, agent: &str) -> Client {
-    let feed = service.clone();
-    Client::over(service.clone(), agent).with_feed(move |request| feed.watch(request))
+pub(crate) fn client(service: &InProcess, edge: &Edge, user: &str, agent: &str) -> Client {
+    let (feed, edge, user) = (service.clone(), edge.clone(), user.to_owned());
+    Client::over(service.clone(), agent).with_feed(move |request| {
+        let (edge, user, headers) = (edge.clone(), user.clone(), request.metadata().clone().into_headers());
+        let opening = feed.watch(request);
+        async move { edge.watch(&user, headers, opening).await }
+    })
 }
 
 /// A new key for tokens of service accounts; `None` if the machine cannot make one.

@@ -1,6 +1,7 @@
 //! [`Cluster`]: a running cluster, the ways to its API, and its end.
 
 use crate::builder::{Builder, client};
+use crate::faults::{Edge, FaultCounts, Faults, OWN_AGENT};
 use crate::listen::{Endpoint, ListenError};
 use crate::manifest;
 use crate::resource::{self, ApplyError, ServedResource};
@@ -34,6 +35,8 @@ pub(crate) struct Parts {
     pub(crate) builder: Builder,
     pub(crate) nondet: Nondet,
     pub(crate) api: ApiServer,
+    /// Where faults happen.
+    pub(crate) edge: Edge,
     pub(crate) nodes: Handle,
     pub(crate) store: Store,
     pub(crate) tokens: Option<Arc<Tokens>>,
@@ -66,7 +69,7 @@ impl Cluster {
     }
 
     pub(crate) fn new(parts: Parts) -> Self {
-        let client = client(&parts.api.in_process(admin()), "kstore-testing");
+        let client = client(&parts.api.in_process(admin()), &parts.edge, ADMIN, OWN_AGENT);
         Self { parts, client, endpoint: OnceCell::new() }
     }
 
@@ -77,7 +80,7 @@ impl Cluster {
 
     /// kstore's own client, as another user. Permissions are judged as on a real cluster.
     pub fn client_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> Client {
-        client(&self.service_as(user, groups), user)
+        client(&self.service_as(user, groups), &self.parts.edge, user, user)
     }
 
     /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`. Requests go through memory.
@@ -90,6 +93,23 @@ impl Cluster {
     #[cfg(feature = "kube")]
     pub fn kube_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> kube_client::Client {
         kube_client::Client::new(self.service_as(user, groups), "default")
+    }
+
+    /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`, whose requests have a user agent: the name for
+    /// [`Faults::client`], and the one that reports of failed waits show.
+    ///
+    /// # Panics
+    /// If the name is no text for a header.
+    #[cfg(feature = "kube")]
+    pub fn kube_named(&self, agent: &str) -> kube_client::Client {
+        let agent = http::HeaderValue::from_str(agent).expect("a user agent is text for a header");
+        let service = tower::ServiceBuilder::new()
+            .map_request(move |mut request: http::Request<kube_client::client::Body>| {
+                request.headers_mut().insert(http::header::USER_AGENT, agent.clone());
+                request
+            })
+            .service(self.service());
+        kube_client::Client::new(service, "default")
     }
 
     /// The Kubernetes REST API and kstore's gRPC API as a tower service, as `kubernetes-admin`.
@@ -126,6 +146,17 @@ impl Cluster {
     /// As [`Self::listen`].
     pub async fn kubeconfig(&self) -> Result<String, ListenError> {
         Ok(self.listen().await?.kubeconfig().to_owned())
+    }
+
+    /// Replaces the faults at the API's edge, from now on and from their beginning; `None`: nothing goes wrong any more. Watches that are
+    /// to be cut already still are.
+    pub fn set_faults(&self, faults: Option<Faults>) {
+        self.parts.edge.set(faults);
+    }
+
+    /// How many requests met each fault since the faults were set.
+    pub fn fault_counts(&self) -> FaultCounts {
+        self.parts.edge.counts()
     }
 
     /// Stops and resumes simulated nodes.
@@ -191,6 +222,9 @@ impl Drop for Cluster {
 }
 
 /// The user of the clients that name none.
+const ADMIN: &str = "kubernetes-admin";
+
+/// That user, who may do everything.
 pub(crate) fn admin() -> UserInfo {
-    UserInfo::new("kubernetes-admin", ["system:masters"])
+    UserInfo::new(ADMIN, ["system:masters"])
 }

@@ -23,7 +23,8 @@ impl Cluster {
     /// the objects that they act on; they begin to do so after the fork is returned.
     ///
     /// Revisions continue, so a client may resume a watch of this cluster in the fork. Watches and ports are not inherited. Leases of the
-    /// store have the time left that they have here. Stopped nodes run again. Keys for tokens are shared. In virtual time
+    /// store have the time left that they have here. Stopped nodes run again. Keys for tokens are shared. Faults in force
+    /// are in force there, too, from their beginning. In virtual time
     /// the clock goes on from this cluster's, and every fork of one cluster draws the same random values: tests that begin with a
     /// fork do not depend on each other's order.
     ///
@@ -49,7 +50,8 @@ impl Cluster {
         // Before the image of the store, which so has the history since then.
         let image = parts.api.image();
         let store = Store::from_image(&parts.store.image()?, &nondet);
-        let origin = Origin { store, image: Some(image), tokens: parts.tokens.clone(), generation };
+        let faults = parts.edge.faults();
+        let origin = Origin { store, image: Some(image), tokens: parts.tokens.clone(), generation, faults };
         Ok(parts.builder.clone().assemble(nondet, origin).await?)
     }
 }

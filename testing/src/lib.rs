@@ -51,6 +51,7 @@
 
 mod builder;
 mod cluster;
+mod faults;
 mod fork;
 mod limits;
 mod listen;
@@ -62,6 +63,7 @@ mod wait;
 
 pub use builder::{Builder, StartError};
 pub use cluster::Cluster;
+pub use faults::{FaultCounts, Faults};
 pub use fork::ForkError;
 pub use listen::{Endpoint, ListenError};
 pub use manifest::ManifestError;

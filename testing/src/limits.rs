@@ -14,3 +14,6 @@ pub(crate) const SHOWN_WRITES: usize = 40;
 
 /// Network connections of a cluster that listens: the clients of one test, with room for tests that leave connections open.
 pub(crate) const CONNECTIONS: usize = 256;
+
+/// Kinds of requests (client, verb and path) that faults count; then counting begins anew. A test has hundreds.
+pub(crate) const COUNTED_REQUESTS: usize = 65_536;

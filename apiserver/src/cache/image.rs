@@ -133,7 +133,8 @@ mod tests {
         );
         let mut revisions = Vec::new();
         while revisions.last() != Some(&copy.revision().0) {
-            revisions.push(watch.next().await.unwrap().revision);
+            let batch = watch.next().await.unwrap();
+            revisions.extend(batch.deliveries.iter().map(|delivery| delivery.change.revision));
         }
         assert_eq!(revisions, [3, 4, 5], "a watch that resumes before the image reads the history");
     }
