@@ -114,6 +114,19 @@ impl Builder {
         self
     }
 
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes
+    }
+
+    pub(crate) fn has_scheduler(&self) -> bool {
+        self.scheduler
+    }
+
+    /// Whether anything but the API server runs.
+    pub(crate) fn has_components(&self) -> bool {
+        self.controllers || self.scheduler || self.nodes > 0
+    }
+
     /// Starts the cluster on the current tokio runtime. On return the API serves every request, and all manifests are applied; nodes and
     /// controllers have only begun.
     ///

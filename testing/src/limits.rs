@@ -17,3 +17,10 @@ pub(crate) const CONNECTIONS: usize = 256;
 
 /// Kinds of requests (client, verb and path) that faults count; then counting begins anew. A test has hundreds.
 pub(crate) const COUNTED_REQUESTS: usize = 65_536;
+
+/// How long nothing may be written before a cluster in virtual time counts as settled: longer than the pauses in which controllers gather
+/// changes. Every task waits for a timer when it passes.
+pub(crate) const QUIET: Duration = Duration::from_secs(1);
+
+/// The same in real time: longer than the way from a write to the queue of a controller, and short for a test.
+pub(crate) const QUIET_REAL: Duration = Duration::from_millis(100);
