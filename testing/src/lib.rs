@@ -50,6 +50,7 @@
 //! ```
 
 mod builder;
+mod causes;
 mod cluster;
 mod faults;
 mod fork;
@@ -71,4 +72,9 @@ pub use manifest::ManifestError;
 pub use resource::ApplyError;
 pub use settle::SettleError;
 pub use subset::is_subset;
-pub use wait::WaitError;
+pub use wait::{ResourceName, WaitError};
+
+/// kstore's name of a resource, for [`Cluster::client`].
+pub use kstore_client::Gvr;
+#[doc(hidden)]
+pub use serde_json::json as __json;

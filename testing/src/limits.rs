@@ -24,3 +24,12 @@ pub(crate) const QUIET: Duration = Duration::from_secs(1);
 
 /// The same in real time: longer than the way from a write to the queue of a controller, and short for a test.
 pub(crate) const QUIET_REAL: Duration = Duration::from_millis(100);
+
+/// The newest writes of an object whose causes a failed wait shows.
+pub(crate) const LAST_WRITES: usize = 3;
+
+/// The newest causes that are shown of one write: a run of a controller may name many.
+pub(crate) const CAUSES_SHOWN: usize = 2;
+
+/// How far causes are followed: from a pod to its Deployment there are three steps.
+pub(crate) const CAUSE_DEPTH: usize = 7;

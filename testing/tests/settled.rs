@@ -76,6 +76,10 @@ async fn the_error_names_what_is_still_busy() {
     let error = cluster.settled().await.unwrap_err();
     assert!(begin.elapsed() < Duration::from_secs(2000));
     let SettleError::Busy { busy, .. } = &error else { panic!("{error}") };
-    assert_eq!(busy.iter().filter(|reason| reason.starts_with("scheduler: pod default/web-")).count(), 4, "{error}");
+    assert_eq!(
+        busy.iter().filter(|reason| reason.starts_with("scheduler: pod default/web-")).count(),
+        4,
+        "{error}"
+    );
     assert!(busy.contains(&"cache scheduler-pods is being filled".to_owned()), "{error}");
 }
