@@ -149,7 +149,7 @@ impl ApiServer {
     /// # Errors
     /// If the storage does not have the history since the image.
     pub fn start_from<'a>(
-        image: ServerImage,
+        image: &'a ServerImage,
         storage: SharedStorage,
         options: Options,
         spawn: impl FnOnce(Task) + Send + 'a,
@@ -167,12 +167,12 @@ impl ApiServer {
     async fn start_with(
         storage: SharedStorage,
         options: Options,
-        image: Option<ServerImage>,
+        image: Option<&ServerImage>,
         spawn: Box<dyn FnOnce(Task) + Send + '_>,
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
         let storage = metrics.measure(storage);
-        let (memory, follow) = match &image {
+        let (memory, follow) = match image {
             None => Memory::read(storage, metrics.clone()).await?,
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
@@ -184,7 +184,7 @@ impl ApiServer {
         let outbound = options.outbound;
         let settings = options.settings;
         let mode = settings.authorization;
-        let authorizer = match &image {
+        let authorizer = match image {
             None => Authorizer::of_mode(cache.clone(), mode),
             Some(image) => image.authorizer(cache.clone()),
         };

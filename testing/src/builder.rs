@@ -35,10 +35,10 @@ pub enum StartError {
 }
 
 /// What a cluster begins with.
-pub(crate) struct Origin {
+pub(crate) struct Origin<'i> {
     pub(crate) store: Store,
     /// What an API server has in memory of `store`; without it, the server reads and prepares the store.
-    pub(crate) image: Option<ServerImage>,
+    pub(crate) image: Option<&'i ServerImage>,
     pub(crate) tokens: Option<Arc<Tokens>>,
     /// How many forks lie between the cluster and one that was started.
     pub(crate) generation: u64,
@@ -165,7 +165,7 @@ impl Builder {
     pub(crate) async fn assemble(
         self,
         nondet: Nondet,
-        origin: Origin,
+        origin: Origin<'_>,
     ) -> Result<Cluster, kstore_apiserver::StartError> {
         let Origin { store, image, tokens, generation, faults } = origin;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());

@@ -66,7 +66,7 @@ mod wait;
 pub use builder::{Builder, StartError};
 pub use cluster::Cluster;
 pub use faults::{FaultCounts, Faults};
-pub use fork::ForkError;
+pub use fork::{ClusterImage, ForkError};
 pub use listen::{Endpoint, ListenError};
 pub use manifest::ManifestError;
 pub use resource::ApplyError;

@@ -223,6 +223,38 @@ async fn custom_kinds_and_the_causes_of_writes_are_in_a_fork() {
     assert!(report.contains("replicasets/default/web-"), "{report}");
 }
 
+/// Each test of a binary has a runtime of its own, and the cluster that was prepared may be gone.
+#[test]
+fn images_start_on_any_runtime_and_always_the_same_cluster() {
+    let on_runtime = |future: std::pin::Pin<Box<dyn Future<Output = String>>>| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(future)
+    };
+    let image = std::sync::Mutex::new(None);
+    let image = &*Box::leak(Box::new(image));
+    on_runtime(Box::pin(async {
+        let cluster = Cluster::builder().virtual_time(1).nodes(1).start().await;
+        cluster.advance(Duration::from_secs(3600)).await;
+        *image.lock().unwrap() = Some(cluster.image().unwrap());
+        String::new()
+    }));
+    let image = &*Box::leak(Box::new(image.lock().unwrap().take().unwrap()));
+    let states: Vec<String> = (0..3)
+        .map(|_| {
+            on_runtime(Box::pin(async {
+                let cluster = image.start().await;
+                cluster.apply(DEPLOYMENT).await.unwrap();
+                cluster.settled().await.unwrap();
+                let pods = cluster.client().dynamic(Gvr::new("", "v1", "pods"));
+                let (pods, revision) = pods.list("default", &ListParams::default()).await.unwrap();
+                format!("{revision:?} {pods:?}")
+            }))
+        })
+        .collect();
+    assert!(states[0].contains("2026-01-01T01:00:0"), "the clock goes on: {}", states[0]);
+    assert_eq!((&states[0], &states[0]), (&states[1], &states[2]));
+}
+
 #[tokio::test]
 async fn forks_outlive_the_cluster_that_they_were_made_of() {
     let cluster = Cluster::builder().api_only().start().await;

@@ -1,7 +1,7 @@
 //! [`ServerImage`]: what a server has in memory of its storage, for a server over a copy of that storage.
 
 use super::{Memory, StartError, Task};
-use crate::authz::Authorizer;
+use crate::authz::{Authorizer, AuthorizerImage};
 use crate::cache::{Cache, CacheImage};
 use crate::metrics::Metrics;
 use crate::pipeline::Pipeline;
@@ -9,14 +9,13 @@ use crate::provenance::Provenance;
 use crate::storage::{RawBatch, SharedStorage};
 use std::sync::Arc;
 
-/// See the module. Obtained by [`super::ApiServer::image`].
+/// See the module. Immutable; any number of servers can begin with it, on any runtime. Obtained by [`super::ApiServer::image`].
 pub struct ServerImage {
     cache: CacheImage,
     provenance: Provenance,
     /// The revision up to which `provenance` is complete; it may be ahead of the cache's.
     observed: i64,
-    /// The server whose compiled roles are used as long as they fit.
-    origin: Arc<Pipeline>,
+    authorizer: AuthorizerImage,
 }
 
 impl std::fmt::Debug for ServerImage {
@@ -26,11 +25,11 @@ impl std::fmt::Debug for ServerImage {
 }
 
 impl ServerImage {
-    pub(super) fn of(origin: &Arc<Pipeline>) -> Self {
+    pub(super) fn of(origin: &Pipeline) -> Self {
         let cache = origin.cache().image();
         // Later than the cache, so that it misses nothing that the cache has: a batch is observed before it is shown.
         let (provenance, observed) = origin.provenance().fork();
-        Self { cache, provenance, observed, origin: origin.clone() }
+        Self { cache, provenance, observed, authorizer: origin.authorizer().image() }
     }
 
     /// The revision of the image: storages to begin with it must have at least this one.
@@ -56,6 +55,6 @@ impl ServerImage {
     }
 
     pub(super) fn authorizer(&self, cache: Arc<Cache>) -> Authorizer {
-        self.origin.authorizer().forked(cache)
+        self.authorizer.over(cache)
     }
 }
