@@ -10,7 +10,7 @@ pub(crate) use conversions::{Conversions, Missing};
 pub(crate) use view::Views;
 
 use crate::storage::Raw;
-use kstore_api::crd::Definition;
+use kstore_api::crd::{Conversion, Definition};
 use kstore_api::kind::{self, CustomRow, Resource, TooManyKinds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -194,6 +194,25 @@ impl Kinds {
         let rows: Vec<_> = definitions.values().flat_map(served).collect();
         let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();
         Self { rows: kind::Kinds::with_custom(&rows, &stored), definitions }
+    }
+
+    /// The same kinds for another server: what webhooks converted is not shared, since the other server may hold other objects.
+    pub(crate) fn forked(kinds: &Arc<Self>) -> Arc<Self> {
+        let converts = |kind: &CustomKind| matches!(kind.definition.conversion, Conversion::Webhook { .. });
+        if !kinds.definitions.values().any(|kind| converts(kind)) {
+            return kinds.clone();
+        }
+        let definitions = kinds.definitions.iter().map(|(key, kind)| {
+            let kind = CustomKind {
+                definition: kind.definition.clone(),
+                key: kind.key.clone(),
+                rows: kind.rows.clone(),
+                conversions: Conversions::default(),
+                ..**kind
+            };
+            (key.clone(), Arc::new(kind))
+        });
+        Arc::new(Self::of(definitions.collect()))
     }
 
     /// The rows, for what needs no definition: discovery, keys.

@@ -51,7 +51,7 @@ mod unread_body;
 
 pub use pipeline::LocalComponents;
 pub use restart::TaskRestarts;
-pub use server::{ApiServer, FRONT_PROXY, InProcess, Options, StartError, WatchBatches};
+pub use server::{ApiServer, FRONT_PROXY, InProcess, Options, ServerImage, StartError, WatchBatches};
 pub use service_ranges::{ServiceRanges, ServiceRangesError};
 pub use settings::Settings;
 pub use undecided::Undecided;

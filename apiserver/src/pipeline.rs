@@ -158,20 +158,21 @@ impl Pipeline {
     /// Over a filled cache. Everything that the pipeline asks about the cluster it asks this cache.
     pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
         let outbound = Arc::new(Network::new(ServiceBackends::default()));
-        Self::counted(cache, provenance, nondet, Arc::default(), outbound, Mode::Rbac)
+        let authorizer = Authorizer::of_mode(cache.clone(), Mode::Rbac);
+        Self::counted(cache, provenance, nondet, Arc::default(), outbound, authorizer)
     }
 
     /// As [`Pipeline::new`], counting in `metrics`, where others count as well, calling webhooks through `outbound`, and
-    /// authorizing by `mode`.
+    /// authorizing by `authorizer`.
     pub fn counted(
         cache: Arc<Cache>,
         provenance: Arc<Provenance>,
         nondet: Nondet,
         metrics: Arc<Metrics>,
         outbound: Arc<dyn Outbound>,
-        mode: Mode,
+        authorizer: Authorizer,
     ) -> Self {
-        let authorizer = Arc::new(Authorizer::of_mode(cache.clone(), mode));
+        let authorizer = Arc::new(authorizer);
         let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         metrics.append(admission.figures());
         let converter = Arc::new(Converter::new(outbound, nondet.clone()));

@@ -51,6 +51,13 @@ impl Provenance {
         Ok(())
     }
 
+    /// What is remembered here, for a server over a copy of the storage; and the revision up to which that one need observe nothing.
+    pub(crate) fn fork(&self) -> (Self, i64) {
+        let mut log = self.0.write();
+        let newest = log.newest_revision();
+        (Self(RwLock::new(log.fork())), newest)
+    }
+
     /// Takes in one committed revision. Heartbeats (leases) and events are left out: they explain nothing and would push out
     /// what does.
     pub fn observe(&self, batch: &RawBatch) {

@@ -4,10 +4,12 @@
 mod activity;
 mod connection;
 mod connections;
+mod image;
 
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
 use crate::authn::{FrontProxies, Peer, UserInfo};
+use crate::authz::Authorizer;
 use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
@@ -25,7 +27,7 @@ use crate::rest::Rest;
 use crate::restart;
 use crate::service_ranges::ServiceRanges;
 use crate::settings::Settings;
-use crate::storage::{ReadError, SharedStorage};
+use crate::storage::{RawBatch, ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
 use axum::Router;
@@ -34,6 +36,7 @@ use connections::{Connections, Place};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
+pub use image::ServerImage;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
@@ -132,23 +135,49 @@ impl ApiServer {
         options: Options,
         spawn: impl FnOnce(Task) + Send + 'a,
     ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
-        Box::pin(Self::start_with(storage, options, Box::new(spawn)))
+        Box::pin(Self::start_with(storage, options, None, Box::new(spawn)))
+    }
+
+    /// The memory of this server at its newest revision, for servers over copies of its storage.
+    pub fn image(&self) -> ServerImage {
+        ServerImage::of(&self.pipeline)
+    }
+
+    /// As [`ApiServer::start`], but with the memory of another server instead of reading and preparing the storage, which takes no longer
+    /// for many objects than for few. `storage` must be a copy of that server's storage which was made after the image. Watches of the
+    /// other server are not inherited. The options should be the other server's, but for `nondet` and `stop`.
+    ///
+    /// # Errors
+    /// If the storage does not have the history since the image.
+    pub fn start_from<'a>(
+        image: &'a ServerImage,
+        storage: SharedStorage,
+        options: Options,
+        spawn: impl FnOnce(Task) + Send + 'a,
+    ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
+        Box::pin(Self::start_with(storage, options, Some(image), Box::new(spawn)))
+    }
+
+    /// The same server with a layer around its REST and gRPC endpoints: `layer` gets the service of all requests and returns the one to
+    /// use. Each request has its [`Peer`] as an extension. Calls of gRPC on network connections and [`InProcess::watch`] do not pass it.
+    #[must_use]
+    pub fn layered(self, layer: impl FnOnce(Router) -> Router) -> Self {
+        Self { router: layer(self.router), ..self }
     }
 
     async fn start_with(
         storage: SharedStorage,
         options: Options,
+        image: Option<&ServerImage>,
         spawn: Box<dyn FnOnce(Task) + Send + '_>,
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
         let storage = metrics.measure(storage);
-        let provenance = Arc::new(Provenance::default());
-        let recalled = recall(provenance.clone(), storage.clone()).await.map_err(FillError::from)?;
-        let observer = provenance.clone();
-        let (cache, follow) =
-            Cache::fill_counted(storage, metrics.clone(), move |batch| observer.observe(batch)).await?;
-        // Before anything new can come: what is told is told in the order in which it happened.
-        recalled.await.map_err(FillError::from)?;
+        let (memory, follow) = match image {
+            None => Memory::read(storage, metrics.clone()).await?,
+            Some(image) => image.memory(storage, metrics.clone()).await?,
+        };
+        let Memory { cache, provenance } = memory;
         let (hand_over, started) = tokio::sync::oneshot::channel();
         spawn(Box::pin(async move {
             tokio::join!(follow, keep(started));
@@ -156,7 +185,12 @@ impl ApiServer {
         let outbound = options.outbound;
         let settings = options.settings;
         let mode = settings.authorization;
-        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outbound.clone(), mode);
+        let authorizer = match image {
+            None => Authorizer::of_mode(cache.clone(), mode),
+            Some(image) => image.authorizer(cache.clone()),
+        };
+        let outward = outbound.clone();
+        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outward, authorizer);
         let pipeline = pipeline.with_token_file(settings.tokens).without_plugins(settings.disabled_plugins);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
@@ -169,7 +203,9 @@ impl ApiServer {
         if let Some(proxies) = &front_proxies {
             here = here.with_front_proxies(proxies.authorities_pem.clone(), proxies.allowed_names.clone());
         }
-        bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
+        if image.is_none() {
+            bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
+        }
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
         let measured = aggregator.clone();
         pipeline.metrics().append(move |out| measured.render_metrics(&mut Page::new(out)));
@@ -285,6 +321,26 @@ async fn keep(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
         aggregator::keep(aggregator.clone(), pipeline.clone())
     });
     tokio::join!(definitions, aggregator);
+}
+
+/// What a server has in memory of its storage.
+struct Memory {
+    cache: Arc<Cache>,
+    provenance: Arc<Provenance>,
+}
+
+impl Memory {
+    /// Reads everything. The returned task keeps it current.
+    async fn read(storage: SharedStorage, metrics: Arc<Metrics>) -> Result<(Self, Task), StartError> {
+        let provenance = Arc::new(Provenance::default());
+        let recalled = recall(provenance.clone(), storage.clone()).await.map_err(FillError::from)?;
+        let observer = provenance.clone();
+        let observe = move |batch: &RawBatch| observer.observe(batch);
+        let (cache, follow) = Cache::fill_counted(storage, metrics, observe).await?;
+        // Before anything new can come: what is told is told in the order in which it happened.
+        recalled.await.map_err(FillError::from)?;
+        Ok((Self { cache, provenance }, Box::pin(follow)))
+    }
 }
 
 /// Begins to read what was written before, and returns what waits for the end of it. The caller does something else meanwhile.

@@ -24,7 +24,11 @@ impl Clock {
 
     /// 2026-01-01T00:00:00Z plus the time that tokio's clock has moved since this call.
     pub fn simulated() -> Self {
-        let start = Timestamp::constant(1_767_225_600, 0);
+        Self::simulated_from(Timestamp::constant(1_767_225_600, 0))
+    }
+
+    /// `start` plus the time that tokio's clock has moved since this call.
+    pub fn simulated_from(start: Timestamp) -> Self {
         Self(Source::Simulated { start, origin: Instant::now() })
     }
 
@@ -57,5 +61,6 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(61_500)).await;
         assert_eq!(clock.now().to_string(), "2026-01-01T00:01:01.5Z");
         assert_eq!(clock.now_seconds().to_string(), "2026-01-01T00:01:01Z");
+        assert_eq!(Clock::simulated_from(clock.now()).now(), clock.now());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
 
 use crate::alarm::{Alarm, AlarmChange, Alarms, NoSpaceReason};
 use crate::chores::Chores;
@@ -89,6 +90,8 @@ pub(crate) struct Core {
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
     pub(crate) chores: Chores,
+    /// Rung once, when the store is closed or has failed.
+    pub(crate) ended: Notify,
     /// The log's files, if there is a log.
     log: OnceLock<Arc<Segments>>,
 }
@@ -121,6 +124,7 @@ impl Core {
             metrics: Metrics::default(),
             usage: Usage::default(),
             chores: Chores::default(),
+            ended: Notify::new(),
             log: OnceLock::new(),
         }
     }
@@ -215,6 +219,7 @@ impl Core {
         self.hub.end(Ending::Closed);
         self.leases.changed.notify_one();
         self.chores.ring();
+        self.ended.notify_waiters();
     }
 
     /// The disk failed: nothing is acknowledged, published or delivered any more.
@@ -225,6 +230,7 @@ impl Core {
         self.hub.end(Ending::Failed);
         self.leases.changed.notify_one();
         self.chores.ring();
+        self.ended.notify_waiters();
     }
 
     /// Notes what reading from the engine met. If that was damage to more than single records, the background raises the alarm.

@@ -8,7 +8,9 @@ use tokio::sync::oneshot;
 use crate::Revision;
 use crate::compact::Sweeper;
 use crate::core::Core;
+use crate::engine::memory::MemoryEngine;
 use crate::error::Stopped;
+use crate::image::{ImageError, StoreImage};
 use crate::limits::JOB_BYTES;
 use crate::queue::Job;
 use crate::request::{Answer, Refused, Request};
@@ -36,13 +38,29 @@ enum Mode {
 struct Memory {
     writer: Mutex<Writer>,
     sweeper: Mutex<Sweeper>,
+    /// The engine behind the core's.
+    engine: Arc<MemoryEngine>,
 }
 
 impl Driver {
-    pub(crate) fn in_memory(writer: Writer) -> Self {
+    pub(crate) fn in_memory(writer: Writer, engine: Arc<MemoryEngine>, sweeper: Sweeper) -> Self {
         let core = writer.core.clone();
-        let sweeper = Mutex::new(Sweeper::new(Revision::NEVER_COMPACTED));
-        Self { core, mode: Mode::Memory(Box::new(Memory { writer: Mutex::new(writer), sweeper })) }
+        let (writer, sweeper) = (Mutex::new(writer), Mutex::new(sweeper));
+        Self { core, mode: Mode::Memory(Box::new(Memory { writer, sweeper, engine })) }
+    }
+
+    /// What the store holds now.
+    pub(crate) fn image(&self) -> Result<StoreImage, ImageError> {
+        match &self.mode {
+            Mode::Memory(memory) => {
+                let sweeper = memory.sweeper.lock();
+                let writer = memory.writer.lock();
+                Ok(StoreImage::take(&self.core, &writer, &memory.engine, &sweeper)?)
+            }
+            #[cfg(test)]
+            Mode::Stepped(_) => Err(ImageError::OnDisk),
+            Mode::Threads(_) => Err(ImageError::OnDisk),
+        }
     }
 
     #[cfg(test)]

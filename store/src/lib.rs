@@ -31,6 +31,7 @@ pub mod fuzzing;
 mod group;
 mod hash;
 mod history;
+mod image;
 mod index;
 mod invariants;
 mod keeper;
@@ -79,6 +80,7 @@ pub use error::{
 };
 pub use event::{Event, EventKind, Events};
 pub use hash::HashKv;
+pub use image::{ImageError, StoreImage};
 pub use key_range::{End, KeyRange};
 pub use kv::{KeyValue, Stamp};
 pub use lease::{LeaseGranted, LeaseRenewed, LeaseStatus};

@@ -15,6 +15,7 @@ use crate::codec::manifest::Manifest;
 use crate::codec::record::{LogChange, LogLease, LogRecord};
 use crate::commit::{Commit, LeaseChange};
 use crate::committer::Committer;
+use crate::compact::Sweeper;
 use crate::core::{Core, Visible};
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
@@ -43,9 +44,11 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     config.limits.check()?;
     let rng = nondet.rng.fork("store");
     if config.durability == Durability::Memory {
-        let core = Core::new(empty(), Arc::new(MemoryEngine::default()), identity(&rng), config.limits);
+        let engine = Arc::new(MemoryEngine::default());
+        let core = Core::new(empty(), engine.clone(), identity(&rng), config.limits);
         let recovered = Recovered { seq: 0, leases: LeaseTable::default() };
-        return Ok(Driver::in_memory(Writer::new(Arc::new(core), rng, recovered)));
+        let writer = Writer::new(Arc::new(core), rng, recovered);
+        return Ok(Driver::in_memory(writer, engine, Sweeper::new(Revision::NEVER_COMPACTED)));
     }
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
@@ -116,7 +119,7 @@ fn empty() -> Visible {
 }
 
 /// A name for new data; never zero.
-fn identity(rng: &Rng) -> u64 {
+pub(crate) fn identity(rng: &Rng) -> u64 {
     rng.next_u64() | 1
 }
 

@@ -1,28 +1,32 @@
 //! The task that takes memory back after a busy time: commits that are older than a moment leave the window, since the engine has
 //! them too. Not a bound on the window: that holds at every moment and is the window's own.
 
-use std::sync::Weak;
+use std::pin::pin;
+use std::sync::Arc;
 
 use tokio::time::sleep;
 
+use crate::Revision;
 use crate::core::Core;
-use crate::driver::Driver;
-use crate::{Limits, Revision};
 
 /// Commits that one turn of the lock releases: readers wait for one turn.
 const TURN: usize = 512;
 
-/// Runs until the store is closed or its last handle is gone.
-pub(crate) async fn run(limits: Limits, driver: Weak<Driver>) {
+/// Runs until the store is closed, which the drop of its last handle does as well.
+pub(crate) async fn run(core: Arc<Core>) {
     let mut before = Revision::NEVER_COMPACTED;
     loop {
-        sleep(limits.window_age).await;
-        let Some(driver) = driver.upgrade() else { return };
-        let core = driver.core();
+        let mut ended = pin!(core.ended.notified());
+        ended.as_mut().enable();
         if core.serving().is_err() {
             return;
         }
-        release(core, before);
+        tokio::select! {
+            biased;
+            () = ended => return,
+            () = sleep(core.limits.window_age) => {}
+        }
+        release(&core, before);
         before = core.revision();
     }
 }

@@ -20,9 +20,9 @@ use crate::request::{Answer, Refused, Request};
 use crate::tasks::Tasks;
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
-    Alarm, Config, DamagedRecord, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId,
-    NoSpaceReason, Op, OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize,
-    StoreStatus, Txn, TxnResult, recover, txn,
+    Alarm, Config, DamagedRecord, Delete, HashKv, ImageError, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS,
+    LeaseId, NoSpaceReason, Op, OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo,
+    StoreImage, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
@@ -44,6 +44,20 @@ impl Store {
     /// before the store, they do on the timer of the next one in which the store is asked to read, watch or change something.
     pub async fn open(config: Config, nondet: Nondet) -> Result<Self, OpenError> {
         Ok(Self::start(recover::open(config, &nondet)?))
+    }
+
+    /// Opens a store in memory that begins with an image: the same revisions, history, leases and alarms. It shares memory with the
+    /// image, and is independent of the store that the image was taken of. Like [`Store::open`], call it inside a tokio runtime.
+    pub fn from_image(image: &StoreImage, nondet: &Nondet) -> Self {
+        Self::start(image.driver(nondet))
+    }
+
+    /// An image of what this store, which must be in memory, holds at its newest revision. Waits for a write that is under way.
+    ///
+    /// # Errors
+    /// If the store is on disk, or was closed.
+    pub fn image(&self) -> Result<StoreImage, ImageError> {
+        self.driver.image()
     }
 
     /// Opens a store without threads on a disk of the test's own.
@@ -87,7 +101,7 @@ impl Store {
     fn keep_tasks(&self) {
         let driver = &self.driver;
         self.tasks.expiry.keep(|| crate::lease::expire::run(driver.core().clone(), Arc::downgrade(driver)));
-        self.tasks.release.keep(|| crate::release::run(driver.core().limits.clone(), Arc::downgrade(driver)));
+        self.tasks.release.keep(|| crate::release::run(driver.core().clone()));
     }
 
     async fn submit(&self, request: Request, bytes: usize) -> Result<Answer, Refused> {

@@ -64,6 +64,11 @@ impl Writer {
         }
     }
 
+    /// The leases, as the writer knows them.
+    pub(crate) fn leases(&self) -> &LeaseTable {
+        &self.leases
+    }
+
     /// Evaluates a request. Its effects are staged: the answer may go out only when everything staged so far
     /// is durable and published, for it may tell of it.
     pub(crate) fn execute(&mut self, request: &Request) -> Answer {

@@ -1,15 +1,22 @@
 //! [`Cluster`]: a running cluster, the ways to its API, and its end.
 
 use crate::builder::{Builder, client};
+use crate::faults::{Edge, FaultCounts, Faults, OWN_AGENT};
+use crate::listen::{Endpoint, ListenError};
 use crate::manifest;
 use crate::resource::{self, ApplyError, ServedResource};
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, InProcess};
 use kstore_client::{Client, Patch};
+use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::Handle;
+use kstore_nondet::Nondet;
 use kstore_store::Store;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -17,18 +24,33 @@ use tokio_util::task::TaskTracker;
 ///
 /// Any number of clusters can run in one process; they share nothing.
 pub struct Cluster {
-    api: ApiServer,
+    pub(crate) parts: Parts,
     client: Client,
-    nodes: Handle,
-    has_virtual_time: bool,
-    store: Store,
-    stop: CancellationToken,
-    tasks: TaskTracker,
+    endpoint: OnceCell<Endpoint>,
+}
+
+/// What a running cluster consists of.
+pub(crate) struct Parts {
+    /// What it was started from.
+    pub(crate) builder: Builder,
+    pub(crate) nondet: Nondet,
+    pub(crate) api: ApiServer,
+    /// Where faults happen.
+    pub(crate) edge: Edge,
+    pub(crate) nodes: Handle,
+    pub(crate) store: Store,
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    /// How many forks lie between it and a cluster that was started.
+    pub(crate) generation: u64,
+    /// What controllers, scheduler and nodes tell about themselves.
+    pub(crate) metrics: Registry,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("revision", &self.store.revision()).finish_non_exhaustive()
+        f.debug_struct("Cluster").field("revision", &self.parts.store.revision()).finish_non_exhaustive()
     }
 }
 
@@ -46,16 +68,9 @@ impl Cluster {
         Builder::default()
     }
 
-    pub(crate) fn new(
-        api: ApiServer,
-        client: Client,
-        nodes: Handle,
-        has_virtual_time: bool,
-        store: Store,
-        stop: CancellationToken,
-        tasks: TaskTracker,
-    ) -> Self {
-        Self { api, client, nodes, has_virtual_time, store, stop, tasks }
+    pub(crate) fn new(parts: Parts) -> Self {
+        let client = client(&parts.api.in_process(admin()), &parts.edge, ADMIN, OWN_AGENT);
+        Self { parts, client, endpoint: OnceCell::new() }
     }
 
     /// kstore's own client, as `kubernetes-admin` in the group `system:masters`.
@@ -65,7 +80,7 @@ impl Cluster {
 
     /// kstore's own client, as another user. Permissions are judged as on a real cluster.
     pub fn client_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> Client {
-        client(&self.service_as(user, groups), user)
+        client(&self.service_as(user, groups), &self.parts.edge, user, user)
     }
 
     /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`. Requests go through memory.
@@ -80,24 +95,78 @@ impl Cluster {
         kube_client::Client::new(self.service_as(user, groups), "default")
     }
 
+    /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`, whose requests have a user agent: the name for
+    /// [`Faults::client`], and the one that reports of failed waits show.
+    ///
+    /// # Panics
+    /// If the name is no text for a header.
+    #[cfg(feature = "kube")]
+    pub fn kube_named(&self, agent: &str) -> kube_client::Client {
+        let agent = http::HeaderValue::from_str(agent).expect("a user agent is text for a header");
+        let service = tower::ServiceBuilder::new()
+            .map_request(move |mut request: http::Request<kube_client::client::Body>| {
+                request.headers_mut().insert(http::header::USER_AGENT, agent.clone());
+                request
+            })
+            .service(self.service());
+        kube_client::Client::new(service, "default")
+    }
+
     /// The Kubernetes REST API and kstore's gRPC API as a tower service, as `kubernetes-admin`.
     pub fn service(&self) -> InProcess {
-        self.api.in_process(admin())
+        self.parts.api.in_process(admin())
     }
 
     /// As [`Self::service`], as another user.
     pub fn service_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> InProcess {
-        self.api.in_process(UserInfo::new(user, groups))
+        self.parts.api.in_process(UserInfo::new(user, groups))
+    }
+
+    /// Serves the cluster on a free port of the loopback interface, by TLS, for programs outside of this process, and returns where. Later
+    /// calls return the same. The cluster accepts connections until it ends. A client without a certificate or token is
+    /// `system:anonymous`.
+    ///
+    /// Bytes of sockets take no virtual time: while the runtime's clock is paused, a wait for a client advances it to the next timer, and
+    /// hours may pass before an answer. Use it in real time.
+    ///
+    /// # Errors
+    /// If no port is free, or the machine makes no keys.
+    pub async fn listen(&self) -> Result<&Endpoint, ListenError> {
+        let listen = || async {
+            let (endpoint, listener, tls) = Endpoint::bind().await?;
+            self.parts.tasks.spawn(self.parts.api.serve(listener, tls));
+            Ok(endpoint)
+        };
+        self.endpoint.get_or_try_init(listen).await
+    }
+
+    /// A kubeconfig file, as YAML, for `kubernetes-admin`; see [`Self::listen`], which this calls.
+    ///
+    /// # Errors
+    /// As [`Self::listen`].
+    pub async fn kubeconfig(&self) -> Result<String, ListenError> {
+        Ok(self.listen().await?.kubeconfig().to_owned())
+    }
+
+    /// Replaces the faults at the API's edge, from now on and from their beginning; `None`: nothing goes wrong any more. Watches that are
+    /// to be cut already still are.
+    pub fn set_faults(&self, faults: Option<Faults>) {
+        self.parts.edge.set(faults);
+    }
+
+    /// How many requests met each fault since the faults were set.
+    pub fn fault_counts(&self) -> FaultCounts {
+        self.parts.edge.counts()
     }
 
     /// Stops and resumes simulated nodes.
     pub fn nodes(&self) -> &Handle {
-        &self.nodes
+        &self.parts.nodes
     }
 
     /// Whether the cluster's clock follows tokio's.
     pub(crate) fn has_virtual_time(&self) -> bool {
-        self.has_virtual_time
+        self.parts.builder.seed.is_some()
     }
 
     /// Applies every object of a YAML or JSON text by server-side apply, as `kubectl apply --server-side --force-conflicts` does:
@@ -139,21 +208,23 @@ impl Cluster {
 
     /// Ends all tasks of the cluster and frees its memory. On return nothing of it runs.
     pub async fn stop(self) {
-        self.stop.cancel();
-        self.store.close().await;
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.parts.stop.cancel();
+        self.parts.tasks.close();
+        self.parts.tasks.wait().await;
     }
 }
 
 impl Drop for Cluster {
     /// Ends the cluster's tasks soon; use [`Cluster::stop`] to wait for that.
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.parts.stop.cancel();
     }
 }
 
 /// The user of the clients that name none.
+const ADMIN: &str = "kubernetes-admin";
+
+/// That user, who may do everything.
 pub(crate) fn admin() -> UserInfo {
-    UserInfo::new("kubernetes-admin", ["system:masters"])
+    UserInfo::new(ADMIN, ["system:masters"])
 }

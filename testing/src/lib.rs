@@ -1,5 +1,5 @@
 //! A whole Kubernetes control plane inside a test: store, API server, controllers, scheduler and simulated nodes in memory, without a
-//! port, a process or a file. Not for tests of programs that connect over a network: `kstore-server run` starts a cluster for those.
+//! port, a process or a file; with a port for programs that need one ([`Cluster::listen`]). Not a durable cluster: `kstore-server` has those.
 //!
 //! ```
 //! # #[cfg(feature = "kube")]
@@ -50,17 +50,31 @@
 //! ```
 
 mod builder;
+mod causes;
 mod cluster;
+mod faults;
+mod fork;
 mod limits;
+mod listen;
 mod manifest;
 mod resource;
+mod settle;
 mod subset;
 mod trace;
 mod wait;
 
 pub use builder::{Builder, StartError};
 pub use cluster::Cluster;
+pub use faults::{FaultCounts, Faults};
+pub use fork::{ClusterImage, ForkError};
+pub use listen::{Endpoint, ListenError};
 pub use manifest::ManifestError;
 pub use resource::ApplyError;
+pub use settle::SettleError;
 pub use subset::is_subset;
-pub use wait::WaitError;
+pub use wait::{ResourceName, WaitError};
+
+/// kstore's name of a resource, for [`Cluster::client`].
+pub use kstore_client::Gvr;
+#[doc(hidden)]
+pub use serde_json::json as __json;

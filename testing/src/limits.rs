@@ -11,3 +11,25 @@ pub(crate) const WAIT_REAL: Duration = Duration::from_secs(60);
 
 /// Writes that a failed wait shows: enough for one rollout, and a screen of text.
 pub(crate) const SHOWN_WRITES: usize = 40;
+
+/// Network connections of a cluster that listens: the clients of one test, with room for tests that leave connections open.
+pub(crate) const CONNECTIONS: usize = 256;
+
+/// Kinds of requests (client, verb and path) that faults count; then counting begins anew. A test has hundreds.
+pub(crate) const COUNTED_REQUESTS: usize = 65_536;
+
+/// How long nothing may be written before a cluster in virtual time counts as settled: longer than the pauses in which controllers gather
+/// changes. Every task waits for a timer when it passes.
+pub(crate) const QUIET: Duration = Duration::from_secs(1);
+
+/// The same in real time: longer than the way from a write to the queue of a controller, and short for a test.
+pub(crate) const QUIET_REAL: Duration = Duration::from_millis(100);
+
+/// The newest writes of an object whose causes a failed wait shows.
+pub(crate) const LAST_WRITES: usize = 3;
+
+/// The newest causes that are shown of one write: a run of a controller may name many.
+pub(crate) const CAUSES_SHOWN: usize = 2;
+
+/// How far causes are followed: from a pod to its Deployment there are three steps.
+pub(crate) const CAUSE_DEPTH: usize = 7;

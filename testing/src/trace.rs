@@ -6,39 +6,41 @@ use serde::Deserialize;
 use std::fmt::Write as _;
 
 /// The answer of `/kstore/v1/trace`.
-#[derive(Deserialize)]
-struct Trace {
-    writes: Vec<TracedWrite>,
+#[derive(Default, Deserialize)]
+pub(crate) struct Trace {
+    pub(crate) writes: Vec<TracedWrite>,
 }
 
 /// A write and the writes that it caused.
 #[derive(Deserialize)]
-struct TracedWrite {
-    revision: i64,
-    object: String,
-    verb: String,
-    agent: String,
-    children: Vec<TracedWrite>,
+pub(crate) struct TracedWrite {
+    pub(crate) revision: i64,
+    pub(crate) object: String,
+    pub(crate) verb: String,
+    pub(crate) agent: String,
+    #[serde(default)]
+    pub(crate) causes: Vec<i64>,
+    pub(crate) children: Vec<TracedWrite>,
 }
 
-/// The writes of an object and those that they caused, a line each, indented below their cause. Says so if the trace cannot be read.
-pub(crate) async fn of(client: &Client, gvr: &Gvr, namespace: &str, name: &str) -> String {
+/// The writes of an object and those that they caused.
+///
+/// # Errors
+/// Why the trace cannot be read.
+pub(crate) async fn of(client: &Client, gvr: &Gvr, namespace: &str, name: &str) -> Result<Trace, String> {
     let resource = match gvr.group.as_ref() {
         "" => gvr.resource.to_string(),
         group => format!("{}.{group}", gvr.resource),
     };
     let path = format!("/kstore/v1/trace?resource={resource}&namespace={namespace}&name={name}");
-    let trace = match client.get_path(&path).await {
+    match client.get_path(&path).await {
         Ok(answer) => serde_json::from_slice::<Trace>(&answer).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
-    };
-    match trace {
-        Ok(trace) => render(&trace),
-        Err(error) => format!("  (not known: {error})\n"),
     }
 }
 
-fn render(trace: &Trace) -> String {
+/// The trace as text, a line a write, indented below its cause.
+pub(crate) fn render(trace: &Trace) -> String {
     let mut text = String::new();
     let mut left = SHOWN_WRITES;
     for write in &trace.writes {
@@ -55,7 +57,7 @@ fn render_write(text: &mut String, write: &TracedWrite, depth: usize, left: &mut
         return;
     }
     *left -= 1;
-    let TracedWrite { revision, object, verb, agent, children } = write;
+    let TracedWrite { revision, object, verb, agent, children, .. } = write;
     writeln!(text, "{:indent$}{revision} {verb} {object} by {agent}", "", indent = 2 * depth)
         .expect("writing to a string cannot fail");
     children.iter().for_each(|child| render_write(text, child, depth + 1, left));

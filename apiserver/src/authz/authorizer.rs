@@ -1,7 +1,7 @@
 //! The modes in their order: masters, paths that everybody may read, then RBAC or one verdict for all. What none allows is forbidden.
 
 use super::policy::Policy;
-use super::rbac::Rbac;
+use super::rbac::{Compiled, Rbac};
 use super::{Attributes, Decision, Target};
 use crate::authn::MASTERS;
 use crate::lookup::Lookup;
@@ -32,6 +32,20 @@ pub struct Authorizer {
     mode: Mode,
 }
 
+/// The mode of an authorizer and its compiled roles, without the cluster that they come from.
+#[derive(Debug)]
+pub(crate) struct AuthorizerImage {
+    compiled: Option<Compiled>,
+    mode: Mode,
+}
+
+impl AuthorizerImage {
+    /// An authorizer of a cluster whose roles were the same when it began.
+    pub(crate) fn over(&self, lookup: Arc<dyn Lookup>) -> Authorizer {
+        Authorizer { rbac: Rbac::with_compiled(lookup, self.compiled.clone()), mode: self.mode }
+    }
+}
+
 impl Authorizer {
     /// An authorizer by the roles of the cluster that `lookup` shows.
     pub fn new(lookup: Arc<dyn Lookup>) -> Self {
@@ -41,6 +55,11 @@ impl Authorizer {
     /// An authorizer of a mode.
     pub fn of_mode(lookup: Arc<dyn Lookup>, mode: Mode) -> Self {
         Self { rbac: Rbac::new(lookup), mode }
+    }
+
+    /// What another server with the same roles needs not compile again.
+    pub(crate) fn image(&self) -> AuthorizerImage {
+        AuthorizerImage { compiled: self.rbac.compiled(), mode: self.mode }
     }
 
     /// The verdict on one request.

@@ -10,6 +10,7 @@ pub mod rule;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use authorizer::AuthorizerImage;
 pub use authorizer::{Authorizer, Mode, forbidden};
 
 use crate::authn::UserInfo;

@@ -7,16 +7,30 @@ use crate::lookup::Lookup;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+/// A policy and the state of the four kinds that it was compiled from.
+pub(super) type Compiled = (Versions, Arc<Policy>);
+
 /// The RBAC authorizer of one cluster. Answers with the newest durable roles and bindings.
 pub struct Rbac {
     lookup: Arc<dyn Lookup>,
-    compiled: Mutex<Option<(Versions, Arc<Policy>)>>,
+    compiled: Mutex<Option<Compiled>>,
 }
 
 impl Rbac {
     /// An authorizer over the cluster that `lookup` shows.
     pub fn new(lookup: Arc<dyn Lookup>) -> Self {
         Self { lookup, compiled: Mutex::new(None) }
+    }
+
+    /// As [`Rbac::new`], with a policy that was compiled for another server with the same roles. It serves as long as the versions of
+    /// the four kinds are those that it was compiled at.
+    pub(super) fn with_compiled(lookup: Arc<dyn Lookup>, compiled: Option<Compiled>) -> Self {
+        Self { lookup, compiled: Mutex::new(compiled) }
+    }
+
+    /// The policy that was compiled last; it may be out of date.
+    pub(super) fn compiled(&self) -> Option<Compiled> {
+        self.compiled.lock().clone()
     }
 
     /// The verdict on one request.

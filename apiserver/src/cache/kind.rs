@@ -42,6 +42,17 @@ impl Kind {
         }
     }
 
+    /// The same objects as of `revision`, shared until either changes; without watchers, and without changes before that.
+    pub(super) fn forked(&self, revision: i64) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            indexed: self.indexed.clone(),
+            changed: self.changed,
+            watchers: Watchers::default(),
+            recent: Recent::starting_at(revision),
+        }
+    }
+
     /// All of them.
     pub(super) fn objects(&self) -> &Objects {
         &self.objects

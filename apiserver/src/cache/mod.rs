@@ -9,6 +9,7 @@ mod fill;
 mod filter;
 mod form;
 mod glance;
+mod image;
 mod kind;
 mod message;
 mod objects;
@@ -26,6 +27,7 @@ pub use form::{
     Form, Look, MetaVersion, envelope, enveloped, event_of, frame, partial_message, put_partial, turned,
     watch_line,
 };
+pub use image::CacheImage;
 pub use objects::Objects;
 pub use selection::{Selected, Snapshot};
 pub use set_aside::Unreadable;

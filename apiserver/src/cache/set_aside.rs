@@ -33,7 +33,7 @@ impl Unreadable {
 }
 
 /// All unreadable values by key. Holds no values, so that it is small beside the storage that does.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct SetAside(BTreeMap<String, Arc<Unreadable>>);
 
 impl SetAside {

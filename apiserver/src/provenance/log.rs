@@ -12,12 +12,14 @@ pub(super) struct Log {
     /// Bytes of the full chunks.
     bytes: usize,
     budget: usize,
+    /// The revision of the newest write; zero if there is none.
+    newest_revision: i64,
 }
 
 impl Log {
     /// An empty log that keeps about as many bytes as `budget`.
     pub(super) fn new(budget: usize) -> Self {
-        Self { full: VecDeque::new(), newest: Builder::default(), bytes: 0, budget }
+        Self { full: VecDeque::new(), newest: Builder::default(), bytes: 0, budget, newest_revision: 0 }
     }
 
     /// Adds a write that is newer than all others.
@@ -26,6 +28,7 @@ impl Log {
             self.full_stop();
         }
         self.newest.push(record);
+        self.newest_revision = record.revision;
         while self.len() > self.budget {
             let Some(oldest) = self.full.pop_front() else { break };
             self.bytes -= oldest.len();
@@ -35,6 +38,7 @@ impl Log {
     /// Puts the writes of another log, which are all older, before its own, as far as the budget allows; whether that was all.
     pub(super) fn prepend(&mut self, mut older: Self) -> bool {
         older.full_stop();
+        self.newest_revision = self.newest_revision.max(older.newest_revision);
         while let Some(chunk) = older.full.pop_back() {
             if self.len() + chunk.len() > self.budget {
                 return false;
@@ -53,6 +57,17 @@ impl Log {
     /// Everything that is remembered, oldest first; it stays as it is while the log goes on.
     pub(super) fn chunks(&self) -> Vec<Chunk> {
         self.full.iter().cloned().chain(self.newest.snapshot()).collect()
+    }
+
+    /// A log with the same writes, which shares their memory.
+    pub(super) fn fork(&mut self) -> Self {
+        self.full_stop();
+        Self { full: self.full.clone(), newest: Builder::default(), ..*self }
+    }
+
+    /// The revision of the newest write; zero if there is none.
+    pub(super) fn newest_revision(&self) -> i64 {
+        self.newest_revision
     }
 
     fn full_stop(&mut self) {

@@ -1,6 +1,7 @@
-//! History in a map. Nothing survives.
+//! History in a map of blocks. Nothing survives. A fork shares every block until one of the two changes it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -9,46 +10,109 @@ use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan, Tidied};
 use crate::Revision;
 use crate::commit::RecordKey;
 
+/// Revisions of one block: few enough that the copy of a block costs microseconds, many enough that a fork of a long history
+/// copies few pointers.
+const BLOCK: i64 = if cfg!(test) { 4 } else { 256 };
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct MemoryEngine {
     records: RwLock<Records>,
 }
 
-#[derive(Default)]
+/// A record as a block stores it.
+type Stored = (RecordKey, RecordKind, Bytes);
+
+#[derive(Clone, Default)]
 struct Records {
-    map: BTreeMap<RecordKey, (RecordKind, Bytes)>,
+    /// By block number; the records of each ascend by key, and there is at least one.
+    blocks: BTreeMap<i64, Arc<Vec<Stored>>>,
     bytes: u64,
+}
+
+fn block_of(revision: Revision) -> i64 {
+    revision.0.div_euclid(BLOCK)
+}
+
+impl Records {
+    fn put(&mut self, record: &Record) {
+        let block = Arc::make_mut(self.blocks.entry(block_of(record.key.main)).or_default());
+        let stored = (record.key, record.kind, record.bytes.clone());
+        self.bytes += record.bytes.len() as u64;
+        match block.binary_search_by_key(&record.key, |(key, ..)| *key) {
+            Ok(at) => {
+                let (_, _, old) = std::mem::replace(&mut block[at], stored);
+                self.bytes -= old.len() as u64;
+            }
+            Err(at) => block.insert(at, stored),
+        }
+    }
+
+    /// Removes keys of one block; `keys` ascend.
+    fn remove(&mut self, number: i64, keys: &[RecordKey]) {
+        let Some(block) = self.blocks.get_mut(&number) else { return };
+        let block = Arc::make_mut(block);
+        let mut removed = 0;
+        block.retain(|(key, _, bytes)| {
+            let kept = keys.binary_search(key).is_err();
+            removed += if kept { 0 } else { bytes.len() as u64 };
+            kept
+        });
+        block.shrink_to_fit();
+        self.bytes -= removed;
+        if block.is_empty() {
+            self.blocks.remove(&number);
+        }
+    }
+
+    /// The records of `from..=to`, ascending.
+    fn range(&self, from: RecordKey, to: RecordKey) -> impl Iterator<Item = &Stored> {
+        let blocks = self.blocks.range(block_of(from.main)..=block_of(to.main));
+        blocks.flat_map(move |(_, block)| {
+            let first = block.partition_point(|(key, ..)| *key < from);
+            block[first..].iter().take_while(move |(key, ..)| *key <= to)
+        })
+    }
+}
+
+impl MemoryEngine {
+    /// A copy that shares the records; from then on the two are independent.
+    pub(crate) fn fork(&self) -> Self {
+        Self { records: RwLock::new(self.records.read().clone()) }
+    }
 }
 
 impl Engine for MemoryEngine {
     fn put(&self, records: &[Record]) -> Result<(), EngineError> {
         let mut inner = self.records.write();
-        for record in records {
-            let old = inner.map.insert(record.key, (record.kind, record.bytes.clone()));
-            inner.bytes += record.bytes.len() as u64;
-            inner.bytes -= old.map_or(0, |(_, bytes)| bytes.len() as u64);
-        }
+        records.iter().for_each(|record| inner.put(record));
         Ok(())
     }
 
     fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
+        let mut keys = keys.to_vec();
+        keys.sort_unstable();
         let mut inner = self.records.write();
-        for key in keys {
-            let old = inner.map.remove(key);
-            inner.bytes -= old.map_or(0, |(_, bytes)| bytes.len() as u64);
+        for keys in keys.chunk_by(|a, b| block_of(a.main) == block_of(b.main)) {
+            inner.remove(block_of(keys[0].main), keys);
         }
         Ok(())
     }
 
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
-        Ok(self.records.read().map.get(&key).map(|(_, bytes)| bytes.clone()))
+        let inner = self.records.read();
+        let Some(block) = inner.blocks.get(&block_of(key.main)) else { return Ok(None) };
+        let found = block.binary_search_by_key(&key, |(key, ..)| *key);
+        Ok(found.ok().map(|at| block[at].2.clone()))
     }
 
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
         let inner = self.records.read();
         let (mut records, mut bytes) = (Vec::<Record>::new(), 0);
-        for (key, (kind, value)) in inner.map.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
+        if from > to {
+            return Ok(Scan { records, next: to.next() });
+        }
+        for (key, kind, value) in inner.range(RecordKey::new(from, 0), RecordKey::note(to)) {
             if bytes >= budget && records.last().is_some_and(|last| last.key.main != key.main) {
                 return Ok(Scan { records, next: key.main });
             }
@@ -60,7 +124,8 @@ impl Engine for MemoryEngine {
 
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let inner = self.records.read();
-        let keys = inner.map.range(..RecordKey::new(below, 0)).map(|(key, _)| key);
+        let blocks = inner.blocks.range(..=block_of(below)).flat_map(|(_, block)| block.iter());
+        let keys = blocks.map(|(key, ..)| key).take_while(|key| key.main < below);
         Ok(keys.filter(|key| key.is_note()).map(|key| key.main).collect())
     }
 

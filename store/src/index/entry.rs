@@ -76,11 +76,11 @@ pub(crate) enum Found<'a> {
 }
 
 /// The older versions of a key, ascending. Most keys have none, so that there is one word for them in an entry.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Older(Vec<Mark>);
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     newest: Version,
     older: Option<Box<Older>>,

@@ -5,7 +5,7 @@ use super::tree::{LEAF, grow, split_off};
 use super::{Entry, Version};
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Leaf {
     /// Ascending by key.
     entries: Vec<Entry>,

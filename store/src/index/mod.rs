@@ -1,7 +1,7 @@
 //! The index: every key, its newest version in full and the names of its older ones. Not their values (see `engine`).
 //!
 //! A tree of sorted leaves with sums in its nodes (see `tree`): lookups are binary searches, scans run over dense memory, and
-//! counting costs the depth of the tree, however many keys there are.
+//! counting costs the depth of the tree, however many keys there are. A clone shares every node until one of the two changes it.
 
 mod entry;
 mod leaf;
@@ -22,7 +22,7 @@ use crate::{End, KeyRange, Revision};
 pub(crate) use leaf::{alike, lead};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Index {
     root: Node,
 }

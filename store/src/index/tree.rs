@@ -1,5 +1,8 @@
 //! The shape of the index: a tree of leaves full of entries, where every node knows sums over what is below it, so that
-//! counting and compaction pass by subtrees instead of visiting keys. Knows no requests.
+//! counting and compaction pass by subtrees instead of visiting keys. Nodes are shared by clones of the tree and copied before their
+//! first change. Knows no requests.
+
+use std::sync::Arc;
 
 use super::leaf::Leaf;
 use super::{Cut, Entry, Version};
@@ -17,15 +20,15 @@ const FANOUT: usize = if cfg!(test) { 6 } else { 64 };
 pub(super) const GROW: usize = 16;
 
 /// A subtree; all leaves are equally deep.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Node {
-    Leaf(Leaf),
+    Leaf(Arc<Leaf>),
     /// Never empty, ascending by `from`.
-    Inner(Vec<Child>),
+    Inner(Arc<Vec<Child>>),
 }
 
 /// A subtree as its parent knows it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Child {
     /// No key of the subtree is below it, none of those before it is at or above it. Without meaning in the leftmost
     /// child, which takes all that is lower.
@@ -147,7 +150,7 @@ impl Child {
 
 impl Node {
     pub(super) fn empty() -> Self {
-        Self::Leaf(Leaf::default())
+        Self::Leaf(Arc::default())
     }
 
     fn is_empty(&self) -> bool {
@@ -187,8 +190,9 @@ impl Node {
         push: impl Fn(&mut Entry, Version),
     ) -> Applied {
         match self {
-            Self::Leaf(leaf) => apply_to_leaf(leaf, version, last, push),
+            Self::Leaf(leaf) => apply_to_leaf(Arc::make_mut(leaf), version, last, push),
             Self::Inner(children) => {
+                let children = Arc::make_mut(children);
                 let at = child_of(children, version.kv.key());
                 let below = last && at + 1 == children.len();
                 let revision = version.main;
@@ -201,7 +205,7 @@ impl Node {
                         applied.split = split.map(|mut upper| {
                             // In the leftmost place the name of the subtree is that of its parent.
                             let from = std::mem::take(&mut upper[0].from);
-                            Child::new(from, Self::Inner(upper))
+                            Child::new(from, Self::Inner(Arc::new(upper)))
                         });
                     }
                 }
@@ -213,7 +217,7 @@ impl Node {
     /// A root grows a level when it splits.
     pub(super) fn grow(&mut self, upper: Child) {
         let lower = std::mem::replace(self, Self::empty());
-        *self = Self::Inner(vec![Child::new(Box::default(), lower), upper]);
+        *self = Self::Inner(Arc::new(vec![Child::new(Box::default(), lower), upper]));
     }
 
     /// How many keys of `from..to` existed at `revision`; none is no bound.
@@ -247,11 +251,17 @@ impl Node {
     pub(super) fn sweep(&mut self, from: Option<&[u8]>, cut: Cut, removed: &mut Vec<RecordKey>) -> Swept {
         match self {
             Self::Leaf(leaf) => {
-                leaf.retain(|entry| entry.compact(cut, removed));
+                Arc::make_mut(leaf).retain(|entry| entry.compact(cut, removed));
                 Swept::Leaf(None)
             }
             Self::Inner(children) => {
                 let first = from.map_or(0, |from| child_of(children, from));
+                // Nodes without garbage stay shared.
+                let has_garbage = |child: &Child| child.sum.garbage_at <= cut.reach();
+                if !children[first..].iter().any(has_garbage) {
+                    return Swept::Nothing;
+                }
+                let children = Arc::make_mut(children);
                 for at in first..children.len() {
                     let child = &mut children[at];
                     if child.sum.garbage_at > cut.reach() {
@@ -274,7 +284,7 @@ impl Node {
         loop {
             match self {
                 Self::Inner(children) if children.len() <= 1 => {
-                    *self = children.pop().map_or(Self::empty(), |child| child.node);
+                    *self = Arc::make_mut(children).pop().map_or(Self::empty(), |child| child.node);
                 }
                 Self::Leaf(_) | Self::Inner(_) => return,
             }
@@ -284,9 +294,9 @@ impl Node {
     /// Visits all entries, which may change, in order; then makes the sums anew.
     pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut Entry)) {
         match self {
-            Self::Leaf(leaf) => leaf.entries_mut().iter_mut().for_each(visit),
+            Self::Leaf(leaf) => Arc::make_mut(leaf).entries_mut().iter_mut().for_each(visit),
             Self::Inner(children) => {
-                for child in children {
+                for child in Arc::make_mut(children) {
                     child.node.visit_mut(visit);
                     child.sum = child.node.sum();
                 }
@@ -323,7 +333,7 @@ fn apply_to_leaf(
         Err(at) => {
             let split = leaf.insert(at, version, last).map(|upper| {
                 let from = upper.entries()[0].key().into();
-                Child::new(from, Node::Leaf(upper))
+                Child::new(from, Node::Leaf(Arc::new(upper)))
             });
             Applied { gained: !dead, lost: false, garbage: dead, split }
         }
@@ -341,10 +351,11 @@ fn settle(children: &mut Vec<Child>, at: usize) {
         let left = &mut children[at];
         left.sum = left.sum.and(right.sum);
         match (&mut left.node, right.node) {
-            (Node::Leaf(left), Node::Leaf(right)) => left.append(right),
-            (Node::Inner(left), Node::Inner(mut upper)) => {
+            (Node::Leaf(left), Node::Leaf(right)) => Arc::make_mut(left).append(Arc::unwrap_or_clone(right)),
+            (Node::Inner(left), Node::Inner(upper)) => {
+                let mut upper = Arc::unwrap_or_clone(upper);
                 upper[0].from = right.from;
-                left.append(&mut upper);
+                Arc::make_mut(left).append(&mut upper);
             }
             (Node::Leaf(_), Node::Inner(_)) | (Node::Inner(_), Node::Leaf(_)) => {
                 unreachable!("neighbours are equally deep")

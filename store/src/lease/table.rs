@@ -8,14 +8,14 @@ use crate::LeaseId;
 use crate::event::Event;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LeaseTable {
     leases: BTreeMap<LeaseId, Lease>,
     /// Which lease a key hangs on.
     attached: BTreeMap<Bytes, LeaseId>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lease {
     ttl: i64,
     keys: BTreeSet<Bytes>,

@@ -12,6 +12,7 @@ pub(crate) mod etcd;
 mod fuzz;
 mod hash;
 mod healing;
+mod image;
 mod leases;
 pub(crate) mod model;
 mod pipeline;

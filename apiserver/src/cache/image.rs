@@ -1,0 +1,141 @@
+//! [`CacheImage`]: the contents of a watch cache at one revision, with which the cache of another server begins, over a storage that
+//! has the same objects at that revision. Objects are shared; watchers and the ring of recent changes are not part of it.
+
+use super::{Cache, FillError, Kind, State, keep};
+use crate::kinds::Kinds;
+use crate::metrics::Metrics;
+use crate::storage::{RawBatch, SharedStorage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+use tokio::sync::Notify;
+
+/// See the module. Immutable; it costs memory in proportion to the number of kinds, not of objects, until the cache changes.
+pub struct CacheImage {
+    revision: i64,
+    state: State,
+}
+
+impl std::fmt::Debug for CacheImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CacheImage").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+impl CacheImage {
+    /// The revision at which the contents are complete.
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+}
+
+impl Cache {
+    /// The contents at the newest revision that the cache shows.
+    pub fn image(&self) -> CacheImage {
+        let state = self.state.read();
+        // Moves under the write lock only.
+        let revision = self.revision();
+        CacheImage { revision, state: state.forked(revision) }
+    }
+
+    /// As [`Cache::fill_counted`], but with the contents of an image instead of a read of everything. `storage` must have the objects
+    /// of the image at its revision, and its history since then.
+    pub(crate) async fn from_image(
+        image: &CacheImage,
+        storage: SharedStorage,
+        metrics: Arc<Metrics>,
+        observe: impl Fn(&RawBatch) + Send + Sync + 'static,
+    ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
+        let watch = storage.watch("", image.revision).await?;
+        let cache = Arc::new(Self {
+            storage,
+            state: parking_lot::RwLock::new(image.state.forked(image.revision)),
+            revision: AtomicI64::new(image.revision),
+            closed: AtomicBool::new(false),
+            is_following: AtomicBool::new(true),
+            applied: Notify::new(),
+        });
+        let task = keep(cache.clone(), watch, metrics, observe);
+        Ok((cache, task))
+    }
+}
+
+impl State {
+    fn forked(&self, revision: i64) -> Self {
+        let kinds: BTreeMap<&'static str, Kind> =
+            self.kinds.iter().map(|(root, kind)| (*root, kind.forked(revision))).collect();
+        Self {
+            served: Kinds::forked(&self.served),
+            kinds,
+            retained: Default::default(),
+            next_listener: 0,
+            set_aside: self.set_aside.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Filter, Watch, WatchStart};
+    use super::*;
+    use crate::storage::embedded::Embedded;
+    use kstore_api::kind;
+    use kstore_nondet::Nondet;
+    use kstore_store::{Config, Store};
+
+    fn pod(name: &str, node: &str) -> (String, String) {
+        let value = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"ns"}},"spec":{{"nodeName":"{node}"}}}}"#
+        );
+        (format!("/registry/pods/ns/{name}"), value)
+    }
+
+    fn names(cache: &Cache, node: &str) -> Vec<String> {
+        let mut filter = Filter::all(kind::lookup("", "v1", "pods").unwrap());
+        if !node.is_empty() {
+            filter.fields =
+                kstore_api::selector::field::Selector::parse(&format!("spec.nodeName={node}")).unwrap();
+        }
+        cache.scan(&filter).0.iter().map(|entry| entry.name().to_owned()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn caches_that_begin_with_an_image_follow_their_own_storages() {
+        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+        for (name, node) in [("a", "n1"), ("b", "n2")] {
+            let (key, value) = pod(name, node);
+            store.put(key, value).await.unwrap();
+        }
+        let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store.clone())), |_| {}).await.unwrap();
+        tokio::spawn(follow);
+        let image = cache.image();
+        // Newer than the image of the cache: the fork's cache reads it from the history.
+        let (key, value) = pod("c", "n1");
+        store.put(key, value).await.unwrap();
+        let copy = Store::from_image(&store.image().unwrap(), &Nondet::simulated(2));
+        let storage = Arc::new(Embedded::new(copy.clone()));
+        let (fork, follow) = Cache::from_image(&image, storage, Arc::default(), |_| {}).await.unwrap();
+        tokio::spawn(follow);
+        fork.fresh().await.unwrap();
+        assert_eq!(
+            (names(&fork, ""), names(&fork, "n1")),
+            (vec!["a".into(), "b".into(), "c".into()], vec!["a".into(), "c".into()])
+        );
+
+        let filters = vec![Filter::all(kind::lookup("", "v1", "pods").unwrap())];
+        let mut watch = Watch::start(fork.clone(), filters, WatchStart::After(2)).await.unwrap();
+        copy.delete(pod("a", "").0).await.unwrap();
+        store.delete(pod("b", "").0).await.unwrap();
+        (fork.fresh().await.unwrap(), cache.fresh().await.unwrap());
+        assert_eq!(
+            (names(&fork, ""), names(&cache, "")),
+            (vec!["b".into(), "c".into()], vec!["a".into(), "c".into()])
+        );
+        let mut revisions = Vec::new();
+        while revisions.last() != Some(&copy.revision().0) {
+            let batch = watch.next().await.unwrap();
+            revisions.extend(batch.deliveries.iter().map(|delivery| delivery.change.revision));
+        }
+        assert_eq!(revisions, [3, 4, 5], "a watch that resumes before the image reads the history");
+    }
+}

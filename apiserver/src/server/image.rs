@@ -1,0 +1,60 @@
+//! [`ServerImage`]: what a server has in memory of its storage, for a server over a copy of that storage.
+
+use super::{Memory, StartError, Task};
+use crate::authz::{Authorizer, AuthorizerImage};
+use crate::cache::{Cache, CacheImage};
+use crate::metrics::Metrics;
+use crate::pipeline::Pipeline;
+use crate::provenance::Provenance;
+use crate::storage::{RawBatch, SharedStorage};
+use std::sync::Arc;
+
+/// See the module. Immutable; any number of servers can begin with it, on any runtime. Obtained by [`super::ApiServer::image`].
+pub struct ServerImage {
+    cache: CacheImage,
+    provenance: Provenance,
+    /// The revision up to which `provenance` is complete; it may be ahead of the cache's.
+    observed: i64,
+    authorizer: AuthorizerImage,
+}
+
+impl std::fmt::Debug for ServerImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerImage").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+impl ServerImage {
+    pub(super) fn of(origin: &Pipeline) -> Self {
+        let cache = origin.cache().image();
+        // Later than the cache, so that it misses nothing that the cache has: a batch is observed before it is shown.
+        let (provenance, observed) = origin.provenance().fork();
+        Self { cache, provenance, observed, authorizer: origin.authorizer().image() }
+    }
+
+    /// The revision of the image: storages to begin with it must have at least this one.
+    pub fn revision(&self) -> i64 {
+        self.cache.revision()
+    }
+
+    /// The memory of a server that begins with this image, and the task that keeps it current.
+    pub(super) async fn memory(
+        &self,
+        storage: SharedStorage,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Memory, Task), StartError> {
+        let provenance = Arc::new(self.provenance.fork().0);
+        let (observer, observed) = (provenance.clone(), self.observed);
+        let observe = move |batch: &RawBatch| {
+            if batch.revision > observed {
+                observer.observe(batch);
+            }
+        };
+        let (cache, follow) = Cache::from_image(&self.cache, storage, metrics, observe).await?;
+        Ok((Memory { cache, provenance }, Box::pin(follow)))
+    }
+
+    pub(super) fn authorizer(&self, cache: Arc<Cache>) -> Authorizer {
+        self.authorizer.over(cache)
+    }
+}

@@ -1,0 +1,122 @@
+//! Copies of a store in memory: an image is what the store holds at one revision, shared with the store until either changes it,
+//! and stores begin with an image as often as wanted. Not a snapshot in etcd's format (see `snapshot`), and nothing of it is on disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kstore_nondet::Nondet;
+use tokio::time::Instant;
+
+use crate::alarm::Alarms;
+use crate::compact::Sweeper;
+use crate::core::{Core, Visible};
+use crate::driver::Driver;
+use crate::engine::memory::MemoryEngine;
+use crate::error::Stopped;
+use crate::index::Index;
+use crate::lease::table::LeaseTable;
+use crate::recover::identity;
+use crate::window::Window;
+use crate::writer::{Recovered, Writer};
+use crate::{LeaseId, Limits, Revision};
+
+/// What a store in memory held at one revision: all keys with their history, notes, leases with the time that each had left, alarms
+/// and bounds. Immutable, and cheap to clone; it keeps no task running and needs no runtime.
+#[derive(Clone)]
+pub struct StoreImage(Arc<Contents>);
+
+struct Contents {
+    revision: Revision,
+    compacted: Revision,
+    seq: u64,
+    alarms: Alarms,
+    index: Index,
+    engine: MemoryEngine,
+    /// Everything that compaction made superfluous up to here has been removed.
+    swept: Revision,
+    leases: LeaseTable,
+    /// The time that each lease had left.
+    left: Vec<(LeaseId, Duration)>,
+    limits: Limits,
+}
+
+impl std::fmt::Debug for StoreImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreImage").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no image of a store.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The store is on disk.
+    #[error(
+        "a store on disk has no image in memory: use Store::snapshot, or a store that is opened with Config::memory()"
+    )]
+    OnDisk,
+    /// The store was closed, or has failed.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl StoreImage {
+    /// The newest revision in it.
+    pub fn revision(&self) -> Revision {
+        self.0.revision
+    }
+
+    /// Takes the image. No write may be under way: the caller holds the writer.
+    pub(crate) fn take(
+        core: &Core,
+        writer: &Writer,
+        engine: &MemoryEngine,
+        sweeper: &Sweeper,
+    ) -> Result<Self, Stopped> {
+        core.serving()?;
+        let leases = writer.leases().clone();
+        let now = Instant::now();
+        let left =
+            |id| core.leases.deadline(id).map(|deadline| (id, deadline.saturating_duration_since(now)));
+        let left = leases.iter().filter_map(|(id, _)| left(id)).collect();
+        let visible = core.visible();
+        Ok(Self(Arc::new(Contents {
+            revision: visible.revision,
+            compacted: visible.compacted,
+            seq: visible.seq,
+            alarms: visible.alarms,
+            index: visible.index.clone(),
+            engine: engine.fork(),
+            swept: sweeper.done(),
+            leases,
+            left,
+            limits: core.limits.clone(),
+        })))
+    }
+
+    /// A store that begins with this image. Its leases have the time left that they had in the image, counted from now.
+    pub(crate) fn driver(&self, nondet: &Nondet) -> Driver {
+        let contents = &*self.0;
+        let rng = nondet.rng.fork("store");
+        let visible = Visible {
+            revision: contents.revision,
+            compacted: contents.compacted,
+            seq: contents.seq,
+            alarms: contents.alarms,
+            index: contents.index.clone(),
+            // The engine has it all.
+            window: Window::after(contents.revision),
+        };
+        let engine = Arc::new(contents.engine.fork());
+        let core = Core::new(visible, engine.clone(), identity(&rng), contents.limits.clone());
+        let now = Instant::now();
+        for (id, left) in &contents.left {
+            let ttl = contents.leases.ttl(*id).unwrap_or_default();
+            core.leases.begin(*id, ttl, now + *left);
+        }
+        core.granted.seed(contents.leases.iter());
+        core.measure(0);
+        let recovered = Recovered { seq: contents.seq, leases: contents.leases.clone() };
+        let writer = Writer::new(Arc::new(core), rng, recovered);
+        Driver::in_memory(writer, engine, Sweeper::new(contents.swept))
+    }
+}

@@ -1,0 +1,163 @@
+//! Measures what clusters and forks cost, and prints it: time of a start, memory of a cluster and of a fork, many clusters at once, and
+//! what many forks leave behind. `cargo run --release -p kstore-testing --example figures [CLUSTERS] [FORKS]`; by default 200 and 10,000.
+
+use kstore_client::{Client, Gvr, ListParams};
+use kstore_testing::{Builder, Cluster};
+use peak_alloc::PeakAlloc;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// Objects of the cluster that is forked.
+const OBJECTS: usize = 10_000;
+/// Samples of each time.
+const SAMPLES: usize = 50;
+/// Clusters and forks whose memory is measured together.
+const HELD: usize = 20;
+
+fn kib(bytes: usize) -> usize {
+    bytes / 1024
+}
+
+/// Median and maximum.
+fn summary(mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    format!(
+        "median {:.2?}, slowest of {} {:.2?}",
+        times[times.len() / 2],
+        times.len(),
+        times[times.len() - 1]
+    )
+}
+
+async fn create(client: &Client, name: &str) {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+        "data": {"key": "value ".repeat(20)},
+    });
+    client
+        .dynamic(Gvr::new("", "v1", "configmaps"))
+        .create("default", &object)
+        .await
+        .expect("a ConfigMap is created");
+}
+
+async fn names(client: &Client) -> Vec<String> {
+    let list = client.dynamic(Gvr::new("", "v1", "configmaps")).list("default", &ListParams::default()).await;
+    let (objects, _) = list.expect("ConfigMaps are listed");
+    objects.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// Waits until the tasks of ended clusters are gone and their memory is free.
+async fn until_tasks(left: usize) {
+    while tokio::runtime::Handle::current().metrics().num_alive_tasks() > left {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn starts(name: &str, builder: Builder) {
+    let mut times = Vec::new();
+    for _ in 0..SAMPLES {
+        let begin = Instant::now();
+        let cluster = builder.clone().start().await;
+        times.push(begin.elapsed());
+        cluster.stop().await;
+    }
+    println!("start, {name}: {}", summary(times));
+    let before = HEAP.current_usage();
+    let mut held = Vec::new();
+    for _ in 0..HELD {
+        held.push(builder.clone().start().await);
+    }
+    for cluster in &held {
+        cluster.settled().await.expect("the cluster settles");
+    }
+    println!("memory of one cluster, {name}: {} KiB", kib((HEAP.current_usage() - before) / HELD));
+    for cluster in held {
+        cluster.stop().await;
+    }
+}
+
+async fn forks(name: &str, builder: Builder) {
+    let cluster = builder.start().await;
+    for nth in 0..OBJECTS {
+        create(cluster.client(), &format!("map-{nth:05}")).await;
+    }
+    cluster.settled().await.expect("the cluster settles");
+    let (mut times, mut held, before) = (Vec::new(), Vec::new(), HEAP.current_usage());
+    for _ in 0..HELD {
+        let begin = Instant::now();
+        held.push(cluster.fork().await);
+        times.push(begin.elapsed());
+    }
+    for fork in &held {
+        fork.settled().await.expect("the fork settles");
+    }
+    println!("fork of {OBJECTS} objects, {name}: {}", summary(times));
+    println!("memory of one fork, {name}: {} KiB", kib((HEAP.current_usage() - before) / HELD));
+    for fork in &held {
+        create(fork.client(), "own").await;
+    }
+    println!("after a write to each: {} KiB", kib((HEAP.current_usage() - before) / HELD));
+}
+
+async fn many_clusters(count: usize) {
+    let (begin, before) = (Instant::now(), HEAP.current_usage());
+    let mut clusters = Vec::new();
+    for _ in 0..count {
+        clusters.push(Cluster::start().await);
+    }
+    for (nth, cluster) in clusters.iter().enumerate() {
+        create(cluster.client(), &format!("only-{nth}")).await;
+    }
+    for (nth, cluster) in clusters.iter().enumerate() {
+        let own: Vec<_> =
+            names(cluster.client()).await.into_iter().filter(|name| name.starts_with("only-")).collect();
+        assert_eq!(own, [format!("only-{nth}")], "clusters see each other's objects");
+    }
+    let memory = kib((HEAP.current_usage() - before) / count);
+    println!("{count} whole clusters at once: {:.2?}, {memory} KiB each, no cross-talk", begin.elapsed());
+    for cluster in clusters {
+        cluster.stop().await;
+    }
+}
+
+async fn many_forks(count: usize) {
+    let cluster = Cluster::builder().api_only().start().await;
+    create(cluster.client(), "shared").await;
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let (mut heap, begin) = (Vec::new(), Instant::now());
+    for nth in 0..count {
+        let fork = cluster.fork().await;
+        create(fork.client(), &format!("own-{nth}")).await;
+        assert_eq!(names(fork.client()).await.len(), 2, "forks see each other's objects");
+        drop(fork);
+        if (nth + 1) % (count / 10).max(1) == 0 {
+            until_tasks(tasks).await;
+            heap.push(kib(HEAP.current_usage()));
+        }
+    }
+    println!(
+        "{count} forks with a write each, one after another: {:.2?}; heap in KiB {heap:?}",
+        begin.elapsed()
+    );
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));
+    let (clusters, count) = (arguments.next().unwrap_or(200), arguments.next().unwrap_or(10_000));
+    // The first cluster fills what is made once a process.
+    let begin = Instant::now();
+    Cluster::start().await.stop().await;
+    println!("first start of the process: {:.2?}", begin.elapsed());
+    starts("API alone", Cluster::builder().api_only()).await;
+    starts("whole", Cluster::builder()).await;
+    forks("API alone", Cluster::builder().api_only()).await;
+    forks("whole", Cluster::builder()).await;
+    many_clusters(clusters).await;
+    many_forks(count).await;
+}

@@ -1,0 +1,91 @@
+//! Why an object was written last: for each write the write that led to it, and so on, as text. `trace` has the other direction, what
+//! followed from the writes to an object.
+
+use crate::limits::{CAUSE_DEPTH, CAUSES_SHOWN, LAST_WRITES};
+use crate::trace::{Trace, TracedWrite};
+use kstore_apiserver::kinds::KeyPlace;
+use kstore_apiserver::provenance::Note;
+use kstore_store::{KeyRange, Revision, Store, WatchRequest};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// A write as the store remembers it.
+struct StoredWrite {
+    /// `pods/default/web-1`; of several objects the first.
+    object: String,
+    /// `None`: past the API server, as when a lease ends.
+    note: Option<Note>,
+}
+
+/// The newest writes to `object` (`pods/default/web-1`) in a trace, newest first, each with its causes indented below it.
+pub(crate) async fn of_last_writes(store: &Store, trace: &Trace, object: &str) -> String {
+    let mut writes = BTreeMap::new();
+    trace.writes.iter().for_each(|write| collect(write, object, &mut writes));
+    let mut text = String::new();
+    for (revision, write) in writes.into_iter().rev().take(LAST_WRITES) {
+        line(&mut text, 1, revision, &write.verb, object, &write.agent);
+        add_causes(store, &mut text, &write.causes).await;
+    }
+    text
+}
+
+fn collect<'t>(write: &'t TracedWrite, object: &str, writes: &mut BTreeMap<i64, &'t TracedWrite>) {
+    if write.object == object {
+        writes.insert(write.revision, write);
+    }
+    write.children.iter().for_each(|child| collect(child, object, writes));
+}
+
+/// The causes, and theirs, up to a depth: a stack of what is still to be shown, with its depth.
+async fn add_causes(store: &Store, text: &mut String, causes: &[i64]) {
+    let newest = |causes: &[i64], depth: usize| {
+        let mut causes = causes.to_vec();
+        causes.sort_unstable();
+        causes.drain(..causes.len().saturating_sub(CAUSES_SHOWN));
+        causes.into_iter().map(|cause| (cause, depth)).collect::<Vec<_>>()
+    };
+    let mut left = newest(causes, 2);
+    while let Some((revision, depth)) = left.pop() {
+        let Some(write) = stored(store, revision).await else {
+            let _ = writeln!(
+                text,
+                "{:indent$}because of revision {revision}, which is not known any more",
+                "",
+                indent = 2 * depth
+            );
+            continue;
+        };
+        let note = write.note.as_ref();
+        let (verb, agent) = note.map_or(("write", "the store"), |note| (&note.verb, &note.agent));
+        line(text, depth, revision, verb, &write.object, agent);
+        if let Some(note) = note.filter(|_| depth < CAUSE_DEPTH) {
+            left.extend(newest(&note.causes, depth + 1));
+        }
+    }
+}
+
+fn line(text: &mut String, depth: usize, revision: i64, verb: &str, object: &str, agent: &str) {
+    let because = if depth > 1 { "because of " } else { "" };
+    writeln!(text, "{:indent$}{because}{revision} {verb} {object} by {agent}", "", indent = 2 * depth)
+        .expect("writing to a string cannot fail");
+}
+
+/// What was written at a revision, if the history has it.
+async fn stored(store: &Store, revision: i64) -> Option<StoredWrite> {
+    if revision > store.revision().0 {
+        return None;
+    }
+    let request = WatchRequest::new(KeyRange::all()).from(Revision(revision));
+    let batch = store.watch(request).ok()?.next().await?.ok()?;
+    let event = batch.events.first().filter(|_| batch.revision.0 == revision)?;
+    let key = String::from_utf8_lossy(event.kv.key()).into_owned();
+    let object =
+        KeyPlace::of(&key).map_or(key.clone(), |place| name_of(place.plural, place.namespace, place.name));
+    Some(StoredWrite { object, note: event.note.as_deref().and_then(Note::decode) })
+}
+
+/// The name of an object as traces show it.
+pub(crate) fn name_of(plural: &str, namespace: &str, name: &str) -> String {
+    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    format!("{plural}/{namespace}{name}")
+}

@@ -1,0 +1,188 @@
+//! [`Busy`]: which parts of a cluster have something to do, by what they tell about themselves and by the objects. Pure.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Pods that are named at most; the rest is counted.
+const NAMED: usize = 10;
+
+/// Reasons for which a container waits that end only by a change of an object, or by time.
+const STUCK: [&str; 6] = [
+    "CrashLoopBackOff",
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+];
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Busy {
+    reasons: Vec<String>,
+    unnamed: usize,
+}
+
+impl Busy {
+    pub(super) fn add(&mut self, reason: String) {
+        if self.reasons.len() < NAMED {
+            self.reasons.push(reason);
+        } else {
+            self.unnamed += 1;
+        }
+    }
+
+    /// What keeps the cluster busy; empty if nothing does.
+    pub(super) fn into_reasons(mut self) -> Vec<String> {
+        if self.unnamed > 0 {
+            self.reasons.push(format!("and {} more", self.unnamed));
+        }
+        self.reasons
+    }
+
+    /// From a page of metrics: caches that are not filled or lag behind, queues with keys, controllers at work.
+    pub(super) fn add_components(&mut self, page: &str) {
+        for line in page.lines().filter(|line| !line.starts_with('#')) {
+            let Some((series, value)) = line.rsplit_once(' ') else { continue };
+            let Ok(value) = value.parse::<f64>() else { continue };
+            let Some((metric, labels)) = series.split_once('{') else { continue };
+            let name = labels.split('"').nth(1).unwrap_or_default();
+            match metric {
+                "informer_synced" if value < 1.0 => self.add(format!("cache {name} is being filled")),
+                "informer_pending" if value > 0.0 => self.add(format!("cache {name}: {value} changes wait")),
+                "workqueue_depth" if value > 0.0 => self.add(format!("workqueue {name}: {value} ready keys")),
+                "controller_runtime_active_workers" if value > 0.0 => {
+                    self.add(format!("controller {name}: {value} runs under way"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Pods that the scheduler has not judged: neither bound nor marked as unschedulable.
+    pub(super) fn add_unscheduled(&mut self, pods: &[Value]) {
+        for pod in pods {
+            let spec = &pod["spec"];
+            let is_its = spec["schedulerName"].as_str().is_none_or(|name| name == "default-scheduler");
+            let is_gated = spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+            let is_open =
+                text(&spec["nodeName"]).is_empty() && pod["metadata"]["deletionTimestamp"].is_null();
+            if is_its && !is_gated && is_open && condition(pod, "PodScheduled").is_none() && !is_over(pod) {
+                self.add(format!("scheduler: pod {} is not scheduled", name_of(pod)));
+            }
+        }
+    }
+
+    /// Nodes that have not registered, and pods that ready nodes have not brought to where they belong.
+    pub(super) fn add_nodes(&mut self, wanted: usize, nodes: &[Value], pods: &[Value]) {
+        let ready = |node: &&Value| condition(node, "Ready") == Some("True");
+        let ready: BTreeSet<&str> =
+            nodes.iter().filter(ready).map(|node| text(&node["metadata"]["name"])).collect();
+        let registered: BTreeSet<&str> = nodes.iter().map(|node| text(&node["metadata"]["name"])).collect();
+        for node in (0..wanted).map(|nth| format!("node-{nth}")) {
+            if !registered.contains(&*node) {
+                self.add(format!("{node} has not registered"));
+            }
+        }
+        for pod in pods.iter().filter(|pod| ready.contains(text(&pod["spec"]["nodeName"]))) {
+            let node = text(&pod["spec"]["nodeName"]);
+            if !pod["metadata"]["deletionTimestamp"].is_null() {
+                if pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+                    self.add(format!("{node}: pod {} is ending", name_of(pod)));
+                }
+            } else if is_starting(pod) {
+                self.add(format!("{node}: pod {} is starting", name_of(pod)));
+            }
+        }
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn name_of(object: &Value) -> String {
+    format!("{}/{}", text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]))
+}
+
+fn condition<'o>(object: &'o Value, name: &str) -> Option<&'o str> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == name)?["status"].as_str()
+}
+
+fn is_over(pod: &Value) -> bool {
+    pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
+}
+
+/// Whether a bound pod is on its way to Running, and nothing but its node has to act.
+fn is_starting(pod: &Value) -> bool {
+    let is_pending = pod["status"]["phase"].is_null() || pod["status"]["phase"] == "Pending";
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let containers = lists.iter().filter_map(|list| pod["status"][list].as_array()).flatten();
+    let is_stuck = |container: &Value| STUCK.contains(&text(&container["state"]["waiting"]["reason"]));
+    is_pending && !containers.into_iter().any(is_stuck)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(name: &str, rest: Value) -> Value {
+        let mut pod = json!({"metadata": {"name": name, "namespace": "ns"}, "spec": {}, "status": {}});
+        for (field, value) in rest.as_object().unwrap() {
+            for (member, value) in value.as_object().unwrap() {
+                pod[field][member] = value.clone();
+            }
+        }
+        pod
+    }
+
+    #[test]
+    fn components_are_busy_by_their_metrics() {
+        let mut busy = Busy::default();
+        busy.add_components(
+            "# HELP workqueue_depth x\nworkqueue_depth{name=\"replicaset\"} 2\nworkqueue_depth{name=\"other\"} 0\n\
+             informer_synced{name=\"pods\"} 0\ncontroller_runtime_active_workers{controller=\"namespace\"} 1\n",
+        );
+        let expected = [
+            "workqueue replicaset: 2 ready keys",
+            "cache pods is being filled",
+            "controller namespace: 1 runs under way",
+        ];
+        assert_eq!(busy.into_reasons(), expected);
+    }
+
+    #[test]
+    fn pods_are_busy_until_they_are_judged_and_started_or_stuck() {
+        let nodes = [
+            json!({"metadata": {"name": "node-0"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+            json!({"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
+        ];
+        let waiting = |reason: &str| json!([{"state": {"waiting": {"reason": reason}}}]);
+        let pods = [
+            pod("new", json!({})),
+            pod("gated", json!({"spec": {"schedulingGates": [{"name": "a"}]}})),
+            pod("refused", json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}})),
+            pod("foreign", json!({"spec": {"schedulerName": "mine"}})),
+            pod("bound", json!({"spec": {"nodeName": "node-0"}})),
+            pod("running", json!({"spec": {"nodeName": "node-0"}, "status": {"phase": "Running"}})),
+            pod(
+                "stuck",
+                json!({"spec": {"nodeName": "node-0"}, "status": {"phase": "Pending", "containerStatuses": waiting("ErrImagePull")}}),
+            ),
+            pod("lost", json!({"spec": {"nodeName": "node-1"}, "status": {"phase": "Pending"}})),
+            pod("ending", json!({"spec": {"nodeName": "node-0"}, "metadata": {"deletionTimestamp": "t"}})),
+        ];
+        let mut busy = Busy::default();
+        busy.add_unscheduled(&pods);
+        busy.add_nodes(3, &nodes, &pods);
+        let expected = [
+            "scheduler: pod ns/new is not scheduled",
+            "node-2 has not registered",
+            "node-0: pod ns/bound is starting",
+            "node-0: pod ns/ending is ending",
+        ];
+        assert_eq!(busy.into_reasons(), expected);
+    }
+}

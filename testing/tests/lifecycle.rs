@@ -1,0 +1,132 @@
+//! What is left of clusters after their end: no task and no memory. A binary of its own, since it counts the heap of the whole process.
+
+use kstore_testing::{Cluster, Gvr, StartError};
+use peak_alloc::PeakAlloc;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// Clusters of each kind in a round.
+const CLUSTERS: usize = 6;
+
+/// Forks that are made and dropped; ten thousand in the example `figures`.
+const FORKS: usize = 1000;
+
+/// Objects of a cluster whose forks are weighed.
+const OBJECTS: usize = 2000;
+
+/// The heap is the process': one test at a time measures it.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+fn tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// Lets other tasks run until only `left` of them are alive. A task that never ends fails the test by its time limit.
+async fn until_tasks(left: usize) {
+    let ending = async {
+        while tasks() > left {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), ending)
+        .await
+        .expect("tasks of a cluster are left");
+}
+
+#[tokio::test]
+async fn a_dropped_cluster_and_a_failed_start_leave_no_task_and_no_memory() {
+    let _alone = ALONE.lock().await;
+    let before = tasks();
+    // The first clusters fill what is made once a process: tables, compiled schemas, buffers of the allocator.
+    let mut heap = Vec::new();
+    for round in 0..3 {
+        for _ in 0..CLUSTERS {
+            let cluster = Cluster::builder().nodes(2).start().await;
+            assert!(tasks() > before);
+            drop(cluster);
+            until_tasks(before).await;
+            let refused =
+                Cluster::builder().apply("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: a}}");
+            let error = refused.try_start().await.unwrap_err();
+            assert!(matches!(error, StartError::Apply(_)), "{error}");
+            until_tasks(before).await;
+            Cluster::start().await.stop().await;
+            until_tasks(before).await;
+        }
+        heap.push(HEAP.current_usage());
+        println!("round {round}: {} KiB", heap[round] / 1024);
+    }
+    let grown = heap[2].saturating_sub(heap[1]);
+    assert!(grown < 3 * CLUSTERS * 4 * 1024, "{} clusters left {grown} bytes: {heap:?}", 3 * CLUSTERS);
+}
+
+#[tokio::test]
+async fn a_start_that_is_given_up_half_way_leaves_no_task() {
+    use futures::FutureExt as _;
+    let _alone = ALONE.lock().await;
+    let before = tasks();
+    for polls in 1..20 {
+        let mut starting = Box::pin(Cluster::builder().try_start());
+        for _ in 0..polls {
+            if starting.as_mut().now_or_never().is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(starting);
+        until_tasks(before).await;
+    }
+}
+
+/// A write that every fork makes.
+async fn write_and_count(cluster: &Cluster) -> usize {
+    let maps = cluster.client().dynamic(Gvr::new("", "v1", "configmaps"));
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own", "namespace": "default"}});
+    maps.create("default", &map).await.unwrap();
+    maps.list("default", &Default::default()).await.unwrap().0.len()
+}
+
+#[tokio::test]
+async fn a_thousand_forks_leave_nothing_behind() {
+    let _alone = ALONE.lock().await;
+    let cluster = Cluster::builder().api_only().start().await;
+    let before = tasks();
+    let mut heap = Vec::new();
+    for _ in 0..10 {
+        for _ in 0..FORKS / 10 {
+            let fork = cluster.fork().await;
+            assert_eq!(write_and_count(&fork).await, 1, "a fork shows what another one wrote");
+            drop(fork);
+        }
+        until_tasks(before).await;
+        heap.push(HEAP.current_usage());
+    }
+    let grown = heap[9].saturating_sub(heap[4]);
+    // What the cluster remembers of its own writes may be cut into smaller pieces, once.
+    assert!(grown < 64 * 1024, "{} forks left {grown} bytes: {heap:?}", FORKS / 2);
+}
+
+#[tokio::test]
+async fn forks_share_the_memory_of_many_objects() {
+    let _alone = ALONE.lock().await;
+    let cluster = Cluster::builder().api_only().start().await;
+    let maps = cluster.client().dynamic(Gvr::new("", "v1", "configmaps"));
+    for nth in 0..OBJECTS {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("map-{nth}"), "namespace": "default"},
+            "data": {"key": "value ".repeat(100)},
+        });
+        maps.create("default", &map).await.unwrap();
+    }
+    let before = HEAP.current_usage();
+    let mut forks = Vec::new();
+    for _ in 0..10 {
+        forks.push(cluster.fork().await);
+    }
+    let each = (HEAP.current_usage() - before) / forks.len();
+    assert!(each < 300 * 1024, "a fork of {OBJECTS} objects takes {each} bytes");
+}
