@@ -1,6 +1,7 @@
-//! [`Custom`]: an object of a custom kind as a Rust type. Not a derive macro: three constants and serde say all that a client needs, and
-//! the schema of a kind is written in its CustomResourceDefinition.
+//! [`Custom`]: an object of a custom kind as a Rust type, where three constants and serde say all that a client needs. Not for those who
+//! write the definition of the kind in Rust as well: `derive(CustomResource)` of the crate `kstore-derive` makes both.
 
+use crate::object_parts::{ObjectParts, serialize_object};
 use k8s_openapi::{Metadata, Resource, ResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -69,37 +70,15 @@ impl<S: CustomSpec> Custom<S> {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Written<'o, S, T> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: &'o ObjectMeta,
-    spec: &'o S,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: &'o Option<T>,
-}
-
-#[derive(Deserialize)]
-#[serde(bound = "S: CustomSpec")]
-struct Read<S: CustomSpec> {
-    #[serde(default)]
-    metadata: ObjectMeta,
-    spec: S,
-    #[serde(default = "Option::default")]
-    status: Option<S::Status>,
-}
-
 impl<S: CustomSpec> Serialize for Custom<S> {
     fn serialize<Z: serde::Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        let Self { metadata, spec, status } = self;
-        Written { api_version: S::API_VERSION, kind: S::KIND, metadata, spec, status }.serialize(serializer)
+        serialize_object::<Self, _, _, _>(&self.metadata, &self.spec, self.status.as_ref(), serializer)
     }
 }
 
 impl<'de, S: CustomSpec> Deserialize<'de> for Custom<S> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { metadata, spec, status } = Read::deserialize(deserializer)?;
+        let ObjectParts { metadata, spec, status } = ObjectParts::deserialize(deserializer)?;
         Ok(Self { metadata, spec, status })
     }
 }

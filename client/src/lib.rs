@@ -7,6 +7,8 @@
 mod calls;
 mod client;
 mod connect;
+#[cfg(feature = "crd")]
+pub mod crd;
 mod custom;
 mod dynamic;
 mod error;
@@ -20,6 +22,7 @@ mod kubeconfig;
 mod lease;
 pub mod limits;
 mod multi;
+mod object_parts;
 mod params;
 mod path;
 mod retry;
@@ -40,6 +43,8 @@ pub use gvr::Gvr;
 pub use kubeconfig::{Identity, Kubeconfig, KubeconfigError};
 pub use lease::ClientLease;
 pub use multi::{MultiSource, Part};
+#[doc(hidden)]
+pub use object_parts::{ObjectParts, serialize_object};
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
 pub use retry::on_conflict;
 pub use transaction::{Check, Committed, Transaction, TransactionError};

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Crate, level, and which of ours it may use. The tests may use all.
-const TABLE: [(&str, u8, &[&str]); 15] = [
+const TABLE: [(&str, u8, &[&str]); 16] = [
     ("nondet", 0, &[]),
     ("cel", 0, &[]),
     ("api", 1, &["cel"]),
     ("proto", 0, &[]),
+    ("derive", 0, &[]),
     ("store", 1, &["nondet"]),
     ("informer", 1, &["nondet"]),
     ("checker", 1, &["nondet", "proto"]),
@@ -48,11 +49,15 @@ const TABLE: [(&str, u8, &[&str]); 15] = [
 const TOP: [&str; 3] = ["tests", "benches", "fuzz"];
 
 /// Edges that only tests of a crate have.
-const TESTS_ONLY: [(&str, &str); 2] = [
+const TESTS_ONLY: [(&str, &str); 4] = [
     // What its clients see is judged.
     ("store", "checker"),
     // Its loop is tested against a small API server of its own, which speaks the wire.
     ("scheduler", "proto"),
+    // The code that it makes names the client, and its documentation shows it.
+    ("derive", "client"),
+    // Derived kinds are tried on a whole cluster.
+    ("testing", "derive"),
 ];
 
 /// Our crates, each with ours that it names, for its tests or otherwise: a crate's tests stand on the same ground as the crate.
@@ -109,6 +114,21 @@ fn the_table_has_the_shape_that_the_architecture_promises() {
         assert_eq!(users(component), ["testing", "server"], "who uses {component}");
     }
     assert_eq!(users("etcd"), ["server"]);
+}
+
+/// Schemas from Rust types are for programs that define kinds.
+#[test]
+fn the_server_brings_no_derive_macro_and_no_feature_for_it() {
+    let tree =
+        ["tree", "--package", "kstore-server", "--edges", "normal,features", "--prefix", "none", "--offline"];
+    let cargo =
+        Command::new(env!("CARGO")).args(tree).current_dir(workspace_root()).output().expect("cargo runs");
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    let tree = String::from_utf8_lossy(&cargo.stdout).into_owned();
+    assert!(tree.contains("kstore-client"), "{tree}");
+    for unwanted in ["kstore-derive", "schemars_derive", "kstore-client feature \"crd\""] {
+        assert!(!tree.contains(unwanted), "{unwanted}");
+    }
 }
 
 /// Who takes the informer for something else than kstore takes nothing of kstore's along, nor a client of Kubernetes.

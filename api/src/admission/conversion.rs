@@ -47,10 +47,10 @@ impl ConversionFailure {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Call => "webhook_call_failure",
-            Self::MalformedResponse => "malformed_response_failure",
-            Self::PartialResponse => "partial_response_failure",
-            Self::InvalidObject => "invalid_converted_object_failure",
+            Self::Call => "conversion_webhook_call_failure",
+            Self::MalformedResponse => "conversion_webhook_malformed_response_failure",
+            Self::PartialResponse => "conversion_webhook_partial_response_failure",
+            Self::InvalidObject => "conversion_webhook_invalid_converted_object_failure",
         }
     }
 }

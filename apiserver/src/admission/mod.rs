@@ -175,10 +175,11 @@ impl Admission {
 
     /// Writes what was counted, in the Prometheus text format.
     pub fn figures(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
-        let (figures, webhooks) = (self.figures.clone(), self.dynamic.metrics());
+        let (figures, (webhooks, policies)) = (self.figures.clone(), self.dynamic.metrics());
         move |out| {
             figures.render(&mut Page::new(out));
             webhooks.render(&mut Page::new(out));
+            policies.render(&mut Page::new(out));
         }
     }
 

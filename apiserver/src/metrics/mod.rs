@@ -7,6 +7,7 @@
 
 mod body;
 pub mod page;
+mod policies;
 mod process;
 mod request;
 mod series;
@@ -14,6 +15,7 @@ mod storage;
 mod webhooks;
 
 pub use page::Page;
+pub(crate) use policies::AdmissionPolicies;
 pub use request::{Kind, Measured, verb};
 pub use series::{Counter, Family, Histogram};
 pub use storage::Measured as MeasuredStorage;

@@ -53,7 +53,7 @@ impl<'s> Page<'s> {
         if let Some(bound) = bound {
             let before = if labels.is_empty() { '{' } else { ',' };
             if bound.is_finite() {
-                self.put(format_args!("{before}le=\"{bound}\""));
+                self.put(format_args!("{before}le=\"{}\"", bound_text(bound)));
             } else {
                 self.put(format_args!("{before}le=\"+Inf\""));
             }
@@ -119,6 +119,19 @@ fn sample(out: &mut String, line: &str, bare: Option<&str>) {
     }
 }
 
+/// A bound as Go writes it, since label values are compared as texts: small ones with an exponent of two digits.
+fn bound_text(bound: f64) -> String {
+    const PLAIN: f64 = 1e-4;
+    if bound == 0.0 || bound.abs() >= PLAIN {
+        return bound.to_string();
+    }
+    let text = format!("{bound:e}");
+    match text.split_once("e-") {
+        Some((digits, exponent)) => format!("{digits}e-{exponent:0>2}"),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,5 +159,11 @@ mod tests {
                     # HELP b B\n# TYPE b counter\nb_total{k=\"v\"} 4\n\
                     # HELP c C\n# TYPE c histogram\nc_bucket{le=\"1.0\"} 2\nc_bucket{le=\"2.5\"} 2\nc_bucket{le=\"+Inf\"} 2\n# EOF\n";
         assert_eq!(open_metrics(text), want);
+    }
+
+    #[test]
+    fn bounds_are_written_as_go_writes_them() {
+        let texts = [0.0, 1.0, 2.5, 0.001, 0.0001, 0.000_05, 0.000_000_5, 1.5e-10].map(bound_text);
+        assert_eq!(texts, ["0", "1", "2.5", "0.001", "0.0001", "5e-05", "5e-07", "1.5e-10"]);
     }
 }

@@ -13,18 +13,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Seconds; Kubernetes' buckets of admission webhooks.
-const ADMISSION: [f64; 10] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 15.0, 20.0, 30.0];
-/// Seconds; of conversions.
-const CONVERSION: [f64; 14] =
-    [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192];
+const ADMISSION: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
+/// Seconds; of conversions, by definition.
+const CONVERSION: [f64; 15] = [
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
+];
+/// Seconds; of calls to conversion webhooks.
+const CONVERSION_CALL: [f64; 15] =
+    [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
 
 /// The values of a label that clients choose; at most [`METRIC_LABEL_VALUES`] of them.
 #[derive(Default)]
-struct LabelValues(RwLock<BTreeSet<Arc<str>>>);
+pub(super) struct LabelValues(RwLock<BTreeSet<Arc<str>>>);
 
 impl LabelValues {
     /// The value, or `other` when there are too many.
-    fn bounded(&self, value: &str) -> Arc<str> {
+    pub(super) fn bounded(&self, value: &str) -> Arc<str> {
         if let Some(known) = self.0.read().get(value) {
             return known.clone();
         }
@@ -105,7 +109,7 @@ impl AdmissionWebhooks {
         let (code, error_type) = match outcome {
             Ok(Answer { verdict: Ok(_), .. }) => (200, None),
             Ok(Answer { verdict: Err(refusal), .. }) => (refusal.code, Some("no_error")),
-            Err(_) => (500, Some("calling_webhook_error")),
+            Err(error) => (error.code, Some("calling_webhook_error")),
         };
         let (code, error_type) = (self.codes.bounded(code), error_type.filter(|_| !is_ignored));
         let is_rejected = error_type.is_some();
@@ -181,7 +185,7 @@ impl Default for ConversionWebhooks {
             definitions: LabelValues::default(),
             versions: LabelValues::default(),
             durations: Family::new(|| Histogram::new(&CONVERSION)),
-            calls: Family::new(|| Histogram::new(&CONVERSION)),
+            calls: Family::new(|| Histogram::new(&CONVERSION_CALL)),
         }
     }
 }

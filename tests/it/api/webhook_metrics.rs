@@ -1,4 +1,4 @@
-//! Metrics of webhooks and API servers behind this one, under Kubernetes' names: each family says what happened.
+//! Metrics of webhooks, admission policies and API servers behind this one, under Kubernetes' names: each family says what happened.
 
 use super::versions::{self, V1, V2};
 use kstore_tests::webhooks::reviewed;
@@ -62,7 +62,7 @@ fn calls_to_admission_webhooks_are_counted_with_what_they_decided() {
                 "2",
             ),
             (
-                r#"apiserver_admission_webhook_request_total{code="500",name="broken.hooks.test",operation="CREATE",rejected="false",type="admit"}"#,
+                r#"apiserver_admission_webhook_request_total{code="503",name="broken.hooks.test",operation="CREATE",rejected="false",type="admit"}"#,
                 "2",
             ),
             (
@@ -93,12 +93,101 @@ fn calls_to_admission_webhooks_are_counted_with_what_they_decided() {
         assert_eq!(post(cluster, maps, &json!({"metadata": {"name": "third"}})).await, 500);
         let expected = [
             (
-                r#"apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error",name="broken.hooks.test",operation="CREATE",rejection_code="500",type="admit"}"#,
+                r#"apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error",name="broken.hooks.test",operation="CREATE",rejection_code="503",type="admit"}"#,
                 "1",
             ),
             (r#"apiserver_admission_webhook_fail_open_count{name="broken.hooks.test",type="admit"}"#, "2"),
         ];
         assert_series(cluster, &expected).await;
+    });
+}
+
+/// A policy of this kind for ConfigMaps, and its binding of the same name.
+async fn bind(cluster: &Cluster, kind: &str, plural: &str, name: &str, policy: &Value, binding: &Value) {
+    const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+    let rules = json!([{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+    let mut policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+        "spec": policy});
+    policy["spec"]["matchConstraints"] = json!({"resourceRules": rules});
+    assert_eq!(post(cluster, &format!("{REGISTRATION}/{plural}"), &policy).await, 201);
+    let mut binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}Binding"),
+        "metadata": {"name": name}, "spec": binding});
+    binding["spec"]["policyName"] = name.into();
+    let plural = format!("{}bindings", plural.replace("policies", "policy"));
+    assert_eq!(post(cluster, &format!("{REGISTRATION}/{plural}"), &binding).await, 201);
+}
+
+#[test]
+fn checks_of_admission_policies_are_counted_once_for_each_action() {
+    simulate(Setup::api_alone(), async |cluster| {
+        // A decision that waits for a webhook is made again.
+        cluster.webhooks().serve("/allows", |review| reviewed(review, json!({"allowed": true})));
+        let waiting = configuration("ValidatingWebhookConfiguration", &[("allows", "Fail")]);
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+        assert_eq!(post(cluster, path, &waiting).await, 201);
+        let (kind, plural) = ("ValidatingAdmissionPolicy", "validatingadmissionpolicies");
+        let false_unless_allowed =
+            json!({"validations": [{"expression": "object.metadata.name == 'allowed'"}]});
+        let warns = json!({"validationActions": ["Warn", "Audit"]});
+        bind(cluster, kind, plural, "warns", &false_unless_allowed, &warns).await;
+        let no_value = |policy: &str| {
+            let fails = "object.data.missing == 'x'";
+            json!({"failurePolicy": policy, "validations": [{"expression": fails}, {"expression": "true"}]})
+        };
+        let denies = json!({"validationActions": ["Deny"]});
+        bind(cluster, kind, plural, "passes-over", &no_value("Ignore"), &denies).await;
+        let (kind, plural) = ("MutatingAdmissionPolicy", "mutatingadmissionpolicies");
+        let labels = "Object{metadata: Object.metadata{labels: {'a': 'b'}}}";
+        let mutation = |expression: &str| {
+            json!({"failurePolicy": "Ignore", "reinvocationPolicy": "Never", "mutations":
+                [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]})
+        };
+        bind(cluster, kind, plural, "labels", &mutation(labels), &json!({})).await;
+        let fails = "object.data.missing == 'x' ? Object{} : Object{}";
+        bind(cluster, kind, plural, "fails", &mutation(fails), &json!({})).await;
+
+        let maps = "/api/v1/namespaces/default/configmaps";
+        assert_eq!(
+            post(cluster, maps, &json!({"metadata": {"name": "allowed"}, "data": {"a": "b"}})).await,
+            201
+        );
+        assert_eq!(
+            post(cluster, maps, &json!({"metadata": {"name": "other"}, "data": {"a": "b"}})).await,
+            201
+        );
+        let validating = |policy: &str, error: &str, action: &str| {
+            format!(
+                r#"{{enforcement_action="{action}",error_type="{error}",policy="{policy}",policy_binding="{policy}"}}"#
+            )
+        };
+        let name = "apiserver_validating_admission_policy_check";
+        let (warned, noted) =
+            (validating("warns", "invalid_error", "warn"), validating("warns", "invalid_error", "audit"));
+        let passed = validating("passes-over", "invalid_error", "allow");
+        let mutating = |policy: &str, error: &str| {
+            format!(r#"{{error_type="{error}",policy="{policy}",policy_binding="{policy}"}}"#)
+        };
+        let mutating_name = "apiserver_mutating_admission_policy_check";
+        let expected = [
+            (format!("{name}_total{warned}"), "1"),
+            (format!("{name}_total{noted}"), "1"),
+            (format!("{name}_duration_seconds_count{warned}"), "1"),
+            (format!("{name}_total{passed}"), "2"),
+            (format!("{mutating_name}_total{}", mutating("labels", "no_error")), "2"),
+            (format!("{mutating_name}_total{}", mutating("fails", "invalid_error")), "2"),
+            (format!("{mutating_name}_duration_seconds_count{}", mutating("labels", "no_error")), "2"),
+        ];
+        let expected: Vec<_> = expected.iter().map(|(series, wanted)| (series.as_str(), *wanted)).collect();
+        assert_series(cluster, &expected).await;
+
+        let (kind, plural) = ("ValidatingAdmissionPolicy", "validatingadmissionpolicies");
+        bind(cluster, kind, plural, "denies", &no_value("Fail"), &denies).await;
+        assert_eq!(
+            post(cluster, maps, &json!({"metadata": {"name": "allowed-2"}, "data": {"a": "b"}})).await,
+            422
+        );
+        let denied = format!("{name}_total{}", validating("denies", "invalid_error", "deny"));
+        assert_series(cluster, &[(&denied, "1"), (&format!("{name}_total{passed}"), "3")]).await;
     });
 }
 
@@ -125,11 +214,11 @@ fn conversions_by_webhooks_are_counted_by_definition_and_by_what_failed() {
         other["metadata"]["name"] = json!("b");
         assert_eq!(post(cluster, V1, &other).await, 201);
         let failing: [(Answer, &str); 3] = [
-            (|_| json!("no review"), "malformed_response_failure"),
-            (|review| returning(review, json!([])), "partial_response_failure"),
+            (|_| json!("no review"), "conversion_webhook_malformed_response_failure"),
+            (|review| returning(review, json!([])), "conversion_webhook_partial_response_failure"),
             (
                 |review| returning(review, json!([{"apiVersion": "net.test/v1", "kind": "Door"}])),
-                "invalid_converted_object_failure",
+                "conversion_webhook_invalid_converted_object_failure",
             ),
         ];
         for (answer, failure) in failing {

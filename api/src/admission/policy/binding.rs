@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::checks::Enforcement;
 use super::params::ParamRef;
 use crate::admission::attributes::Attributes;
 use crate::admission::selection::{ClusterFacts, Selection};
@@ -17,6 +18,16 @@ pub(super) enum Action {
     Deny,
     Warn,
     Audit,
+}
+
+impl Action {
+    pub(super) fn enforcement(self) -> Enforcement {
+        match self {
+            Self::Deny => Enforcement::Deny,
+            Self::Warn => Enforcement::Warn,
+            Self::Audit => Enforcement::Audit,
+        }
+    }
 }
 
 /// One compiled binding.

@@ -2,12 +2,14 @@
 //! Expressions come from `expression::admission`; what policies need of the cluster is asked of a [`Cluster`].
 
 mod binding;
+mod checks;
 pub mod mutating;
 mod params;
 mod request;
 pub mod type_checking;
 pub mod validating;
 
+pub use checks::{CheckError, CheckObserver, Enforcement, PolicyCheck};
 pub(crate) use mutating::uses as mutating_uses;
 pub use params::{ParamKind, ParamScope};
 pub use request::{Cluster, PolicyRequest, complete_built_in};

@@ -12,6 +12,7 @@ use serde_json::Value;
 use self::failure::{Failure, refusal};
 use self::mutation::{Mutation, MutationError};
 use super::binding::Binding;
+use super::checks::{CheckError, PolicyCheck};
 use super::params::{self, ParamKind};
 use super::request::{PolicyRequest, VersionedRequest};
 use crate::admission::attributes::{Attributes, Operation};
@@ -262,7 +263,16 @@ fn run(
         let Some(object) = versioned.object.as_deref() else { continue };
         let inputs = versioned.inputs(&invocation.params, namespace, request.authorizer);
         let kind = invocation.form.kind;
-        match mutation.apply(object, inputs, &policy.environment, request.cluster, kind) {
+        let began = request.checks.elapsed();
+        let outcome = mutation.apply(object, inputs, &policy.environment, request.cluster, kind);
+        request.checks.observe(PolicyCheck {
+            policy: policy.name.clone(),
+            binding: invocation.binding.name.clone(),
+            error: outcome.as_ref().err().map_or(CheckError::None, MutationError::check_error),
+            enforcement: None,
+            took: request.checks.elapsed().saturating_sub(began),
+        });
+        match outcome {
             Ok(object) => {
                 versioned.object = Some(Cow::Owned(object));
                 is_written = true;

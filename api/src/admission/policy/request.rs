@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::checks::CheckObserver;
 use super::params::{ParamKind, ParamScope};
 use crate::admission::attributes::{Attributes, GroupVersionKind};
 use crate::admission::review::request_value;
@@ -71,6 +72,8 @@ pub struct PolicyRequest<'a> {
     pub cluster: &'a dyn Cluster,
     /// What expressions ask with `authorizer`, for the user of the request.
     pub authorizer: Option<&'a RequestAuthorizer>,
+    /// Is told of what is to be counted; `&()` counts nothing.
+    pub checks: &'a dyn CheckObserver,
 }
 
 /// The request in the form that one policy matches.

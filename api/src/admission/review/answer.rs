@@ -40,7 +40,8 @@ pub struct Answer {
 pub fn read_answer(hook: &Webhook, uid: &str, answer: &HttpAnswer<'_>) -> Result<Answer, CallError> {
     let version = hook.review_version.unwrap_or(ReviewVersion::V1);
     let failed = |why: String| CallError::no_answer(&hook.name, why);
-    let body = answer.success().map_err(failed)?;
+    let code = if answer.is_success() { 503 } else { answer.status };
+    let body = answer.success().map_err(|why| CallError { code, ..failed(why) })?;
     let review = codec::decode(body, ADMISSION_REVIEW, version.as_str()).map_err(failed)?;
     let root = Struct::root(&review.value, "AdmissionReview", "v1.AdmissionReview").map_err(failed)?;
     let response = Response::read(&root).map_err(failed)?;
@@ -137,7 +138,7 @@ impl<'v> Response<'v> {
                     self.patch_type.unwrap_or_default()
                 };
                 let patch = Patch::read(&self.patch, patch_type);
-                Ok(patch.map_err(|reason| CallError { webhook: hook.name.clone(), reason })?)
+                Ok(patch.map_err(|reason| CallError { webhook: hook.name.clone(), reason, code: 503 })?)
             }
         };
         Ok(Answer { warnings, audit_annotations, verdict })

@@ -21,12 +21,18 @@ impl HttpAnswer<'_> {
         self.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
+    /// Whether the status is one of success.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..=206).contains(&self.status)
+    }
+
     /// The body of an answer that succeeded.
     ///
     /// # Errors
     /// With upstream's text: the status is none of success, or there is no body.
     pub fn success(&self) -> Result<&[u8], String> {
-        if !(200..=206).contains(&self.status) {
+        if !self.is_success() {
             return Err(self.failure());
         }
         if self.body.is_empty() {

@@ -6,11 +6,13 @@ use super::authorizer::RequesterAuthorizer;
 use super::configured::Configurations;
 use crate::authn::UserInfo;
 use crate::authz::Authorizer;
+use crate::limits::POLICY_CHECKS;
 use crate::lookup::Lookup;
-use crate::metrics::AdmissionWebhooks;
+use crate::metrics::{AdmissionPolicies, AdmissionWebhooks};
 use crate::outbound::{self, Call, Outbound};
 use crate::undecided::Undecided;
 use futures::future::join_all;
+use kstore_api::admission::policy::{CheckObserver, PolicyCheck};
 use kstore_api::admission::review::transport::HttpAnswer;
 use kstore_api::admission::review::{self, Answer, CallError};
 use kstore_api::admission::{Operation, Webhook};
@@ -19,6 +21,7 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The calls of one request. The configurations of the webhooks are those at its beginning.
@@ -40,6 +43,10 @@ pub(super) struct Around {
     pub(super) nondet: Nondet,
     /// Counts the calls.
     pub(super) metrics: Arc<AdmissionWebhooks>,
+    /// When the server began, from where the time of checks is measured.
+    pub(super) began: Instant,
+    /// Counts the checks of policies.
+    pub(super) policy_metrics: Arc<AdmissionPolicies>,
 }
 
 /// What was asked and answered about one state of the object.
@@ -53,6 +60,8 @@ struct Log {
     seen: usize,
     /// Texts for `Warning` headers, by the running decision.
     warnings: Vec<String>,
+    /// What policies found, by the running decision; at most [`POLICY_CHECKS`].
+    checks: Vec<PolicyCheck>,
 }
 
 /// One call to a webhook, ready to be sent.
@@ -95,6 +104,7 @@ impl Calls {
         }
         log.seen = 0;
         log.warnings.clear();
+        log.checks.clear();
     }
 
     /// What webhooks and policies warned of in the last decision.
@@ -171,6 +181,28 @@ impl Calls {
         let answer = (**reply).clone()?;
         self.warn(&answer.warnings);
         Ok(answer)
+    }
+}
+
+impl CheckObserver for Calls {
+    fn elapsed(&self) -> Duration {
+        self.around.began.elapsed()
+    }
+
+    fn observe(&self, check: PolicyCheck) {
+        let mut log = self.log.lock();
+        if log.checks.len() < POLICY_CHECKS {
+            log.checks.push(check);
+        }
+    }
+}
+
+/// The request is judged: the checks of its last decision count.
+impl Drop for Calls {
+    fn drop(&mut self) {
+        for check in std::mem::take(&mut self.log.lock().checks) {
+            self.around.policy_metrics.observe(&check);
+        }
     }
 }
 

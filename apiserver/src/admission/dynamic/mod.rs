@@ -18,7 +18,7 @@ use super::Subject;
 use crate::authz::Authorizer;
 use crate::kinds::{Kinds, Served};
 use crate::lookup::Lookup;
-use crate::metrics::AdmissionWebhooks;
+use crate::metrics::{AdmissionPolicies, AdmissionWebhooks};
 use crate::outbound::Outbound;
 use crate::request::Target;
 use calls::Around;
@@ -30,6 +30,7 @@ use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use tokio::time::Instant;
 
 /// The configurations of one server, compiled, and what they need beside the request. Shared by all requests.
 pub(crate) struct Dynamic {
@@ -47,14 +48,15 @@ impl Dynamic {
         outbound: Arc<dyn Outbound>,
         nondet: Nondet,
     ) -> Self {
-        let around = Around { cluster, outbound, authorizer, nondet, metrics: Arc::default() };
+        let (metrics, policy_metrics, began) = (Arc::default(), Arc::default(), Instant::now());
+        let around = Around { cluster, outbound, authorizer, nondet, metrics, policy_metrics, began };
         let (configured, is_costly) = (Configured::default(), AtomicBool::new(false));
         Self { configured, around: Arc::new(around), is_costly }
     }
 
-    /// What is counted about calls to webhooks.
-    pub(crate) fn metrics(&self) -> Arc<AdmissionWebhooks> {
-        self.around.metrics.clone()
+    /// What is counted about calls to webhooks and checks of policies.
+    pub(crate) fn metrics(&self) -> (Arc<AdmissionWebhooks>, Arc<AdmissionPolicies>) {
+        (self.around.metrics.clone(), self.around.policy_metrics.clone())
     }
 
     /// What one request calls: by the configurations that are stored now, which judge it to its end.

@@ -43,8 +43,13 @@ pub(crate) fn mutate(
     let attributes = Attributes { object: Some(&object), ..attributes };
     let seen = Seen { scene: &scene, admitted, cluster };
     let authorizer = admitted.calls.authorizer(subject.user);
-    let request =
-        PolicyRequest { attributes, facts: scene.facts(), cluster: &seen, authorizer: Some(&authorizer) };
+    let request = PolicyRequest {
+        attributes,
+        facts: scene.facts(),
+        cluster: &seen,
+        authorizer: Some(&authorizer),
+        checks: admitted.calls,
+    };
     if let Some(mut changed) = policies.admit(&request, rounds)? {
         // The zero members go again until the object is stored.
         admitted.target.decode_admitted(&mut changed)?;
@@ -77,8 +82,13 @@ pub(crate) fn validate(
     let attributes = Attributes { object: object.as_deref(), ..attributes };
     let seen = Seen { scene: &scene, admitted, cluster };
     let authorizer = admitted.calls.authorizer(subject.user);
-    let request =
-        PolicyRequest { attributes, facts: scene.facts(), cluster: &seen, authorizer: Some(&authorizer) };
+    let request = PolicyRequest {
+        attributes,
+        facts: scene.facts(),
+        cluster: &seen,
+        authorizer: Some(&authorizer),
+        checks: admitted.calls,
+    };
     let outcome = policies.admit(&request);
     admitted.calls.warn(&outcome.warnings);
     outcome.denial.map_or(Ok(()), |status| Err(status.into()))

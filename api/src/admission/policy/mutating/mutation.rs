@@ -4,6 +4,7 @@ use kstore_cel::{List, Map, Object, Val};
 use serde_json::{Value, json};
 
 use crate::admission::attributes::GroupVersionKind;
+use crate::admission::policy::checks::CheckError;
 use crate::admission::policy::request::Cluster;
 use crate::expression::admission::{
     Budget, CompileFailure, Environment, Evaluation, Inputs, Program, ResultType,
@@ -31,6 +32,16 @@ pub(super) enum MutationError {
     Failed(String),
     /// The request is refused, whatever the failure policy is.
     Refused(Box<Status>),
+}
+
+impl MutationError {
+    /// As what it is counted.
+    pub(super) fn check_error(&self) -> CheckError {
+        match self {
+            Self::Failed(why) => CheckError::of_message(why),
+            Self::Refused(status) => CheckError::of_message(&status.message),
+        }
+    }
 }
 
 impl From<Status> for MutationError {

@@ -1,10 +1,12 @@
 //! [`Rules`]: the expressions of one validating policy, compiled, and what they say about one request with one parameter.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::admission::conditions::{ConditionsOutcome, MatchConditions};
+use crate::admission::policy::checks::{CheckError, CheckObserver};
 use crate::admission::policy::request::VersionedRequest;
 use crate::admission::webhook::FailurePolicy;
 use crate::expression::admission::{
@@ -21,11 +23,20 @@ pub(crate) const fn uses(params: bool) -> Uses {
     Uses { params, authorizer: true, namespace: true, variables: true, patch_types: false }
 }
 
+/// What one validation says, and how long that took.
+#[derive(Debug)]
+pub(super) struct Decision {
+    pub(super) verdict: Verdict,
+    pub(super) took: Duration,
+}
+
 /// What one validation says.
 #[derive(Debug)]
-pub(super) enum Decision {
+pub(super) enum Verdict {
     /// The request may pass.
     Admit,
+    /// It may pass because the policy passes over failures.
+    AdmitFailed(CheckError),
     /// It may not.
     Deny {
         /// Why, for people.
@@ -46,7 +57,12 @@ pub(super) enum Note {
         value: String,
     },
     /// There is no value, and failures refuse the request.
-    Failed(String),
+    Failed {
+        /// Why.
+        why: String,
+        /// How long that took.
+        took: Duration,
+    },
 }
 
 /// The decisions of one evaluation, one for each validation, and its notes.
@@ -129,6 +145,7 @@ impl Rules {
         params: &Value,
         namespace: &Value,
         authorizer: Option<&RequestAuthorizer>,
+        checks: &dyn CheckObserver,
     ) -> Evaluated {
         if !self.conditions.is_empty() {
             match self.conditions.evaluate(request.condition_inputs(params, authorizer)) {
@@ -138,46 +155,55 @@ impl Rules {
             }
         }
         let evaluation = Evaluation::new(&self.environment, request.inputs(params, namespace, authorizer));
-        let decisions = match self.decide(&evaluation) {
+        let decisions = match self.decide(&evaluation, checks) {
             Ok(decisions) => decisions,
             Err(aborted) => return self.aborted(aborted),
         };
-        match self.annotate(&evaluation) {
+        match self.annotate(&evaluation, checks) {
             Ok(notes) => Evaluated { decisions, notes },
             Err(aborted) => self.aborted(aborted),
         }
     }
 
     fn aborted(&self, Aborted(why): Aborted) -> Evaluated {
-        Evaluated { decisions: vec![self.failed(why)], notes: Vec::new() }
+        let decision = Decision { verdict: self.failed(why), took: Duration::ZERO };
+        Evaluated { decisions: vec![decision], notes: Vec::new() }
     }
 
-    /// The decision where an expression has no value.
-    fn failed(&self, message: String) -> Decision {
+    /// The verdict where an expression has no value.
+    fn failed(&self, message: String) -> Verdict {
         match self.failure_policy {
-            FailurePolicy::Fail => Decision::Deny { message, reason: "Invalid".into() },
-            FailurePolicy::Ignore => Decision::Admit,
+            FailurePolicy::Fail => Verdict::Deny { message, reason: "Invalid".into() },
+            FailurePolicy::Ignore => Verdict::AdmitFailed(CheckError::of_message(&message)),
         }
     }
 
-    fn decide<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<Vec<Decision>, Aborted> {
+    fn decide<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        checks: &dyn CheckObserver,
+    ) -> Result<Vec<Decision>, Aborted> {
         let mut budget = Budget::for_object();
         let mut results = Vec::with_capacity(self.validations.len());
+        let mut times = Vec::with_capacity(self.validations.len());
         for validation in &self.validations {
+            let began = checks.elapsed();
             results.push(value(&validation.program, |program| evaluation.is_true(program, &mut budget))?);
+            times.push(checks.elapsed().saturating_sub(began));
         }
         let messages = self.messages(evaluation, &results, &mut budget);
         let decide = |(index, result): (usize, Result<bool, String>)| match (result, &messages) {
             (Err(failure), _) => self.failed(failure),
             (Ok(_), Err(Aborted(why))) => self.failed(format!("failed messageExpression: {why}")),
-            (Ok(true), Ok(_)) => Decision::Admit,
+            (Ok(true), Ok(_)) => Verdict::Admit,
             (Ok(false), Ok(messages)) => {
                 let validation = &self.validations[index];
                 let message = messages[index].clone().unwrap_or_else(|| validation.fixed_message());
-                Decision::Deny { message, reason: validation.reason.clone() }
+                Verdict::Deny { message, reason: validation.reason.clone() }
             }
         };
-        Ok(results.into_iter().enumerate().map(decide).collect())
+        let verdicts = results.into_iter().enumerate().map(decide);
+        Ok(verdicts.zip(times).map(|(verdict, took)| Decision { verdict, took }).collect())
     }
 
     /// The evaluated messages; `None` where there is none to be used. Upstream evaluates the messages of all validations. Those of passed
@@ -204,9 +230,14 @@ impl Rules {
         Ok(messages)
     }
 
-    fn annotate<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<Vec<Note>, Aborted> {
+    fn annotate<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        checks: &dyn CheckObserver,
+    ) -> Result<Vec<Note>, Aborted> {
         let (mut budget, mut notes) = (Budget::for_object(), Vec::new());
         for annotation in &self.annotations {
+            let began = checks.elapsed();
             match value(&annotation.program, |program| evaluation.text(program, &mut budget))? {
                 Ok(None) => {}
                 Ok(Some(value)) => match value.trim() {
@@ -215,7 +246,10 @@ impl Rules {
                         notes.push(Note::Publish { key: annotation.key.clone(), value: value.to_owned() });
                     }
                 },
-                Err(why) if self.failure_policy == FailurePolicy::Fail => notes.push(Note::Failed(why)),
+                Err(why) if self.failure_policy == FailurePolicy::Fail => {
+                    let took = checks.elapsed().saturating_sub(began);
+                    notes.push(Note::Failed { why, took });
+                }
                 Err(_) => {}
             }
         }

@@ -6,12 +6,14 @@ mod evaluate;
 pub(crate) use evaluate::uses;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::evaluate::{Decision, Evaluated, Note, Rules};
+use self::evaluate::{Evaluated, Note, Rules, Verdict};
 use super::Outcome;
 use super::binding::{Action, Binding};
+use super::checks::{CheckError, CheckObserver, Enforcement, PolicyCheck};
 use super::params::{self, ParamKind};
 use super::request::PolicyRequest;
 use crate::admission::attributes::Operation;
@@ -200,12 +202,38 @@ impl Policy {
             };
             let namespace = request.namespace()?;
             for params in &params {
-                let evaluated = self.rules.evaluate(&versioned, params, namespace, request.authorizer);
+                let (authorizer, checks) = (request.authorizer, request.checks);
+                let evaluated = self.rules.evaluate(&versioned, params, namespace, authorizer, checks);
+                self.count(binding, &evaluated, checks);
                 self.conclude(binding, evaluated, findings, &mut notes);
             }
         }
         self.annotate(notes, findings);
         Ok(())
+    }
+
+    /// Tells of what is counted.
+    fn count(&self, binding: &Binding, evaluated: &Evaluated, checks: &dyn CheckObserver) {
+        let observe = |error, enforcement, took: Duration| {
+            let (policy, binding) = (self.name.clone(), binding.name.clone());
+            checks.observe(PolicyCheck { policy, binding, error, enforcement: Some(enforcement), took });
+        };
+        for decision in &evaluated.decisions {
+            match &decision.verdict {
+                Verdict::Admit => {}
+                Verdict::AdmitFailed(error) => observe(*error, Enforcement::Allow, decision.took),
+                Verdict::Deny { message, .. } => {
+                    for action in &binding.actions {
+                        observe(CheckError::of_message(message), action.enforcement(), decision.took);
+                    }
+                }
+            }
+        }
+        for note in &evaluated.notes {
+            if let Note::Failed { why, took } = note {
+                observe(CheckError::of_message(why), Enforcement::Deny, *took);
+            }
+        }
     }
 
     /// Does what a binding wants done about failed validations.
@@ -217,7 +245,7 @@ impl Policy {
         notes: &mut Vec<(Arc<str>, String)>,
     ) {
         for (index, decision) in evaluated.decisions.iter().enumerate() {
-            let Decision::Deny { message, reason } = decision else { continue };
+            let Verdict::Deny { message, reason } = &decision.verdict else { continue };
             for action in &binding.actions {
                 match action {
                     Action::Deny => self.deny(Some(binding), message, reason, findings),
@@ -234,7 +262,7 @@ impl Policy {
                         notes.push((key, value));
                     }
                 }
-                Note::Failed(why) => self.deny(Some(binding), &why, "Invalid", findings),
+                Note::Failed { why, .. } => self.deny(Some(binding), &why, "Invalid", findings),
             }
         }
     }

@@ -126,7 +126,13 @@ impl Server {
         let facts = ClusterFacts { namespace: self.namespaces.get(call.namespace), equivalents: &list };
         loop {
             let attributes = Attributes { object: object.as_ref(), ..attributes };
-            let request = PolicyRequest { attributes, facts, cluster: self, authorizer: Some(&authorizer) };
+            let request = PolicyRequest {
+                attributes,
+                facts,
+                cluster: self,
+                authorizer: Some(&authorizer),
+                checks: &(),
+            };
             match policies.admit(&request, &mut state) {
                 Ok(Some(new)) => object = Some(new),
                 Ok(None) => {}
@@ -141,7 +147,8 @@ impl Server {
             self.of("validatingadmissionpolicybindings"),
         );
         let attributes = Attributes { object: object.as_ref(), ..attributes };
-        let request = PolicyRequest { attributes, facts, cluster: self, authorizer: Some(&authorizer) };
+        let request =
+            PolicyRequest { attributes, facts, cluster: self, authorizer: Some(&authorizer), checks: &() };
         let outcome = policies.admit(&request);
         (object, outcome)
     }

@@ -281,8 +281,13 @@ fn refusals_name_what_is_known_of_the_object() {
     let name = |name: &'static str, object: Option<&Value>| {
         let attributes = Attributes { name, object, ..attributes };
         let facts = ClusterFacts { namespace: Some(namespace), equivalents: &[] };
-        let outcome =
-            policies.admit(&PolicyRequest { attributes, facts, cluster: &server, authorizer: None });
+        let outcome = policies.admit(&PolicyRequest {
+            attributes,
+            facts,
+            cluster: &server,
+            authorizer: None,
+            checks: &(),
+        });
         outcome.denial.unwrap().details.unwrap().name
     };
     assert_eq!(name("a", None), "a");

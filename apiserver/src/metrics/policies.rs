@@ -1,0 +1,125 @@
+//! Metrics of admission policies, under Kubernetes' names: [`AdmissionPolicies`]. What counts as a check is `PolicyCheck`'s matter.
+
+use super::page::Label;
+use super::webhooks::LabelValues;
+use super::{Family, Histogram, Page};
+use kstore_api::admission::policy::PolicyCheck;
+use std::sync::Arc;
+
+/// Seconds; Kubernetes' buckets of expressions.
+const EXPRESSION: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];
+
+/// A policy, its binding, and how the check ended.
+type Check = (Arc<str>, Arc<str>, &'static str);
+
+/// What is counted about checks of admission policies. A check counts once for each decision that stood: decisions that were made again, for
+/// the answer of a webhook or for a newer object, count as one.
+pub(crate) struct AdmissionPolicies {
+    policies: LabelValues,
+    bindings: LabelValues,
+    /// By what was done about it.
+    validating: Family<(Check, &'static str), Histogram>,
+    mutating: Family<Check, Histogram>,
+}
+
+impl Default for AdmissionPolicies {
+    fn default() -> Self {
+        Self {
+            policies: LabelValues::default(),
+            bindings: LabelValues::default(),
+            validating: Family::new(|| Histogram::new(&EXPRESSION)),
+            mutating: Family::new(|| Histogram::new(&EXPRESSION)),
+        }
+    }
+}
+
+impl AdmissionPolicies {
+    /// Counts a check.
+    pub(crate) fn observe(&self, check: &PolicyCheck) {
+        let (policy, binding) = (self.policies.bounded(&check.policy), self.bindings.bounded(&check.binding));
+        let key: Check = (policy, binding, check.error.as_str());
+        let histogram = match check.enforcement {
+            Some(enforcement) => self.validating.get(&(key, enforcement.as_str())),
+            None => self.mutating.get(&key),
+        };
+        histogram.observe(check.took.as_secs_f64());
+    }
+
+    /// Writes the families.
+    pub(crate) fn render(&self, page: &mut Page<'_>) {
+        let validating = self.validating.sorted();
+        let name = "apiserver_validating_admission_policy_check_total";
+        page.head(name, "counter", "Validations that failed, by policy, binding, error and what was done.");
+        for ((check, action), checks) in &validating {
+            page.line(name, &validating_labels(check, action), checks.count());
+        }
+        let name = "apiserver_validating_admission_policy_check_duration_seconds";
+        page.head(name, "histogram", "Time that the expressions of these validations took.");
+        for ((check, action), checks) in &validating {
+            checks.render(page, name, &validating_labels(check, action));
+        }
+        let mutating = self.mutating.sorted();
+        let name = "apiserver_mutating_admission_policy_check_total";
+        page.head(name, "counter", "Mutations, by policy, binding and error.");
+        for (check, checks) in &mutating {
+            page.line(name, &mutating_labels(check), checks.count());
+        }
+        let name = "apiserver_mutating_admission_policy_check_duration_seconds";
+        page.head(name, "histogram", "Time that mutations took.");
+        for (check, checks) in &mutating {
+            checks.render(page, name, &mutating_labels(check));
+        }
+    }
+}
+
+fn validating_labels<'c>((policy, binding, error): &'c Check, action: &'static str) -> [Label<'c>; 4] {
+    [
+        ("enforcement_action", action),
+        ("error_type", *error),
+        ("policy", &**policy),
+        ("policy_binding", &**binding),
+    ]
+}
+
+fn mutating_labels((policy, binding, error): &Check) -> [Label<'_>; 3] {
+    [("error_type", *error), ("policy", &**policy), ("policy_binding", &**binding)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_api::admission::policy::{CheckError, Enforcement};
+    use std::time::Duration;
+
+    #[test]
+    fn checks_are_shown_with_kubernetes_labels_and_buckets() {
+        let metrics = AdmissionPolicies::default();
+        let check = PolicyCheck {
+            policy: "p".into(),
+            binding: "b".into(),
+            error: CheckError::OutOfBudget,
+            enforcement: Some(Enforcement::Warn),
+            took: Duration::from_micros(2),
+        };
+        metrics.observe(&check);
+        metrics.observe(&PolicyCheck { error: CheckError::None, enforcement: None, ..check });
+        let mut text = String::new();
+        metrics.render(&mut Page::new(&mut text));
+        let labels = r#"enforcement_action="warn",error_type="out_of_budget",policy="p",policy_binding="b""#;
+        let name = "apiserver_validating_admission_policy_check";
+        let mutating = "apiserver_mutating_admission_policy_check";
+        for line in [
+            format!("{name}_total{{{labels}}} 1"),
+            format!("{name}_duration_seconds_bucket{{{labels},le=\"5e-07\"}} 0"),
+            format!("{name}_duration_seconds_bucket{{{labels},le=\"0.001\"}} 1"),
+            format!("{name}_duration_seconds_bucket{{{labels},le=\"1\"}} 1"),
+            format!("{name}_duration_seconds_count{{{labels}}} 1"),
+            format!(r#"{mutating}_total{{error_type="no_error",policy="p",policy_binding="b"}} 1"#),
+            format!(
+                r#"{mutating}_duration_seconds_count{{error_type="no_error",policy="p",policy_binding="b"}} 1"#
+            ),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+}

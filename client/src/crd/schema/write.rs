@@ -1,0 +1,130 @@
+//! From nodes to the JSON of a structural schema.
+
+use super::error::{SchemaError, SchemaProblem};
+use super::node::{Checks, Node, ValueKind};
+use serde_json::{Map, Value, json};
+
+/// Where a schema is, which decides what becomes of null.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The field of an object: API servers drop its null if it is not nullable.
+    Field,
+    /// An item of a list or a value of a map.
+    Element,
+}
+
+/// The JSON of a node.
+///
+/// # Errors
+/// If values are checked that have no type.
+pub(super) fn schema(node: Node, place: Place) -> Result<Value, SchemaError> {
+    let mut out = Map::new();
+    if let Some(text) = description(&node) {
+        out.insert("description".to_owned(), text.into());
+    }
+    if let Some(value) = node.default {
+        out.insert("default".to_owned(), value);
+    }
+    let mut checks = node.checks;
+    let is_nullable = node.is_nullable && allow_null(&mut checks, place);
+    match node.kind {
+        None if checks.is_empty() => {
+            out.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
+        }
+        None => {
+            let names: Vec<&str> = checks.keywords.keys().map(String::as_str).collect();
+            return Err(SchemaProblem::NoType(names.join(", ")).into());
+        }
+        Some(ValueKind::IntOrString) => {
+            out.insert("x-kubernetes-int-or-string".to_owned(), true.into());
+        }
+        Some(kind) => {
+            out.insert("type".to_owned(), kind.as_str().into());
+        }
+    }
+    if is_nullable {
+        out.insert("nullable".to_owned(), true.into());
+    }
+    // A structural schema names fields or has values of one schema, not both.
+    let is_open = node.is_open || (node.additional.is_some() && !node.properties.is_empty());
+    if is_open {
+        out.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
+    }
+    if let Some(values) = node.additional.filter(|_| !is_open) {
+        let values = schema(*values, Place::Element).map_err(|error| error.of_field("{}"))?;
+        out.insert("additionalProperties".to_owned(), values);
+    }
+    if !node.properties.is_empty() {
+        let mut fields = Map::new();
+        for (name, field) in node.properties {
+            let field = schema(field, Place::Field).map_err(|error| error.of_field(&name))?;
+            fields.insert(name, field);
+        }
+        out.insert("properties".to_owned(), fields.into());
+    }
+    match node.items {
+        Some(items) => {
+            let items = schema(*items, Place::Element).map_err(|error| error.of_field("[]"))?;
+            out.insert("items".to_owned(), items);
+        }
+        None if node.kind == Some(ValueKind::Array) => {
+            out.insert("items".to_owned(), json!({"x-kubernetes-preserve-unknown-fields": true}));
+        }
+        None => {}
+    }
+    out.extend(node.extensions);
+    out.extend(demands(checks));
+    Ok(out.into())
+}
+
+/// Whether a nullable value may be said to be nullable. API servers refuse null where `enum` is, whatever it lists. A field is not
+/// nullable then, so that its null is dropped; elsewhere the values are in `allOf`, which null does not reach.
+fn allow_null(checks: &mut Checks, place: Place) -> bool {
+    match (checks.keywords.contains_key("enum"), place) {
+        (false, _) => true,
+        (true, Place::Field) => false,
+        (true, Place::Element) => {
+            if let Some(values) = checks.keywords.remove("enum") {
+                let mut only = Checks::default();
+                only.keywords.insert("enum".to_owned(), values);
+                checks.all_of.push(only);
+            }
+            true
+        }
+    }
+}
+
+/// The text of the place with those of its values.
+fn description(node: &Node) -> Option<String> {
+    let notes =
+        node.value_notes.iter().map(|(value, text)| format!("- `{value}`: {}", text.replace('\n', " ")));
+    let notes: Vec<String> = notes.collect();
+    match (&node.description, notes.is_empty()) {
+        (text, true) => text.clone(),
+        (None, false) => Some(notes.join("\n")),
+        (Some(text), false) => Some(format!("{text}\n\n{}", notes.join("\n"))),
+    }
+}
+
+/// The keywords of checks.
+fn demands(checks: Checks) -> Map<String, Value> {
+    let mut out = checks.keywords;
+    let json = |checks: Checks| Value::Object(demands(checks));
+    if !checks.properties.is_empty() {
+        let fields: Map<_, _> =
+            checks.properties.into_iter().map(|(name, field)| (name, json(field))).collect();
+        out.insert("properties".to_owned(), fields.into());
+    }
+    if let Some(items) = checks.items {
+        out.insert("items".to_owned(), json(*items));
+    }
+    if let Some(not) = checks.not {
+        out.insert("not".to_owned(), json(*not));
+    }
+    for (name, parts) in [("allOf", checks.all_of), ("anyOf", checks.any_of), ("oneOf", checks.one_of)] {
+        if !parts.is_empty() {
+            out.insert(name.to_owned(), parts.into_iter().map(json).collect());
+        }
+    }
+    out
+}
