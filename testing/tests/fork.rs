@@ -83,7 +83,7 @@ async fn run(steps: Vec<Step>) {
                 let old = map.insert(name, value.to_string());
                 match &old {
                     None => {
-                        drop(api.create("default", &object).await.expect("the cluster serves the request"))
+                        drop(api.create("default", &object).await.expect("the cluster serves the request"));
                     }
                     Some(_) => drop(api.update(&object).await.expect("the cluster serves the request")),
                 }
