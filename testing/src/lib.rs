@@ -49,6 +49,11 @@
 //! # });
 //! ```
 
+/// The examples of the README are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod builder;
 mod causes;
 mod cluster;

@@ -27,7 +27,7 @@ spec:
 ";
 
 fn config_map(name: &str) -> ConfigMap {
-    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    serde_json::from_value(json!({"metadata": {"name": name}})).expect("the object is a ConfigMap")
 }
 
 fn code(error: Error) -> u16 {

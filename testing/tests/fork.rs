@@ -36,9 +36,12 @@ fn config_map(name: &str, value: u8) -> Value {
 
 /// The values of all ConfigMaps in `default`, and the revision of the list.
 async fn contents(client: &Client) -> (BTreeMap<String, String>, u64) {
-    let (objects, revision) =
-        client.dynamic(config_maps()).list("default", &ListParams::default()).await.unwrap();
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (objects, revision) = client
+        .dynamic(config_maps())
+        .list("default", &ListParams::default())
+        .await
+        .expect("the cluster serves the request");
+    let text = |value: &Value| value.as_str().expect("the cluster serves the request").to_owned();
     let all =
         objects.iter().map(|object| (text(&object["metadata"]["name"]), text(&object["data"]["value"])));
     (all.collect(), revision.0)
@@ -79,8 +82,10 @@ async fn run(steps: Vec<Step>) {
                 let object = config_map(&name, value);
                 let old = map.insert(name, value.to_string());
                 match &old {
-                    None => drop(api.create("default", &object).await.unwrap()),
-                    Some(_) => drop(api.update(&object).await.unwrap()),
+                    None => {
+                        drop(api.create("default", &object).await.expect("the cluster serves the request"));
+                    }
+                    Some(_) => drop(api.update(&object).await.expect("the cluster serves the request")),
                 }
                 // A write that changes nothing makes no revision.
                 *revision += u64::from(old.as_deref() != Some(&value.to_string()));

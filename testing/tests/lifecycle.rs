@@ -86,8 +86,8 @@ async fn write_and_count(cluster: &Cluster) -> usize {
     let maps = cluster.client().dynamic(Gvr::new("", "v1", "configmaps"));
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own", "namespace": "default"}});
-    maps.create("default", &map).await.unwrap();
-    maps.list("default", &Default::default()).await.unwrap().0.len()
+    maps.create("default", &map).await.expect("the cluster serves the request");
+    maps.list("default", &Default::default()).await.expect("the cluster serves the request").0.len()
 }
 
 #[tokio::test]

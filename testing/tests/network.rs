@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Output;
 
 fn parse(kubeconfig: &str) -> Kubeconfig {
-    Kubeconfig::parse(kubeconfig, Path::new(".")).unwrap()
+    Kubeconfig::parse(kubeconfig, Path::new(".")).expect("the kubeconfig is valid")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,26 +18,34 @@ spec:
 ";
 
 async fn web(cluster: &Cluster) -> Value {
-    cluster.client().dynamic(Gvr::new("apps", "v1", "deployments")).get("default", "web").await.unwrap()
+    cluster
+        .client()
+        .dynamic(Gvr::new("apps", "v1", "deployments"))
+        .get("default", "web")
+        .await
+        .expect("the cluster serves the request")
 }
 
 async fn pods(cluster: &Cluster) -> usize {
     let pods = cluster.client().dynamic(Gvr::new("", "v1", "pods"));
-    pods.list("default", &ListParams::default()).await.unwrap().0.len()
+    pods.list("default", &ListParams::default()).await.expect("the cluster serves the request").0.len()
 }
 
 /// Applies, scales and deletes a Deployment, and looks only when the cluster has settled.
 async fn rollout(cluster: Cluster) {
-    cluster.settled().await.unwrap();
-    cluster.apply(DEPLOYMENT).await.unwrap();
-    cluster.settled().await.unwrap();
+    cluster.settled().await.expect("the cluster serves the request");
+    cluster.apply(DEPLOYMENT).await.expect("the cluster serves the request");
+    cluster.settled().await.expect("the cluster serves the request");
     assert_eq!(web(&cluster).await["status"]["readyReplicas"], 4);
-    cluster.apply(&DEPLOYMENT.replace("replicas: 4", "replicas: 1")).await.unwrap();
-    cluster.settled().await.unwrap();
+    cluster
+        .apply(&DEPLOYMENT.replace("replicas: 4", "replicas: 1"))
+        .await
+        .expect("the cluster serves the request");
+    cluster.settled().await.expect("the cluster serves the request");
     assert_eq!((pods(&cluster).await, &web(&cluster).await["status"]["readyReplicas"]), (1, &json!(1)));
     let deployments = cluster.client().dynamic(Gvr::new("apps", "v1", "deployments"));
-    deployments.delete("default", "web", &Default::default()).await.unwrap();
-    cluster.settled().await.unwrap();
+    deployments.delete("default", "web", &Default::default()).await.expect("the cluster serves the request");
+    cluster.settled().await.expect("the cluster serves the request");
     assert_eq!(pods(&cluster).await, 0, "garbage collection is part of it");
     cluster.stop().await;
 }

@@ -126,7 +126,8 @@ mod tests {
         let mut watch = Watch::start(fork.clone(), filters, WatchStart::After(2)).await.unwrap();
         copy.delete(pod("a", "").0).await.unwrap();
         store.delete(pod("b", "").0).await.unwrap();
-        (fork.fresh().await.unwrap(), cache.fresh().await.unwrap());
+        fork.fresh().await.unwrap();
+        cache.fresh().await.unwrap();
         assert_eq!(
             (names(&fork, ""), names(&cache, "")),
             (vec!["b".into(), "c".into()], vec!["a".into(), "c".into()])
