@@ -39,7 +39,7 @@ async fn a_fork_has_the_history_and_goes_on_from_the_same_revision_alone() {
     assert_eq!(value(&origin, "key-001").as_deref(), Some("value 201"));
     // History, by reads and watches.
     let old = one.range(&Range::key("key-050").at(Revision(60))).unwrap();
-    assert_eq!(&old.kvs[0].value()[..], b"value 50");
+    assert_eq!(old.kvs[0].value(), b"value 50");
     let mut watcher = one.watch(WatchRequest::new(KeyRange::all()).from(Revision(2))).unwrap();
     let mut revisions = Vec::new();
     while revisions.last() != Some(&written) {
