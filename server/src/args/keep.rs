@@ -1,0 +1,61 @@
+//! How much a store keeps: [`History`], by `--history`, and [`Quota`], by `--quota-bytes`.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What automatic compaction keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Revisions younger than this.
+    For(Duration),
+    /// This many of the newest revisions.
+    Revisions(u64),
+    /// Everything.
+    All,
+}
+
+impl FromStr for History {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is none of: a time such as 30s, 5m, 2h or 7d; a count such as 10000revs; all")
+        };
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = text.split_at(split);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let seconds = |each: u64| number.checked_mul(each).map(Duration::from_secs).ok_or_else(wrong);
+        Ok(match unit {
+            "revs" => Self::Revisions(number),
+            "s" => Self::For(seconds(1)?),
+            "m" => Self::For(seconds(60)?),
+            "h" => Self::For(seconds(3600)?),
+            "d" => Self::For(seconds(86400)?),
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+/// How much data may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// What the store takes for reasonable.
+    Default,
+    /// So many bytes.
+    Bytes(u64),
+    /// Any amount.
+    None,
+}
+
+impl Quota {
+    /// As etcd reads it: zero is the default, less is none.
+    pub(crate) fn of(bytes: Option<i64>) -> Self {
+        match bytes {
+            None | Some(0) => Self::Default,
+            Some(bytes) => u64::try_from(bytes).map_or(Self::None, Self::Bytes),
+        }
+    }
+}
