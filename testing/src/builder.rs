@@ -92,7 +92,7 @@ impl Builder {
     }
 
     /// The cluster's clock follows tokio's, beginning at 2026-01-01T00:00:00Z, and everything random follows from `seed`. With
-    /// `#[tokio::test(start_paused = true)]` time passes only while every task waits: hours take milliseconds, and the same seed
+    /// `#[tokio::test(start_paused = true)]` time passes only while every task waits: an hour takes as long as its work does, and the same seed
     /// gives the same revisions. No tokens of service accounts are issued: their keys would be random.
     #[must_use]
     pub fn virtual_time(mut self, seed: u64) -> Self {

@@ -20,7 +20,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! With [`Builder::virtual_time`] and `#[tokio::test(start_paused = true)]`, an hour of the cluster takes milliseconds and every run
+//! With [`Builder::virtual_time`] and `#[tokio::test(start_paused = true)]`, an hour of the cluster takes as long as its work does (heartbeats of nodes above all) and every run
 //! writes the same revisions:
 //!
 //! ```

@@ -9,6 +9,11 @@ use std::sync::Arc;
 /// log forgets in small steps.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
+/// Room that a chunk begins with.
+const FIRST_BYTES: usize = 4 * 1024;
+/// More than almost every record needs.
+const ROOM: usize = 512;
+
 /// A full chunk: records in the order of their revisions.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk(Arc<[u8]>);
@@ -102,11 +107,19 @@ impl Builder {
             causes: earlier.map(|cause| record.revision.wrapping_sub(*cause)).collect(),
             keys,
         };
-        if self.bytes.capacity() == 0 {
-            self.bytes.reserve_exact(CHUNK_BYTES);
-        }
+        self.make_room();
         bincode::encode_into_std_write(stored, &mut self.bytes, bincode::config::standard())
             .expect("encoding into memory does not fail");
+    }
+
+    /// Doubles, from a little to a whole chunk: the log of a short-lived cluster stays small, and that of a long-lived one has no room that
+    /// it does not use.
+    fn make_room(&mut self) {
+        let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
+        if capacity - len < ROOM && capacity < CHUNK_BYTES {
+            let wanted = (2 * capacity).clamp(FIRST_BYTES, CHUNK_BYTES);
+            self.bytes.reserve_exact(wanted - len);
+        }
     }
 
     /// Whether the next record should begin a new chunk.
