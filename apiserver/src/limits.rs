@@ -329,7 +329,7 @@ pub const AGGREGATED_HEAD: Duration = Duration::from_secs(60);
 /// that a client that goes on inventing names does not make the page, and what keeps it, grow without end.
 pub const METRIC_LABEL_VALUES: usize = 1000;
 
-/// Checks of admission policies that metrics count of one request. More of them are many policies with many parameters each, of which
+/// The most checks of admission policies that one request adds to the metrics. More of them are many policies with many parameters each, of which
 /// these are a fair sample.
 pub const POLICY_CHECKS: usize = 1000;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use tokio::sync::Notify;
 
-/// See the module. Immutable; it costs memory in proportion to the number of kinds, not of objects, until the cache changes.
+/// The contents of a watch cache at one revision. Immutable; it costs memory in proportion to the number of kinds, not of objects, until the cache changes.
 pub struct CacheImage {
     revision: i64,
     state: State,

@@ -9,7 +9,7 @@ use crate::provenance::Provenance;
 use crate::storage::{RawBatch, SharedStorage};
 use std::sync::Arc;
 
-/// See the module. Immutable; any number of servers can begin with it, on any runtime. Obtained by [`super::ApiServer::image`].
+/// What an API server has in memory of its storage at one revision. Immutable; any number of servers can begin with it, on any runtime. Obtained by [`super::ApiServer::image`].
 pub struct ServerImage {
     cache: CacheImage,
     provenance: Provenance,

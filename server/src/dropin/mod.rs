@@ -5,6 +5,7 @@
 mod assets;
 mod component;
 mod etcd;
+mod every_program;
 mod flags;
 mod kube_apiserver;
 mod serving;

@@ -16,7 +16,7 @@ const STUCK: [&str; 6] = [
     "CreateContainerError",
 ];
 
-/// See the module.
+/// The parts of a cluster that have something to do, each with its reason; some are only counted.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
     reasons: Vec<String>,

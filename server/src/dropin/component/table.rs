@@ -1,12 +1,14 @@
 //! The flags of kube-controller-manager and kube-scheduler 1.36 and what becomes of each.
 
+use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 
 /// Flags of kube-controller-manager as pflag reads them.
 pub(super) const CONTROLLER_MANAGER: Table =
-    Table { groups: &[SHARED, OF_CONTROLLERS], dialect: Dialect::Pflag };
+    Table { groups: &[EVERY_PROGRAM, SHARED, OF_CONTROLLERS], dialect: Dialect::Pflag };
 /// Flags of kube-scheduler as pflag reads them.
-pub(super) const SCHEDULER: Table = Table { groups: &[SHARED, OF_SCHEDULER], dialect: Dialect::Pflag };
+pub(super) const SCHEDULER: Table =
+    Table { groups: &[EVERY_PROGRAM, SHARED, OF_SCHEDULER], dialect: Dialect::Pflag };
 
 const NO_SIGNER: &str = "kstore has no controller that signs certificates";
 const NO_CLOUD: &str = "kstore knows no cloud";
@@ -52,28 +54,8 @@ const SHARED: &[Flag] = &[
     accept("requestheader-uid-headers", "strings", ""),
     accept("requestheader-group-headers", "strings", "x-remote-group"),
     accept("requestheader-extra-headers-prefix", "strings", "x-remote-extra-"),
-    accept("profiling", BOOL, "true"),
-    accept("contention-profiling", BOOL, "false"),
-    accept("v", "Level", "0"),
-    accept("vmodule", "pattern=N,...", ""),
-    accept("logging-format", "string", "text"),
-    accept("log-flush-frequency", "duration", "5s"),
-    accept("log-json-info-buffer-size", "quantity", "0"),
-    accept("log-json-split-stream", BOOL, "false"),
-    accept("log-text-info-buffer-size", "quantity", "0"),
-    accept("log-text-split-stream", BOOL, "false"),
-    accept("tls-cipher-suites", "strings", ""),
-    accept("tls-min-version", "string", "VersionTLS12"),
-    accept("tls-curve-preferences", "strings", ""),
     accept("tls-sni-cert-key", "namedCertKey", ""),
-    accept("disable-http2-serving", BOOL, "false"),
     accept("http2-max-streams-per-connection", "int", "0"),
-    accept("permit-address-sharing", BOOL, "false"),
-    accept("permit-port-sharing", BOOL, "false"),
-    accept("allow-metric-labels", "stringToString", ""),
-    accept("allow-metric-labels-manifest", "string", ""),
-    accept("disabled-metrics", "strings", ""),
-    accept("show-hidden-metrics-for-version", "string", ""),
     refuse_unless("emulated-version", "strings", &["", "1.36", "kube=1.36"], FIXED_VERSION),
 ];
 

@@ -1,9 +1,10 @@
 //! The flags of kube-apiserver 1.36 and what becomes of each.
 
+use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 
 /// Flags as pflag reads them.
-pub(super) const TABLE: Table = Table { groups: &[FLAGS], dialect: Dialect::Pflag };
+pub(super) const TABLE: Table = Table { groups: &[EVERY_PROGRAM, FLAGS], dialect: Dialect::Pflag };
 
 const NO_AUDIT: &str = "kstore writes no audit log";
 const NO_AUTHORIZER: &str = "kstore authorizes by RBAC, AlwaysAllow or AlwaysDeny only";
@@ -133,17 +134,7 @@ const FLAGS: &[Flag] = &[
     accept("shutdown-send-retry-after", BOOL, "false"),
     accept("shutdown-watch-termination-grace-period", "duration", "0s"),
     accept("send-retry-after-while-not-ready-once", BOOL, "false"),
-    accept("profiling", BOOL, "true"),
-    accept("contention-profiling", BOOL, "false"),
     accept("debug-socket-path", "string", ""),
-    accept("v", "Level", "0"),
-    accept("vmodule", "pattern=N,...", ""),
-    accept("logging-format", "string", "text"),
-    accept("log-flush-frequency", "duration", "5s"),
-    accept("log-json-info-buffer-size", "quantity", "0"),
-    accept("log-json-split-stream", BOOL, "false"),
-    accept("log-text-info-buffer-size", "quantity", "0"),
-    accept("log-text-split-stream", BOOL, "false"),
     accept("log-dir", "string", ""),
     accept("log-file", "string", ""),
     accept("logtostderr", BOOL, "true"),
@@ -156,23 +147,13 @@ const FLAGS: &[Flag] = &[
     accept("audit-log-maxsize", "int", "0"),
     accept("audit-log-mode", "string", "blocking"),
     accept("audit-log-compress", BOOL, "false"),
-    accept("tls-cipher-suites", "strings", ""),
-    accept("tls-min-version", "string", "VersionTLS12"),
-    accept("tls-curve-preferences", "strings", ""),
-    accept("disable-http2-serving", BOOL, "false"),
     accept("peer-ca-file", "string", ""),
     accept("peer-advertise-ip", "string", ""),
     accept("peer-advertise-port", "string", ""),
-    accept("allow-metric-labels", "stringToString", ""),
-    accept("allow-metric-labels-manifest", "string", ""),
-    accept("disabled-metrics", "strings", ""),
-    accept("show-hidden-metrics-for-version", "string", ""),
     accept("coordinated-leadership-lease-duration", "duration", "15s"),
     accept("coordinated-leadership-renew-deadline", "duration", "10s"),
     accept("coordinated-leadership-retry-period", "duration", "2s"),
     accept("strict-transport-security-directives", "strings", ""),
-    accept("permit-address-sharing", BOOL, "false"),
-    accept("permit-port-sharing", BOOL, "false"),
     accept("enable-logs-handler", BOOL, "false"),
     accept("enable-aggregator-routing", BOOL, "false"),
     accept("enable-garbage-collector", BOOL, "true"),

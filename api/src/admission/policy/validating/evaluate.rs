@@ -58,9 +58,9 @@ pub(super) enum Note {
     },
     /// There is no value, and failures refuse the request.
     Failed {
-        /// Why.
+        /// The reason, for people.
         why: String,
-        /// How long that took.
+        /// How long the expression took.
         took: Duration,
     },
 }
