@@ -7,6 +7,7 @@ use kstore_proto::kstore::v1 as pb;
 use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch, client::bounded};
 
 /// An object as it travels.
+#[derive(Debug)]
 pub(crate) struct Json {
     pub json: Bytes,
     pub revision: Revision,

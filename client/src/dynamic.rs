@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use kstore_informer::{Key, Object, Revision};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
@@ -51,6 +52,24 @@ impl DynamicApi {
     /// Creates an object and gives back what was stored.
     pub async fn create(&self, ns: &str, object: &Value) -> Result<Value, ApiError> {
         decode(&self.0.create(ns, text(object, "name"), encode(object)?).await?)
+    }
+
+    /// Creates an object from JSON that exists already. `name` is the one in it, empty if the server is to make one from
+    /// `generateName`.
+    pub async fn create_text(&self, ns: &str, name: &str, json: &str) -> Result<Stored, ApiError> {
+        Ok(Stored(self.0.create(ns, name, json.into()).await?))
+    }
+
+    /// Replaces an object, or with a subresource (`status`; else empty) that part of it, by JSON that exists already. A
+    /// `resourceVersion` in it must still be the newest.
+    pub async fn replace_text(
+        &self,
+        ns: &str,
+        name: &str,
+        subresource: &str,
+        json: &str,
+    ) -> Result<Stored, ApiError> {
+        Ok(Stored(self.0.update(ns, name, subresource, json.into()).await?))
     }
 
     /// Replaces an object by its namespace and name; a `resourceVersion` in it must still be the newest.
@@ -116,6 +135,34 @@ impl DynamicApi {
         Source::new(self.0.clone(), params, move |json| {
             decode(json).map_err(|error| ApiError::Json(error.to_string()))
         })
+    }
+}
+
+/// What the server stored: an object of which only what is asked for is decoded.
+#[derive(Debug)]
+pub struct Stored(Json);
+
+impl Stored {
+    /// The revision of this state, which is its `resourceVersion`.
+    pub fn revision(&self) -> Revision {
+        self.0.revision
+    }
+
+    /// The object's name, which may be one that the server made.
+    ///
+    /// # Errors
+    /// [`ApiError::Json`] if it has none: the server is not one of Kubernetes' API.
+    pub fn name(&self) -> Result<String, ApiError> {
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        #[derive(Deserialize)]
+        struct Whole {
+            metadata: Named,
+        }
+        let whole: Whole = serde_json::from_slice(&self.0.json).map_err(ApiError::json)?;
+        Ok(whole.metadata.name)
     }
 }
 

@@ -35,7 +35,7 @@ mod typed;
 pub use client::Client;
 pub use connect::ConnectError;
 pub use custom::{Custom, CustomSpec};
-pub use dynamic::{DynamicApi, DynamicObject};
+pub use dynamic::{DynamicApi, DynamicObject, Stored};
 pub use error::ApiError;
 pub use events::{ClientSink, reference};
 pub use grpc::Source;

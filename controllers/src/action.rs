@@ -1,33 +1,28 @@
 //! The closed set of writes a controller may ask for. Plans return them, `apply` carries them out. No judgement and no
 //! I/O in here.
 
+use crate::object::Object;
 use crate::resource::Resource;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Pod, ServiceAccount};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::IPAddress;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::core::v1::Namespace;
+use kstore_client::Patch;
 use kstore_informer::{EventType, Occurrence, Reference};
 use serde_json::Value;
 use std::time::Duration;
 
-/// One write.
+/// One write, or several that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Create one object. That it exists already is an error the caller sees.
     Create(Object),
-    /// Create `count` pods alike (the server generates the names), in slow-start batches.
-    CreatePods {
-        /// What each of them looks like.
-        pod: Box<Pod>,
-        /// How many.
-        count: usize,
-    },
-    /// Replace an object; its resourceVersion guards it.
+    /// Create these objects, which may be alike, in batches of 1, 2, 4, …: the next batch only if the last had no failure, so that
+    /// a refusal (a quota, a webhook) costs few calls.
+    CreateBatch(Vec<Object>),
+    /// Replace an object; its resourceVersion guards it: that it changed, or is gone, is an error the caller sees.
     Update(Object),
-    /// Replace the status of an object; its resourceVersion guards it.
+    /// Replace the status of an object; guarded in the same way.
     UpdateStatus(Object),
-    /// Patch of an object. An object that is gone counts as patched.
+    /// Patch of an object. An object that is gone counts as patched. A patch that carries a resourceVersion or uid conflicts with
+    /// another state of the object, which is an error the caller sees.
     Patch {
         /// Which.
         target: Target,
@@ -38,7 +33,8 @@ pub(crate) enum Action {
         /// The members that change.
         patch: Value,
     },
-    /// Delete an object, if it still is the one that was seen.
+    /// Delete an object, if it still is the one that was seen. One that is gone, or was replaced by another of its name, counts as
+    /// deleted; with a resourceVersion in `target`, a conflict is an error the caller sees.
     Delete {
         /// Which.
         target: Target,
@@ -54,24 +50,20 @@ pub(crate) enum Action {
         /// Where.
         namespace: String,
     },
-    /// Replace the finalizers in the spec of a namespace, through its `finalize` subresource.
+    /// Replace the finalizers in the spec of a namespace, through its `finalize` subresource. A namespace that is gone counts as done.
     Finalize(Box<Namespace>),
     /// Tell the user.
     Event(Occurrence),
-}
-
-/// An object that some action carries whole.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Object {
-    ConfigMap(Box<ConfigMap>),
-    Deployment(Box<Deployment>),
-    DisruptionBudget(Box<PodDisruptionBudget>),
-    EndpointSlice(Box<EndpointSlice>),
-    Endpoints(Box<Endpoints>),
-    IpAddress(Box<IPAddress>),
-    Namespace(Box<Namespace>),
-    ReplicaSet(Box<ReplicaSet>),
-    ServiceAccount(Box<ServiceAccount>),
+    /// Single writes that do not depend on one another: a bounded number at once, in no order. All are tried; then the first
+    /// failure ends the list that this stands in.
+    Together(Vec<Action>),
+    /// Single writes at one revision, or none of them: creates, updates, patches and deletes, at most 128. That something is missing
+    /// or has changed refuses the whole, which is an error the caller sees.
+    #[expect(
+        dead_code,
+        reason = "the binder of volumes will be the first to write two objects at one revision"
+    )]
+    Transaction(Vec<Action>),
 }
 
 /// An object by its name, and by its uid and version where a stale view must not win.
@@ -98,6 +90,16 @@ pub(crate) enum PatchKind {
     Strategic,
 }
 
+impl PatchKind {
+    /// The patch as the client sends it.
+    pub(crate) fn of(self, patch: &Value) -> Patch {
+        match self {
+            Self::Merge => Patch::Merge(patch.clone()),
+            Self::Strategic => Patch::Strategic(patch.clone()),
+        }
+    }
+}
+
 /// What becomes of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
@@ -114,8 +116,7 @@ pub(crate) enum Propagation {
 /// What a plan returns: writes in order, and when to look again if nothing happens before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// To be carried out in order; the first failure ends the list. Neighbours that are all patches, or all deletes, are carried
-    /// out at once: a patch that depends on the success of another one belongs to a later plan.
+    /// To be carried out in order; the first failure ends the list.
     pub actions: Vec<Action>,
     /// Lists of their own, one per object for example: a failure ends its list and no other. They are carried out beside
     /// `actions`, a bounded number of them at once.
@@ -156,5 +157,23 @@ impl Action {
     /// Warning event.
     pub(crate) fn warning(about: Reference, reason: &str, message: String) -> Self {
         Self::Event(Occurrence::new(&about, EventType::Warning, reason, message))
+    }
+}
+
+#[cfg(test)]
+impl Action {
+    /// What it creates, if it creates one of this kind.
+    pub(crate) fn created<K: kstore_client::Kind>(&self) -> Option<K> {
+        if let Self::Create(object) = self { object.typed() } else { None }
+    }
+
+    /// What it replaces an object of this kind by.
+    pub(crate) fn updated<K: kstore_client::Kind>(&self) -> Option<K> {
+        if let Self::Update(object) = self { object.typed() } else { None }
+    }
+
+    /// What it replaces the status of an object of this kind by.
+    pub(crate) fn reported<K: kstore_client::Kind>(&self) -> Option<K> {
+        if let Self::UpdateStatus(object) = self { object.typed() } else { None }
     }
 }

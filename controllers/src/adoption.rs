@@ -22,10 +22,11 @@ pub(crate) async fn settle<K: Kind, T: Claimable>(
         let reference = controller_ref(K::API_VERSION, K::KIND, owner);
         actions.extend(claim.adopt.iter().map(|object| adopt(object, &reference)));
     }
-    if !actions.is_empty() {
-        hands.carry_out(cx, &actions).await.result()?;
+    let is_work = !actions.is_empty();
+    if is_work {
+        hands.carry_out(cx, &[Action::Together(actions)]).await.result()?;
     }
-    Ok(!actions.is_empty())
+    Ok(is_work)
 }
 
 async fn lives<K: Kind>(hands: &Hands, owner: &ObjectMeta) -> Result<bool, ApiError> {

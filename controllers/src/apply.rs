@@ -1,17 +1,19 @@
-//! [`Hands`]: carries actions out, without judgement. In order; neighbours of one kind that do not depend on one another go
-//! together, a bounded number at a time. The first failure ends the list, and no other list (`independent`).
+//! [`Hands`]: carries actions out, without judgement. A list goes in order, and its first failure ends it, and no other list
+//! (`independent`). What an action says goes together goes together, a bounded number at a time.
 
 mod independent;
+mod transaction;
 
-use crate::action::{Action, Object, PatchKind, Plan, Propagation, Target};
+use crate::action::{Action, PatchKind, Plan, Propagation, Target};
 use crate::caches::Caches;
-use crate::draft::Draft;
 use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
-use crate::resource::{PODS, Resource};
+use crate::object::Object;
+use crate::resource::{NAMESPACES, Resource, gvr};
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use independent::run_independent;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, ListParams, Patch, revision_of};
+use k8s_openapi::api::core::v1::Namespace;
+use kstore_client::{ApiError, Client, DeleteParams, ListParams};
 use kstore_informer::{Context, Recorder, Revision, slow_start};
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
@@ -31,7 +33,7 @@ pub(crate) struct Hands {
 /// What became of a list of actions.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// Names that the server gave to created pods.
+    /// Names of the objects that batches created, in no order.
     pub created: Vec<String>,
     /// What ended the list early.
     pub failure: Option<Failed>,
@@ -62,8 +64,6 @@ impl Outcome {
         false
     }
 }
-
-type Written = (Resource, Revision);
 
 impl Hands {
     /// Carries `actions` out in the run `cx`: the writes say what led to them, and the key does not run again before the caches
@@ -105,137 +105,127 @@ impl Hands {
 
     async fn in_order(&self, cx: &Context, actions: &[Action]) -> Outcome {
         let mut outcome = Outcome::default();
-        let mut at = 0;
-        while let Some(action) = actions.get(at) {
-            let run = run_length(&actions[at..]);
+        for (at, action) in actions.iter().enumerate() {
             let go_on = match action {
-                Action::Event(event) => {
-                    self.recorder.record(event.clone());
-                    true
-                }
-                Action::CreatePods { pod, count } => {
-                    self.create_pods(cx, at, pod, *count, &mut outcome).await
-                }
-                _ => self.together(cx, at, &actions[at..at + run], &mut outcome).await,
+                Action::CreateBatch(objects) => self.create_batch(cx, at, objects, &mut outcome).await,
+                Action::Together(writes) => self.together(cx, at, writes, &mut outcome).await,
+                _ => outcome.take(at, self.one(cx, action).await),
             };
             if !go_on {
                 break;
             }
-            at += run;
         }
         outcome
     }
 
     /// All of `actions` at once, as far as the bound allows. All are tried, even if one fails.
     async fn together(&self, cx: &Context, at: usize, actions: &[Action], outcome: &mut Outcome) -> bool {
-        let writes: Vec<_> = actions.iter().map(|action| self.fenced(cx, action).boxed()).collect();
-        let mut results = futures::stream::iter(writes).buffered(WRITES_IN_FLIGHT).enumerate();
+        let writes: Vec<_> = actions.iter().map(|action| self.one(cx, action).boxed()).collect();
+        let mut results = futures::stream::iter(writes).buffered(WRITES_IN_FLIGHT);
         let mut go_on = true;
-        while let Some((i, result)) = results.next().await {
-            go_on &= outcome.take(at + i, result);
+        while let Some(result) = results.next().await {
+            go_on &= outcome.take(at, result);
         }
         go_on
     }
 
-    /// Batches of 1, 2, 4, … pods; the next one only if the last had no failure.
-    async fn create_pods(
-        &self,
-        cx: &Context,
-        at: usize,
-        pod: &Pod,
-        count: usize,
-        outcome: &mut Outcome,
-    ) -> bool {
-        let draft = match Draft::of(pod) {
-            Ok(draft) => draft,
-            Err(error) => return outcome.take(at, Err(ApiError::Json(error.to_string()))),
-        };
-        let ns = pod.metadata.namespace.clone().unwrap_or_default();
-        let api = self.client.api::<Draft>();
-        let draft = Arc::new(draft);
+    /// Batches of 1, 2, 4, … objects; the next one only if the last had no failure.
+    async fn create_batch(&self, cx: &Context, at: usize, objects: &[Object], outcome: &mut Outcome) -> bool {
         // In the server's process a call is served where it is awaited: without tasks of their own, all would be served on one
         // thread.
-        let create = |()| {
-            let (api, ns, draft) = (api.clone(), ns.clone(), Arc::clone(&draft));
-            let call = async move { api.create(&ns, &draft).await };
+        let create = |object: Object| {
+            let api = self.client.dynamic(gvr(&object.resource));
+            let call = async move {
+                let stored = api.create_text(&object.namespace, &object.name, object.json()).await?;
+                Ok((object.resource, stored.name()?, stored.revision()))
+            };
             let task = AbortOnDropHandle::new(tokio::spawn(call.in_current_span()));
             async { task.await.expect("a call neither panics nor is cancelled while it is awaited") }
         };
-        let started = slow_start(vec![(); count], SLOW_START, WRITES_IN_FLIGHT, create).await;
+        let started = slow_start(objects.to_vec(), SLOW_START, WRITES_IN_FLIGHT, create).await;
         let mut go_on = true;
         for result in started.results {
-            let result = result.map(|made| {
-                self.caches.wrote(cx, &PODS, revision_of(&made));
-                outcome.created.extend(made.into_name());
+            let result = result.map(|(resource, name, revision)| {
+                self.fence(cx, &resource, revision);
+                outcome.created.push(name);
             });
             go_on &= outcome.take(at, result);
         }
         go_on
     }
 
-    async fn fenced(&self, cx: &Context, action: &Action) -> Result<(), ApiError> {
-        let (resource, revision) = self.write(action).await?;
-        self.caches.wrote(cx, &resource, revision);
-        Ok(())
+    fn fence(&self, cx: &Context, resource: &Resource, revision: Revision) {
+        self.caches.wrote(cx, resource, revision);
     }
 
-    async fn write(&self, action: &Action) -> Result<Written, ApiError> {
-        match action {
-            Action::Create(object) => self.whole(object, How::Create).await,
-            Action::Update(object) => self.whole(object, How::Update).await,
-            Action::UpdateStatus(object) => self.whole(object, How::Status).await,
-            Action::Patch { target, status, kind, patch } => {
-                let subresource = if *status { "status" } else { "" };
-                let api = self.client.dynamic(gvr(&target.resource));
-                let patch = match kind {
-                    PatchKind::Merge => Patch::Merge(patch.clone()),
-                    PatchKind::Strategic => Patch::Strategic(patch.clone()),
-                };
-                // An object that is gone has nothing left to patch. Its neighbours in the list do: an error here would hide theirs.
-                let revision = match api.patch(&target.namespace, &target.name, subresource, &patch).await {
-                    Ok(stored) => revision_in(&stored),
-                    Err(error) if error.is_not_found() => Revision::default(),
-                    Err(error) => return Err(error),
-                };
-                Ok((target.resource.clone(), revision))
+    /// Carries out one action.
+    async fn one(&self, cx: &Context, action: &Action) -> Result<(), ApiError> {
+        let (resource, revision) = match action {
+            Action::Create(object) => {
+                let api = self.client.dynamic(gvr(&object.resource));
+                let stored = api.create_text(&object.namespace, &object.name, object.json()).await?;
+                (&object.resource, stored.revision())
             }
-            Action::Delete { target, propagation, force } => self.delete(target, *propagation, *force).await,
+            Action::Update(object) => (&object.resource, self.replace(object, "").await?),
+            Action::UpdateStatus(object) => (&object.resource, self.replace(object, "status").await?),
+            Action::Patch { target, status, kind, patch } => {
+                (&target.resource, self.patch(target, *status, *kind, patch).await?)
+            }
+            Action::Delete { target, propagation, force } => {
+                (&target.resource, self.delete(target, *propagation, *force).await?)
+            }
             Action::DeleteAll { resource, namespace } => {
                 let api = self.client.dynamic(gvr(resource));
                 let (all, params) = (ListParams::default(), DeleteParams::default());
                 api.delete_collection(namespace, &all, &params).await?;
                 // No cache shows these objects, so no run waits for a revision.
-                Ok((resource.clone(), Revision::default()))
+                return Ok(());
             }
-            Action::Finalize(namespace) => self.finalize(namespace).await,
-            Action::CreatePods { .. } | Action::Event(_) => Ok((PODS, Revision::default())),
+            Action::Finalize(namespace) => (&NAMESPACES, self.finalize(namespace).await?),
+            Action::Event(event) => {
+                self.recorder.record(event.clone());
+                return Ok(());
+            }
+            Action::Transaction(writes) => return self.transact(cx, writes).await,
+            Action::CreateBatch(_) | Action::Together(_) => return self.nested(cx, action).await,
+        };
+        self.fence(cx, resource, revision);
+        Ok(())
+    }
+
+    /// A list within a list.
+    fn nested<'a>(&'a self, cx: &'a Context, action: &'a Action) -> BoxFuture<'a, Result<(), ApiError>> {
+        async { self.in_order(cx, std::slice::from_ref(action)).await.result() }.boxed()
+    }
+
+    async fn transact(&self, cx: &Context, writes: &[Action]) -> Result<(), ApiError> {
+        let (transaction, resources) = transaction::of(&self.client, writes)?;
+        let revision = transaction.commit().await.map_err(|refused| refused.error)?.revision();
+        resources.iter().for_each(|resource| self.fence(cx, resource, revision));
+        Ok(())
+    }
+
+    /// An object that is gone has nothing left to patch. Its neighbours in the list do: an error here would hide theirs.
+    async fn patch(
+        &self,
+        target: &Target,
+        status: bool,
+        kind: PatchKind,
+        patch: &serde_json::Value,
+    ) -> Result<Revision, ApiError> {
+        let subresource = if status { "status" } else { "" };
+        let api = self.client.dynamic(gvr(&target.resource));
+        match api.patch(&target.namespace, &target.name, subresource, &kind.of(patch)).await {
+            Ok(stored) => Ok(revision_in(&stored)),
+            Err(error) if error.is_not_found() => Ok(Revision::default()),
+            Err(error) => Err(error),
         }
     }
 
-    async fn whole(&self, object: &Object, how: How) -> Result<Written, ApiError> {
-        match object {
-            Object::ConfigMap(o) => self.send(&**o, how).await,
-            Object::Deployment(o) => self.send(&**o, how).await,
-            Object::DisruptionBudget(o) => self.send(&**o, how).await,
-            Object::EndpointSlice(o) => self.send(&**o, how).await,
-            Object::Endpoints(o) => self.send(&**o, how).await,
-            Object::IpAddress(o) => self.send(&**o, how).await,
-            Object::Namespace(o) => self.send(&**o, how).await,
-            Object::ReplicaSet(o) => self.send(&**o, how).await,
-            Object::ServiceAccount(o) => self.send(&**o, how).await,
-        }
-    }
-
-    async fn send<K: Kind>(&self, object: &K, how: How) -> Result<Written, ApiError> {
-        let api = self.client.api::<K>();
-        let stored = match how {
-            How::Create => {
-                api.create(object.metadata().namespace.as_deref().unwrap_or_default(), object).await
-            }
-            How::Update => api.update(object).await,
-            How::Status => api.update_status(object).await,
-        }?;
-        Ok((resource_of::<K>(), revision_of(&stored)))
+    async fn replace(&self, object: &Object, subresource: &str) -> Result<Revision, ApiError> {
+        let api = self.client.dynamic(gvr(&object.resource));
+        let stored = api.replace_text(&object.namespace, &object.name, subresource, object.json()).await?;
+        Ok(stored.revision())
     }
 
     /// An object that is gone, or was replaced by another of its name, counts as deleted.
@@ -244,69 +234,46 @@ impl Hands {
         target: &Target,
         propagation: Propagation,
         force: bool,
-    ) -> Result<Written, ApiError> {
-        let params = DeleteParams {
-            uid: (!target.uid.is_empty()).then(|| target.uid.clone()),
-            resource_version: target.resource_version.as_ref().and_then(|v| v.parse().ok()).map(Revision),
-            grace: force.then_some(0),
-            propagation: match propagation {
-                Propagation::Default => None,
-                Propagation::Background => Some(kstore_client::Propagation::Background),
-                Propagation::Foreground => Some(kstore_client::Propagation::Foreground),
-                Propagation::Orphan => Some(kstore_client::Propagation::Orphan),
-            },
-        };
-        let api = self.client.dynamic(gvr(&target.resource));
-        let revision = match api.delete(&target.namespace, &target.name, &params).await {
-            Ok(revision) => revision,
-            Err(error) if error.is_not_found() => Revision::default(),
-            Err(error) if error.is_conflict() && params.resource_version.is_none() => Revision::default(),
-            Err(error) => return Err(error),
-        };
-        Ok((target.resource.clone(), revision))
+    ) -> Result<Revision, ApiError> {
+        let params = delete_params(target, propagation, force);
+        match self
+            .client
+            .dynamic(gvr(&target.resource))
+            .delete(&target.namespace, &target.name, &params)
+            .await
+        {
+            Ok(revision) => Ok(revision),
+            Err(error) if error.is_not_found() => Ok(Revision::default()),
+            Err(error) if error.is_conflict() && params.resource_version.is_none() => Ok(Revision::default()),
+            Err(error) => Err(error),
+        }
     }
 
-    async fn finalize(&self, namespace: &Namespace) -> Result<Written, ApiError> {
+    async fn finalize(&self, namespace: &Namespace) -> Result<Revision, ApiError> {
         let object = serde_json::to_value(namespace).map_err(|e| ApiError::Json(e.to_string()))?;
-        let api = self.client.dynamic(Gvr::of::<Namespace>());
-        let stored = match api.replace(&object, "finalize").await {
-            Err(error) if error.is_not_found() => {
-                return Ok((resource_of::<Namespace>(), Revision::default()));
-            }
-            other => other?,
-        };
-        Ok((resource_of::<Namespace>(), revision_in(&stored)))
+        match self.client.dynamic(gvr(&NAMESPACES)).replace(&object, "finalize").await {
+            Ok(stored) => Ok(revision_in(&stored)),
+            Err(error) if error.is_not_found() => Ok(Revision::default()),
+            Err(error) => Err(error),
+        }
     }
 }
 
-#[derive(Clone, Copy)]
-enum How {
-    Create,
-    Update,
-    Status,
-}
-
-/// How many actions from the first on are carried out at once, in no order: deletes of different objects, patches of different
-/// objects. A plan never lists one behind the other if the second may only follow the success of the first.
-fn run_length(actions: &[Action]) -> usize {
-    let same: fn(&Action) -> bool = match actions.first() {
-        Some(Action::Delete { .. }) => |a| matches!(a, Action::Delete { .. }),
-        Some(Action::Patch { .. }) => |a| matches!(a, Action::Patch { .. }),
-        _ => return 1,
-    };
-    actions.iter().take_while(|a| same(a)).count()
+fn delete_params(target: &Target, propagation: Propagation, force: bool) -> DeleteParams {
+    DeleteParams {
+        uid: (!target.uid.is_empty()).then(|| target.uid.clone()),
+        resource_version: target.resource_version.as_ref().and_then(|v| v.parse().ok()).map(Revision),
+        grace: force.then_some(0),
+        propagation: match propagation {
+            Propagation::Default => None,
+            Propagation::Background => Some(kstore_client::Propagation::Background),
+            Propagation::Foreground => Some(kstore_client::Propagation::Foreground),
+            Propagation::Orphan => Some(kstore_client::Propagation::Orphan),
+        },
+    }
 }
 
 fn revision_in(object: &serde_json::Value) -> Revision {
     let version = object["metadata"]["resourceVersion"].as_str();
     Revision(version.and_then(|v| v.parse().ok()).unwrap_or_default())
-}
-
-/// The resource as the client names it.
-pub(crate) fn gvr(resource: &Resource) -> Gvr {
-    Gvr::new(resource.group.clone(), resource.version.clone(), resource.plural.clone())
-}
-
-fn resource_of<K: Kind>() -> Resource {
-    Resource { group: K::GROUP.into(), version: K::VERSION.into(), plural: K::URL_PATH_SEGMENT.into() }
 }

@@ -1,5 +1,6 @@
 //! Names of resources (group, version, plural) as plans use them. Not the table of resources: that is `kstore_api::kind`.
 
+use kstore_client::{Gvr, Kind};
 use std::borrow::Cow;
 
 /// A resource by group, version and plural name.
@@ -19,8 +20,19 @@ impl Resource {
     }
 }
 
+/// The resource of a kind.
+pub(crate) fn resource_of<K: Kind>() -> Resource {
+    Resource { group: K::GROUP.into(), version: K::VERSION.into(), plural: K::URL_PATH_SEGMENT.into() }
+}
+
+/// The resource as the client names it.
+pub(crate) fn gvr(resource: &Resource) -> Gvr {
+    Gvr::new(resource.group.clone(), resource.version.clone(), resource.plural.clone())
+}
+
 pub(crate) const PODS: Resource = Resource::new("", "pods");
 pub(crate) const EVENTS: Resource = Resource::new("", "events");
+pub(crate) const NAMESPACES: Resource = Resource::new("", "namespaces");
 pub(crate) const NODES: Resource = Resource::new("", "nodes");
 pub(crate) const ENDPOINTS: Resource = Resource::new("", "endpoints");
 pub(crate) const REPLICASETS: Resource = Resource::new("apps", "replicasets");

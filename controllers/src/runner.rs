@@ -40,6 +40,7 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// Names that it had in earlier releases.
     pub(crate) aliases: &'static [&'static str],
+    /// Sets it up: asks for its caches. The future is its work.
     run: fn(Arc<Cluster>) -> Task,
 }
 
@@ -165,15 +166,22 @@ pub fn run(
 /// One generation of all controllers.
 async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGroup) {
     let stop = tasks.stop().clone();
-    let caches = Caches::start(&client.agent("controllers"), &nondet, &config.metrics, &tasks);
+    let caches = Caches::new(client.agent("controllers"), &nondet, &config.metrics, &tasks);
     let caches = Arc::new(caches);
-    let cluster =
-        Arc::new(Cluster { client, caches, nondet, config, stop: stop.clone(), tasks: tasks.clone() });
-    for controller in CONTROLLERS {
-        if cluster.config.controllers.runs(controller.name) {
-            tasks.spawn((controller.run)(Arc::clone(&cluster)));
-        }
-    }
+    let cluster = Arc::new(Cluster {
+        client,
+        caches: Arc::clone(&caches),
+        nondet,
+        config,
+        stop: stop.clone(),
+        tasks: tasks.clone(),
+    });
+    let selected = CONTROLLERS.iter().filter(|controller| cluster.config.controllers.runs(controller.name));
+    // All are set up before the first one works: so their caches share one stream from the beginning.
+    let works: Vec<Task> = selected.map(|controller| (controller.run)(Arc::clone(&cluster))).collect();
+    caches.launch();
+    works.into_iter().for_each(|work| tasks.spawn(work));
+    drop(caches);
     drop(cluster);
     stop.cancelled().await;
 }

@@ -9,10 +9,10 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use crate::action::{Action, Object};
+use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::{Failed, Hands};
-use crate::caches::Held;
+use crate::caches::{Caches, Held, Pods, ReplicaSets};
 use crate::claim::{Claim, Claimable, claim, controller_of};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::selector;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 const WORKERS: usize = 5;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let (deployments, sets) = (caches.deployments.clone(), caches.sets.clone());
     let all = caches.deployments.clone();
     let controller = cluster
@@ -38,7 +38,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("deployment-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Deployments { cluster, hands }).await;
+    work(controller, stop, Deployments { cluster, caches, hands })
 }
 
 impl Claimable for Obj<ReplicaSet> {
@@ -98,8 +98,23 @@ fn recreates(d: &Deployment) -> bool {
     strategy.and_then(|s| s.type_.as_deref()) == Some("Recreate")
 }
 
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    deployments: Informer<Obj<Deployment>>,
+    sets: ReplicaSets,
+    pods: Pods,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { deployments: caches.get(), sets: caches.get(), pods: caches.get() }
+    }
+}
+
 struct Deployments {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
 }
 
@@ -134,11 +149,11 @@ impl Reconcile for Deployments {
 impl Deployments {
     /// The Deployment and what it owns, all at one revision.
     async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
-        let caches = &self.cluster.caches;
-        let (all, sets, pods) = cx.cut((&caches.deployments, &caches.sets, &caches.pods)).await?;
+        let caches = &self.caches;
+        let (all, sets, pods) = cx.cut((&caches.deployments, &*caches.sets, &*caches.pods)).await?;
         let Some(d) = all.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = d.spec.as_ref() else { return Ok(None) };
-        let held = |by| sets.by(&caches.sets_held, &by).cloned().collect::<Vec<_>>();
+        let held = |by| sets.by(&caches.sets.held, &by).cloned().collect::<Vec<_>>();
         let mut candidates = held(Held::By(d.metadata.uid.clone().unwrap_or_default()));
         if !selector::selects_everything(&spec.selector) {
             candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
@@ -147,7 +162,7 @@ impl Deployments {
         let mut of_sets = vec![];
         if recreates(&d) {
             for uid in sets.owned.iter().filter_map(|s| s.metadata.uid.clone()) {
-                of_sets.extend(pods.by(&caches.pods_held, &Held::By(uid)).cloned());
+                of_sets.extend(pods.by(&caches.pods.held, &Held::By(uid)).cloned());
             }
         }
         Ok(Some(Seen { d, sets, pods: of_sets }))
@@ -160,13 +175,13 @@ impl Deployments {
         action: &Action,
         error: &ApiError,
     ) -> Result<Vec<Action>, ApiError> {
-        let Action::Create(Object::ReplicaSet(set)) = action else { return Ok(vec![]) };
-        let name = set.metadata.name.as_deref().unwrap_or_default();
+        let Action::Create(set) = action else { return Ok(vec![]) };
+        let name = set.name.as_str();
         if !error.is_already_exists() {
             let now = self.cluster.nondet.clock.now();
             return Ok(plan::creation_failed(d, name, &error.to_string(), now));
         }
-        let ns = set.metadata.namespace.as_deref().unwrap_or_default();
+        let ns = set.namespace.as_str();
         let holder = self.hands.client.api::<ReplicaSet>().get(ns, name).await?;
         Ok(match plan::collision(d, &holder) {
             Collision::Ours => vec![],

@@ -11,8 +11,9 @@ use super::status::{
     PROGRESSING, carry_failure, complete, counted, counts, deadline, deadline_in, judge, set_condition, size,
     total_size, with_pause,
 };
-use crate::action::{Action, Object, Plan, Propagation, Target};
+use crate::action::{Action, Plan, Propagation, Target};
 use crate::claim::Claimable;
+use crate::object::Object;
 use crate::selector::selects_everything;
 use crate::view::{Pod, subject};
 use jiff::Timestamp;
@@ -71,7 +72,7 @@ fn refuse_empty_selector(d: &Deployment) -> Plan {
     let message = "This deployment is selecting all pods. A non-empty selector is required.";
     Plan::of(vec![
         Action::warning(about(d), "SelectingAll", message.into()),
-        Action::UpdateStatus(Object::Deployment(Box::new(Deployment { status: Some(status), ..d.clone() }))),
+        Action::UpdateStatus(Object::of(&Deployment { status: Some(status), ..d.clone() })),
     ])
 }
 
@@ -391,7 +392,7 @@ impl<'a> Rollout<'a> {
                 // Through `/status`, as upstream: there an annotation is no new generation.
                 d.metadata.annotations.get_or_insert_default().insert(REVISION.to_owned(), revision.clone());
             }
-            plan.actions.push(Action::UpdateStatus(Object::Deployment(Box::new(d))));
+            plan.actions.push(Action::UpdateStatus(Object::of(&d)));
         }
         if report == Report::Progress
             && let Some(wait) = deadline_in(self.d, &status, self.now)
@@ -415,11 +416,11 @@ fn push_set(actions: &mut Vec<Action>, d: &Deployment, slot: &Slot<'_>) {
     let from = match &slot.seen {
         Some(_) if matches!(slot.set, Cow::Borrowed(_)) => return,
         Some(seen) => {
-            actions.push(Action::Update(Object::ReplicaSet(Box::new(slot.set.clone().into_owned()))));
+            actions.push(Action::Update(Object::of(&*slot.set)));
             size(seen)
         }
         None => {
-            actions.push(Action::Create(Object::ReplicaSet(Box::new(slot.set.clone().into_owned()))));
+            actions.push(Action::Create(Object::of(&*slot.set)));
             0
         }
     };
@@ -465,7 +466,7 @@ pub(crate) fn collision(d: &Deployment, holder: &ReplicaSet) -> Collision {
     let mut d = d.clone();
     let status = d.status.get_or_insert_default();
     status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
-    Collision::Renamed(Box::new(Action::UpdateStatus(Object::Deployment(Box::new(d)))))
+    Collision::Renamed(Box::new(Action::UpdateStatus(Object::of(&d))))
 }
 
 /// The status that tells the user why the new ReplicaSet could not be created; nothing if it says so already.
@@ -480,8 +481,5 @@ pub(crate) fn creation_failed(d: &Deployment, set: &str, message: &str, now: Tim
     }
     let text = format!("Failed to create new replica set {set:?}: {message}");
     let d = Deployment { status: Some(status), ..d.clone() };
-    vec![
-        Action::warning(about(&d), "ReplicaSetCreateError", text),
-        Action::UpdateStatus(Object::Deployment(Box::new(d))),
-    ]
+    vec![Action::warning(about(&d), "ReplicaSetCreateError", text), Action::UpdateStatus(Object::of(&d))]
 }

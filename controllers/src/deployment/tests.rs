@@ -3,7 +3,7 @@
 use super::arith::{Bounds, Old, Share, new_size, old_sizes, proportional_sizes};
 use super::plan::{Collision, Observed, collision, plan};
 use super::revision::{DESIRED_REPLICAS, HASH_LABEL, REVISION, REVISION_HISTORY, revision_of, same_template};
-use crate::action::{Action, Object, Plan};
+use crate::action::{Action, Plan};
 use crate::view::{Phase, Pod};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, ReplicaSet, ReplicaSetStatus};
@@ -63,8 +63,8 @@ impl World {
 
     fn take(&mut self, action: &Action) {
         match action {
-            Action::Create(Object::ReplicaSet(set)) => {
-                let mut set = (**set).clone();
+            Action::Create(set) => {
+                let mut set: ReplicaSet = set.typed().unwrap();
                 self.made += 1;
                 let at = self.now.checked_add(SignedDuration::from_secs(self.made as i64)).unwrap();
                 set.metadata.uid = Some(format!("rs-{}", self.made));
@@ -76,16 +76,17 @@ impl World {
                 );
                 self.sets.push(set);
             }
-            Action::Update(Object::ReplicaSet(set)) => {
+            Action::Update(set) => {
+                let mut set: ReplicaSet = set.typed().unwrap();
                 let old = self.sets.iter_mut().find(|s| s.metadata.uid == set.metadata.uid).unwrap();
-                let mut set = (**set).clone();
                 if set.spec != old.spec {
                     set.metadata.generation = old.metadata.generation.map(|g| g + 1);
                 }
                 *old = set;
             }
             // A Deployment's `/status` writes annotations too, and any other path would raise its generation.
-            Action::UpdateStatus(Object::Deployment(d)) => {
+            Action::UpdateStatus(d) => {
+                let d: Deployment = d.typed().unwrap();
                 self.d.status.clone_from(&d.status);
                 self.d.metadata.annotations.clone_from(&d.metadata.annotations);
             }

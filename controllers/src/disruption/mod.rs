@@ -10,15 +10,18 @@ mod stale;
 mod tests;
 
 use crate::apply::Hands;
+use crate::caches::{Caches, Pods, ReplicaSets, Sources, Watched};
 use crate::claim::controller_of;
 use crate::disruption_target::{marked_since, unmark};
+use crate::resource::resource_of;
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::selector;
-use crate::view::{Pod, Scaled};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use crate::view::{self, Pod, Scaled};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kstore_client::{ApiError, Obj};
-use kstore_informer::{Action as Next, Context, CutError, Delta, Informer, Key, Object};
+use kstore_client::{ApiError, Obj, WatchParams};
+use kstore_informer::{Action as Next, Builder, Context, CutError, Delta, Informer, Key, Object};
 use plan::Observed;
 use scale::{Kind, Workload};
 use std::sync::Arc;
@@ -27,15 +30,18 @@ const WORKERS: usize = 2;
 const COMPONENT: &str = "disruption-controller";
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let hands = cluster.hands(COMPONENT);
-    futures::join!(budgets(Arc::clone(&cluster), hands.clone()), marks(cluster, hands));
+    let (budgets, marks) = (budgets(Arc::clone(&cluster), hands.clone()), marks(cluster, hands));
+    async move {
+        futures::join!(budgets, marks);
+    }
 }
 
 type Budgets = Informer<Obj<PodDisruptionBudget>>;
 
-async fn budgets(cluster: Arc<Cluster>, hands: Hands) {
-    let caches = &cluster.caches;
+fn budgets(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let of = || caches.budgets.clone();
     let (of_pods, of_deployments, of_sets, of_stateful, of_controllers) = (of(), of(), of(), of(), of());
     let controller = cluster
@@ -48,15 +54,15 @@ async fn budgets(cluster: Arc<Cluster>, hands: Hands) {
         .watch_deltas(&caches.sets, move |delta: &Delta<Obj<ReplicaSet>>| {
             scaled(&of_sets, delta, |set| Workload::from(&**set))
         })
-        .watch_deltas(&caches.stateful_sets, move |delta: &Delta<Scaled>| {
+        .watch_deltas(&caches.stateful_sets.0, move |delta: &Delta<Scaled>| {
             scaled(&of_stateful, delta, |set| Workload::from(set))
         })
-        .watch_deltas(&caches.replication_controllers, move |delta: &Delta<Scaled>| {
+        .watch_deltas(&caches.replication_controllers.0, move |delta: &Delta<Scaled>| {
             scaled(&of_controllers, delta, |controller| Workload::from(controller))
         })
         .workers(WORKERS);
     let stop = cluster.stop.clone();
-    work(controller, stop, Disruptions { cluster, hands }).await;
+    work(controller, stop, Disruptions { cluster, caches, hands })
 }
 
 /// The budgets that guard a pod, or did so until now.
@@ -101,8 +107,57 @@ fn scaled<T: Object>(budgets: &Budgets, delta: &Delta<T>, size: fn(&T) -> Worklo
     budgets.namespace(delta.object().key().namespace()).iter().filter(depends).map(Object::key).collect()
 }
 
+/// All StatefulSets.
+#[derive(Clone)]
+struct StatefulSets(Informer<Scaled>);
+
+impl Watched for StatefulSets {
+    fn start(from: &Sources<'_>) -> Self {
+        let source = from.multi.project::<StatefulSet, _, _>(WatchParams::default(), view::decode::<Scaled>);
+        Self(from.start("statefulset-scales", Some(resource_of::<StatefulSet>()), Builder::new(source)))
+    }
+}
+
+/// All ReplicationControllers.
+#[derive(Clone)]
+struct ReplicationControllers(Informer<Scaled>);
+
+impl Watched for ReplicationControllers {
+    fn start(from: &Sources<'_>) -> Self {
+        let all = WatchParams::default();
+        let source = from.multi.project::<ReplicationController, _, _>(all, view::decode::<Scaled>);
+        let resource = Some(resource_of::<ReplicationController>());
+        Self(from.start("replicationcontroller-scales", resource, Builder::new(source)))
+    }
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    budgets: Budgets,
+    pods: Pods,
+    deployments: Informer<Obj<Deployment>>,
+    sets: ReplicaSets,
+    stateful_sets: StatefulSets,
+    replication_controllers: ReplicationControllers,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self {
+            budgets: caches.get(),
+            pods: caches.get(),
+            deployments: caches.get(),
+            sets: caches.get(),
+            stateful_sets: caches.get(),
+            replication_controllers: caches.get(),
+        }
+    }
+}
+
 struct Disruptions {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
 }
 
@@ -118,14 +173,14 @@ impl Reconcile for Disruptions {
 impl Disruptions {
     /// The plan for a budget, if it is there, from all that counts at one revision.
     async fn look(&self, cx: &Context) -> Result<Option<crate::action::Plan>, CutError> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let informers = (
             &caches.budgets,
-            &caches.pods,
+            &*caches.pods,
             &caches.deployments,
-            &caches.sets,
-            &caches.stateful_sets,
-            &caches.replication_controllers,
+            &*caches.sets,
+            &caches.stateful_sets.0,
+            &caches.replication_controllers.0,
         );
         let (budgets, pods, deployments, sets, stateful_sets, controllers) = cx.cut(informers).await?;
         let Some(budget) = budgets.get(&cx.key) else { return Ok(None) };
@@ -147,23 +202,25 @@ impl Disruptions {
     }
 }
 
-async fn marks(cluster: Arc<Cluster>, hands: Hands) {
+fn marks(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
+    let pods: Pods = cluster.caches.get();
     let controller = cluster
         .controller("stale-disruption")
-        .watch(&cluster.caches.pods, |pod: &Pod| marked_since(pod).map(|_| pod.key()))
+        .watch(&pods, |pod: &Pod| marked_since(pod).map(|_| pod.key()))
         .workers(1);
     let stop = cluster.stop.clone();
-    work(controller, stop, Marks { cluster, hands }).await;
+    work(controller, stop, Marks { cluster, pods, hands })
 }
 
 struct Marks {
     cluster: Arc<Cluster>,
+    pods: Pods,
     hands: Hands,
 }
 
 impl Reconcile for Marks {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let Some(pod) = self.cluster.caches.pods.get(&cx.key) else { return Ok(Next::Done) };
+        let Some(pod) = self.pods.get(&cx.key) else { return Ok(Next::Done) };
         let now = self.cluster.nondet.clock.now();
         match stale::expires_in(&pod, now) {
             None => Ok(Next::Done),

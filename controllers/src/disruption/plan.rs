@@ -1,9 +1,10 @@
 //! How many of the pods that a budget guards may be evicted now. Pure.
 
 use super::scale::{Kind, Workload, scale_of};
-use crate::action::{Action, Object, Plan};
+use crate::action::{Action, Plan};
 use crate::claim::controller_of;
 use crate::limits::DISRUPTION_TIMEOUT;
+use crate::object::Object;
 use crate::portion::{Round, portion};
 use crate::view::{Pod, elapsed, seconds, subject};
 use jiff::Timestamp;
@@ -201,7 +202,7 @@ fn report(
         return Plan::nothing();
     }
     let next = PodDisruptionBudget { status: Some(status), ..budget.clone() };
-    let mut actions = vec![Action::UpdateStatus(Object::DisruptionBudget(Box::new(next)))];
+    let mut actions = vec![Action::UpdateStatus(Object::of(&next))];
     actions.extend(notices());
     Plan::of(actions)
 }

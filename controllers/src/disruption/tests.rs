@@ -3,7 +3,7 @@
 use super::plan::{Observed, depends_on_scale, plan};
 use super::scale::{Kind, Workload};
 use super::stale::expires_in;
-use crate::action::{Action, Object, Plan};
+use crate::action::{Action, Plan};
 use crate::disruption_target::unmark;
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -66,10 +66,8 @@ fn planned(budget: &PodDisruptionBudget, pods: &[Value]) -> Plan {
 }
 
 fn status(plan: &Plan) -> PodDisruptionBudgetStatus {
-    match plan.actions.first() {
-        Some(Action::UpdateStatus(Object::DisruptionBudget(budget))) => budget.status.clone().unwrap(),
-        other => panic!("no status: {other:?}"),
-    }
+    let budget: PodDisruptionBudget = plan.actions.first().and_then(Action::reported).expect("a status");
+    budget.status.unwrap()
 }
 
 /// Reasons of the events.

@@ -2,8 +2,9 @@
 
 use super::endpoints::{Port, address, families, hostname, ports, publishes_all, reference};
 use super::plan::is_managed;
-use crate::action::{Action, Object, Propagation, Target};
+use crate::action::{Action, Propagation, Target};
 use crate::limits::ENDPOINTS_ADDRESSES;
+use crate::object::Object;
 use crate::resource::ENDPOINTS;
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service};
@@ -92,11 +93,11 @@ fn write(
             annotations,
             ..ObjectMeta::default()
         };
-        return Some(Action::Create(Object::Endpoints(Box::new(Endpoints { metadata, subsets }))));
+        return Some(Action::Create(Object::of(&Endpoints { metadata, subsets })));
     };
     let metadata = ObjectMeta { labels: Some(labels), annotations, ..have.metadata.clone() };
     let want = Endpoints { metadata, subsets };
-    (want != *have).then(|| Action::Update(Object::Endpoints(Box::new(want))))
+    (want != *have).then(|| Action::Update(Object::of(&want)))
 }
 
 /// The Endpoints object of a Service that is gone, if it is ours.

@@ -8,15 +8,17 @@ mod plan;
 mod tests;
 
 use crate::apply::Hands;
+use crate::caches::{Caches, Pods, Services, Sources, Watched};
 use crate::limits::SLICE_INTERVAL;
+use crate::resource::ENDPOINTSLICES;
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::selector::map_matches;
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Endpoints, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kstore_client::Obj;
-use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
+use kstore_client::{Obj, WatchParams};
+use kstore_informer::{Action as Next, Builder, Context, Delta, Index, Informer, Key, Object};
 use parking_lot::Mutex;
 use plan::Observed;
 use std::collections::BTreeMap;
@@ -31,15 +33,15 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const WORKERS: usize = 5;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let services = caches.services.clone();
     let of_nodes = caches.services.clone();
     let controller = cluster
         .controller("endpoint-slice")
         .watch(&caches.services, |service: &Obj<Service>| [service.key()])
         .watch_deltas(&caches.pods, move |delta| services_of(&services, delta))
-        .watch(&caches.slices, |slice: &Obj<EndpointSlice>| {
+        .watch(&caches.slices.informer, |slice: &Obj<EndpointSlice>| {
             let service = slice.metadata.labels.as_ref().and_then(|l| l.get(SERVICE_LABEL))?;
             Some(Key::new(slice.metadata.namespace.as_deref()?, service))
         })
@@ -52,7 +54,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("endpointslice-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Slices { cluster, hands, written: Mutex::default() }).await;
+    work(controller, stop, Slices { cluster, caches, hands, written: Mutex::default() })
 }
 
 fn zone(node: &Node) -> Option<&String> {
@@ -91,8 +93,52 @@ fn tells_the_same(a: &Pod, b: &Pod) -> bool {
         && a.spec == b.spec
 }
 
+/// All EndpointSlices.
+#[derive(Clone)]
+struct EndpointSlices {
+    informer: Informer<Obj<EndpointSlice>>,
+    /// By namespace and name of their service.
+    of: Index<Obj<EndpointSlice>, (String, String)>,
+}
+
+impl Watched for EndpointSlices {
+    fn start(from: &Sources<'_>) -> Self {
+        let of = Index::new(|slice: &Obj<EndpointSlice>, emit: &mut dyn FnMut((String, String))| {
+            let service = slice.metadata.labels.as_ref().and_then(|l| l.get(SERVICE_LABEL));
+            if let Some(service) = service {
+                emit((slice.metadata.namespace.clone().unwrap_or_default(), service.clone()));
+            }
+        });
+        let builder = Builder::new(from.multi.source::<EndpointSlice>(WatchParams::default())).index(&of);
+        Self { informer: from.start("endpointslices", Some(ENDPOINTSLICES), builder), of }
+    }
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    services: Services,
+    pods: Pods,
+    nodes: Informer<Obj<Node>>,
+    slices: EndpointSlices,
+    endpoints: Informer<Obj<Endpoints>>,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self {
+            services: caches.get(),
+            pods: caches.get(),
+            nodes: caches.get(),
+            slices: caches.get(),
+            endpoints: caches.get(),
+        }
+    }
+}
+
 struct Slices {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
     /// When each Service was written last.
     written: Mutex<BTreeMap<Key, Timestamp>>,
@@ -100,7 +146,7 @@ struct Slices {
 
 impl Reconcile for Slices {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let legacy = caches.endpoints.get(&cx.key);
         let Some(service) = caches.services.get(&cx.key) else {
             self.written.lock().remove(&cx.key);
@@ -122,7 +168,7 @@ impl Reconcile for Slices {
         pods.retain(|pod| map_matches(selector, &pod.metadata.labels));
         let zones = self.zones(&pods);
         let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
-        let slices = caches.slices.by(&caches.slices_of, &of);
+        let slices = caches.slices.informer.by(&caches.slices.of, &of);
         let slices: Vec<&EndpointSlice> = slices.iter().map(|s| &***s).collect();
         let mut actions =
             plan::plan(Observed { service: &service, pods: &pods, zones: &zones, slices: &slices });
@@ -138,7 +184,7 @@ impl Reconcile for Slices {
 
 impl Slices {
     fn zones(&self, pods: &[Arc<Pod>]) -> BTreeMap<String, String> {
-        let nodes = &self.cluster.caches.nodes;
+        let nodes = &self.caches.nodes;
         let mut zones = BTreeMap::new();
         for name in pods.iter().map(|p| &p.spec.node_name).filter(|n| !n.is_empty()) {
             if !zones.contains_key(name)

@@ -7,9 +7,10 @@
 
 use super::endpoints::{Family, Groups, Port, families, groups};
 use super::{MANAGED_BY, MANAGER, SERVICE_LABEL};
-use crate::action::{Action, Object, Propagation, Target};
+use crate::action::{Action, Propagation, Target};
 use crate::claim::controller_ref;
 use crate::limits::ENDPOINTS_PER_SLICE;
+use crate::object::Object;
 use crate::resource::ENDPOINTSLICES;
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
@@ -189,7 +190,7 @@ fn write(service: &Service, spec: &ServiceSpec, family: &Family, draft: Draft<'_
             },
             ports,
         };
-        return Some(Action::Create(Object::EndpointSlice(Box::new(slice))));
+        return Some(Action::Create(Object::of(&slice)));
     };
     let same_ports = ports_of(seen) == draft.ports;
     if !draft.changed && same_ports && seen.metadata.labels.as_ref() == Some(&labels) {
@@ -199,7 +200,7 @@ fn write(service: &Service, spec: &ServiceSpec, family: &Family, draft: Draft<'_
     slice.endpoints = Some(draft.endpoints);
     slice.ports = ports;
     slice.metadata.labels = Some(labels);
-    Some(Action::Update(Object::EndpointSlice(Box::new(slice))))
+    Some(Action::Update(Object::of(&slice)))
 }
 
 /// The labels of the Service, and those that say whose slice it is.

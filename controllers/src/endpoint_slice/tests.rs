@@ -2,8 +2,9 @@
 
 use super::legacy;
 use super::plan::{Observed, plan};
-use crate::action::{Action, Object};
+use crate::action::Action;
 use crate::view::Pod;
+use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use proptest::prelude::*;
@@ -46,16 +47,17 @@ impl World {
         let actions = plan(Observed { service, pods, zones: &zones, slices: &slices });
         for action in &actions {
             match action {
-                Action::Create(Object::EndpointSlice(slice)) => {
-                    let mut slice = (**slice).clone();
+                Action::Create(slice) => {
+                    let mut slice: EndpointSlice = slice.typed().unwrap();
                     self.made += 1;
                     slice.metadata.name = Some(format!("web-{}", self.made));
                     slice.metadata.uid = slice.metadata.name.clone();
                     self.slices.push(slice);
                 }
-                Action::Update(Object::EndpointSlice(slice)) => {
+                Action::Update(slice) => {
+                    let slice: EndpointSlice = slice.typed().unwrap();
                     let old = self.slices.iter_mut().find(|s| s.metadata.uid == slice.metadata.uid).unwrap();
-                    old.clone_from(slice);
+                    old.clone_from(&slice);
                 }
                 Action::Delete { target, .. } => {
                     self.slices.retain(|s| s.metadata.uid.as_ref() != Some(&target.uid));
@@ -126,7 +128,7 @@ fn services_that_others_look_after_are_left_alone() {
 fn legacy_endpoints_divide_ready_from_not_ready() {
     let service = service(json!({}));
     let pods = [pod(0, true, false), pod(1, false, false), pod(2, true, true)];
-    let Some(Action::Create(Object::Endpoints(made))) = legacy::plan(&service, &pods, None) else { panic!() };
+    let made: Endpoints = legacy::plan(&service, &pods, None).unwrap().created().unwrap();
     let subset = &made.subsets.as_ref().unwrap()[0];
     assert_eq!(subset.addresses.as_ref().unwrap().len(), 1);
     assert_eq!(subset.not_ready_addresses.as_ref().unwrap().len(), 1);

@@ -4,9 +4,8 @@
 use super::known::Shared;
 use super::latest::Latest;
 use super::member::{self, Member};
-use crate::apply::gvr;
 use crate::limits::KINDS_PER_STREAM;
-use crate::resource::Resource;
+use crate::resource::{Resource, gvr};
 use crate::runner::Cluster;
 use kstore_informer::limits::FEED_CHANGES;
 use kstore_informer::{Builder, Causes, Delivery, Delta, Informer, Key, Object, Overflow, Queue, Stopped};

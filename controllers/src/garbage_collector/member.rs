@@ -3,13 +3,14 @@
 
 use super::graph::Node;
 use super::plan::{Kinds, OwnerKind, group_of, kind_key};
+use crate::caches::{Sources, Watched};
 use crate::definition::CustomKind;
 use crate::resource::{DEFINITIONS, Resource};
 use crate::view::Meta;
 use kstore_api::kind::RESOURCES;
 use kstore_api::lenient;
 use kstore_client::{Client, Gvr, Source, WatchParams};
-use kstore_informer::{Key, Object, Revision};
+use kstore_informer::{Builder, Informer, Key, Object, Revision};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -39,8 +40,8 @@ pub(crate) fn kinds() -> &'static Kinds {
 }
 
 /// The objects of all built-in kinds, on one stream in revision order.
-pub(crate) fn source(client: &Client) -> Source<Member> {
-    let mut all = kinds().values().map(|kind| crate::apply::gvr(&kind.resource));
+fn source(client: &Client) -> Source<Member> {
+    let mut all = kinds().values().map(|kind| crate::resource::gvr(&kind.resource));
     let first = all.next().unwrap_or_else(|| Gvr::new("", "v1", "pods"));
     source_of(client, first, all)
 }
@@ -48,6 +49,13 @@ pub(crate) fn source(client: &Client) -> Source<Member> {
 /// The objects of these resources, on one stream in revision order.
 pub(crate) fn source_of(client: &Client, first: Gvr, rest: impl IntoIterator<Item = Gvr>) -> Source<Member> {
     client.dynamic(first).project(WatchParams::default(), decode).and(rest)
+}
+
+/// The objects of all built-in kinds.
+impl Watched for Informer<Member> {
+    fn start(from: &Sources<'_>) -> Self {
+        from.start("everything", None, Builder::new(from.multi.part(source(from.client))))
+    }
 }
 
 /// An object, as far as ownership goes.

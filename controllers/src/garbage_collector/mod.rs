@@ -12,13 +12,14 @@ mod plan;
 mod tests;
 
 use crate::action::Action;
-use crate::apply::{Hands, gvr};
-use crate::resource::{DEFINITIONS, Resource};
+use crate::apply::Hands;
+use crate::resource::{DEFINITIONS, Resource, gvr};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use graph::Work;
 use known::{Known, Shared};
 use kstore_client::ApiError;
-use kstore_informer::{Action as Next, Causes, Context, Key, Queue};
+use kstore_informer::{Action as Next, Causes, Context, Informer, Key, Queue};
+use member::Member;
 use plan::{Presence, Question, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,17 +28,17 @@ use std::sync::Arc;
 const WORKERS: usize = 32;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let shared = Arc::new(Shared::new(member::kinds()));
     let fed = Arc::clone(&shared);
     let controller = cluster
         .controller("garbage-collector")
-        .watch_deltas(&cluster.caches.everything, move |delta| fed.take(delta))
+        .watch_deltas(&cluster.caches.get::<Informer<Member>>(), move |delta| fed.take(delta))
         .workers(WORKERS);
     let hands = cluster.hands("generic-garbage-collector");
     let queue = controller.queue();
     cluster.spawn(custom::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone()));
-    work(controller, cluster.stop.clone(), Collector { shared, queue, hands }).await;
+    work(controller, cluster.stop.clone(), Collector { shared, queue, hands })
 }
 
 struct Collector {
@@ -56,7 +57,7 @@ impl Reconcile for Collector {
             Some(Work::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
             None => self.review(),
         };
-        self.hands.carry_out(&cx, &actions).await.result()?;
+        self.hands.carry_out(&cx, &[Action::Together(actions)]).await.result()?;
         Ok(Next::Done)
     }
 }

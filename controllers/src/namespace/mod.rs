@@ -5,10 +5,11 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::{Hands, gvr};
+use crate::apply::Hands;
+use crate::caches::Caches;
 use crate::garbage_collector::member::{Member, kinds};
 use crate::limits::EVENTS_COUNTED;
-use crate::resource::{DEFINITIONS, EVENTS, Resource};
+use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Plain;
 use futures::{FutureExt, StreamExt};
@@ -31,8 +32,8 @@ pub(crate) fn is_active(namespace: &Namespace) -> bool {
 }
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let namespaces = caches.namespaces.clone();
     let controller = cluster
         .controller("namespace")
@@ -45,7 +46,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let stop = cluster.stop.clone();
     let namespaced = kinds().values().filter(|k| k.namespaced).map(|k| k.resource.clone());
     let resources = namespaced.chain([EVENTS]).collect();
-    work(controller, stop, Namespaces { cluster, hands, resources }).await;
+    work(controller, stop, Namespaces { cluster, caches, hands, resources })
 }
 
 /// The namespace that has one object less and is to have none.
@@ -55,15 +56,29 @@ fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<Member>) -> Opti
     namespaces.get(&key).is_some_and(|ns| is_terminating(&ns)).then_some(key)
 }
 
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    namespaces: Informer<Obj<Namespace>>,
+    everything: Informer<Member>,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { namespaces: caches.get(), everything: caches.get() }
+    }
+}
+
 struct Namespaces {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
     resources: Vec<Resource>,
 }
 
 impl Reconcile for Namespaces {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let Some(ns) = caches.namespaces.get(&cx.key).filter(|ns| is_terminating(ns)) else {
             return Ok(Next::Done);
         };

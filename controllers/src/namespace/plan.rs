@@ -4,9 +4,10 @@
 //! listed or deleted keeps no other kind waiting. When nothing is left of any kind, the `kubernetes` finalizer goes. Until then
 //! conditions say what holds the namespace up (True means trouble).
 
-use crate::action::{Action, Object, Plan, Propagation, Target};
+use crate::action::{Action, Plan, Propagation, Target};
 use crate::definition::CustomKind;
 use crate::limits::NAMED_IN_CONDITION;
+use crate::object::Object;
 use crate::resource::{EVENTS, PODS, Resource};
 use crate::view::{Meta, elapsed, seconds};
 use jiff::{SignedDuration, Timestamp};
@@ -178,7 +179,7 @@ fn describe(seen: Observed<'_>, now: Timestamp) -> Option<Action> {
         return None;
     }
     let namespace = Namespace { status: Some(status), ..seen.namespace.clone() };
-    Some(Action::UpdateStatus(Object::Namespace(Box::new(namespace))))
+    Some(Action::UpdateStatus(Object::of(&namespace)))
 }
 
 type Wanted = (&'static str, &'static str, &'static str, String);

@@ -1,7 +1,7 @@
 //! How namespaces end.
 
 use super::plan::{Content, Observed, are_events, deletions, failure_of, plan};
-use crate::action::{Action, Object};
+use crate::action::Action;
 use crate::resource::{CONFIGMAPS, EVENTS, PODS};
 use crate::view::Meta;
 use jiff::Timestamp;
@@ -28,7 +28,7 @@ fn run(ns: &Namespace, contents: &[Content], failures: &[String]) -> (Vec<Action
 }
 
 fn conditions(actions: &[Action]) -> Vec<String> {
-    let Some(Action::UpdateStatus(Object::Namespace(ns))) = actions.last() else { panic!("{actions:?}") };
+    let ns: Namespace = actions.last().and_then(Action::reported).unwrap();
     let status = ns.status.as_ref().unwrap();
     assert_eq!(status.phase.as_deref(), Some("Terminating"));
     let all = status.conditions.as_ref().unwrap();
@@ -120,8 +120,8 @@ fn what_holds_a_namespace_up_is_named() {
     let said = conditions(&actions);
     assert!(said[0].contains("secrets.: refused"), "{said:?}");
     assert!(said[2].contains("x/y in 1 resource instances"), "{said:?}");
-    let Some(Action::UpdateStatus(Object::Namespace(ns))) = actions.last() else { panic!() };
-    let again = run(ns, &contents, &["secrets.: refused".to_owned()]).0;
+    let ns = actions.last().and_then(Action::reported).unwrap();
+    let again = run(&ns, &contents, &["secrets.: refused".to_owned()]).0;
     assert_eq!(again, [], "the same trouble is told once");
 }
 

@@ -11,12 +11,14 @@ pub use plan::Patience;
 
 use crate::action::Plan;
 use crate::apply::Hands;
-use crate::caches::Held;
+use crate::caches::{Caches, Held, Pods, Sources, Watched};
+use crate::resource::resource_of;
 use crate::runner::{Cluster, Reconcile, Trouble, work};
-use crate::view::Lease;
+use crate::view::{self, Lease};
+use k8s_openapi::api::coordination::v1 as coordination;
 use k8s_openapi::api::core::v1::Node;
-use kstore_client::Obj;
-use kstore_informer::{Action as Next, Context, Delta, Key, Object};
+use kstore_client::{Obj, WatchParams};
+use kstore_informer::{Action as Next, Builder, Context, Delta, Informer, Key, Object};
 use parking_lot::Mutex;
 use plan::{Health, Observed, Readiness, readiness};
 use std::collections::BTreeMap;
@@ -25,9 +27,12 @@ use zone::{Limiter, Zones, zone_of};
 
 const WORKERS: usize = 8;
 
+/// The namespace of the leases of nodes.
+const LEASES: &str = "kube-node-lease";
+
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let zones: Arc<Mutex<Zones>> = Arc::default();
     let observed = Arc::clone(&zones);
     let controller = cluster
@@ -37,7 +42,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("node-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Nodes { cluster, hands, zones, memory: Mutex::default() }).await;
+    work(controller, stop, Nodes { cluster, caches, hands, zones, memory: Mutex::default() })
 }
 
 /// The node itself, and those for which its turn changes what their zone allows.
@@ -59,8 +64,32 @@ struct Memory {
     limiters: BTreeMap<String, Limiter>,
 }
 
+/// The leases by which nodes say that they live.
+impl Watched for Informer<Lease> {
+    fn start(from: &Sources<'_>) -> Self {
+        let of_nodes = WatchParams::default().ns(LEASES);
+        let source = from.multi.project::<coordination::Lease, _, _>(of_nodes, view::decode::<Lease>);
+        from.start("leases", Some(resource_of::<coordination::Lease>()), Builder::new(source))
+    }
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    nodes: Informer<Obj<Node>>,
+    leases: Informer<Lease>,
+    pods: Pods,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { nodes: caches.get(), leases: caches.get(), pods: caches.get() }
+    }
+}
+
 struct Nodes {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
     /// As of the changes of nodes that were made into keys.
     zones: Arc<Mutex<Zones>>,
@@ -69,7 +98,7 @@ struct Nodes {
 
 impl Reconcile for Nodes {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let name = cx.key.name();
         let Some(node) = caches.nodes.get(&cx.key) else {
             let known = self.memory.lock().nodes.remove(name);
@@ -89,15 +118,15 @@ impl Reconcile for Nodes {
 
 impl Nodes {
     fn judge(&self, name: &str, node: &Node) -> Plan {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let now = self.cluster.nondet.clock.now();
-        let lease = caches.leases.get(&Key::new("kube-node-lease", name));
+        let lease = caches.leases.get(&Key::new(LEASES, name));
         let renewed = lease.and_then(|l| l.spec.renew_time.as_ref().map(|t| t.0));
         let uid = node.metadata.uid.clone().unwrap_or_default();
         let pods = match readiness(node) {
             Readiness::Ready => vec![],
             Readiness::NotReady | Readiness::Unknown => {
-                caches.pods.by(&caches.pods_held, &Held::On(name.to_owned()))
+                caches.pods.by(&caches.pods.held, &Held::On(name.to_owned()))
             }
         };
         let mut memory = self.memory.lock();

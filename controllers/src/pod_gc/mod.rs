@@ -5,6 +5,7 @@ mod plan;
 mod tests;
 
 use crate::apply::Hands;
+use crate::caches::{Caches, Pods};
 use crate::limits::{SWEEP_INTERVAL, TERMINATED_PODS};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::{Pod, elapsed};
@@ -18,8 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let (pods, nodes) = (caches.pods.clone(), caches.nodes.clone());
     let controller = cluster
         .controller("pod-gc")
@@ -35,7 +36,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(1);
     let hands = cluster.hands("pod-garbage-collector");
     let stop = cluster.stop.clone();
-    work(controller, stop, PodGc { cluster, hands, memory: Mutex::default() }).await;
+    work(controller, stop, PodGc { cluster, caches, hands, memory: Mutex::default() })
 }
 
 /// There is one key: all pods.
@@ -63,15 +64,29 @@ struct Memory {
     last: Option<Timestamp>,
 }
 
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    pods: Pods,
+    nodes: Informer<Obj<Node>>,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { pods: caches.get(), nodes: caches.get() }
+    }
+}
+
 struct PodGc {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
     memory: Mutex<Memory>,
 }
 
 impl Reconcile for PodGc {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let now = self.cluster.nondet.clock.now();
         let last = self.memory.lock().last;
         if let Some(wait) =

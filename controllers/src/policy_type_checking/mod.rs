@@ -6,13 +6,13 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::{Hands, gvr};
-use crate::resource::DEFINITIONS;
+use crate::apply::Hands;
+use crate::resource::{DEFINITIONS, gvr};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kstore_api::admission::policy::type_checking::{Checks, param_kind, resources};
 use kstore_client::{ApiError, ListParams, Obj};
-use kstore_informer::{Action as Next, Context, Object};
+use kstore_informer::{Action as Next, Context, Informer, Object};
 use plan::{Definitions, is_due, report};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -22,24 +22,25 @@ use std::sync::Arc;
 const WORKERS: usize = 1;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let policies = cluster.caches.whole();
     let controller = cluster
         .controller("validatingadmissionpolicy-status")
-        .watch(&cluster.caches.policies, |policy: &Obj<ValidatingAdmissionPolicy>| [policy.key()])
+        .watch(&policies, |policy: &Obj<ValidatingAdmissionPolicy>| [policy.key()])
         .workers(WORKERS);
     let hands = cluster.hands("validatingadmissionpolicy-status-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Policies { cluster, hands }).await;
+    work(controller, stop, Policies { policies, hands })
 }
 
 struct Policies {
-    cluster: Arc<Cluster>,
+    policies: Informer<Obj<ValidatingAdmissionPolicy>>,
     hands: Hands,
 }
 
 impl Reconcile for Policies {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let policy = self.cluster.caches.policies.get(&cx.key).filter(|policy| is_due(policy));
+        let policy = self.policies.get(&cx.key).filter(|policy| is_due(policy));
         let Some(policy) = policy else { return Ok(Next::Done) };
         let value = serde_json::to_value(&**policy).map_err(|error| ApiError::Json(error.to_string()))?;
         let definitions = self.definitions(&value).await?;

@@ -9,7 +9,7 @@ mod victims;
 use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::{Hands, Outcome};
-use crate::caches::{Caches, Held};
+use crate::caches::{Caches, Held, Pods, ReplicaSets};
 use crate::claim::{Claim, claim, controller_of};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::selector;
@@ -28,8 +28,8 @@ use victims::Neighbours;
 const WORKERS: usize = 5;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let sets = caches.sets.clone();
     let controller = cluster
         .controller("replicaset")
@@ -38,7 +38,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("replicaset-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, ReplicaSets { cluster, hands, memory: Mutex::default() }).await;
+    work(controller, stop, Sizes { cluster, caches, hands, memory: Mutex::default() })
 }
 
 /// The set that controls a pod; of a pod without a controller, every set that would adopt it.
@@ -57,8 +57,22 @@ fn sets_of(sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Key> {
     }
 }
 
-struct ReplicaSets {
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    sets: ReplicaSets,
+    pods: Pods,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { sets: caches.get(), pods: caches.get() }
+    }
+}
+
+struct Sizes {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
@@ -72,13 +86,13 @@ struct Memory {
     unfinished: bool,
 }
 
-impl Reconcile for ReplicaSets {
+impl Reconcile for Sizes {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         if cx.stale {
             // Pods that it made may not be seen: it would make them again.
             return Ok(Next::Again(Duration::ZERO));
         }
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let Some(set) = caches.sets.get(&cx.key) else {
             self.memory.lock().remove(&cx.key);
             return Ok(Next::Done);
@@ -117,14 +131,14 @@ struct Resized {
     unfinished: bool,
 }
 
-impl ReplicaSets {
+impl Sizes {
     /// The set, and the pods that it owns or may own, all at one revision.
     async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<ReplicaSet>>, Claim<Arc<Pod>>)>, CutError> {
-        let caches = &self.cluster.caches;
-        let (sets, pods) = cx.cut((&caches.sets, &caches.pods)).await?;
+        let caches = &self.caches;
+        let (sets, pods) = cx.cut((&*caches.sets, &*caches.pods)).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = set.spec.as_ref() else { return Ok(None) };
-        let held = |by| pods.by(&caches.pods_held, &by).cloned().collect::<Vec<_>>();
+        let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
         let mut candidates = held(Held::By(set.metadata.uid.clone().unwrap_or_default()));
         candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
         let claim = claim(&set.metadata, &spec.selector, candidates);
@@ -137,7 +151,7 @@ impl ReplicaSets {
 
     /// Creates or deletes pods, and tells users about each.
     async fn resize(&self, cx: &Context, seen: Observed<'_>) -> Resized {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let (change, actions) = tracing::debug_span!("plan").in_scope(|| {
             let change = plan::change(seen, self.now(), || neighbours(caches, seen.set));
             let actions = plan::actions(seen.set, &change);
@@ -184,19 +198,19 @@ fn notices(about: Reference, change: &Change, outcome: &Outcome) -> Vec<Action> 
 }
 
 /// Active pods per node, of all sets that share the owner of this one.
-fn neighbours(caches: &Caches, set: &ReplicaSet) -> Neighbours {
+fn neighbours(caches: &Reads, set: &ReplicaSet) -> Neighbours {
     let owner = controller_of(set.metadata.owner_references.as_deref().unwrap_or_default());
     let sets: Vec<String> = match owner {
         Some(owner) => caches
             .sets
-            .by(&caches.sets_held, &Held::By(owner.uid.clone()))
+            .by(&caches.sets.held, &Held::By(owner.uid.clone()))
             .iter()
             .filter_map(|s| s.metadata.uid.clone())
             .collect(),
         None => set.metadata.uid.clone().into_iter().collect(),
     };
     let mut count = Neighbours::new();
-    for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods_held, &Held::By(uid))) {
+    for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods.held, &Held::By(uid))) {
         if pod.active() && !pod.spec.node_name.is_empty() {
             *count.entry(pod.spec.node_name.clone()).or_default() += 1;
         }

@@ -1,9 +1,10 @@
 //! What a ReplicaSet needs next: pods to create, pods to delete, and its status. Pure.
 
 use super::victims::{Neighbours, rank};
-use crate::action::{Action, Object, Plan, Propagation};
+use crate::action::{Action, Plan, Propagation};
 use crate::claim::controller_ref;
 use crate::limits::{LONGEST_REST, REPLICA_BURST, REST_PER_POD};
+use crate::object::Object;
 use crate::selector;
 use crate::view::{Pod, elapsed, seconds, subject};
 use jiff::Timestamp;
@@ -90,11 +91,16 @@ pub(crate) fn change(seen: Observed<'_>, now: Timestamp, neighbours: impl FnOnce
 pub(crate) fn actions(set: &ReplicaSet, change: &Change) -> Vec<Action> {
     match change {
         Change::None => vec![],
-        Change::Create(count) => vec![Action::CreatePods { pod: Box::new(pod_of(set)), count: *count }],
-        Change::Delete(victims) => victims
-            .iter()
-            .map(|p| Action::Delete { target: p.target(), propagation: Propagation::Default, force: false })
-            .collect(),
+        // All are alike: the server makes their names.
+        Change::Create(count) => vec![Action::CreateBatch(vec![Object::of(&pod_of(set)); *count])],
+        Change::Delete(victims) => {
+            let delete = |p: &Arc<Pod>| Action::Delete {
+                target: p.target(),
+                propagation: Propagation::Default,
+                force: false,
+            };
+            vec![Action::Together(victims.iter().map(delete).collect())]
+        }
     }
 }
 
@@ -140,7 +146,7 @@ pub(crate) fn report(seen: Observed<'_>, failure: Option<&Failure>, now: Timesta
     plan.wake = available_in;
     if seen.set.status.as_ref() != Some(&status) {
         let set = ReplicaSet { status: Some(status), ..seen.set.clone() };
-        plan.actions.push(Action::UpdateStatus(Object::ReplicaSet(Box::new(set))));
+        plan.actions.push(Action::UpdateStatus(Object::of(&set)));
     }
     plan
 }

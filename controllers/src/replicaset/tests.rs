@@ -2,7 +2,7 @@
 
 use super::plan::{Change, Failure, Observed, actions, change, pod_of, report, rest};
 use super::victims::{Neighbours, rank};
-use crate::action::{Action, Object, Plan};
+use crate::action::{Action, Plan};
 use crate::limits::REPLICA_BURST;
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -43,10 +43,8 @@ fn ready(since: i64) -> Value {
 }
 
 fn status_of(plan: &Plan) -> k8s_openapi::api::apps::v1::ReplicaSetStatus {
-    match plan.actions.as_slice() {
-        [Action::UpdateStatus(Object::ReplicaSet(set))] => set.status.clone().unwrap(),
-        other => panic!("one status write, not {other:?}"),
-    }
+    let [write] = plan.actions.as_slice() else { panic!("one status write, not {:?}", plan.actions) };
+    write.reported::<ReplicaSet>().unwrap().status.unwrap()
 }
 
 #[test]
@@ -73,7 +71,8 @@ fn missing_pods_are_created_in_bursts_and_ended_or_leaving_ones_do_not_count() {
     assert_eq!(of(5000), Change::Create(REPLICA_BURST));
     assert!(of(5000).is_full_burst() && !of(3).is_full_burst() && !of(1).is_full_burst());
     assert_eq!(of(0), Change::Delete(vec![Arc::clone(&pods[0])]));
-    assert!(matches!(actions(&set(3, 0), &of(3))[..], [Action::CreatePods { count: 2, .. }]));
+    let created = actions(&set(3, 0), &of(3));
+    assert!(matches!(&created[..], [Action::CreateBatch(pods)] if pods.len() == 2), "{created:?}");
 }
 
 #[test]

@@ -7,39 +7,67 @@ mod tests;
 pub(crate) use plan::ROOT_CA;
 
 use crate::apply::Hands;
+use crate::caches::{Caches, Sources, Watched};
+use crate::resource::resource_of;
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kstore_client::Obj;
-use kstore_informer::{Action as Next, Context, Key};
+use kstore_client::{Obj, WatchParams};
+use kstore_informer::{Action as Next, Builder, Context, Informer, Key};
 use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let controller = cluster
         .controller("root-ca")
         .watch(&caches.namespaces, |ns: &Obj<Namespace>| [kstore_informer::Object::key(ns)])
-        .watch(&caches.root_cas, |map: &Obj<ConfigMap>| {
+        .watch(&caches.root_cas.0, |map: &Obj<ConfigMap>| {
             map.metadata.namespace.as_ref().map(|ns| Key::new("", ns))
         })
         .workers(WORKERS);
     let hands = cluster.hands("root-ca-cert-publisher");
     let stop = cluster.stop.clone();
-    work(controller, stop, Publisher { cluster, hands }).await;
+    work(controller, stop, Publisher { cluster, caches, hands })
+}
+
+/// The ConfigMaps that hold the root certificate.
+#[derive(Clone)]
+struct RootCas(Informer<Obj<ConfigMap>>);
+
+impl Watched for RootCas {
+    fn start(from: &Sources<'_>) -> Self {
+        let named = WatchParams::default().fields(&format!("metadata.name={ROOT_CA}"));
+        let builder = Builder::new(from.multi.source::<ConfigMap>(named));
+        Self(from.start("configmaps", Some(resource_of::<ConfigMap>()), builder))
+    }
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    namespaces: Informer<Obj<Namespace>>,
+    root_cas: RootCas,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { namespaces: caches.get(), root_cas: caches.get() }
+    }
 }
 
 struct Publisher {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
 }
 
 impl Reconcile for Publisher {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let Some(namespace) = caches.namespaces.get(&cx.key) else { return Ok(Next::Done) };
-        let published = caches.root_cas.get(&Key::new(cx.key.name(), ROOT_CA));
+        let published = caches.root_cas.0.get(&Key::new(cx.key.name(), ROOT_CA));
         let published = published.as_ref().map(|map| &***map);
         let Some(action) = plan::plan(&namespace, published, &self.cluster.config.root_ca) else {
             return Ok(Next::Done);

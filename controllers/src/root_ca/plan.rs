@@ -1,7 +1,8 @@
 //! What every namespace must have: the cluster's root certificate in a ConfigMap. Pure.
 
-use crate::action::{Action, Object};
+use crate::action::Action;
 use crate::namespace::is_active;
+use crate::object::Object;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
@@ -25,10 +26,10 @@ pub(crate) fn plan(namespace: &Namespace, published: Option<&ConfigMap>, ca: &st
             ..ObjectMeta::default()
         };
         let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
-        return Some(Action::Create(Object::ConfigMap(Box::new(map))));
+        return Some(Action::Create(Object::of(&map)));
     };
     if map.data.as_ref() == Some(&data) {
         return None;
     }
-    Some(Action::Update(Object::ConfigMap(Box::new(ConfigMap { data: Some(data), ..map.clone() }))))
+    Some(Action::Update(Object::of(&ConfigMap { data: Some(data), ..map.clone() })))
 }

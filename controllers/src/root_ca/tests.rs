@@ -1,21 +1,20 @@
 //! What a namespace gets.
 
 use super::plan::plan;
-use crate::action::{Action, Object};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::{from_value, json};
 
 #[test]
 fn a_namespace_gets_the_certificate_and_each_new_one() {
     let ns: Namespace = from_value(json!({"metadata": {"name": "n"}})).unwrap();
     let action = plan(&ns, None, "PEM");
-    let Some(Action::Create(Object::ConfigMap(map))) = &action else { panic!("{action:?}") };
+    let map: ConfigMap = action.unwrap().created().unwrap();
     assert_eq!(
         (map.metadata.name.as_deref(), map.data.as_ref().unwrap()["ca.crt"].as_str()),
         (Some("kube-root-ca.crt"), "PEM")
     );
-    assert_eq!(plan(&ns, Some(map), "PEM"), None);
-    assert!(matches!(plan(&ns, Some(map), "NEW"), Some(Action::Update(Object::ConfigMap(_)))));
+    assert_eq!(plan(&ns, Some(&map), "PEM"), None);
+    assert!(plan(&ns, Some(&map), "NEW").unwrap().updated::<ConfigMap>().is_some());
     assert_eq!(plan(&ns, None, ""), None, "nothing to publish");
 }
 

@@ -7,18 +7,20 @@ mod tests;
 pub(crate) use plan::DEFAULT;
 
 use crate::apply::Hands;
+use crate::caches::{Caches, Sources, Watched};
+use crate::resource::resource_of;
 use crate::runner::{Cluster, Reconcile, Trouble, work};
-use crate::view::Plain;
-use k8s_openapi::api::core::v1::Namespace;
-use kstore_client::Obj;
-use kstore_informer::{Action as Next, Context, Key};
+use crate::view::{self, Plain};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kstore_client::{Obj, WatchParams};
+use kstore_informer::{Action as Next, Builder, Context, Informer, Key};
 use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let controller = cluster
         .controller("service-account")
         .watch(&caches.namespaces, |ns: &Obj<Namespace>| [kstore_informer::Object::key(ns)])
@@ -26,17 +28,39 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("service-account-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Accounts { cluster, hands }).await;
+    work(controller, stop, Accounts { caches, hands })
+}
+
+/// The accounts named `default`.
+impl Watched for Informer<Plain> {
+    fn start(from: &Sources<'_>) -> Self {
+        let named = WatchParams::default().fields(&format!("metadata.name={DEFAULT}"));
+        let source = from.multi.project::<ServiceAccount, _, _>(named, view::decode::<Plain>);
+        from.start("serviceaccounts", Some(resource_of::<ServiceAccount>()), Builder::new(source))
+    }
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    namespaces: Informer<Obj<Namespace>>,
+    accounts: Informer<Plain>,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { namespaces: caches.get(), accounts: caches.get() }
+    }
 }
 
 struct Accounts {
-    cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
 }
 
 impl Reconcile for Accounts {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let Some(namespace) = caches.namespaces.get(&cx.key) else { return Ok(Next::Done) };
         let has_account = caches.accounts.get(&Key::new(cx.key.name(), DEFAULT)).is_some();
         let Some(action) = plan::plan(&namespace, has_account) else { return Ok(Next::Done) };

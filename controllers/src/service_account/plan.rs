@@ -1,7 +1,8 @@
 //! What every namespace must have: the ServiceAccount `default`. Pure.
 
-use crate::action::{Action, Object};
+use crate::action::Action;
 use crate::namespace::is_active;
+use crate::object::Object;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -19,5 +20,5 @@ pub(crate) fn plan(namespace: &Namespace, has_account: bool) -> Option<Action> {
         ..ObjectMeta::default()
     };
     let account = ServiceAccount { metadata, ..ServiceAccount::default() };
-    Some(Action::Create(Object::ServiceAccount(Box::new(account))))
+    Some(Action::Create(Object::of(&account)))
 }

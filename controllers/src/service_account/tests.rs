@@ -1,15 +1,14 @@
 //! What a namespace gets.
 
 use super::plan::plan;
-use crate::action::{Action, Object};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use serde_json::{from_value, json};
 
 #[test]
 fn a_namespace_gets_its_account_once() {
     let ns: Namespace = from_value(json!({"metadata": {"name": "n"}})).unwrap();
     let action = plan(&ns, false);
-    let Some(Action::Create(Object::ServiceAccount(account))) = &action else { panic!("{action:?}") };
+    let account: ServiceAccount = action.unwrap().created().unwrap();
     assert_eq!(
         (account.metadata.name.as_deref(), account.metadata.namespace.as_deref()),
         (Some("default"), Some("n"))

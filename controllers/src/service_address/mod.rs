@@ -9,12 +9,14 @@ mod tests;
 pub(crate) use plan::{MANAGED_BY, MANAGER, addresses_of};
 
 use crate::apply::Hands;
+use crate::caches::{Caches, Services};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::service_cidr::blocks;
 use crate::view::Address;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kstore_client::Obj;
-use kstore_informer::{Action as Next, Context, Key, Object};
+use kstore_informer::{Action as Next, Context, Informer, Key, Object};
 use plan::Observed;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,8 +24,8 @@ use std::sync::Arc;
 const WORKERS: usize = 2;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let controller = cluster
         .controller("service-address")
         .watch(&caches.services, |service: &Obj<Service>| {
@@ -33,22 +35,37 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("ipallocator-repair-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Addresses { cluster, hands }).await;
+    work(controller, stop, Addresses { cluster, caches, hands })
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    services: Services,
+    addresses: Informer<Address>,
+    service_cidrs: Informer<Obj<ServiceCIDR>>,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { services: caches.get(), addresses: caches.get(), service_cidrs: caches.get() }
+    }
 }
 
 struct Addresses {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
 }
 
 impl Reconcile for Addresses {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let name = cx.key.name();
         let Ok(address) = name.parse::<IpAddr>() else { return Ok(Next::Done) };
         let (services, records, cidrs) =
-            cx.cut((&caches.services, &caches.addresses, &caches.service_cidrs)).await?;
-        let holders: Vec<&Service> = services.by(&caches.services_at, &address).map(|s| &***s).collect();
+            cx.cut((&*caches.services, &caches.addresses, &caches.service_cidrs)).await?;
+        let holders: Vec<&Service> = services.by(&caches.services.at, &address).map(|s| &***s).collect();
         let record = records.get(&cx.key).map(|record| &**record);
         let owner = record.map(|record| &record.spec.parent_ref).map(|p| Key::new(&p.namespace, &p.name));
         let seen = Observed {

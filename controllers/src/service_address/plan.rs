@@ -1,7 +1,8 @@
 //! Whether an address and its record belong together, and what is to be done if not. Pure.
 
-use crate::action::{Action, Object, Plan, Propagation, Target};
+use crate::action::{Action, Plan, Propagation, Target};
 use crate::limits::ADDRESS_GRACE;
+use crate::object::Object;
 use crate::resource::IPADDRESSES;
 use crate::view::{Address, elapsed, subject};
 use jiff::Timestamp;
@@ -144,7 +145,7 @@ fn create(seen: Observed<'_>, service: &Service) -> Action {
         name: service.metadata.name.clone().unwrap_or_default(),
     };
     let spec = IPAddressSpec { parent_ref };
-    Action::Create(Object::IpAddress(Box::new(IPAddress { metadata, spec })))
+    Action::Create(Object::of(&IPAddress { metadata, spec }))
 }
 
 fn delete(record: &Address) -> Action {

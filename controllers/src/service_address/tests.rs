@@ -1,10 +1,11 @@
 //! What is repaired, and what is left alone.
 
 use super::plan::{Observed, addresses_of, plan};
-use crate::action::{Action, Object};
+use crate::action::Action;
 use crate::view::Address;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::IPAddress;
 use serde_json::{Value, from_value, json};
 
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -42,7 +43,8 @@ fn done(
 fn judge(seen: Observed<'_>, at: i64) -> (Vec<String>, Option<u64>) {
     let plan = plan(seen, START.checked_add(SignedDuration::from_secs(at)).unwrap());
     let word = |action: &Action| match action {
-        Action::Create(Object::IpAddress(made)) => {
+        Action::Create(_) => {
+            let made: IPAddress = action.created().unwrap();
             let parent = &made.spec.parent_ref;
             format!("create {} for {}", made.metadata.name.as_deref().unwrap(), parent.name)
         }

@@ -6,11 +6,12 @@ mod plan;
 mod tests;
 
 use crate::apply::Hands;
+use crate::caches::Caches;
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Address;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kstore_client::Obj;
-use kstore_informer::{Action as Next, Context, Delta, Key, Object};
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use plan::{Observed, is_deleting};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 pub(crate) use plan::blocks;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
     let (all, of_addresses) = (caches.service_cidrs.clone(), caches.service_cidrs.clone());
     let controller = cluster
         .controller("service-cidr")
@@ -42,7 +43,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(1);
     let hands = cluster.hands("service-cidr-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Networks { cluster, hands }).await;
+    work(controller, stop, Networks { cluster, caches, hands })
 }
 
 fn overlap(a: &ServiceCIDR, b: &ServiceCIDR) -> bool {
@@ -58,14 +59,28 @@ fn address_of(record: &Address) -> Option<IpAddr> {
     record.metadata.name.parse().ok().filter(|_| given)
 }
 
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    service_cidrs: Informer<Obj<ServiceCIDR>>,
+    addresses: Informer<Address>,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { service_cidrs: caches.get(), addresses: caches.get() }
+    }
+}
+
 struct Networks {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
 }
 
 impl Reconcile for Networks {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let (cidrs, addresses) = cx.cut((&caches.service_cidrs, &caches.addresses)).await?;
         let Some(cidr) = cidrs.get(&cx.key) else { return Ok(Next::Done) };
         let all: Vec<&ServiceCIDR> = cidrs.iter().map(|cidr| &***cidr).collect();

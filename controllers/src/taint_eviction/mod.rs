@@ -6,13 +6,13 @@ mod plan;
 mod tests;
 
 use crate::apply::Hands;
-use crate::caches::Held;
+use crate::caches::{Caches, Held, Pods};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kstore_client::Obj;
-use kstore_informer::{Action as Next, Context, Delta, Key, Object};
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use parking_lot::Mutex;
 use plan::{Since, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +21,9 @@ use std::sync::Arc;
 const WORKERS: usize = 8;
 
 /// Runs until the cluster stops.
-pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let caches = &cluster.caches;
-    let (pods, held) = (caches.pods.clone(), caches.pods_held.clone());
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
+    let (pods, held) = (caches.pods.clone(), caches.pods.held.clone());
     let nodes = caches.nodes.clone();
     let controller = cluster
         .controller("taint-eviction")
@@ -46,8 +46,8 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("taint-eviction-controller");
     let stop = cluster.stop.clone();
-    let me = Evictions { cluster, hands, scheduled: Mutex::default(), first_seen: Mutex::default() };
-    work(controller, stop, me).await;
+    let me = Evictions { cluster, caches, hands, scheduled: Mutex::default(), first_seen: Mutex::default() };
+    work(controller, stop, me)
 }
 
 fn execute_taints(node: &Node) -> Vec<&Taint> {
@@ -58,8 +58,22 @@ fn execute_taints(node: &Node) -> Vec<&Taint> {
 /// A taint of a node that does not say since when it is there.
 type Timeless = (String, String, Option<String>);
 
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    nodes: Informer<Obj<Node>>,
+    pods: Pods,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { nodes: caches.get(), pods: caches.get() }
+    }
+}
+
 struct Evictions {
     cluster: Arc<Cluster>,
+    caches: Reads,
     hands: Hands,
     /// Pods that are to leave at some time.
     scheduled: Mutex<BTreeSet<Key>>,
@@ -68,7 +82,7 @@ struct Evictions {
 
 impl Reconcile for Evictions {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let caches = &self.cluster.caches;
+        let caches = &self.caches;
         let Some(pod) = caches.pods.get(&cx.key) else {
             self.scheduled.lock().remove(&cx.key);
             return Ok(Next::Done);
@@ -100,7 +114,7 @@ impl Reconcile for Evictions {
 impl Evictions {
     fn taints_of(&self, pod: &Pod, now: Timestamp) -> Vec<Since> {
         let name = &pod.spec.node_name;
-        let node = self.cluster.caches.nodes.get(&Key::new("", name));
+        let node = self.caches.nodes.get(&Key::new("", name));
         let taints = node.as_deref().map(|n| execute_taints(n)).unwrap_or_default();
         let mut first_seen = self.first_seen.lock();
         let still = |(node, key, value): &Timeless| {

@@ -1,0 +1,121 @@
+//! Caches that several controllers read, with what objects are found by.
+
+use super::{Sources, Watched};
+use crate::claim::{Claimable, controller_of};
+use crate::resource::{PODS, resource_of};
+use crate::view::{self, Address, Pod};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::IPAddress;
+use kstore_client::{Obj, WatchParams};
+use kstore_informer::{Builder, Index, Informer};
+use std::net::IpAddr;
+use std::ops::Deref;
+
+/// Where an object is found by those who may control it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Held {
+    /// By the uid of its controller.
+    By(String),
+    /// It has none: by its namespace.
+    Free(String),
+    /// By the node it is bound to.
+    On(String),
+}
+
+impl Held {
+    /// Where an object of this namespace is found.
+    pub(crate) fn of(object: &impl Claimable, namespace: &str) -> Self {
+        match controller_of(object.owners()) {
+            Some(owner) => Self::By(owner.uid.clone()),
+            None => Self::Free(namespace.to_owned()),
+        }
+    }
+}
+
+/// All pods.
+#[derive(Clone)]
+pub(crate) struct Pods {
+    informer: Informer<Pod>,
+    /// By controller or namespace, and by node.
+    pub held: Index<Pod, Held>,
+}
+
+impl Watched for Pods {
+    fn start(from: &Sources<'_>) -> Self {
+        let held = Index::new(|pod: &Pod, emit: &mut dyn FnMut(Held)| {
+            emit(Held::of(pod, &pod.metadata.namespace));
+            if !pod.spec.node_name.is_empty() {
+                emit(Held::On(pod.spec.node_name.clone()));
+            }
+        });
+        let source = from.multi.project::<core::Pod, _, _>(WatchParams::default(), view::decode_pod);
+        Self { informer: from.start("pods", Some(PODS), Builder::new(source).index(&held)), held }
+    }
+}
+
+impl Deref for Pods {
+    type Target = Informer<Pod>;
+    fn deref(&self) -> &Informer<Pod> {
+        &self.informer
+    }
+}
+
+/// All ReplicaSets.
+#[derive(Clone)]
+pub(crate) struct ReplicaSets {
+    informer: Informer<Obj<ReplicaSet>>,
+    /// By controller or namespace.
+    pub held: Index<Obj<ReplicaSet>, Held>,
+}
+
+impl Watched for ReplicaSets {
+    fn start(from: &Sources<'_>) -> Self {
+        let held = Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(Held)| {
+            emit(Held::of(&**set, set.metadata.namespace.as_deref().unwrap_or_default()));
+        });
+        let builder = Builder::new(from.multi.source::<ReplicaSet>(WatchParams::default())).index(&held);
+        Self { informer: from.start("replicasets", Some(resource_of::<ReplicaSet>()), builder), held }
+    }
+}
+
+impl Deref for ReplicaSets {
+    type Target = Informer<Obj<ReplicaSet>>;
+    fn deref(&self) -> &Informer<Obj<ReplicaSet>> {
+        &self.informer
+    }
+}
+
+/// All Services.
+#[derive(Clone)]
+pub(crate) struct Services {
+    informer: Informer<Obj<Service>>,
+    /// By their addresses.
+    pub at: Index<Obj<Service>, IpAddr>,
+}
+
+impl Watched for Services {
+    fn start(from: &Sources<'_>) -> Self {
+        let at = Index::new(|service: &Obj<Service>, emit: &mut dyn FnMut(IpAddr)| {
+            crate::service_address::addresses_of(service).for_each(emit);
+        });
+        let builder = Builder::new(from.multi.source::<Service>(WatchParams::default())).index(&at);
+        Self { informer: from.start("services", Some(resource_of::<Service>()), builder), at }
+    }
+}
+
+impl Deref for Services {
+    type Target = Informer<Obj<Service>>;
+    fn deref(&self) -> &Informer<Obj<Service>> {
+        &self.informer
+    }
+}
+
+/// The records of which addresses are taken.
+impl Watched for Informer<Address> {
+    fn start(from: &Sources<'_>) -> Self {
+        let source = from.multi.project::<IPAddress, _, _>(WatchParams::default(), view::decode::<Address>);
+        from.start("ipaddresses", Some(resource_of::<IPAddress>()), Builder::new(source))
+    }
+}
