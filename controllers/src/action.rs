@@ -2,9 +2,9 @@
 //! I/O in here.
 
 use crate::object::Object;
-use crate::resource::Resource;
+use crate::resource::{Resource, resource_of};
 use k8s_openapi::api::core::v1::Namespace;
-use kstore_client::Patch;
+use kstore_client::{Kind, Patch};
 use kstore_informer::{EventType, Occurrence, Reference};
 use serde_json::Value;
 use std::time::Duration;
@@ -59,10 +59,6 @@ pub(crate) enum Action {
     Together(Vec<Action>),
     /// Single writes at one revision, or none of them: creates, updates, patches and deletes, at most 128. That something is missing
     /// or has changed refuses the whole, which is an error the caller sees.
-    #[expect(
-        dead_code,
-        reason = "the binder of volumes will be the first to write two objects at one revision"
-    )]
     Transaction(Vec<Action>),
 }
 
@@ -79,6 +75,20 @@ pub(crate) struct Target {
     pub uid: String,
     /// Precondition of a delete. A patch carries its own in `metadata.resourceVersion`.
     pub resource_version: Option<String>,
+}
+
+impl Target {
+    /// This object, in the state that was seen.
+    pub(crate) fn of<K: Kind>(object: &K) -> Self {
+        let metadata = object.metadata();
+        Self {
+            resource: resource_of::<K>(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone(),
+        }
+    }
 }
 
 /// What a patch does with lists.
@@ -163,17 +173,17 @@ impl Action {
 #[cfg(test)]
 impl Action {
     /// What it creates, if it creates one of this kind.
-    pub(crate) fn created<K: kstore_client::Kind>(&self) -> Option<K> {
+    pub(crate) fn created<K: Kind>(&self) -> Option<K> {
         if let Self::Create(object) = self { object.typed() } else { None }
     }
 
     /// What it replaces an object of this kind by.
-    pub(crate) fn updated<K: kstore_client::Kind>(&self) -> Option<K> {
+    pub(crate) fn updated<K: Kind>(&self) -> Option<K> {
         if let Self::Update(object) = self { object.typed() } else { None }
     }
 
     /// What it replaces the status of an object of this kind by.
-    pub(crate) fn reported<K: kstore_client::Kind>(&self) -> Option<K> {
+    pub(crate) fn reported<K: Kind>(&self) -> Option<K> {
         if let Self::UpdateStatus(object) = self { object.typed() } else { None }
     }
 }

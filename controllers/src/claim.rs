@@ -50,13 +50,7 @@ impl Claimable for ReplicaSet {
         self.metadata.deletion_timestamp.is_some()
     }
     fn target(&self) -> Target {
-        Target {
-            resource: crate::resource::REPLICASETS,
-            namespace: self.metadata.namespace.clone().unwrap_or_default(),
-            name: self.metadata.name.clone().unwrap_or_default(),
-            uid: self.metadata.uid.clone().unwrap_or_default(),
-            resource_version: self.metadata.resource_version.clone(),
-        }
+        Target::of(self)
     }
 }
 

@@ -35,6 +35,9 @@ mod service_address;
 mod service_cidr;
 mod taint_eviction;
 mod view;
+mod volume_binder;
+mod volume_protection;
+mod volume_provisioner;
 
 pub use node_lifecycle::Patience;
 pub use runner::{Config, run};

@@ -35,7 +35,6 @@ pub(crate) const EVENTS: Resource = Resource::new("", "events");
 pub(crate) const NAMESPACES: Resource = Resource::new("", "namespaces");
 pub(crate) const NODES: Resource = Resource::new("", "nodes");
 pub(crate) const ENDPOINTS: Resource = Resource::new("", "endpoints");
-pub(crate) const REPLICASETS: Resource = Resource::new("apps", "replicasets");
 pub(crate) const ENDPOINTSLICES: Resource = Resource::new("discovery.k8s.io", "endpointslices");
 pub(crate) const IPADDRESSES: Resource = Resource::new("networking.k8s.io", "ipaddresses");
 pub(crate) const SERVICECIDRS: Resource = Resource::new("networking.k8s.io", "servicecidrs");

@@ -7,7 +7,7 @@ use crate::selection::Selection;
 use crate::{
     deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc,
     policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr,
-    taint_eviction,
+    taint_eviction, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -67,6 +67,11 @@ controllers! {
     "service-cidr-controller" [] service_cidr::run;
     // In Kubernetes it is a part of kube-apiserver.
     "ipallocator-repair-controller" [] service_address::run;
+    "persistentvolume-binder-controller" ["persistentvolume-binder"] volume_binder::run;
+    "persistentvolumeclaim-protection-controller" ["pvc-protection"] volume_protection::run_claims;
+    "persistentvolume-protection-controller" ["pv-protection"] volume_protection::run_volumes;
+    // In Kubernetes these are programs of their own, beside each storage driver.
+    "volume-provisioner" [] volume_provisioner::run;
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run;
 }
 

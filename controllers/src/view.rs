@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Reference, Revision};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -52,6 +52,37 @@ pub(crate) struct PodSpec {
     pub tolerations: Vec<Toleration>,
     pub containers: Vec<Container>,
     pub readiness_gates: Vec<PodReadinessGate>,
+    /// The volumes that are claims.
+    #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
+    pub claim_volumes: Vec<ClaimVolume>,
+}
+
+/// A volume that is a claim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ClaimVolume {
+    /// The name of the volume.
+    pub name: String,
+    /// The name of the claim.
+    pub claim_name: String,
+}
+
+/// Reads volumes and keeps those that are claims.
+fn claim_volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ClaimVolume>, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Volume {
+        name: String,
+        persistent_volume_claim: Option<Source>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Source {
+        claim_name: String,
+    }
+    let volumes = Vec::<Volume>::deserialize(from)?;
+    let claim =
+        |v: Volume| Some(ClaimVolume { name: v.name, claim_name: v.persistent_volume_claim?.claim_name });
+    Ok(volumes.into_iter().filter_map(claim).collect())
 }
 
 /// The ports of a container.
@@ -178,6 +209,11 @@ impl Pod {
             uid: self.metadata.uid.clone(),
             resource_version: None,
         }
+    }
+
+    /// The claims that its volumes name.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = String> {
+        self.spec.claim_volumes.iter().map(|volume| volume.claim_name.clone())
     }
 
     /// The pod as the object of an event.

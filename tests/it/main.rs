@@ -72,6 +72,7 @@ mod supervision;
 /// House rules, read from the source tree.
 mod tidy;
 /// The way of one request, hop by hop.
+mod volumes;
 mod walkthrough;
 /// Watches against a model of history.
 mod watch_consistency;

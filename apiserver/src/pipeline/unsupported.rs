@@ -59,7 +59,7 @@ const fn some(mut row: Row, applies: fn(&Value) -> bool) -> Row {
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 #[rustfmt::skip]
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 17] = [
     row("", "ResourceQuota", Actor::Apiserver, "kstore stores this ResourceQuota but does not enforce it"),
     row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
     some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),
@@ -72,8 +72,6 @@ const ROWS: [Row; 19] = [
     row("batch", "CronJob", Actor::Controllers, "this server runs no controller for CronJobs: this one is stored and makes no Jobs"),
     row("", "ReplicationController", Actor::Controllers, "this server runs no controller for ReplicationControllers: this one is stored and makes no pods"),
     row("autoscaling", "HorizontalPodAutoscaler", Actor::Controllers, "this server runs no controller for HorizontalPodAutoscalers: this one is stored and scales nothing"),
-    row("", "PersistentVolumeClaim", Actor::Controllers, "this server runs no controller for PersistentVolumeClaims: this one is stored and gets no volume"),
-    row("", "PersistentVolume", Actor::Controllers, "this server runs no controller for PersistentVolumes: this one is stored and is bound to no claim"),
     some(row("certificates.k8s.io", "CertificateSigningRequest", Actor::Controllers, "this server runs no controller for the signers kubernetes.io/*: this CertificateSigningRequest gets no certificate"), |request| text(&request["spec"]["signerName"]).starts_with("kubernetes.io/")),
     row("resource.k8s.io", "ResourceClaim", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaim"),
     row("resource.k8s.io", "ResourceClaimTemplate", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaimTemplate"),

@@ -1,0 +1,141 @@
+//! Binds PersistentVolumeClaims to PersistentVolumes. `claim` judges a claim, `volume` judges a volume, `fit` says which volume a claim
+//! gets; this file reads the caches and has the plans carried out. Volumes are made and removed by provisioners, not here.
+//!
+//! A claim and its volume are bound at one revision, so that no reader sees one of them bound to nothing, and no crash leaves half a
+//! binding. A claim whose class waits for its first consumer is bound when a pod that uses it is on a node: simulated nodes need
+//! no volume to start a pod, so the scheduler does not wait for the binding as Kubernetes' does.
+
+mod bind;
+mod claim;
+mod fit;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+pub(crate) use bind::{SELECTED_NODE, is_bound, reference_to};
+
+use crate::apply::Hands;
+use crate::caches::{Caches, Pods};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::view::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Informer, Key, Object};
+use std::sync::Arc;
+
+const WORKERS: usize = 2;
+
+/// Sets it up; the future runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
+    let of_volumes = caches.clone();
+    let of_classes = caches.clone();
+    let controller = cluster
+        .controller("volume-binder")
+        // A claim's key has a namespace, a volume's has none.
+        .watch(&caches.claims, |claim: &Obj<PersistentVolumeClaim>| {
+            std::iter::once(claim.key()).chain(volume_of(claim)).collect::<Vec<_>>()
+        })
+        .watch(&caches.volumes, move |volume: &Obj<PersistentVolume>| {
+            let mut keys = vec![volume.key()];
+            match claim_of(volume) {
+                Some(claim) => keys.push(claim),
+                None => keys.extend(unbound(&of_volumes.claims)),
+            }
+            keys
+        })
+        .watch(&caches.classes, move |class: &Obj<StorageClass>| {
+            let name = class.metadata.name.as_deref();
+            let waits = |claim: &Arc<Obj<PersistentVolumeClaim>>| {
+                !is_bound(claim)
+                    && claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref()) == name
+            };
+            let claims = of_classes.claims.list();
+            claims.iter().filter(|claim| waits(claim)).map(|claim| claim.key()).collect::<Vec<_>>()
+        })
+        .watch(&caches.pods, |pod: &Pod| {
+            let scheduled = !pod.spec.node_name.is_empty();
+            let claims = pod.claims().filter(|_| scheduled);
+            claims.map(|claim| Key::new(&pod.metadata.namespace, &claim)).collect::<Vec<_>>()
+        })
+        .workers(WORKERS);
+    let hands = cluster.hands("persistentvolume-controller");
+    let stop = cluster.stop.clone();
+    work(controller, stop, Binder { caches, hands })
+}
+
+/// The claims that still wait for a volume.
+fn unbound(claims: &Informer<Obj<PersistentVolumeClaim>>) -> Vec<Key> {
+    claims.list().iter().filter(|claim| !is_bound(claim)).map(|claim| claim.key()).collect()
+}
+
+/// The volume that a claim names.
+fn volume_of(claim: &PersistentVolumeClaim) -> Option<Key> {
+    let name = claim.spec.as_ref()?.volume_name.as_deref().filter(|name| !name.is_empty())?;
+    Some(Key::new("", name))
+}
+
+/// The claim that a volume names.
+fn claim_of(volume: &PersistentVolume) -> Option<Key> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(Key::new(claim.namespace.as_deref().unwrap_or_default(), claim.name.as_deref()?))
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    claims: Informer<Obj<PersistentVolumeClaim>>,
+    volumes: Informer<Obj<PersistentVolume>>,
+    classes: Informer<Obj<StorageClass>>,
+    pods: Pods,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { claims: caches.get(), volumes: caches.get(), classes: caches.get(), pods: caches.get() }
+    }
+}
+
+struct Binder {
+    caches: Reads,
+    hands: Hands,
+}
+
+impl Reconcile for Binder {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Reads { claims, volumes, classes, pods } = &self.caches;
+        let (claims, volumes, classes, pods) = cx.cut((claims, volumes, classes, &**pods)).await?;
+        let actions = if cx.key.namespace().is_empty() {
+            let Some(volume) = volumes.get(&cx.key) else { return Ok(Next::Done) };
+            let claim = claim_of(volume).and_then(|key| claims.get(&key));
+            volume::plan(volume, claim.map(|claim| &***claim))
+        } else {
+            let Some(claim) = claims.get(&cx.key) else { return Ok(Next::Done) };
+            let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+            let class = class.and_then(|name| classes.get(&Key::new("", name)));
+            let all: Vec<&PersistentVolume> = volumes.iter().map(|volume| &***volume).collect();
+            let named = volume_of(claim).and_then(|key| volumes.get(&key));
+            // Looked for only where it counts: most claims are bound.
+            let consumer = || {
+                let uses = |pod: &&Arc<Pod>| pod.claims().any(|name| name == cx.key.name());
+                let mut of_claim =
+                    pods.namespace(cx.key.namespace()).filter(uses).cloned().collect::<Vec<_>>();
+                of_claim.sort_by_key(|pod| (pod.spec.node_name.is_empty(), pod.metadata.name.clone()));
+                of_claim.into_iter().next()
+            };
+            claim::plan(&claim::Observed {
+                claim,
+                named: named.map(|volume| &***volume),
+                volumes: &all,
+                class: class.map(|class| &***class),
+                consumer: &consumer,
+            })
+        };
+        match self.hands.carry_out(&cx, &actions).await.result() {
+            // Somebody wrote the claim or the volume meanwhile: the caches will show it, and the key runs again.
+            Err(error) if error.is_not_found() => Ok(Next::Done),
+            other => Ok(other.map(|()| Next::Done)?),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Which finalizer a claim or volume gets or loses.
+
+use crate::action::Action;
+use crate::object::Object;
+use crate::view::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kstore_client::Kind;
+
+const CLAIM: &str = "kubernetes.io/pvc-protection";
+const VOLUME: &str = "kubernetes.io/pv-protection";
+
+/// Whether a pod keeps a claim of its namespace from going. A pod that ended does not, nor one that never came to a node.
+pub(super) fn uses(pod: &Pod, claim: &str) -> bool {
+    !pod.status.phase.is_terminal()
+        && !pod.spec.node_name.is_empty()
+        && pod.claims().any(|name| name == claim)
+}
+
+/// The change of a claim's finalizers, if one is due. `is_used` is asked only for claims that are on their way out.
+pub(super) fn claim(claim: &PersistentVolumeClaim, is_used: impl FnOnce() -> bool) -> Option<Action> {
+    protect(claim, CLAIM, is_used)
+}
+
+/// The change of a volume's finalizers, if one is due.
+pub(super) fn volume(volume: &PersistentVolume) -> Option<Action> {
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+    protect(volume, VOLUME, || phase == Some("Bound"))
+}
+
+fn protect<K: Kind + Clone>(object: &K, finalizer: &str, is_used: impl FnOnce() -> bool) -> Option<Action> {
+    let metadata = object.metadata();
+    let have = metadata.finalizers.as_deref().unwrap_or_default();
+    let has = have.iter().any(|name| name == finalizer);
+    let finalizers: Vec<&str> = match (metadata.deletion_timestamp.is_some(), has) {
+        (true, true) if !is_used() => {
+            have.iter().map(String::as_str).filter(|name| *name != finalizer).collect()
+        }
+        (false, false) => have.iter().map(String::as_str).chain([finalizer]).collect(),
+        _ => return None,
+    };
+    let finalizers = finalizers.into_iter().map(str::to_owned).collect();
+    let mut object = object.clone();
+    object.metadata_mut().finalizers = Some(finalizers);
+    Some(Action::Update(Object::of(&object)))
+}

@@ -1,0 +1,66 @@
+//! When the finalizers come and go.
+
+use super::plan::{claim, uses, volume};
+use crate::action::Action;
+use crate::view::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kstore_client::Kind;
+use serde_json::{Value, from_value, json};
+
+fn finalizers<K: Kind>(action: Option<&Action>) -> Option<Value> {
+    let object: K = action?.updated().unwrap();
+    assert_eq!(
+        object.metadata().resource_version.as_deref(),
+        Some("3"),
+        "a list is replaced only as it was seen"
+    );
+    Some(json!(object.metadata().finalizers))
+}
+
+#[test]
+fn a_claim_is_kept_until_no_pod_on_a_node_uses_it() {
+    let of = |finalizers: Value, leaving: bool, used: bool| {
+        let mut metadata = json!({"name": "c", "uid": "u", "resourceVersion": "3", "finalizers": finalizers});
+        if leaving {
+            metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let seen = from_value(json!({"metadata": metadata})).unwrap();
+        finalizers::<PersistentVolumeClaim>(claim(&seen, || used).as_ref())
+    };
+    let ours = "kubernetes.io/pvc-protection";
+    assert_eq!(of(json!([]), false, true), Some(json!([ours])));
+    assert_eq!(of(json!(["x"]), false, true), Some(json!(["x", ours])));
+    assert_eq!(of(json!(["x", ours]), false, false), None);
+    assert_eq!(of(json!(["x", ours]), true, true), None);
+    assert_eq!(of(json!(["x", ours, "y"]), true, false), Some(json!(["x", "y"])));
+    assert_eq!(of(json!(["x"]), true, false), None, "it gets none on its way out");
+}
+
+#[test]
+fn pods_that_ended_or_wait_for_a_node_keep_no_claim() {
+    let pod = |node: &str, phase: &str| -> Pod {
+        from_value(json!({
+            "spec": {"nodeName": node, "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+            "status": {"phase": phase},
+        }))
+        .unwrap()
+    };
+    assert!(uses(&pod("n", "Running"), "c") && uses(&pod("n", "Pending"), "c"));
+    assert!(!uses(&pod("n", "Succeeded"), "c") && !uses(&pod("n", "Failed"), "c"));
+    assert!(!uses(&pod("", "Pending"), "c") && !uses(&pod("n", "Running"), "d"));
+}
+
+#[test]
+fn a_volume_is_kept_while_it_is_bound() {
+    let of = |phase: &str| {
+        let metadata = json!({
+            "name": "v", "resourceVersion": "3", "finalizers": ["kubernetes.io/pv-protection"],
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        });
+        let seen = from_value(json!({"metadata": metadata, "status": {"phase": phase}})).unwrap();
+        finalizers::<PersistentVolume>(volume(&seen).as_ref())
+    };
+    assert_eq!(of("Bound"), None);
+    assert_eq!(of("Released"), Some(json!([])));
+    assert_eq!(of("Available"), Some(json!([])));
+}

@@ -1,0 +1,104 @@
+//! Makes the volumes that claims ask for, and removes those that were released: what an external provisioner and resizer do in a real
+//! cluster. The volumes hold nothing: simulated nodes let a claim act like an empty directory. `plan` judges; this file reads the caches
+//! and has the plans carried out. It acts only for classes whose provisioner is [`plan::PROVISIONER`].
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::caches::Caches;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Informer, Key, Object};
+use std::sync::Arc;
+
+const WORKERS: usize = 2;
+
+/// Sets it up; the future runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
+    let of_classes = caches.claims.clone();
+    let controller = cluster
+        .controller("volume-provisioner")
+        // A claim's key has a namespace, a volume's has none.
+        .watch(&caches.claims, |claim: &Obj<PersistentVolumeClaim>| [claim.key()])
+        .watch(&caches.volumes, |volume: &Obj<PersistentVolume>| [volume.key()])
+        .watch(&caches.classes, move |class: &Obj<StorageClass>| {
+            let name = class.metadata.name.as_deref();
+            let of_class = |claim: &&Arc<Obj<PersistentVolumeClaim>>| {
+                claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref()) == name
+            };
+            of_classes.list().iter().filter(of_class).map(|claim| claim.key()).collect::<Vec<_>>()
+        })
+        .workers(WORKERS);
+    let hands = cluster.hands("volume-provisioner");
+    let stop = cluster.stop.clone();
+    async move {
+        if stop.run_until_cancelled(offer(&caches.classes, &hands)).await.is_some() {
+            work(controller, stop, Provisioner { caches, hands }).await;
+        }
+    }
+}
+
+/// Makes the default class of a cluster that has no class at all, so that claims which name none get a volume.
+async fn offer(classes: &Informer<Obj<StorageClass>>, hands: &Hands) {
+    if classes.synced().await.is_err() || !classes.list().is_empty() {
+        return;
+    }
+    match hands.client.api::<StorageClass>().create("", &plan::default_class()).await {
+        Ok(_) => {}
+        Err(error) if error.is_already_exists() => {}
+        Err(error) => tracing::warn!(%error, "claims that name no class get no volume"),
+    }
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    claims: Informer<Obj<PersistentVolumeClaim>>,
+    volumes: Informer<Obj<PersistentVolume>>,
+    classes: Informer<Obj<StorageClass>>,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { claims: caches.get(), volumes: caches.get(), classes: caches.get() }
+    }
+}
+
+struct Provisioner {
+    caches: Reads,
+    hands: Hands,
+}
+
+impl Reconcile for Provisioner {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Reads { claims, volumes, classes } = &self.caches;
+        let (claims, volumes, classes) = cx.cut((claims, volumes, classes)).await?;
+        let actions = if cx.key.namespace().is_empty() {
+            let Some(volume) = volumes.get(&cx.key) else { return Ok(Next::Done) };
+            plan::remove(volume)
+        } else {
+            let Some(claim) = claims.get(&cx.key) else { return Ok(Next::Done) };
+            let spec = claim.spec.as_ref();
+            let class = spec.and_then(|spec| spec.storage_class_name.as_deref());
+            let class = class.and_then(|name| classes.get(&Key::new("", name)));
+            let volume = spec.and_then(|spec| spec.volume_name.as_deref());
+            let volume = volume.and_then(|name| volumes.get(&Key::new("", name)));
+            let made = volumes.get(&Key::new("", &plan::name_for(claim)));
+            match (class, volume) {
+                (Some(class), Some(volume)) => plan::expand(claim, class, volume),
+                (Some(class), None) if made.is_none() => plan::provision(claim, class),
+                _ => Vec::new(),
+            }
+        };
+        match self.hands.carry_out(&cx, &actions).await.result() {
+            // Its own volume, which the cache does not show yet.
+            Err(error) if error.is_already_exists() => Ok(Next::Done),
+            other => Ok(other.map(|()| Next::Done)?),
+        }
+    }
+}
