@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 const SHOPS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
@@ -245,10 +246,13 @@ fn a_signal_ends_the_wait() {
         ["--nodes", "0", "--manifest", "web.yaml", "--wait=available", "--write-kubeconfig", "kubeconfig"];
     let mut child = command(dir.path(), &flags, &["true"]).spawn().unwrap();
     let began = Instant::now();
-    while !copy.exists() {
-        assert!(began.elapsed() < Duration::from_secs(30), "the cluster starts");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        while !copy.exists() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the cluster starts");
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
 }

@@ -174,6 +174,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// A name, a text, and the documents and names of its objects.
+    type Case = (&'static str, String, &'static [(usize, &'static str)]);
+
     fn names(text: &str) -> Vec<(usize, String)> {
         let objects = objects(text).unwrap();
         objects.iter().map(|object| (object.document, object.name().to_owned())).collect()
@@ -184,7 +187,7 @@ mod tests {
         let pod = |name: &str| format!("{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}}}");
         let list = "apiVersion: v1\nkind: List\nitems:\n- metadata: {name: b}\n- metadata: {name: c}\n";
         let json = |name: &str| json!({"kind": "Pod", "metadata": {"name": name}}).to_string();
-        let cases: [(&str, String, &[(usize, &str)]); 12] = [
+        let cases: [Case; 12] = [
             ("nothing", String::new(), &[]),
             ("comments alone", "# nothing\n\n---\n# here\n".into(), &[]),
             ("one document", pod("a"), &[(1, "a")]),

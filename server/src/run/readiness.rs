@@ -227,6 +227,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn workloads_are_available_when_their_newest_pods_are() {
         let seen = |status: Value| {
             let mut status = status;
