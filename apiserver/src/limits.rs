@@ -12,15 +12,6 @@ pub const UNREAD_BODY_BYTES: usize = BODY_BYTES + 64 * 1024;
 /// How long the rest of such a body is waited for; then its stream is reset. Long enough for [`UNREAD_BODY_BYTES`] over a slow link.
 pub const UNREAD_BODY_TIME: Duration = Duration::from_secs(10);
 
-/// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
-pub const YAML_VALUES: usize = 500_000;
-
-/// How deep the maps and lists of one YAML body may nest: as deep as those of a JSON body.
-pub const YAML_DEPTH: usize = 128;
-
-/// Repeated keys of one YAML body that are named; more of them fit into no answer.
-pub const REPEATED_KEYS: usize = 20;
-
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
 pub const OBJECT_BYTES: usize = 1_572_864;
 

@@ -21,6 +21,7 @@ mod gvr;
 mod kubeconfig;
 mod lease;
 pub mod limits;
+pub mod manifest;
 mod multi;
 mod object_parts;
 mod params;

@@ -50,3 +50,7 @@ pub const STREAM_FRAME_COST: usize = 64;
 
 /// Data in one message of a stream. Fixed by kstore.v1.
 pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
+
+/// Bytes of the keys and scalars of one document of a manifest, aliases followed. Lists of many objects fit; a server takes 3 MiB for
+/// each of them.
+pub const MANIFEST_DOCUMENT_BYTES: usize = 64 << 20;

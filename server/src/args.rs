@@ -9,6 +9,7 @@ mod keep;
 mod listen;
 mod number;
 mod pages;
+mod run;
 mod store;
 
 pub use dropin::{AsArgs, AssetsArgs};
@@ -19,6 +20,7 @@ pub(crate) use external::time;
 pub use keep::{History, Quota};
 pub use listen::ListenAddress;
 pub use pages::{CompletionArgs, ManArgs, Shell};
+pub use run::{ManifestPath, RunArgs, Setup, WaitFor};
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use crate::telemetry::LogFormat;
@@ -71,17 +73,6 @@ Examples:
 Logging: warnings by default. RUST_LOG=info logs each request, start-up, leadership, compaction and alarms;
 RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_apiserver=debug shows more of one crate.";
 
-const RUN_HELP: &str = "\
-Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when
-signal n ended it). Nothing is left behind: on Linux the kubeconfig lives in this process's memory and CMD dies with this
-process, even if that is killed. KUBECONFIG can therefore be read but not changed: use `kubectl -n NAMESPACE` rather than
-`kubectl config set-context`, or copy the file first.
-
-Examples:
-  kstore-server run -- kubectl get nodes
-  kstore-server run --nodes 0 --components apiserver -- go test ./...
-  kstore-server run -- sh -c 'kubectl create deployment web --image=nginx && kubectl rollout status deployment/web'";
-
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "kstore-server", version = crate::VERSION, about = "A Kubernetes-style control plane in one process")]
@@ -102,7 +93,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a command against a fresh in-memory cluster that ends with it
-    #[command(after_help = RUN_HELP)]
+    #[command(after_help = run::HELP)]
     Run(RunArgs),
     /// Print what led to an object and what followed from it, as a tree
     #[command(after_help = explain::HELP)]
@@ -160,19 +151,6 @@ pub struct ServeArgs {
     etcd: EtcdArgs,
     #[command(flatten)]
     external: ExternalArgs,
-}
-
-/// Flags of `run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Address of the API (REST and gRPC, TLS only); port 0 picks a free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", help_heading = SERVING)]
-    listen: ListenAddress,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    /// Command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
 }
 
 /// Arguments of the hidden `exec-guarded`.
@@ -379,6 +357,9 @@ pub enum UsageError {
     /// A flag of a store that is not used.
     #[error("{0} is about a store of our own, and --etcd-servers says that objects live elsewhere")]
     OwnStoreOnly(&'static str),
+    /// Two manifests from standard input.
+    #[error("--crd and --manifest can read standard input (-) only once")]
+    StdinTwice,
 }
 
 impl ServeArgs {
@@ -499,28 +480,6 @@ impl Storage {
             Self::Disk { dir, .. } => Some(dir.clone()),
             Self::External { dir, .. } => dir.clone(),
         }
-    }
-}
-
-impl RunArgs {
-    /// The cluster of `run`: always in memory, always with an apiserver.
-    pub fn into_config(self) -> Result<(Config, Vec<OsString>), UsageError> {
-        let Split::Apiserver(loops) = self.cluster.split()? else {
-            return Err(UsageError::NeedsApiserver("run"));
-        };
-        let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
-        let api = Api::Here {
-            storage: Storage::Memory,
-            listen: self.listen,
-            etcd: None,
-            quota: Quota::Default,
-            history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
-            service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
-            service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
-            anonymous: self.cluster.anonymous_auth.unwrap_or(true),
-            write_kubeconfig: self.cluster.write_kubeconfig,
-        };
-        Ok((Config { api, loops, controllers, nodes }, self.command))
     }
 }
 

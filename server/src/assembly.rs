@@ -4,6 +4,7 @@ use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, Hist
 use crate::etcd_door::OpenDoor;
 use crate::listen::Rebindable;
 use crate::phase::Phase;
+use crate::pki::Identity;
 use crate::telemetry::millis;
 use crate::{external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
@@ -72,13 +73,13 @@ pub(crate) struct Door {
     pub connections: usize,
 }
 
-/// Store, apiserver and the configured loops; returns when the API answers. The store closes at the end of `core`.
+/// Store, apiserver and the configured loops; returns the apiserver when the API answers. The store closes at the end of `core`.
 pub(crate) async fn everything(
     parts: Parts<'_>,
     core: &Phase,
     doors: &Phase,
     loops: &Phase,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<ApiServer> {
     let Api::Here { storage, quota, history, service_ranges, service_backends, anonymous, .. } =
         &parts.config.api
     else {
@@ -126,12 +127,6 @@ pub(crate) async fn everything(
     let identity = api.clone();
     doors.supervise("identity", &metrics, move |_| identity.keep_identity(hostname()));
     serve_api(doors, &api, door.listener, door.tls, &metrics)?;
-    let client = |component| {
-        let who = wiring::identity(component);
-        let user = UserInfo::new(who.user, who.group);
-        let door = api.in_process(user);
-        Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
-    };
     let loops = Loops {
         config: parts.config,
         nondet: parts.nondet,
@@ -141,9 +136,15 @@ pub(crate) async fn everything(
     };
     api.pipeline().metrics().append(move |page| metrics.render(page));
     for component in &parts.config.loops {
-        loops.start(*component, client(*component));
+        loops.start(*component, client(&api, wiring::identity(*component)));
     }
-    Ok(())
+    Ok(api)
+}
+
+/// A client of the apiserver in this process.
+pub(crate) fn client(api: &ApiServer, who: Identity) -> Client {
+    let door = api.in_process(UserInfo::new(who.user, who.group));
+    Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
 }
 
 /// Opens the store, and says what it found.

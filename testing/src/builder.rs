@@ -3,7 +3,6 @@
 use crate::cluster::{Cluster, Parts};
 use crate::faults::{Edge, Faults};
 use crate::limits::CONNECTIONS;
-use crate::resource::ApplyError;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
@@ -12,6 +11,7 @@ use kstore_apiserver::{
     ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, Settings,
 };
 use kstore_client::Client;
+use kstore_client::manifest::ApplyError;
 use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;

@@ -57,6 +57,8 @@ mod odd_objects;
 mod policy_type_checks;
 /// Every part in its own process.
 mod processes;
+/// `run` with objects in the cluster before its command starts.
+mod run;
 /// A start on damaged data.
 mod salvage;
 /// What the loops cost the store, in commits.
