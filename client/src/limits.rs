@@ -50,3 +50,6 @@ pub const STREAM_FRAME_COST: usize = 64;
 
 /// Data in one message of a stream. Fixed by kstore.v1.
 pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
+
+/// Life of a service account's token that a client asks for. Short, since it is renewed; a server refuses less than ten minutes.
+pub const ACCOUNT_TOKEN_LIFETIME: Duration = Duration::from_secs(3600);

@@ -6,6 +6,7 @@
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
 //! knows the store, the scheduler or the kubelet.
 
+mod accounts;
 mod action;
 mod adoption;
 mod apply;
@@ -36,6 +37,7 @@ mod service_cidr;
 mod taint_eviction;
 mod view;
 
+pub use accounts::Accounts;
 pub use node_lifecycle::Patience;
 pub use runner::{Config, run};
 pub use selection::{Selection, UnknownController};

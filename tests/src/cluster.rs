@@ -13,6 +13,7 @@ use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges, limits};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
+use kstore_controllers::Accounts;
 use kstore_informer::{Supervisor, TaskGroup};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
@@ -148,6 +149,29 @@ pub struct Cluster {
     tasks: TaskTracker,
 }
 
+/// A client of a user in this process.
+fn client_of(
+    (api, schedule): (&ApiServer, &Schedule),
+    user: UserInfo,
+    agent: &str,
+    panics_at: Option<&'static str>,
+) -> Client {
+    let door = api.in_process(user);
+    let service = PanicsOnce::new(door.clone(), panics_at);
+    let (service, schedule) = (schedule.service(service), schedule.clone());
+    Client::over(service, agent).with_feed(move |request| {
+        let (opening, schedule) = (door.watch(request), schedule.clone());
+        async move { Ok(schedule.stream(opening.await?)) }
+    })
+}
+
+/// The clients of the controllers' accounts.
+fn accounts(api: ApiServer, schedule: Schedule) -> Accounts {
+    Accounts::own(move |account| {
+        client_of((&api, &schedule), UserInfo::service_account("kube-system", account), account, None)
+    })
+}
+
 impl Cluster {
     /// Starts a cluster on the current runtime, which should be single-threaded and paused. The API answers on return; the
     /// loops have only begun.
@@ -185,13 +209,7 @@ impl Cluster {
         .await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client_panicking = |user, agent, method: Option<&'static str>| {
-            let door = api.in_process(user);
-            let service = PanicsOnce::new(door.clone(), method.filter(|_| setup.panics));
-            let (service, schedule) = (schedule.service(service), schedule.clone());
-            Client::over(service, agent).with_feed(move |request| {
-                let (opening, schedule) = (door.watch(request), schedule.clone());
-                async move { Ok(schedule.stream(opening.await?)) }
-            })
+            client_of((&api, &schedule), user, agent, method.filter(|_| setup.panics))
         };
         let client = |user, agent| client_panicking(user, agent, None);
         let kubelet = user("system:kstore:kubelet-sim", Some("system:nodes"));
@@ -204,6 +222,7 @@ impl Cluster {
             let controllers = client(user("system:kube-controller-manager", None), "controllers");
             let config = kstore_controllers::Config {
                 root_ca: "test CA".to_owned(),
+                accounts: accounts(api.clone(), schedule.clone()),
                 metrics: metrics.clone(),
                 ..Default::default()
             };
@@ -244,6 +263,11 @@ impl Cluster {
         self.ground.close().await;
         self.tasks.close();
         self.tasks.wait().await;
+    }
+
+    /// Clients for further controllers, which act as the accounts that those of the cluster have.
+    pub fn accounts(&self) -> Accounts {
+        accounts(self.api.clone(), Schedule::fifo())
     }
 
     /// The administrator's client.
