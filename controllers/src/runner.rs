@@ -6,9 +6,9 @@ use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc,
-    policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr,
-    taint_eviction,
+    cluster_role_aggregation, deployment, disruption, endpoint_slice, garbage_collector, namespace,
+    node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca, service_account, service_address,
+    service_cidr, taint_eviction,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -78,6 +78,7 @@ controllers! {
     // In Kubernetes it is a part of kube-apiserver, and has no account.
     "ipallocator-repair-controller" [] service_address::run, "ipallocator-repair-controller";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
+    "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
 }
 
 /// What a controller is made from.

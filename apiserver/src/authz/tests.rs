@@ -123,24 +123,23 @@ fn a_service_account_is_a_subject_with_a_namespace() {
 }
 
 #[test]
-fn a_role_with_the_right_label_is_aggregated_all_the_way_up() {
+fn an_aggregating_role_grants_the_rules_that_are_written_in_it() {
     let (lookup, authorizer) = cluster();
     let ann = UserInfo::new("ann", [""; 0]);
-    lookup.put(bind(
-        "ClusterRoleBinding",
-        "",
-        ("ClusterRole", "admin"),
-        json!({ "kind": "User", "name": "ann" }),
-    ));
+    let user = json!({ "kind": "User", "name": "ann" });
+    lookup.put(bind("ClusterRoleBinding", "", ("ClusterRole", "admin"), user));
     assert!(allowed(&authorizer, &ann, "create rbac.authorization.k8s.io/roles x"));
+    assert!(allowed(&authorizer, &ann, "create apps/deployments x"));
     assert!(allowed(&authorizer, &ann, "get /pods x"));
-    assert!(!allowed(&authorizer, &ann, "get example.com/gadgets x"));
     lookup.put(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": "gadgets", "labels": { "rbac.authorization.k8s.io/aggregate-to-view": "true" } },
+        "metadata": { "name": "gadgets", "labels": { "rbac.authorization.k8s.io/aggregate-to-admin": "true" } },
         "rules": [{ "verbs": ["get"], "apiGroups": ["example.com"], "resources": ["gadgets"] }],
     }));
-    assert!(allowed(&authorizer, &ann, "get example.com/gadgets x"));
+    assert!(
+        !allowed(&authorizer, &ann, "get example.com/gadgets x"),
+        "the controller has not aggregated it yet"
+    );
 }
 
 #[test]
