@@ -1,16 +1,18 @@
 //! The workload and cluster controllers: Deployment, ReplicaSet, garbage collection, namespace deletion, default service accounts,
 //! node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint slices, networks and addresses of
-//! services, type checks of admission policies.
+//! services, type checks of admission policies, aggregation of ClusterRoles.
 //!
 //! [`run`] starts those of a [`Selection`] on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
 //! knows the store, the scheduler or the kubelet.
 
+mod accounts;
 mod action;
 mod adoption;
 mod apply;
 mod caches;
 mod claim;
+mod cluster_role_aggregation;
 mod definition;
 mod deployment;
 mod disruption;
@@ -36,6 +38,7 @@ mod service_cidr;
 mod taint_eviction;
 mod view;
 
+pub use accounts::Accounts;
 pub use node_lifecycle::Patience;
 pub use runner::{Config, run};
 pub use selection::{Selection, UnknownController};

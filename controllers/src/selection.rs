@@ -11,7 +11,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
     ("certificatesigningrequest-signing-controller", "csrsigning"),
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
-    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
     ("cronjob-controller", "cronjob"),
     ("daemonset-controller", "daemonset"),
     ("device-taint-eviction-controller", ""),

@@ -15,7 +15,8 @@ use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, LocalComponents, Options, Settings, StartError};
-use kstore_client::{Client, Kubeconfig};
+use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
+use kstore_controllers::Accounts;
 use kstore_etcd::MoreMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
@@ -135,8 +136,12 @@ pub(crate) async fn everything(
         phase: loops,
     };
     api.pipeline().metrics().append(move |page| metrics.render(page));
+    let of_account = api.clone();
+    let accounts = Accounts::own(move |account| {
+        Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
+    });
     for component in &parts.config.loops {
-        loops.start(*component, client(&api, wiring::identity(*component)));
+        loops.start(*component, client(&api, wiring::identity(*component)), accounts.clone());
     }
     Ok(api)
 }
@@ -289,13 +294,20 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
     for component in &parts.config.loops {
         let who = wiring::identity(*component);
         let client = Client::connect(&config, who.file).await?;
+        let accounts = own_accounts(&config, &client)?;
         let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
         let nondet = parts.nondet.clone();
         let loops =
             Loops { config: parts.config, nondet, ca_pem: &ca_pem, metrics: Registry::new(), phase: loops };
-        loops.start(*component, client);
+        loops.start(*component, client, accounts);
     }
     Ok(())
+}
+
+/// Accounts of the controllers over the network, whose tokens `client` asks for.
+pub(crate) fn own_accounts(kubeconfig: &Kubeconfig, client: &Client) -> Result<Accounts, ConnectError> {
+    let accounts = ServiceAccounts::connect_lazy(kubeconfig, client, "kube-system")?;
+    Ok(Accounts::own(move |account| accounts.client(account)))
 }
 
 /// What the loops have in common.
@@ -309,7 +321,7 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    fn start(&self, component: Component, client: Client) {
+    fn start(&self, component: Component, client: Client, accounts: Accounts) {
         let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
         info!(component = component.name(), "component started");
         match component {
@@ -317,8 +329,13 @@ impl Loops<'_> {
             Component::Controllers => {
                 let root_ca = self.ca_pem.to_owned();
                 let controllers = self.config.controllers.clone();
-                let config =
-                    kstore_controllers::Config { root_ca, controllers, metrics, ..Default::default() };
+                let config = kstore_controllers::Config {
+                    root_ca,
+                    controllers,
+                    accounts,
+                    metrics,
+                    ..Default::default()
+                };
                 self.phase.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));
             }
             Component::Scheduler => {

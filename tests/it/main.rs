@@ -49,6 +49,8 @@ mod grpc;
 mod hostile;
 /// kubectl, where it is installed.
 mod kubectl;
+/// Controllers with accounts of their own and no more rights than these have.
+mod least_privilege;
 /// What simulated nodes do with pods: how these wait, run their commands and terminate.
 mod nodes;
 /// Objects that no tool writes and the API admits.

@@ -54,6 +54,12 @@ impl UserInfo {
         Self { username: username.into(), groups, ..Self::default() }
     }
 
+    /// The service account of this namespace and name, as its token says it.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+        Self::new(format!("system:serviceaccount:{namespace}:{name}"), groups)
+    }
+
     /// The caller without credentials.
     pub fn anonymous() -> Self {
         Self { username: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }

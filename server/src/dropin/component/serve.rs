@@ -4,6 +4,7 @@ use super::config_file::SchedulerConfig;
 use super::health::Health;
 use super::settings::{Part, Settings};
 use crate::args::Component;
+use crate::assembly;
 use crate::dropin::serving::content;
 use crate::wiring::{self, Cluster};
 use crate::{listen, tls};
@@ -28,14 +29,15 @@ const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// What is to run, with all files read.
 enum Work {
-    Controllers(kstore_controllers::Config),
+    /// The controllers, and whether each has an account of its own.
+    Controllers(kstore_controllers::Config, bool),
     Scheduler(kstore_scheduler::Config),
 }
 
 impl Work {
     fn component(&self) -> Component {
         match self {
-            Self::Controllers(_) => Component::Controllers,
+            Self::Controllers(..) => Component::Controllers,
             Self::Scheduler(_) => Component::Scheduler,
         }
     }
@@ -65,15 +67,13 @@ fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeco
     let metrics = metrics.clone();
     let mut path = settings.kubeconfig.clone();
     let work = match &settings.part {
-        Part::Controllers { selection, root_ca, patience } => {
+        Part::Controllers { selection, root_ca, patience, own_accounts } => {
             let root_ca = root_ca.as_deref().map(|file| content(file, "--root-ca-file")).transpose()?;
             let (root_ca, controllers) = (root_ca.unwrap_or_default(), selection.clone());
-            Work::Controllers(kstore_controllers::Config {
-                root_ca,
-                controllers,
-                patience: *patience,
-                metrics,
-            })
+            let patience = *patience;
+            let config =
+                kstore_controllers::Config { root_ca, controllers, patience, metrics, ..Default::default() };
+            Work::Controllers(config, *own_accounts)
         }
         Part::Scheduler { config } => {
             let mut scheduler = kstore_scheduler::Config { metrics, ..Default::default() };
@@ -107,7 +107,13 @@ async fn run(work: Work, kubeconfig: Kubeconfig, nondet: Nondet, stop: Cancellat
         client = connect(&kubeconfig, agent) => client,
     };
     match (client, work) {
-        (Ok(client), Work::Controllers(config)) => {
+        (Ok(client), Work::Controllers(mut config, own_accounts)) => {
+            if own_accounts {
+                config.accounts = match assembly::own_accounts(&kubeconfig, &client) {
+                    Ok(accounts) => accounts,
+                    Err(error) => return tracing::error!("{error}"),
+                };
+            }
             kstore_controllers::run(client, nondet, config, stop).await;
         }
         (Ok(client), Work::Scheduler(config)) => kstore_scheduler::run(client, nondet, config, stop).await,

@@ -42,6 +42,8 @@ pub(super) enum Part {
         root_ca: Option<PathBuf>,
         /// How patient the node lifecycle controller is.
         patience: Patience,
+        /// Whether each has an account of its own.
+        own_accounts: bool,
     },
     /// The scheduler.
     Scheduler {
@@ -61,6 +63,7 @@ pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Re
             selection: selection(flags, warnings)?,
             root_ca: file(flags, "root-ca-file"),
             patience: patience(flags)?,
+            own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),
         },
         Kind::Scheduler => Part::Scheduler { config: file(flags, "config") },
     };

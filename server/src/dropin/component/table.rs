@@ -61,6 +61,11 @@ const SHARED: &[Flag] = &[
 
 const OF_CONTROLLERS: &[Flag] = &[
     honour("controllers", "strings", "controllers to run: NAME, -NAME, or * for all others (default *)"),
+    honour(
+        "use-service-account-credentials",
+        BOOL,
+        "each controller acts as its own service account of kube-system (default false: all as the kubeconfig's user)",
+    ),
     honour("root-ca-file", "string", "certificate authority published in each namespace (PEM)"),
     honour(
         "node-monitor-grace-period",
@@ -74,7 +79,6 @@ const OF_CONTROLLERS: &[Flag] = &[
         "the same for a node that has never reported (default 1m0s)",
     ),
     accept("service-account-private-key-file", "string", ""),
-    accept("use-service-account-credentials", BOOL, "false"),
     accept("min-resync-period", "duration", "12h0m0s"),
     accept("controller-start-interval", "duration", "0s"),
     accept("terminated-pod-gc-threshold", "int32", "12500"),
