@@ -188,13 +188,13 @@ async fn start_apiserver(
 
 /// What this machine calls itself.
 #[cfg(unix)]
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// What this machine calls itself, where nobody can be asked.
 #[cfg(not(unix))]
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     "localhost".to_owned()
 }
 
@@ -294,7 +294,8 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
     for component in &parts.config.loops {
         let who = wiring::identity(*component);
         let client = Client::connect(&config, who.file).await?;
-        let accounts = own_accounts(&config, &client)?;
+        let accounts = service_accounts(&config, &client)?;
+        let accounts = Accounts::own(move |account| accounts.client(account));
         let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
         let nondet = parts.nondet.clone();
         let loops =
@@ -305,9 +306,11 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
 }
 
 /// Accounts of the controllers over the network, whose tokens `client` asks for.
-pub(crate) fn own_accounts(kubeconfig: &Kubeconfig, client: &Client) -> Result<Accounts, ConnectError> {
-    let accounts = ServiceAccounts::connect_lazy(kubeconfig, client, "kube-system")?;
-    Ok(Accounts::own(move |account| accounts.client(account)))
+pub(crate) fn service_accounts(
+    kubeconfig: &Kubeconfig,
+    client: &Client,
+) -> Result<ServiceAccounts, ConnectError> {
+    ServiceAccounts::connect_lazy(kubeconfig, client, "kube-system")
 }
 
 /// What the loops have in common.

@@ -1,5 +1,6 @@
 //! The programs `kube-apiserver` and `etcd` as test harnesses start them: the same flags, files, order and end. Bounded in time.
 
+mod elections;
 mod programs;
 
 use axum::Router;
@@ -305,7 +306,7 @@ async fn controllers_and_scheduler_are_programs_of_their_own() {
     let args = words(&format!(
         "{shared} --kubeconfig={shown}/manager.kubeconfig --root-ca-file={shown}/certs/apiserver.crt \
          --node-monitor-period=25s --node-monitor-grace-period=3m20s --secure-port={controllers_port} \
-         --controllers=*,-garbage-collector-controller"
+         --controllers=*,-garbage-collector-controller --use-service-account-credentials=true"
     ));
     let mut controllers = Program::start(&folder.join("kube-controller-manager"), &args, &dir);
     let args = words(&format!(

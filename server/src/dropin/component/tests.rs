@@ -1,6 +1,7 @@
 //! What the flags ask for.
 
 use super::Kind;
+use super::election::ElectionWords;
 use super::settings::{Part, Settings, read};
 use crate::args::ListenAddress;
 use crate::dropin::UsageError;
@@ -26,7 +27,7 @@ fn a_controller_manager_starts_with_the_flags_of_harnesses() {
     assert_eq!(root_ca.as_deref(), Some("certs/apiserver.crt".as_ref()));
     assert_eq!(settings.listen, Some(ListenAddress { host: "0.0.0.0".into(), port: 10257 }));
     assert_eq!(settings.serving, ServingFiles::Nowhere);
-    assert!(warnings.iter().any(|warning| warning.contains("no leader election")), "{warnings:?}");
+    assert_eq!((settings.election, warnings.len()), (ElectionWords::default(), 1), "{warnings:?}");
 
     let kwok = "--node-monitor-period=25s --node-monitor-grace-period=3m20s --kubeconfig=F --bind-address=0.0.0.0 \
                 --authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics --secure-port=0 \
