@@ -17,6 +17,7 @@ mod disruption;
 mod disruption_target;
 mod endpoint_slice;
 mod garbage_collector;
+mod job;
 mod limits;
 mod namespace;
 mod node_lifecycle;
