@@ -11,6 +11,7 @@ mod adoption;
 mod apply;
 mod caches;
 mod claim;
+mod cron_job;
 mod definition;
 mod deployment;
 mod disruption;
@@ -35,6 +36,7 @@ mod service_account;
 mod service_address;
 mod service_cidr;
 mod taint_eviction;
+mod ttl_after_finished;
 mod view;
 
 pub use node_lifecycle::Patience;

@@ -5,9 +5,9 @@ use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc,
-    policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr,
-    taint_eviction,
+    cron_job, deployment, disruption, endpoint_slice, garbage_collector, job, namespace, node_lifecycle,
+    pod_gc, policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr,
+    taint_eviction, ttl_after_finished,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -56,6 +56,9 @@ controllers! {
     "deployment-controller" ["deployment"] deployment::run;
     "replicaset-controller" ["replicaset"] replicaset::run;
     "garbage-collector-controller" ["garbagecollector"] garbage_collector::run;
+    "job-controller" ["job"] job::run;
+    "cronjob-controller" ["cronjob"] cron_job::run;
+    "ttl-after-finished-controller" ["ttl-after-finished"] ttl_after_finished::run;
     "namespace-controller" ["namespace"] namespace::run;
     "serviceaccount-controller" ["serviceaccount"] service_account::run;
     "root-ca-certificate-publisher-controller" ["root-ca-cert-publisher"] root_ca::run;

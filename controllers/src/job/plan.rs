@@ -57,6 +57,19 @@ pub(crate) enum Change {
     End(Vec<Arc<Pod>>),
 }
 
+impl Change {
+    /// It is as large as a change of one run may be: more may be needed.
+    pub(crate) fn is_full_burst(&self) -> bool {
+        let size = match self {
+            Self::None | Self::End(_) => 0,
+            Self::Create(_, count) => *count,
+            Self::CreateIndexed(pods) => pods.len(),
+            Self::Remove(pods) => pods.len(),
+        };
+        size >= JOB_BURST
+    }
+}
+
 /// The completion indexes of an Indexed Job.
 #[derive(Debug)]
 pub(crate) struct IndexProgress {
