@@ -1,6 +1,6 @@
-//! The workload and cluster controllers: Deployment, ReplicaSet, garbage collection, namespace deletion, default service accounts,
-//! node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint slices, networks and addresses of
-//! services, type checks of admission policies.
+//! The workload and cluster controllers: Deployment, ReplicaSet, Job, CronJob, removal of finished Jobs, garbage collection, namespace
+//! deletion, default service accounts, node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint
+//! slices, networks and addresses of services, type checks of admission policies.
 //!
 //! [`run`] starts those of a [`Selection`] on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here

@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn controllers_that_are_not_here_are_told_of_and_unknown_ones_refused() {
-        let (selection, missing) = Selection::parse(["ttl", "-daemonset", "podgc"]).unwrap();
+        let (selection, missing) = Selection::parse(["attachdetach", "-route", "podgc"]).unwrap();
         assert_eq!(selection.names().collect::<Vec<_>>(), ["pod-garbage-collector-controller"]);
-        assert_eq!(missing, ["ttl-controller"]);
+        assert_eq!(missing, ["persistentvolume-attach-detach-controller"]);
         for word in ["", "deployments", "-nothing"] {
             let error = Selection::parse([word]).unwrap_err();
             assert_eq!(error.name, word.trim_start_matches('-'));

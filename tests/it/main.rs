@@ -47,6 +47,8 @@ mod finalizers;
 mod grpc;
 /// Attacks: on permissions, memory, connections and time.
 mod hostile;
+/// Jobs and CronJobs: pods that run to their end, by a schedule too.
+mod jobs;
 /// kubectl, where it is installed.
 mod kubectl;
 /// What simulated nodes do with pods: how these wait, run their commands and terminate.
