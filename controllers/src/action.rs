@@ -59,10 +59,6 @@ pub(crate) enum Action {
     Together(Vec<Action>),
     /// Single writes at one revision, or none of them: creates, updates, patches and deletes, at most 128. That something is missing
     /// or has changed refuses the whole, which is an error the caller sees.
-    #[expect(
-        dead_code,
-        reason = "the binder of volumes will be the first to write two objects at one revision"
-    )]
     Transaction(Vec<Action>),
 }
 

@@ -6,9 +6,9 @@ use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    cluster_role_aggregation, deployment, disruption, endpoint_slice, garbage_collector, namespace,
-    node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca, service_account, service_address,
-    service_cidr, taint_eviction,
+    cluster_role_aggregation, cron_job, deployment, disruption, endpoint_slice, garbage_collector, job,
+    namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca, service_account,
+    service_address, service_cidr, taint_eviction, ttl_after_finished,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -66,6 +66,9 @@ controllers! {
     "deployment-controller" ["deployment"] deployment::run, "deployment-controller";
     "replicaset-controller" ["replicaset"] replicaset::run, "replicaset-controller";
     "garbage-collector-controller" ["garbagecollector"] garbage_collector::run, "generic-garbage-collector";
+    "job-controller" ["job"] job::run, "job-controller";
+    "cronjob-controller" ["cronjob"] cron_job::run, "cronjob-controller";
+    "ttl-after-finished-controller" ["ttl-after-finished"] ttl_after_finished::run, "ttl-after-finished-controller";
     "namespace-controller" ["namespace"] namespace::run, "namespace-controller";
     "serviceaccount-controller" ["serviceaccount"] service_account::run, "service-account-controller";
     "root-ca-certificate-publisher-controller" ["root-ca-cert-publisher"] root_ca::run, "root-ca-cert-publisher";

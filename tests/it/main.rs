@@ -47,6 +47,8 @@ mod finalizers;
 mod grpc;
 /// Attacks: on permissions, memory, connections and time.
 mod hostile;
+/// Jobs and CronJobs: pods that run to their end, by a schedule too.
+mod jobs;
 /// kubectl, where it is installed.
 mod kubectl;
 /// Controllers with accounts of their own and no more rights than these have.

@@ -59,7 +59,7 @@ const fn some(mut row: Row, applies: fn(&Value) -> bool) -> Row {
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 #[rustfmt::skip]
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 17] = [
     row("", "ResourceQuota", Actor::Apiserver, "kstore stores this ResourceQuota but does not enforce it"),
     row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
     some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),
@@ -68,8 +68,6 @@ const ROWS: [Row; 19] = [
     some(row("node.k8s.io", "RuntimeClass", Actor::Apiserver, "kstore stores this RuntimeClass but applies neither its overhead nor its scheduling to pods"), |class| !(class["overhead"].is_null() && class["scheduling"].is_null())),
     row("apps", "StatefulSet", Actor::Controllers, "this server runs no controller for StatefulSets: this one is stored and makes no pods"),
     row("apps", "DaemonSet", Actor::Controllers, "this server runs no controller for DaemonSets: this one is stored and makes no pods"),
-    row("batch", "Job", Actor::Controllers, "this server runs no controller for Jobs: this one is stored and makes no pods"),
-    row("batch", "CronJob", Actor::Controllers, "this server runs no controller for CronJobs: this one is stored and makes no Jobs"),
     row("", "ReplicationController", Actor::Controllers, "this server runs no controller for ReplicationControllers: this one is stored and makes no pods"),
     row("autoscaling", "HorizontalPodAutoscaler", Actor::Controllers, "this server runs no controller for HorizontalPodAutoscalers: this one is stored and scales nothing"),
     row("", "PersistentVolumeClaim", Actor::Controllers, "this server runs no controller for PersistentVolumeClaims: this one is stored and gets no volume"),

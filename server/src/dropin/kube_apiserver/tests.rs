@@ -143,11 +143,12 @@ fn other_components_run_only_if_the_environment_asks_for_them() {
     let loops = [Component::Controllers, Component::Scheduler, Component::KubeletSim];
     assert_eq!(run(&everything).unwrap(), (loops.into(), 3));
     let (some, warnings) =
-        read_in(ENVTEST, &[("KSTORE_CONTROLLERS", "namespace,garbagecollector,job")]).unwrap();
+        read_in(ENVTEST, &[("KSTORE_CONTROLLERS", "namespace,garbagecollector,selinux-warning-controller")])
+            .unwrap();
     let names: Vec<_> = some.config.controllers.names().collect();
     assert_eq!(names, ["garbage-collector-controller", "namespace-controller"]);
     assert!(
-        warnings.contains(&"KSTORE_CONTROLLERS: kstore has no job-controller".to_owned()),
+        warnings.contains(&"KSTORE_CONTROLLERS: kstore has no selinux-warning-controller".to_owned()),
         "{warnings:?}"
     );
     for wrong in [("KSTORE_CONTROLLERS", "nothing"), ("KSTORE_SCHEDULER", "yes"), ("KSTORE_NODES", "many")] {
