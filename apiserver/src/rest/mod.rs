@@ -2,6 +2,7 @@
 
 mod accept;
 mod aggregated;
+mod audited;
 mod chunk;
 mod content;
 mod document;
@@ -31,6 +32,7 @@ use crate::access;
 use crate::agent::user_agent;
 use crate::aggregator::Aggregator;
 use crate::anonymous_slots::AnonymousSlots;
+use crate::audit::{self, Audit};
 use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
 use crate::fence::Fence;
@@ -71,6 +73,7 @@ pub struct Rest {
     paths: path::Paths,
     streams: stream::Streams,
     bodies: BodyBudget,
+    audit: Option<Arc<Audit>>,
     stop: CancellationToken,
 }
 
@@ -86,7 +89,7 @@ impl Rest {
     ) -> Self {
         let streams = stream::Streams::new(pipeline.clone(), tunnels, stop.clone());
         let paths = path::Paths::new(pipeline.clone(), aggregator.clone(), &advertised, stop.clone());
-        Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), stop }
+        Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), audit: None, stop }
     }
 
     /// With a budget for request bodies that others share.
@@ -94,16 +97,20 @@ impl Rest {
         Self { bodies, ..self }
     }
 
+    /// With an audit log.
+    pub(crate) fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
+        Self { audit, ..self }
+    }
+
     /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions. A panic is answered with
     /// 500 and leaves other requests alone.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
-        let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         let head = request.method() == Method::HEAD;
         let audit_id = self.audit_id(request.headers());
-        let served = AssertUnwindSafe(self.dispatch(request)).catch_unwind();
-        let mut response = tracing::Instrument::instrument(served, span)
-            .await
-            .unwrap_or_else(|_| refusal(&crate::error::panicked()));
+        let mut response = match &self.audit {
+            None => self.handle(request).await,
+            Some(audit) => Box::pin(self.serve_recorded(audit, &audit_id, request)).await,
+        };
         let forbidden = response.status() == StatusCode::FORBIDDEN;
         let headers = response.headers_mut();
         headers.insert(AUDIT_ID, audit_id);
@@ -112,6 +119,13 @@ impl Rest {
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         }
         if head { respond::without_body(response) } else { response }
+    }
+
+    async fn handle(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
+        let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
+        let served = AssertUnwindSafe(self.dispatch(request)).catch_unwind();
+        let served = tracing::Instrument::instrument(served, span).await;
+        served.unwrap_or_else(|_| refusal(&crate::error::panicked()))
     }
 
     /// The name of the request in audit logs: the client's, or a new one.
@@ -125,9 +139,14 @@ impl Rest {
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
-        let user = match self.authenticate(&parts).await {
+        let identified = self.authenticate(&parts).await;
+        if let Err(status) = self.arrived(&parts, &identified).await {
+            return refusal_as(&status, content::of_status(&parts.headers));
+        }
+        let user = match identified {
             Ok(user) => {
                 access::authenticated(&parts.extensions, &user);
+                audit::acts_as(&user);
                 user
             }
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
@@ -222,7 +241,7 @@ impl Rest {
         if let Some(bytes) = request.action.body_size() {
             self.pipeline.metrics().received(kind, bytes);
         }
-        let answered = self.pipeline.serve(request).await;
+        let answered = self.carried_out(request, &reply).await;
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
         let mut response = reply.response(answered);
         if accepted {
