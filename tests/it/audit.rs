@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const METADATA: &str = "rules: [{level: Metadata, users: [kubernetes-admin]}]";
@@ -68,12 +69,17 @@ impl Audited {
 }
 
 async fn raw(https: &Https, path: &str, headers: &str) -> Reply {
+    parse_reply(&exchange(https, path, headers).await)
+}
+
+/// What a server sends until it closes the connection.
+async fn exchange(https: &Https, path: &str, headers: &str) -> Vec<u8> {
     let mut tls = https.try_connect().await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n");
     tls.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     let _ = tls.read_to_end(&mut answer).await;
-    parse_reply(&answer)
+    answer
 }
 
 /// Runs `test` on a runtime with I/O.
@@ -230,9 +236,20 @@ fn long_running_requests_have_an_event_at_their_start_and_one_at_their_end() {
         let is_ready = |pod: &Value| pod["status"]["phase"] == "Running";
         kstore_tests::wait::watch_until(&client, pods, "default", "a", is_ready).await;
         audited.until_stages("/requestURI", "/kstore.v1.Kstore/Watch", &all).await;
-        let log = audited.get_with("/api/v1/namespaces/default/pods/a/log", "").await;
-        assert_eq!(log.code, 200);
+        let log = exchange(&audited.https, "/api/v1/namespaces/default/pods/a/log", "").await;
+        assert!(log.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&log));
         audited.until_stages("/objectRef/subresource", "log", &all).await;
+        let exec = "ws://a/api/v1/namespaces/default/pods/a/exec?command=cat&stdin=true&stdout=true";
+        let mut request = exec.into_client_request().unwrap();
+        request.headers_mut().insert("sec-websocket-protocol", "v5.channel.k8s.io".parse().unwrap());
+        let tls = audited.https.try_connect().await.unwrap();
+        let (mut socket, _) = tokio_tungstenite::client_async(request, tls).await.unwrap();
+        audited.until_stages("/objectRef/subresource", "exec", &all[..2]).await;
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(audited.stages("/objectRef/subresource", "exec"), all[..2], "the stream goes on");
+        socket.close(None).await.unwrap();
+        drop(socket);
+        audited.until_stages("/objectRef/subresource", "exec", &all).await;
         let get = audited.get_with("/api/v1/namespaces/default/pods/a", "").await;
         let id = get.headers["audit-id"].to_str().unwrap();
         assert_eq!(audited.stages("/auditID", id), ["RequestReceived", "ResponseComplete"]);

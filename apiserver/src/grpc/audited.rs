@@ -65,7 +65,7 @@ where
     trail.received(operations).await.map_err(|status| to_grpc(&status))?;
     for (index, part) in parts.into_iter().enumerate() {
         trail.request_object(index, || {
-            let Some((bytes, is_whole)) = part.object else { return None };
+            let (bytes, is_whole) = part.object?;
             Some((serde_json::from_slice(&bytes).ok()?, is_whole))
         });
     }

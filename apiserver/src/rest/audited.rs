@@ -25,7 +25,7 @@ impl Rest {
     pub(super) async fn serve_recorded(
         &self,
         audit: &Arc<Audit>,
-        audit_id: &HeaderValue,
+        audit_id: HeaderValue,
         request: http::Request<HttpBody>,
     ) -> Response<HttpBody> {
         let id = audit_id.to_str().unwrap_or_default();
@@ -34,7 +34,7 @@ impl Rest {
         let trail = Trail::begin(audit, clock, id, uri, (request.headers(), request.extensions()));
         // A client that leaves before there is a response has made a request all the same.
         let end = trail.stream_end();
-        let response = audit::scope(trail.clone(), self.handle(request)).await;
+        let response = audit::scope(trail.clone(), Box::pin(self.handle(request))).await;
         if !trail.is_recorded() {
             return response;
         }
@@ -51,36 +51,36 @@ impl Rest {
         self.audit.as_ref().and_then(|_| audit::current())
     }
 
-    /// Records that a request has come, once it is known from whom.
-    ///
-    /// # Errors
-    /// 500 if it cannot be recorded and must not be served then.
-    pub(super) async fn arrived(
-        &self,
-        parts: &Parts,
-        identified: &Result<Arc<UserInfo>, Status>,
-    ) -> Result<(), Status> {
-        let Some(trail) = self.trail() else { return Ok(()) };
-        let operations = vec![operation(parts)];
-        match identified {
-            Err(status) if !trail.has_caller() => {
-                trail.unauthenticated(operations, status).await;
-                Ok(())
-            }
-            _ => trail.received(operations).await,
+    /// Notes the object that came with a request.
+    pub(super) fn note_request(&self, request: &Request) {
+        if let Some(trail) = self.trail() {
+            trail.request_object(0, || object_of(&request.action));
         }
     }
 
-    /// Has a request to a resource carried out, and its objects noted.
-    pub(super) async fn carried_out(&self, request: Request, reply: &Reply) -> Result<Answered, Refused> {
-        let Some(trail) = self.trail() else { return self.pipeline.serve(request).await };
-        trail.request_object(0, || object_of(&request.action));
-        let answered = self.pipeline.serve(request).await;
-        if let Ok(answered) = &answered {
+    /// Notes the object with which a request is answered.
+    pub(super) fn note_answer(&self, reply: &Reply, answered: &Result<Answered, Refused>) {
+        if let (Some(trail), Ok(answered)) = (self.trail(), answered) {
             trail.response_object(0, || reply.plain(&answered.answer));
         }
-        answered
     }
+}
+
+/// Records that a request has come, once it is known from whom, and gives that back.
+///
+/// # Errors
+/// The caller is not known; or 500, if the request cannot be recorded and must not be served then.
+pub(super) async fn arrived(
+    trail: Arc<Trail>,
+    parts: &Parts,
+    identified: Result<Arc<UserInfo>, Status>,
+) -> Result<Arc<UserInfo>, Status> {
+    let operations = vec![operation(parts)];
+    match &identified {
+        Err(status) if !trail.has_caller() => trail.unauthenticated(operations, status).await,
+        _ => trail.received(operations).await?,
+    }
+    identified
 }
 
 /// What a request asks for, whether or not there is such a thing.

@@ -42,6 +42,7 @@ use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions}
 use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
 use futures::FutureExt as _;
+use futures::future::Either;
 use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -104,28 +105,34 @@ impl Rest {
 
     /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions. A panic is answered with
     /// 500 and leaves other requests alone.
-    pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
+    // Not an async function, and neither is `handle`: their futures would hold the request beside the future that serves it.
+    pub fn serve(
+        &self,
+        request: http::Request<HttpBody>,
+    ) -> impl Future<Output = Response<HttpBody>> + Send + '_ {
         let head = request.method() == Method::HEAD;
         let audit_id = self.audit_id(request.headers());
-        let mut response = match &self.audit {
-            None => self.handle(request).await,
-            Some(audit) => Box::pin(self.serve_recorded(audit, &audit_id, request)).await,
+        let handled = match &self.audit {
+            None => Either::Left(self.handle(request)),
+            Some(audit) => Either::Right(Box::pin(self.serve_recorded(audit, audit_id.clone(), request))),
         };
-        let forbidden = response.status() == StatusCode::FORBIDDEN;
-        let headers = response.headers_mut();
-        headers.insert(AUDIT_ID, audit_id);
-        if forbidden {
-            // The message repeats what the client sent: nothing may take it for a page.
-            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        }
-        if head { respond::without_body(response) } else { response }
+        handled.map(move |mut response| {
+            let forbidden = response.status() == StatusCode::FORBIDDEN;
+            let headers = response.headers_mut();
+            headers.insert(AUDIT_ID, audit_id);
+            if forbidden {
+                // The message repeats what the client sent: nothing may take it for a page.
+                headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            }
+            if head { respond::without_body(response) } else { response }
+        })
     }
 
-    async fn handle(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
+    fn handle(&self, request: http::Request<HttpBody>) -> impl Future<Output = Response<HttpBody>> + Send {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         let served = AssertUnwindSafe(self.dispatch(request)).catch_unwind();
-        let served = tracing::Instrument::instrument(served, span).await;
-        served.unwrap_or_else(|_| refusal(&crate::error::panicked()))
+        let served = tracing::Instrument::instrument(served, span);
+        served.map(|served| served.unwrap_or_else(|_| refusal(&crate::error::panicked())))
     }
 
     /// The name of the request in audit logs: the client's, or a new one.
@@ -140,9 +147,10 @@ impl Rest {
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
         let identified = self.authenticate(&parts).await;
-        if let Err(status) = self.arrived(&parts, &identified).await {
-            return refusal_as(&status, content::of_status(&parts.headers));
-        }
+        let identified = match self.trail() {
+            None => identified,
+            Some(trail) => Box::pin(audited::arrived(trail, &parts, identified)).await,
+        };
         let user = match identified {
             Ok(user) => {
                 access::authenticated(&parts.extensions, &user);
@@ -241,7 +249,9 @@ impl Rest {
         if let Some(bytes) = request.action.body_size() {
             self.pipeline.metrics().received(kind, bytes);
         }
-        let answered = self.carried_out(request, &reply).await;
+        self.note_request(&request);
+        let answered = self.pipeline.serve(request).await;
+        self.note_answer(&reply, &answered);
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
         let mut response = reply.response(answered);
         if accepted {
