@@ -1,6 +1,7 @@
 //! The command line: what a person can ask for, checked and turned into a [`Config`]. The only place that knows flag names.
 //! Not the meaning of a flag: that is `wiring`.
 
+mod audit;
 mod dropin;
 mod etcd;
 mod explain;
@@ -12,6 +13,7 @@ mod pages;
 mod run;
 mod store;
 
+pub use audit::{AuditConfig, AuditDestination};
 pub use dropin::{AsArgs, AssetsArgs};
 pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};
 pub use explain::{ExplainArgs, ExplainOutput};
@@ -24,6 +26,7 @@ pub use run::{ManifestPath, RunArgs, Setup, WaitFor};
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use crate::telemetry::LogFormat;
+use audit::AuditArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
 use external::ExternalArgs;
@@ -183,6 +186,8 @@ pub struct ClusterArgs {
     /// refused with 401
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = SERVING)]
     anonymous_auth: Option<bool>,
+    #[command(flatten)]
+    audit: AuditArgs,
     /// Write a second copy of the admin kubeconfig to FILE
     #[arg(long, value_name = "FILE", help_heading = SERVING)]
     write_kubeconfig: Option<PathBuf>,
@@ -289,6 +294,8 @@ pub enum Api {
         service_backends: ServiceBackends,
         /// Whether requests without credentials are served.
         anonymous: bool,
+        /// The audit log, if there is one.
+        audit: Option<AuditConfig>,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
     },
@@ -357,6 +364,9 @@ pub enum UsageError {
     /// A flag of a store that is not used.
     #[error("{0} is about a store of our own, and --etcd-servers says that objects live elsewhere")]
     OwnStoreOnly(&'static str),
+    /// A flag of the audit log without another one.
+    #[error("{0} needs {1}")]
+    NeedsAuditFlag(&'static str, &'static str),
     /// Two manifests from standard input.
     #[error("--crd and --manifest can read standard input (-) only once")]
     StdinTwice,
@@ -394,6 +404,9 @@ impl ServeArgs {
         if !self.cluster.webhook_service_resolve.is_empty() {
             return Err(UsageError::NeedsApiserver("--webhook-service-resolve"));
         }
+        if let Some(flag) = self.cluster.audit.given() {
+            return Err(UsageError::NeedsApiserver(flag));
+        }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
         let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
@@ -420,6 +433,7 @@ impl ServeArgs {
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
+            audit: self.cluster.audit.into_config()?,
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
     }
@@ -450,8 +464,9 @@ impl ServeArgs {
             ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
-        match flags.into_iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(UsageError::NeedsApiserver(flag)),
+        let given = flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
+        match given.or(self.cluster.audit.given()) {
+            Some(flag) => Err(UsageError::NeedsApiserver(flag)),
             None => Ok(Api::Elsewhere(kubeconfig)),
         }
     }

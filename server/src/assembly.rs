@@ -6,7 +6,7 @@ use crate::listen::Rebindable;
 use crate::phase::Phase;
 use crate::pki::Identity;
 use crate::telemetry::millis;
-use crate::{external, retention, salvage, wiring};
+use crate::{audit, external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{FrontProxy, Network};
@@ -87,6 +87,9 @@ pub(crate) async fn everything(
         unreachable!("the apiserver is here")
     };
     let door = parts.door.context("an apiserver has a door")?;
+    if let Some(audit) = &door.settings.audit {
+        audit::keep(core, audit.clone());
+    }
     let options = Options {
         nondet: parts.nondet.clone(),
         stop: doors.stop(),

@@ -14,7 +14,7 @@ use crate::ready::Ready;
 use crate::shutdown::{GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
-use crate::{kubeconfig, listen, tls};
+use crate::{audit, kubeconfig, listen, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::outbound::FrontProxy;
 use kstore_apiserver::{ApiServer, ServiceRanges, Settings};
@@ -207,10 +207,12 @@ impl Cluster {
         etcd: Option<OpenDoor>,
         connections: usize,
     ) -> anyhow::Result<()> {
-        let Api::Here { storage, listen, service_ranges: ranges, write_kubeconfig: copy, .. } = &config.api
+        let Api::Here { storage, listen, service_ranges: ranges, write_kubeconfig: copy, audit, .. } =
+            &config.api
         else {
             unreachable!("the apiserver is here")
         };
+        let audit = audit.as_ref().map(|audit| audit::open(audit, nondet.clock)).transpose()?;
         let data_dir = data_dir(storage)?;
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
@@ -234,7 +236,7 @@ impl Cluster {
             client_ca: Some(pki.ca_pem().to_owned()),
             front_proxy: Some(front_proxy),
             front_proxy_ca: Some(front_proxy_ca),
-            settings: Settings::default(),
+            settings: Settings { audit, ..Settings::default() },
             connections,
         });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());

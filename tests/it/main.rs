@@ -7,6 +7,8 @@ mod aggregated_server;
 mod api;
 /// The dependency table.
 mod architecture;
+/// The audit log of the program.
+mod audit;
 /// Requests and starts that cannot work.
 mod bad_input;
 /// From `create deployment` to the status of its pods: the tree of causes.

@@ -11,6 +11,7 @@ pub mod x509;
 pub use front_proxy::{FrontProxies, Proxy};
 pub use token_file::{TokenFile, TokenFileError};
 
+use crate::audit;
 use crate::authz::Authorizer;
 use http::HeaderMap;
 use jiff::Timestamp;
@@ -174,6 +175,7 @@ pub fn authenticate_peer(
 ) -> Result<Arc<UserInfo>, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
     let caller = authenticate_by_headers(peer, headers, bearer, terms)?;
+    audit::authenticated(&caller);
     let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
     Ok(other.map_or(caller, Arc::new))
 }

@@ -20,6 +20,7 @@ fn without_flags_everything_runs_here_on_disk() {
         service_ranges,
         service_backends: _,
         anonymous,
+        audit,
         write_kubeconfig,
     } = config.api
     else {
@@ -32,7 +33,7 @@ fn without_flags_everything_runs_here_on_disk() {
     );
     assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
     assert_eq!(history, History::For(Duration::from_secs(300)));
-    assert_eq!((write_kubeconfig, etcd, quota), (None, None, Quota::Default));
+    assert_eq!((write_kubeconfig, etcd, quota, audit), (None, None, Quota::Default, None));
     assert_eq!(service_ranges.cidrs(), ["10.96.0.0/12"]);
     assert!(anonymous);
 }
