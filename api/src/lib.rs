@@ -33,3 +33,4 @@ pub mod structural;
 pub mod table;
 pub mod validate;
 pub mod wire;
+pub mod yaml;

@@ -1,5 +1,11 @@
 //! The bounds of objects, by name, with their reason. Bounds of requests and queues belong to other crates.
 
+/// Values that one YAML document may unfold into: aliases name a value again, so bytes alone do not bound memory.
+pub const YAML_VALUES: usize = 500_000;
+/// How deep the maps and lists of one YAML document may nest: as deep as those of a JSON body.
+pub const YAML_DEPTH: usize = 128;
+/// Repeated keys of one YAML document that are named; more of them fit into no answer.
+pub const YAML_REPEATED_KEYS: usize = 20;
 /// Bytes of a DNS-1123 subdomain: RFC 1123 bounds a host name.
 pub const SUBDOMAIN_MAX: usize = 253;
 /// Bytes of a DNS label: RFC 1035.

@@ -4,9 +4,9 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod patch;
-mod yaml;
 
 use crate::kinds::CustomVersion;
+use crate::limits::BODY_BYTES;
 use crate::request::{Body, FieldValidation, Format, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::{Resource, split_api_version};
@@ -14,11 +14,10 @@ use kstore_api::patch::apply::{self, ApplyError, ObjectType};
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::{MetadataError, Origin};
-use kstore_api::{object, wire};
+use kstore_api::{object, wire, yaml};
 use serde_json::{Map, Value, json};
 
 pub(crate) use patch::{Configuration, Patch, patch, patched};
-pub(crate) use yaml::needs_no_quotes;
 
 /// The kind that a body must be of.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +116,9 @@ pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     match body.format {
         Format::Json => serde_json::from_slice(&body.bytes)
             .map_err(|e| Status::bad_request(format!("error decoding JSON: {e}"))),
-        Format::Yaml => yaml::parse(&body.bytes).map(|document| document.value).map_err(Status::bad_request),
+        Format::Yaml => {
+            yaml::parse(&body.bytes, BODY_BYTES).map(|document| document.value).map_err(Status::bad_request)
+        }
         Format::Protobuf => wire::protobuf::decode(&body.bytes)
             .map(|(_, value)| value)
             .map_err(|e| Status::bad_request(format!("error decoding protobuf: {e}"))),
@@ -146,7 +147,7 @@ fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), St
             Ok((value, Vec::new()))
         }
         Format::Yaml => {
-            let document = yaml::parse(&body.bytes).map_err(unrecognized)?;
+            let document = yaml::parse(&body.bytes, BODY_BYTES).map_err(unrecognized)?;
             Ok((document.value, document.repeated))
         }
         Format::Protobuf => {

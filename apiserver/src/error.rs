@@ -292,6 +292,17 @@ pub fn to_grpc(status: &Status) -> tonic::Status {
     tonic::Status::with_details(grpc_code(status), status.message.clone(), details.encode_to_vec().into())
 }
 
+/// The refusal that a gRPC status carries. One that was not made by [`to_grpc`] has its text and the code of an internal error.
+pub(crate) fn of_grpc(status: &tonic::Status) -> Status {
+    let details = RpcStatus::decode(status.details()).ok();
+    let detail = details.as_ref().and_then(|details| details.details.first());
+    let refusal = detail.and_then(|detail| serde_json::from_slice(&detail.value).ok());
+    refusal.unwrap_or_else(|| match status.code() {
+        Code::InvalidArgument => Status::bad_request(status.message()),
+        _ => Status::internal(status.message()),
+    })
+}
+
 fn grpc_code(status: &Status) -> Code {
     match status.code {
         400 | 406 | 415 | 422 => Code::InvalidArgument,

@@ -8,8 +8,11 @@ mod tests;
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
-pub const TARGETS: [FuzzTarget; 2] =
-    [("routing", crate::rest::fuzzing::routing), ("yaml", crate::decode::fuzzing::yaml)];
+pub const TARGETS: [FuzzTarget; 3] = [
+    ("audit_policy", crate::audit::fuzzing::policy),
+    ("routing", crate::rest::fuzzing::routing),
+    ("yaml", crate::decode::fuzzing::yaml),
+];
 
 /// Runs a target.
 ///

@@ -9,6 +9,7 @@ pub mod admission;
 mod agent;
 mod aggregator;
 mod anonymous_slots;
+pub mod audit;
 pub mod authn;
 pub mod authz;
 mod body_budget;

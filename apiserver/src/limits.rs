@@ -12,15 +12,6 @@ pub const UNREAD_BODY_BYTES: usize = BODY_BYTES + 64 * 1024;
 /// How long the rest of such a body is waited for; then its stream is reset. Long enough for [`UNREAD_BODY_BYTES`] over a slow link.
 pub const UNREAD_BODY_TIME: Duration = Duration::from_secs(10);
 
-/// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
-pub const YAML_VALUES: usize = 500_000;
-
-/// How deep the maps and lists of one YAML body may nest: as deep as those of a JSON body.
-pub const YAML_DEPTH: usize = 128;
-
-/// Repeated keys of one YAML body that are named; more of them fit into no answer.
-pub const REPEATED_KEYS: usize = 20;
-
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
 pub const OBJECT_BYTES: usize = 1_572_864;
 
@@ -335,3 +326,21 @@ pub const POLICY_CHECKS: usize = 1000;
 
 /// Different codes of answers of webhooks in metrics. Further ones count as 600, as Kubernetes counts codes above it.
 pub const METRIC_WEBHOOK_CODES: usize = 64;
+
+/// Audit events that wait to be written, as many as kube-apiserver buffers. Beyond it requests wait or events are dropped, as the mode says.
+pub const AUDIT_QUEUE: usize = 10_000;
+
+/// Bytes of audit events that wait to be written: events with large objects fill memory sooner than their number says.
+pub const AUDIT_QUEUE_BYTES: usize = 64 << 20;
+
+/// The longest audit event: a request body and the object that it made fit in. A longer one is written without its objects.
+pub const AUDIT_EVENT_BYTES: usize = 10 << 20;
+
+/// Bytes of audit events that are written in one go; a single event may be larger.
+pub const AUDIT_WRITE_BYTES: usize = 1 << 20;
+
+/// Bytes of a user agent in audit events: Kubernetes' bound.
+pub const AUDIT_AGENT_BYTES: usize = 1024;
+
+/// The longest refusal that is read for its audit event. Refusals are short.
+pub const AUDIT_REFUSAL_BYTES: u64 = 256 * 1024;

@@ -209,6 +209,10 @@ impl ApiServer {
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
         let measured = aggregator.clone();
         pipeline.metrics().append(move |out| measured.render_metrics(&mut Page::new(out)));
+        let audit = settings.audit;
+        if let Some(audit) = audit.clone() {
+            pipeline.metrics().append(move |out| audit.render_metrics(&mut Page::new(out)));
+        }
         // Received unless the task above has ended with the storage.
         let _ = hand_over.send((pipeline.clone(), aggregator.clone()));
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
@@ -216,8 +220,8 @@ impl ApiServer {
         let stop = options.stop.clone();
         let address = settings.external_address.unwrap_or(options.advertised);
         let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), address, stop);
-        let rest = Arc::new(rest.with_body_budget(bodies.clone()));
-        let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone());
+        let rest = Arc::new(rest.with_body_budget(bodies.clone()).with_audit(audit.clone()));
+        let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone()).with_audit(audit);
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
         let (router, capacity, stop) = (router(rest, grpc.clone()), options.connections, options.stop);
         Ok(Self { router, grpc, pipeline, tunnels, grpc_calls, front_proxies, capacity, stop })

@@ -1,5 +1,6 @@
 //! [`Settings`] of an apiserver that kube-apiserver has flags for and that a cluster of kstore's own leaves as they are.
 
+use crate::audit::Audit;
 use crate::authn::{FrontProxies, TokenFile};
 use crate::authz::Mode;
 use std::collections::BTreeSet;
@@ -19,6 +20,8 @@ pub struct Settings {
     pub disabled_plugins: BTreeSet<&'static str>,
     /// `host:port` for the addresses in documents, if not where the server is.
     pub external_address: Option<String>,
+    /// The audit log, if there is one.
+    pub audit: Option<Arc<Audit>>,
     /// Leave the endpoints of the Service `default/kubernetes` as they are.
     pub leaves_endpoints: bool,
 }

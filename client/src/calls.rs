@@ -90,7 +90,18 @@ impl Calls {
     }
 
     pub(crate) async fn create(&self, ns: &str, name: &str, json: Vec<u8>) -> Result<Json, ApiError> {
-        let reference = self.gvr.reference(ns, name, "");
+        self.create_below(ns, name, "", json).await
+    }
+
+    /// Posts to a subresource; creates the object if that is empty.
+    pub(crate) async fn create_below(
+        &self,
+        ns: &str,
+        name: &str,
+        subresource: &str,
+        json: Vec<u8>,
+    ) -> Result<Json, ApiError> {
+        let reference = self.gvr.reference(ns, name, subresource);
         let message = pb::CreateRequest { r#ref: Some(reference), json: json.into(), ..Default::default() };
         let mut grpc = self.client.grpc();
         Ok(bounded(grpc.create(self.client.request(message))).await?.into())

@@ -1,6 +1,8 @@
 //! [`Client`]: a way to the API of kstore, over any tower service. It knows how calls travel, not what they mean; `typed` and
 //! `dynamic` give them types.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use kstore_informer::{Causes, Fence};
 use kstore_proto::kstore::v1::kstore_client::KstoreClient;
@@ -10,7 +12,9 @@ use tonic::{
 };
 use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 
-use crate::{Api, ApiError, DynamicApi, Gvr, feed::Feed, limits::MAX_MESSAGE, typed::Kind};
+use crate::{
+    Api, ApiError, DynamicApi, Gvr, feed::Feed, limits::MAX_MESSAGE, service_accounts::Tokens, typed::Kind,
+};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Transport =
@@ -60,6 +64,17 @@ impl Client {
     #[must_use]
     pub fn agent(&self, agent: &str) -> Self {
         Self { agent: agent_value(agent), ..self.clone() }
+    }
+
+    /// The same connection, whose calls present these tokens.
+    pub(crate) fn with_tokens(&self, tokens: Arc<Tokens>) -> Self {
+        let transport = self.transport.clone();
+        let service = tower::service_fn(move |request| {
+            let (tokens, transport) = (Arc::clone(&tokens), transport.clone());
+            tokens.serve(request, transport)
+        });
+        let service = service.map_err(|error| ServiceError(Box::new(error)));
+        Self { transport: BoxCloneSyncService::new(service), feed: None, ..self.clone() }
     }
 
     /// The same client, whose writes say that these revisions led to them.

@@ -54,6 +54,17 @@ impl DynamicApi {
         decode(&self.0.create(ns, text(object, "name"), encode(object)?).await?)
     }
 
+    /// Posts to a subresource of an object (`token`, `eviction`) and gives the answer.
+    pub async fn create_subresource(
+        &self,
+        ns: &str,
+        name: &str,
+        subresource: &str,
+        object: &Value,
+    ) -> Result<Value, ApiError> {
+        decode(&self.0.create_below(ns, name, subresource, encode(object)?).await?)
+    }
+
     /// Creates an object from JSON that exists already. `name` is the one in it, empty if the server is to make one from
     /// `generateName`.
     pub async fn create_text(&self, ns: &str, name: &str, json: &str) -> Result<Stored, ApiError> {

@@ -21,11 +21,13 @@ mod gvr;
 mod kubeconfig;
 mod lease;
 pub mod limits;
+pub mod manifest;
 mod multi;
 mod object_parts;
 mod params;
 mod path;
 mod retry;
+mod service_accounts;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -47,6 +49,7 @@ pub use multi::{MultiSource, Part};
 pub use object_parts::{ObjectParts, serialize_object};
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
 pub use retry::on_conflict;
+pub use service_accounts::ServiceAccounts;
 pub use transaction::{Check, Committed, Transaction, TransactionError};
 pub use tunnel::{
     Incoming, LogOptions, NodeStream, RefusedNode, StreamKind, StreamReader, StreamRequest, StreamWriter,

@@ -50,3 +50,10 @@ pub const STREAM_FRAME_COST: usize = 64;
 
 /// Data in one message of a stream. Fixed by kstore.v1.
 pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
+
+/// Bytes of the keys and scalars of one document of a manifest, aliases followed. Lists of many objects fit; a server takes 3 MiB for
+/// each of them.
+pub const MANIFEST_DOCUMENT_BYTES: usize = 64 << 20;
+
+/// Life of a service account's token that a client asks for. Short, since it is renewed; a server refuses less than ten minutes.
+pub const ACCOUNT_TOKEN_LIFETIME: Duration = Duration::from_secs(3600);

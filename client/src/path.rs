@@ -2,6 +2,7 @@
 //! else, but plain HTTP and not gRPC.
 
 use bytes::Bytes;
+use http::StatusCode;
 use http_body_util::{BodyExt as _, Limited};
 use tower::ServiceExt as _;
 
@@ -39,6 +40,11 @@ async fn answer(
     }
     match serde_json::from_slice(&body) {
         Ok(refusal) => Err(ApiError::Status(Box::new(refusal))),
+        // Paths that nothing serves, such as the discovery of an unknown group, are answered in plain text.
+        Err(_) if status == StatusCode::NOT_FOUND => {
+            let text = String::from_utf8_lossy(&body);
+            Err(ApiError::from(tonic::Status::not_found(text.trim())))
+        }
         Err(_) => Err(ApiError::Transport(format!(
             "the server answered {status}: {}",
             String::from_utf8_lossy(&body)
@@ -65,6 +71,7 @@ mod tests {
         let refusal =
             r#"{"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","message":"gone"}"#;
         assert!(client(404, refusal).get_path("/a?b=c").await.unwrap_err().is_not_found());
+        assert!(client(404, "404 page not found\n").get_path("/a?b=c").await.unwrap_err().is_not_found());
         let text = client(502, "bad gateway").get_path("/a?b=c").await.unwrap_err().to_string();
         assert!(text.contains("bad gateway"), "{text}");
     }

@@ -98,6 +98,8 @@ pub(crate) enum PatchKind {
     Merge,
     /// Strategic merge: elements with other merge keys stay as they are.
     Strategic,
+    /// Server-side apply: the fields of the patch become ours, whoever has them.
+    Apply,
 }
 
 impl PatchKind {
@@ -106,6 +108,7 @@ impl PatchKind {
         match self {
             Self::Merge => Patch::Merge(patch.clone()),
             Self::Strategic => Patch::Strategic(patch.clone()),
+            Self::Apply => Patch::Apply { object: patch.clone(), force: true },
         }
     }
 }

@@ -29,7 +29,8 @@ pub(crate) async fn settle<K: Kind, T: Claimable>(
     Ok(is_work)
 }
 
-async fn lives<K: Kind>(hands: &Hands, owner: &ObjectMeta) -> Result<bool, ApiError> {
+/// Whether the server says that the owner still is there, and not being deleted.
+pub(crate) async fn lives<K: Kind>(hands: &Hands, owner: &ObjectMeta) -> Result<bool, ApiError> {
     let ns = owner.namespace.as_deref().unwrap_or_default();
     let name = owner.name.as_deref().unwrap_or_default();
     match hands.client.api::<K>().get(ns, name).await {

@@ -1,22 +1,26 @@
-//! The workload and cluster controllers: Deployment, ReplicaSet, garbage collection, namespace deletion, default service accounts,
-//! node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint slices, networks and addresses of
-//! services, type checks of admission policies.
+//! The workload and cluster controllers: Deployment, ReplicaSet, Job, CronJob, removal of finished Jobs, garbage collection, namespace
+//! deletion, default service accounts, node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint
+//! slices, networks and addresses of services, volumes and their claims, type checks of admission policies, aggregation of ClusterRoles.
 //!
 //! [`run`] starts those of a [`Selection`] on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
 //! knows the store, the scheduler or the kubelet.
 
+mod accounts;
 mod action;
 mod adoption;
 mod apply;
 mod caches;
 mod claim;
+mod cluster_role_aggregation;
+mod cron_job;
 mod definition;
 mod deployment;
 mod disruption;
 mod disruption_target;
 mod endpoint_slice;
 mod garbage_collector;
+mod job;
 mod limits;
 mod namespace;
 mod node_lifecycle;
@@ -34,11 +38,13 @@ mod service_account;
 mod service_address;
 mod service_cidr;
 mod taint_eviction;
+mod ttl_after_finished;
 mod view;
 mod volume_binder;
 mod volume_protection;
 mod volume_provisioner;
 
+pub use accounts::Accounts;
 pub use node_lifecycle::Patience;
 pub use runner::{Config, run};
 pub use selection::{Selection, UnknownController};

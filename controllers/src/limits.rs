@@ -72,3 +72,9 @@ pub(crate) const NETWORK_GRACE: Duration = Duration::from_secs(10);
 /// How old a record of an address without its service must be to count as forgotten, as upstream: a server that writes the one before
 /// the other has long done so, or failed.
 pub(crate) const ADDRESS_GRACE: Duration = Duration::from_secs(60);
+
+/// Pods that one run of a Job creates or removes at most, as upstream.
+pub(crate) const JOB_BURST: usize = 500;
+
+/// Uids that the status of a Job lists at most, as upstream: its size stays below 20 kB. The pods beyond are counted by later runs.
+pub(crate) const UNCOUNTED_PODS: usize = 500;

@@ -41,5 +41,6 @@ pub(crate) const SERVICECIDRS: Resource = Resource::new("networking.k8s.io", "se
 pub(crate) const POLICIES: Resource =
     Resource::new("admissionregistration.k8s.io", "validatingadmissionpolicies");
 pub(crate) const DEFINITIONS: Resource = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
+pub(crate) const CLUSTERROLES: Resource = Resource::new("rbac.authorization.k8s.io", "clusterroles");
 #[cfg(test)]
 pub(crate) const CONFIGMAPS: Resource = Resource::new("", "configmaps");

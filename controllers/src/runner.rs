@@ -1,13 +1,15 @@
 //! Starts everything, in one place to be read as a list, and ends it in order.
 
+use crate::accounts::Accounts;
 use crate::apply::Hands;
 use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc,
-    policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr,
-    taint_eviction, volume_binder, volume_protection, volume_provisioner,
+    cluster_role_aggregation, cron_job, deployment, disruption, endpoint_slice, garbage_collector, job,
+    namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca, service_account,
+    service_address, service_cidr, taint_eviction, ttl_after_finished, volume_binder, volume_protection,
+    volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -25,6 +27,8 @@ pub struct Config {
     pub root_ca: String,
     /// Which controllers run.
     pub controllers: Selection,
+    /// As whom each controller writes.
+    pub accounts: Accounts,
     /// How patient the node lifecycle controller is.
     pub patience: Patience,
     /// Where the figures of controllers and caches are shown.
@@ -42,42 +46,56 @@ pub(crate) struct Entry {
     pub(crate) aliases: &'static [&'static str],
     /// Sets it up: asks for its caches. The future is its work.
     run: fn(Arc<Cluster>) -> Task,
+    /// The service account of `kube-system` that it writes as. Its rights are those of the role `system:controller:<account>`.
+    account: &'static str,
 }
 
 macro_rules! controllers {
-    ($($name:literal $aliases:tt $run:path;)*) => {
+    ($($name:literal $aliases:tt $run:path, $account:literal;)*) => {
         /// Every controller there is.
         pub(crate) const CONTROLLERS: &[Entry] =
-            &[$(Entry { name: $name, aliases: &$aliases, run: |cluster| Box::pin($run(cluster)) }),*];
+            &[$(Entry {
+                name: $name,
+                aliases: &$aliases,
+                run: |cluster| Box::pin($run(cluster)),
+                account: $account,
+            }),*];
     };
 }
 
 controllers! {
-    "deployment-controller" ["deployment"] deployment::run;
-    "replicaset-controller" ["replicaset"] replicaset::run;
-    "garbage-collector-controller" ["garbagecollector"] garbage_collector::run;
-    "namespace-controller" ["namespace"] namespace::run;
-    "serviceaccount-controller" ["serviceaccount"] service_account::run;
-    "root-ca-certificate-publisher-controller" ["root-ca-cert-publisher"] root_ca::run;
-    "node-lifecycle-controller" ["nodelifecycle"] node_lifecycle::run;
-    "taint-eviction-controller" [] taint_eviction::run;
-    "pod-garbage-collector-controller" ["podgc"] pod_gc::run;
-    "disruption-controller" ["disruption"] disruption::run;
-    "endpointslice-controller" ["endpointslice"] endpoint_slice::run;
-    "service-cidr-controller" [] service_cidr::run;
-    // In Kubernetes it is a part of kube-apiserver.
-    "ipallocator-repair-controller" [] service_address::run;
-    "persistentvolume-binder-controller" ["persistentvolume-binder"] volume_binder::run;
-    "persistentvolumeclaim-protection-controller" ["pvc-protection"] volume_protection::run_claims;
-    "persistentvolume-protection-controller" ["pv-protection"] volume_protection::run_volumes;
+    "deployment-controller" ["deployment"] deployment::run, "deployment-controller";
+    "replicaset-controller" ["replicaset"] replicaset::run, "replicaset-controller";
+    "garbage-collector-controller" ["garbagecollector"] garbage_collector::run, "generic-garbage-collector";
+    "job-controller" ["job"] job::run, "job-controller";
+    "cronjob-controller" ["cronjob"] cron_job::run, "cronjob-controller";
+    "ttl-after-finished-controller" ["ttl-after-finished"] ttl_after_finished::run, "ttl-after-finished-controller";
+    "namespace-controller" ["namespace"] namespace::run, "namespace-controller";
+    "serviceaccount-controller" ["serviceaccount"] service_account::run, "service-account-controller";
+    "root-ca-certificate-publisher-controller" ["root-ca-cert-publisher"] root_ca::run, "root-ca-cert-publisher";
+    "node-lifecycle-controller" ["nodelifecycle"] node_lifecycle::run, "node-controller";
+    "taint-eviction-controller" [] taint_eviction::run, "node-controller";
+    "pod-garbage-collector-controller" ["podgc"] pod_gc::run, "pod-garbage-collector";
+    "disruption-controller" ["disruption"] disruption::run, "disruption-controller";
+    "endpointslice-controller" ["endpointslice"] endpoint_slice::run, "endpointslice-controller";
+    "service-cidr-controller" [] service_cidr::run, "service-cidrs-controller";
+    // In Kubernetes it is a part of kube-apiserver, and has no account.
+    "ipallocator-repair-controller" [] service_address::run, "ipallocator-repair-controller";
+    "persistentvolume-binder-controller" ["persistentvolume-binder"] volume_binder::run, "persistent-volume-binder";
+    "persistentvolumeclaim-protection-controller" ["pvc-protection"] volume_protection::run_claims, "pvc-protection-controller";
+    "persistentvolume-protection-controller" ["pv-protection"] volume_protection::run_volumes, "pv-protection-controller";
     // In Kubernetes these are programs of their own, beside each storage driver.
-    "volume-provisioner" [] volume_provisioner::run;
-    "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run;
+    "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
+    "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
+    "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
 }
 
-/// What every controller is made from.
+/// What a controller is made from.
 pub(crate) struct Cluster {
+    /// Lists and watches whatever the caches show. It may do no more than that: writes go through [`Cluster::hands`].
     pub client: Client,
+    /// The account of the controller.
+    account: &'static str,
     pub caches: Arc<Caches>,
     pub nondet: Nondet,
     pub config: Config,
@@ -86,9 +104,14 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The client and recorder of one component.
+    /// The client and recorder of one component, which acts as the controller's account.
     pub(crate) fn hands(&self, component: &str) -> Hands {
-        let client = self.client.agent(component);
+        self.hands_of(self.account, component)
+    }
+
+    /// The client and recorder of one component that acts as another account: Kubernetes has a controller for it.
+    pub(crate) fn hands_of(&self, account: &str, component: &str) -> Hands {
+        let client = self.config.accounts.client(account, &self.client).agent(component);
         let sink = ClientSink::new(&client);
         let (recorder, driver) = Recorder::build(sink, component, &self.nondet, &self.stop);
         recorder.metrics(&self.config.metrics);
@@ -153,8 +176,9 @@ pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: im
 /// If one of their tasks panics, all are ended and started again, with new caches, after a back-off; the restarts are counted.
 /// A panic of a reconcile is none of these: its key is tried again.
 ///
-/// The controllers are clients like any other: `client` may lead into this process or over the network. Each writes under
-/// its own name (`deployment-controller`, …) and says which revisions led to its writes.
+/// The controllers are clients like any other: `client` may lead into this process or over the network. It lists and watches for the
+/// caches of all controllers. Each controller writes as its own account of [`Config::accounts`], under its own name
+/// (`deployment-controller`, …), and says which revisions led to its writes.
 // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
 pub fn run(
     client: Client,
@@ -173,21 +197,23 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
     let stop = tasks.stop().clone();
     let caches = Caches::new(client.agent("controllers"), &nondet, &config.metrics, &tasks);
     let caches = Arc::new(caches);
-    let cluster = Arc::new(Cluster {
-        client,
+    let selected: Vec<&Entry> =
+        CONTROLLERS.iter().filter(|controller| config.controllers.runs(controller.name)).collect();
+    let cluster = |controller: &Entry| Cluster {
+        client: client.clone(),
+        account: controller.account,
         caches: Arc::clone(&caches),
-        nondet,
-        config,
+        nondet: nondet.clone(),
+        config: config.clone(),
         stop: stop.clone(),
         tasks: tasks.clone(),
-    });
-    let selected = CONTROLLERS.iter().filter(|controller| cluster.config.controllers.runs(controller.name));
+    };
     // All are set up before the first one works: so their caches share one stream from the beginning.
-    let works: Vec<Task> = selected.map(|controller| (controller.run)(Arc::clone(&cluster))).collect();
+    let works: Vec<Task> =
+        selected.iter().map(|controller| (controller.run)(Arc::new(cluster(controller)))).collect();
     caches.launch();
     works.into_iter().for_each(|work| tasks.spawn(work));
     drop(caches);
-    drop(cluster);
     stop.cancelled().await;
 }
 
@@ -195,6 +221,20 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn every_controller_has_a_name_and_an_account_that_can_be_part_of_a_user_name() {
+        for controller in CONTROLLERS {
+            let account = controller.account;
+            assert!(
+                !account.is_empty() && !account.contains(':') && !account.contains('/'),
+                "{}",
+                controller.name
+            );
+            let same = CONTROLLERS.iter().filter(|other| other.name == controller.name);
+            assert_eq!(same.count(), 1, "{}", controller.name);
+        }
+    }
 
     fn refused(details: serde_json::Value) -> Trouble {
         let status = serde_json::json!({ "code": 429, "reason": "TooManyRequests", "details": details });

@@ -11,15 +11,12 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
     ("certificatesigningrequest-signing-controller", "csrsigning"),
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
-    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
-    ("cronjob-controller", "cronjob"),
     ("daemonset-controller", "daemonset"),
     ("device-taint-eviction-controller", ""),
     ("endpoints-controller", "endpoint"),
     ("endpointslice-mirroring-controller", "endpointslicemirroring"),
     ("ephemeral-volume-controller", "ephemeral-volume"),
     ("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling"),
-    ("job-controller", "job"),
     ("kube-apiserver-serving-clustertrustbundle-publisher-controller", ""),
     ("legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner"),
     ("node-ipam-controller", "nodeipam"),
@@ -37,7 +34,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("storage-version-migrator-controller", ""),
     ("storageversion-garbage-collector-controller", "storage-version-gc"),
     ("token-cleaner-controller", "tokencleaner"),
-    ("ttl-after-finished-controller", "ttl-after-finished"),
     ("ttl-controller", "ttl"),
     ("volumeattributesclass-protection-controller", ""),
 ];
@@ -139,9 +135,9 @@ mod tests {
 
     #[test]
     fn controllers_that_are_not_here_are_told_of_and_unknown_ones_refused() {
-        let (selection, missing) = Selection::parse(["cronjob", "-job", "podgc"]).unwrap();
+        let (selection, missing) = Selection::parse(["attachdetach", "-route", "podgc"]).unwrap();
         assert_eq!(selection.names().collect::<Vec<_>>(), ["pod-garbage-collector-controller"]);
-        assert_eq!(missing, ["cronjob-controller"]);
+        assert_eq!(missing, ["persistentvolume-attach-detach-controller"]);
         for word in ["", "deployments", "-nothing"] {
             let error = Selection::parse([word]).unwrap_err();
             assert_eq!(error.name, word.trim_start_matches('-'));

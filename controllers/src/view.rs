@@ -112,6 +112,7 @@ pub(crate) struct PodStatus {
     #[serde(rename = "podIPs")]
     pub pod_ips: Vec<Ip>,
     pub container_statuses: Vec<ContainerStatus>,
+    pub init_container_statuses: Vec<ContainerStatus>,
 }
 
 /// One address.
@@ -121,11 +122,28 @@ pub(crate) struct Ip {
     pub ip: String,
 }
 
-/// How often a container was restarted.
+/// How often a container was restarted, and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ContainerStatus {
     pub restart_count: i32,
+    pub name: String,
+    pub state: ContainerState,
+}
+
+/// The state of a container, as far as it has ended.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerState {
+    pub terminated: Option<Terminated>,
+}
+
+/// How and when a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Terminated {
+    pub exit_code: i32,
+    pub finished_at: Option<Time>,
 }
 
 /// A pod's phase. A missing one counts as Pending.

@@ -1,6 +1,7 @@
 //! The command line: what a person can ask for, checked and turned into a [`Config`]. The only place that knows flag names.
 //! Not the meaning of a flag: that is `wiring`.
 
+mod audit;
 mod dropin;
 mod etcd;
 mod explain;
@@ -9,8 +10,10 @@ mod keep;
 mod listen;
 mod number;
 mod pages;
+mod run;
 mod store;
 
+pub use audit::{AuditConfig, AuditDestination};
 pub use dropin::{AsArgs, AssetsArgs};
 pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};
 pub use explain::{ExplainArgs, ExplainOutput};
@@ -19,9 +22,11 @@ pub(crate) use external::time;
 pub use keep::{History, Quota};
 pub use listen::ListenAddress;
 pub use pages::{CompletionArgs, ManArgs, Shell};
+pub use run::{ManifestPath, RunArgs, Setup, WaitFor};
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use crate::telemetry::LogFormat;
+use audit::AuditArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
 use external::ExternalArgs;
@@ -71,17 +76,6 @@ Examples:
 Logging: warnings by default. RUST_LOG=info logs each request, start-up, leadership, compaction and alarms;
 RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_apiserver=debug shows more of one crate.";
 
-const RUN_HELP: &str = "\
-Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when
-signal n ended it). Nothing is left behind: on Linux the kubeconfig lives in this process's memory and CMD dies with this
-process, even if that is killed. KUBECONFIG can therefore be read but not changed: use `kubectl -n NAMESPACE` rather than
-`kubectl config set-context`, or copy the file first.
-
-Examples:
-  kstore-server run -- kubectl get nodes
-  kstore-server run --nodes 0 --components apiserver -- go test ./...
-  kstore-server run -- sh -c 'kubectl create deployment web --image=nginx && kubectl rollout status deployment/web'";
-
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "kstore-server", version = crate::VERSION, about = "A Kubernetes-style control plane in one process")]
@@ -102,7 +96,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a command against a fresh in-memory cluster that ends with it
-    #[command(after_help = RUN_HELP)]
+    #[command(after_help = run::HELP)]
     Run(RunArgs),
     /// Print what led to an object and what followed from it, as a tree
     #[command(after_help = explain::HELP)]
@@ -162,19 +156,6 @@ pub struct ServeArgs {
     external: ExternalArgs,
 }
 
-/// Flags of `run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Address of the API (REST and gRPC, TLS only); port 0 picks a free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", help_heading = SERVING)]
-    listen: ListenAddress,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    /// Command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
-}
-
 /// Arguments of the hidden `exec-guarded`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
@@ -205,6 +186,8 @@ pub struct ClusterArgs {
     /// refused with 401
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = SERVING)]
     anonymous_auth: Option<bool>,
+    #[command(flatten)]
+    audit: AuditArgs,
     /// Write a second copy of the admin kubeconfig to FILE
     #[arg(long, value_name = "FILE", help_heading = SERVING)]
     write_kubeconfig: Option<PathBuf>,
@@ -311,6 +294,8 @@ pub enum Api {
         service_backends: ServiceBackends,
         /// Whether requests without credentials are served.
         anonymous: bool,
+        /// The audit log, if there is one.
+        audit: Option<AuditConfig>,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
     },
@@ -379,6 +364,12 @@ pub enum UsageError {
     /// A flag of a store that is not used.
     #[error("{0} is about a store of our own, and --etcd-servers says that objects live elsewhere")]
     OwnStoreOnly(&'static str),
+    /// A flag of the audit log without another one.
+    #[error("{0} needs {1}")]
+    NeedsAuditFlag(&'static str, &'static str),
+    /// Two manifests from standard input.
+    #[error("--crd and --manifest can read standard input (-) only once")]
+    StdinTwice,
 }
 
 impl ServeArgs {
@@ -413,6 +404,9 @@ impl ServeArgs {
         if !self.cluster.webhook_service_resolve.is_empty() {
             return Err(UsageError::NeedsApiserver("--webhook-service-resolve"));
         }
+        if let Some(flag) = self.cluster.audit.given() {
+            return Err(UsageError::NeedsApiserver(flag));
+        }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
         let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
@@ -439,6 +433,7 @@ impl ServeArgs {
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
+            audit: self.cluster.audit.into_config()?,
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
     }
@@ -469,8 +464,9 @@ impl ServeArgs {
             ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
-        match flags.into_iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(UsageError::NeedsApiserver(flag)),
+        let given = flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
+        match given.or(self.cluster.audit.given()) {
+            Some(flag) => Err(UsageError::NeedsApiserver(flag)),
             None => Ok(Api::Elsewhere(kubeconfig)),
         }
     }
@@ -499,28 +495,6 @@ impl Storage {
             Self::Disk { dir, .. } => Some(dir.clone()),
             Self::External { dir, .. } => dir.clone(),
         }
-    }
-}
-
-impl RunArgs {
-    /// The cluster of `run`: always in memory, always with an apiserver.
-    pub fn into_config(self) -> Result<(Config, Vec<OsString>), UsageError> {
-        let Split::Apiserver(loops) = self.cluster.split()? else {
-            return Err(UsageError::NeedsApiserver("run"));
-        };
-        let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
-        let api = Api::Here {
-            storage: Storage::Memory,
-            listen: self.listen,
-            etcd: None,
-            quota: Quota::Default,
-            history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
-            service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
-            service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
-            anonymous: self.cluster.anonymous_auth.unwrap_or(true),
-            write_kubeconfig: self.cluster.write_kubeconfig,
-        };
-        Ok((Config { api, loops, controllers, nodes }, self.command))
     }
 }
 

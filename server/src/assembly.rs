@@ -4,8 +4,9 @@ use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, Hist
 use crate::etcd_door::OpenDoor;
 use crate::listen::Rebindable;
 use crate::phase::Phase;
+use crate::pki::Identity;
 use crate::telemetry::millis;
-use crate::{external, retention, salvage, wiring};
+use crate::{audit, external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{FrontProxy, Network};
@@ -14,7 +15,8 @@ use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, LocalComponents, Options, Settings, StartError};
-use kstore_client::{Client, Kubeconfig};
+use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
+use kstore_controllers::Accounts;
 use kstore_etcd::MoreMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
@@ -72,19 +74,22 @@ pub(crate) struct Door {
     pub connections: usize,
 }
 
-/// Store, apiserver and the configured loops; returns when the API answers. The store closes at the end of `core`.
+/// Store, apiserver and the configured loops; returns the apiserver when the API answers. The store closes at the end of `core`.
 pub(crate) async fn everything(
     parts: Parts<'_>,
     core: &Phase,
     doors: &Phase,
     loops: &Phase,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<ApiServer> {
     let Api::Here { storage, quota, history, service_ranges, service_backends, anonymous, .. } =
         &parts.config.api
     else {
         unreachable!("the apiserver is here")
     };
     let door = parts.door.context("an apiserver has a door")?;
+    if let Some(audit) = &door.settings.audit {
+        audit::keep(core, audit.clone());
+    }
     let options = Options {
         nondet: parts.nondet.clone(),
         stop: doors.stop(),
@@ -126,12 +131,6 @@ pub(crate) async fn everything(
     let identity = api.clone();
     doors.supervise("identity", &metrics, move |_| identity.keep_identity(hostname()));
     serve_api(doors, &api, door.listener, door.tls, &metrics)?;
-    let client = |component| {
-        let who = wiring::identity(component);
-        let user = UserInfo::new(who.user, who.group);
-        let door = api.in_process(user);
-        Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
-    };
     let loops = Loops {
         config: parts.config,
         nondet: parts.nondet,
@@ -140,10 +139,20 @@ pub(crate) async fn everything(
         phase: loops,
     };
     api.pipeline().metrics().append(move |page| metrics.render(page));
+    let of_account = api.clone();
+    let accounts = Accounts::own(move |account| {
+        Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
+    });
     for component in &parts.config.loops {
-        loops.start(*component, client(*component));
+        loops.start(*component, client(&api, wiring::identity(*component)), accounts.clone());
     }
-    Ok(())
+    Ok(api)
+}
+
+/// A client of the apiserver in this process.
+pub(crate) fn client(api: &ApiServer, who: Identity) -> Client {
+    let door = api.in_process(UserInfo::new(who.user, who.group));
+    Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
 }
 
 /// Opens the store, and says what it found.
@@ -182,13 +191,13 @@ async fn start_apiserver(
 
 /// What this machine calls itself.
 #[cfg(unix)]
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// What this machine calls itself, where nobody can be asked.
 #[cfg(not(unix))]
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     "localhost".to_owned()
 }
 
@@ -288,13 +297,23 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
     for component in &parts.config.loops {
         let who = wiring::identity(*component);
         let client = Client::connect(&config, who.file).await?;
+        let accounts = service_accounts(&config, &client)?;
+        let accounts = Accounts::own(move |account| accounts.client(account));
         let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
         let nondet = parts.nondet.clone();
         let loops =
             Loops { config: parts.config, nondet, ca_pem: &ca_pem, metrics: Registry::new(), phase: loops };
-        loops.start(*component, client);
+        loops.start(*component, client, accounts);
     }
     Ok(())
+}
+
+/// Accounts of the controllers over the network, whose tokens `client` asks for.
+pub(crate) fn service_accounts(
+    kubeconfig: &Kubeconfig,
+    client: &Client,
+) -> Result<ServiceAccounts, ConnectError> {
+    ServiceAccounts::connect_lazy(kubeconfig, client, "kube-system")
 }
 
 /// What the loops have in common.
@@ -308,7 +327,7 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    fn start(&self, component: Component, client: Client) {
+    fn start(&self, component: Component, client: Client, accounts: Accounts) {
         let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
         info!(component = component.name(), "component started");
         match component {
@@ -316,8 +335,13 @@ impl Loops<'_> {
             Component::Controllers => {
                 let root_ca = self.ca_pem.to_owned();
                 let controllers = self.config.controllers.clone();
-                let config =
-                    kstore_controllers::Config { root_ca, controllers, metrics, ..Default::default() };
+                let config = kstore_controllers::Config {
+                    root_ca,
+                    controllers,
+                    accounts,
+                    metrics,
+                    ..Default::default()
+                };
                 self.phase.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));
             }
             Component::Scheduler => {

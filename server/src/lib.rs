@@ -3,6 +3,7 @@
 
 pub mod args;
 mod assembly;
+mod audit;
 mod data_dir;
 pub mod dropin;
 mod etcd_door;

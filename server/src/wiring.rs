@@ -14,10 +14,11 @@ use crate::ready::Ready;
 use crate::shutdown::{GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
-use crate::{kubeconfig, listen, tls};
+use crate::{audit, kubeconfig, listen, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::outbound::FrontProxy;
-use kstore_apiserver::{ServiceRanges, Settings};
+use kstore_apiserver::{ApiServer, ServiceRanges, Settings};
+use kstore_client::Client;
 use kstore_nondet::Nondet;
 use std::future::Future;
 use std::io::Write;
@@ -82,13 +83,14 @@ pub(crate) fn block_on<F: Future<Output = anyhow::Result<ExitCode>>>(future: F) 
 }
 
 /// A running cluster, or the loops of one whose apiserver is elsewhere.
-#[derive(Debug)]
 pub(crate) struct Cluster {
     failed: CancellationToken,
     doors: Phase,
     loops: Phase,
     core: Phase,
     admin_kubeconfig: String,
+    /// The apiserver, if it is in this process.
+    api: Option<ApiServer>,
     ready: Option<Ready>,
     /// The socket of the etcd API, if it has one.
     etcd_socket: Option<Arc<SocketFile>>,
@@ -155,6 +157,7 @@ impl Cluster {
             core: Phase::new("core", &failed),
             failed,
             admin_kubeconfig: String::new(),
+            api: None,
             ready: None,
             etcd_socket: None,
             _data_dir: None,
@@ -204,10 +207,12 @@ impl Cluster {
         etcd: Option<OpenDoor>,
         connections: usize,
     ) -> anyhow::Result<()> {
-        let Api::Here { storage, listen, service_ranges: ranges, write_kubeconfig: copy, .. } = &config.api
+        let Api::Here { storage, listen, service_ranges: ranges, write_kubeconfig: copy, audit, .. } =
+            &config.api
         else {
             unreachable!("the apiserver is here")
         };
+        let audit = audit.as_ref().map(|audit| audit::open(audit, nondet.clock)).transpose()?;
         let data_dir = data_dir(storage)?;
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
@@ -231,14 +236,14 @@ impl Cluster {
             client_ca: Some(pki.ca_pem().to_owned()),
             front_proxy: Some(front_proxy),
             front_proxy_ca: Some(front_proxy_ca),
-            settings: Settings::default(),
+            settings: Settings { audit, ..Settings::default() },
             connections,
         });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
         let ca_pem = pki.ca_pem().to_owned();
         let parts = Parts { config, nondet, door, etcd, data_dir: data_path, ca_pem };
-        assembly::everything(parts, &self.core, &self.doors, &self.loops).await?;
+        self.api = Some(assembly::everything(parts, &self.core, &self.doors, &self.loops).await?);
 
         // Only now: a kubeconfig that exists works.
         self.admin_kubeconfig = kubeconfig_of(&pki, address, &pki::ADMIN)?;
@@ -267,6 +272,12 @@ impl Cluster {
     /// The kubeconfig of the admin; empty if the apiserver is elsewhere.
     pub(crate) fn admin_kubeconfig(&self) -> &str {
         &self.admin_kubeconfig
+    }
+
+    /// A client of the apiserver in this process, as the admin; none if the apiserver is elsewhere. What it writes has the field manager
+    /// `kstore-server`.
+    pub(crate) fn client(&self) -> Option<Client> {
+        self.api.as_ref().map(|api| assembly::client(api, pki::ADMIN).agent("kstore-server"))
     }
 
     /// The orderly end: first nobody comes in, then the loops finish what they are doing, then the core closes the store.

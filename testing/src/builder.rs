@@ -3,7 +3,6 @@
 use crate::cluster::{Cluster, Parts};
 use crate::faults::{Edge, Faults};
 use crate::limits::CONNECTIONS;
-use crate::resource::ApplyError;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
@@ -12,6 +11,8 @@ use kstore_apiserver::{
     ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, Settings,
 };
 use kstore_client::Client;
+use kstore_client::manifest::ApplyError;
+use kstore_controllers::Accounts;
 use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
@@ -217,7 +218,9 @@ impl Builder {
         };
         if self.controllers {
             let client = client("system:kube-controller-manager", None, "controllers");
-            let config = kstore_controllers::Config { metrics: metrics.clone(), ..Default::default() };
+            let accounts = accounts(api.clone(), edge.clone());
+            let metrics = metrics.clone();
+            let config = kstore_controllers::Config { accounts, metrics, ..Default::default() };
             tasks.spawn(kstore_controllers::run(client, nondet.clone(), config, stop.clone()));
         }
         if self.scheduler {
@@ -259,6 +262,15 @@ impl Builder {
 async fn close_when_stopped(store: Store, stop: CancellationToken) {
     stop.cancelled().await;
     store.close().await;
+}
+
+/// A client without a wire for the account of each controller.
+fn accounts(api: ApiServer, edge: Edge) -> Accounts {
+    Accounts::own(move |account| {
+        let user = UserInfo::service_account("kube-system", account);
+        let name = user.username.clone();
+        client(&api.in_process(user), &edge, &name, account)
+    })
 }
 
 /// A client without a wire: its watches share the memory of the watch cache.

@@ -3,12 +3,11 @@
 use crate::builder::{Builder, client};
 use crate::faults::{Edge, FaultCounts, Faults, OWN_AGENT};
 use crate::listen::{Endpoint, ListenError};
-use crate::manifest;
-use crate::resource::{self, ApplyError, ServedResource};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, InProcess};
-use kstore_client::{Client, Patch};
+use kstore_client::Client;
+use kstore_client::manifest::{self, Applier, ApplyError, ManifestObject};
 use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::Handle;
 use kstore_nondet::Nondet;
@@ -176,29 +175,14 @@ impl Cluster {
     /// # Errors
     /// The first text or object that is refused; objects before it stay.
     pub async fn apply(&self, manifest: &str) -> Result<Vec<Value>, ApplyError> {
-        let mut stored = Vec::new();
-        for object in manifest::objects(manifest)? {
-            stored.push(self.apply_object(object).await?);
+        let mut objects = manifest::objects(manifest)?;
+        objects.iter().try_for_each(ManifestObject::check)?;
+        manifest::definitions_first(&mut objects);
+        let (applier, mut stored) = (Applier::new(&self.client), Vec::new());
+        for object in objects {
+            stored.push(applier.apply(object).await?.object);
         }
         Ok(stored)
-    }
-
-    async fn apply_object(&self, object: Value) -> Result<Value, ApplyError> {
-        let text =
-            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
-        let refused = |source| ApplyError::Refused { object: format!("{kind} {name}"), source };
-        let found = resource::find(&self.client, &api_version, &kind).await.map_err(refused)?;
-        let Some(ServedResource { gvr, is_namespaced }) = found else {
-            return Err(ApplyError::UnknownKind { api_version, kind });
-        };
-        let namespace = match (is_namespaced, text("/metadata/namespace")) {
-            (false, _) => String::new(),
-            (true, namespace) if namespace.is_empty() => "default".to_owned(),
-            (true, namespace) => namespace,
-        };
-        let patch = Patch::Apply { object: object.clone(), force: true };
-        self.client.dynamic(gvr).patch(&namespace, &name, "", &patch).await.map_err(refused)
     }
 
     /// Lets the cluster's time pass: in virtual time at once, with everything that happens meanwhile; in real time it waits.

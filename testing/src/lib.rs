@@ -61,8 +61,6 @@ mod faults;
 mod fork;
 mod limits;
 mod listen;
-mod manifest;
-mod resource;
 mod settle;
 mod subset;
 mod trace;
@@ -73,13 +71,13 @@ pub use cluster::Cluster;
 pub use faults::{FaultCounts, Faults};
 pub use fork::{ClusterImage, ForkError};
 pub use listen::{Endpoint, ListenError};
-pub use manifest::ManifestError;
-pub use resource::ApplyError;
 pub use settle::SettleError;
 pub use subset::is_subset;
 pub use wait::{ResourceName, WaitError};
 
 /// kstore's name of a resource, for [`Cluster::client`].
 pub use kstore_client::Gvr;
+/// Why [`Cluster::apply`] failed.
+pub use kstore_client::manifest::{ApplyError, ManifestError};
 #[doc(hidden)]
 pub use serde_json::json as __json;

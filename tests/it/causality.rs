@@ -72,6 +72,10 @@ fn a_trace_leads_from_the_deployment_to_the_status_of_its_pods() {
         assert_eq!((sets.len(), parents(&sets, &writes)), (1, ["deployments".to_owned()].into()));
         let pods = of("pods", "create", "replicaset-controller");
         assert_eq!((pods.len(), parents(&pods, &writes)), (2, ["replicasets".to_owned()].into()));
+        // The user is the account of the controller.
+        for write in sets.iter().chain(&pods) {
+            assert_eq!(write.user, format!("system:serviceaccount:kube-system:{}", write.agent));
+        }
         let binds = of("pods", "create/binding", "kube-scheduler");
         assert_eq!((binds.len(), parents(&binds, &writes)), (2, ["pods".to_owned()].into()));
         assert!(binds.iter().all(|bind| writes[bind.parent.unwrap()].verb == "create"), "{binds:?}");

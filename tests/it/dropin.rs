@@ -1,5 +1,6 @@
 //! The programs `kube-apiserver` and `etcd` as test harnesses start them: the same flags, files, order and end. Bounded in time.
 
+mod elections;
 mod programs;
 
 use axum::Router;
@@ -305,7 +306,7 @@ async fn controllers_and_scheduler_are_programs_of_their_own() {
     let args = words(&format!(
         "{shared} --kubeconfig={shown}/manager.kubeconfig --root-ca-file={shown}/certs/apiserver.crt \
          --node-monitor-period=25s --node-monitor-grace-period=3m20s --secure-port={controllers_port} \
-         --controllers=*,-garbage-collector-controller"
+         --controllers=*,-garbage-collector-controller --use-service-account-credentials=true"
     ));
     let mut controllers = Program::start(&folder.join("kube-controller-manager"), &args, &dir);
     let args = words(&format!(
@@ -546,9 +547,12 @@ async fn grant_a_role(server: &Https, headers: &str) -> u16 {
 #[test]
 fn a_flag_that_cannot_be_honoured_ends_the_program_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--secure-port=1", "--audit-log-path=-"];
+    let args = ["--secure-port=1", "--encryption-provider-config=f"];
     let (output, _) = output(&assets(dir.path()).join("kube-apiserver"), &args);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.starts_with("Error: --audit-log-path=-: kstore writes no audit log\n"), "{text}");
+    assert!(
+        text.starts_with("Error: --encryption-provider-config=f: kstore does not encrypt what it stores\n"),
+        "{text}"
+    );
 }

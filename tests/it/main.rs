@@ -7,6 +7,8 @@ mod aggregated_server;
 mod api;
 /// The dependency table.
 mod architecture;
+/// The audit log of the program.
+mod audit;
 /// Requests and starts that cannot work.
 mod bad_input;
 /// From `create deployment` to the status of its pods: the tree of causes.
@@ -47,8 +49,12 @@ mod finalizers;
 mod grpc;
 /// Attacks: on permissions, memory, connections and time.
 mod hostile;
+/// Jobs and CronJobs: pods that run to their end, by a schedule too.
+mod jobs;
 /// kubectl, where it is installed.
 mod kubectl;
+/// Controllers with accounts of their own and no more rights than these have.
+mod least_privilege;
 /// What simulated nodes do with pods: how these wait, run their commands and terminate.
 mod nodes;
 /// Objects that no tool writes and the API admits.
@@ -57,6 +63,8 @@ mod odd_objects;
 mod policy_type_checks;
 /// Every part in its own process.
 mod processes;
+/// `run` with objects in the cluster before its command starts.
+mod run;
 /// A start on damaged data.
 mod salvage;
 /// What the loops cost the store, in commits.

@@ -167,7 +167,8 @@ async fn check_fixpoint(cluster: &Cluster) {
     let before = cluster.history().len();
     let door = cluster.apiserver().in_process(UserInfo::new("system:kube-controller-manager", None::<&str>));
     let client = Client::over(door.clone(), "others").with_feed(move |request| door.watch(request));
-    let config = kstore_controllers::Config { root_ca: "test CA".to_owned(), ..Default::default() };
+    let (root_ca, accounts) = ("test CA".to_owned(), cluster.accounts());
+    let config = kstore_controllers::Config { root_ca, accounts, ..Default::default() };
     let stop = CancellationToken::new();
     let others =
         tokio::spawn(kstore_controllers::run(client, cluster.nondet().clone(), config, stop.clone()));

@@ -335,9 +335,14 @@ async fn refusal(cluster: &Cluster, pod: Value) -> String {
 fn a_pod_that_fits_nowhere_waits_and_says_why_until_something_changes() {
     simulate(Setup::seed(13).nodes(2), async |cluster| {
         cluster
-            .wait_until("both nodes are ready", async || {
-                cluster.list("nodes", "").await.iter().filter(|n| is_ready(n)).count() == 2
-            })
+            .wait_until(
+                "both nodes are ready, and the controller has removed the taint of nodes that are not",
+                async || {
+                    let nodes = cluster.list("nodes", "").await;
+                    nodes.iter().filter(|node| is_ready(node) && node["spec"]["taints"].is_null()).count()
+                        == 2
+                },
+            )
             .await;
         let large = json!({ "containers": [{ "name": "main", "image": "a", "resources": { "requests": { "cpu": "100" } } }] });
         let message = refusal(cluster, manifests::pod("large", large)).await;

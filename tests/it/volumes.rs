@@ -121,9 +121,15 @@ fn a_binding_is_one_revision() {
         let last: u64 = claim["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         let mut seen = Vec::new();
         for at in last.saturating_sub(30)..=last {
-            seen.push((is_bound("persistentvolumeclaims", at).await, is_bound("persistentvolumes", at).await));
+            seen.push((
+                is_bound("persistentvolumeclaims", at).await,
+                is_bound("persistentvolumes", at).await,
+            ));
         }
         assert!(seen.contains(&(false, false)) && seen.contains(&(true, true)), "{seen:?}");
-        assert!(seen.iter().all(|(claim, volume)| claim == volume), "one is bound without the other: {seen:?}");
+        assert!(
+            seen.iter().all(|(claim, volume)| claim == volume),
+            "one is bound without the other: {seen:?}"
+        );
     });
 }

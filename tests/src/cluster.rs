@@ -4,6 +4,7 @@
 use crate::Rest;
 use crate::ground::{Ground, Storage};
 use crate::panics_once::PanicsOnce;
+use crate::refusals::Refusals;
 use crate::schedule::Schedule;
 use crate::webhooks::Webhooks;
 use kstore_api::kind;
@@ -13,6 +14,7 @@ use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges, limits};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
+use kstore_controllers::Accounts;
 use kstore_informer::{Supervisor, TaskGroup};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
@@ -114,7 +116,8 @@ impl Setup {
     }
 }
 
-/// Runs `test` against a fresh cluster on a runtime of its own: one thread, paused time. Panics pass through.
+/// Runs `test` against a fresh cluster on a runtime of its own: one thread, paused time. Panics pass through. At the end it panics if
+/// authorization refused a request of a component of the cluster.
 pub fn simulate<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without I/O needs nothing from the system");
@@ -131,6 +134,8 @@ async fn against_cluster<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T)
     let cluster = Cluster::start(setup).await;
     let outcome = test(&cluster).await;
     cluster.stop().await;
+    let refused = cluster.refusals.list();
+    assert!(refused.is_empty(), "the control plane may not do what it does: {refused:#?}");
     outcome
 }
 
@@ -139,6 +144,7 @@ pub struct Cluster {
     ground: Ground,
     api: ApiServer,
     client: Client,
+    refusals: Refusals,
     nodes: Handle,
     service_ranges: ServiceRanges,
     webhooks: Webhooks,
@@ -146,6 +152,37 @@ pub struct Cluster {
     nondet: Nondet,
     stop: CancellationToken,
     tasks: TaskTracker,
+}
+
+/// A client of a user in this process.
+fn client_of(
+    (api, schedule, refusals): (&ApiServer, &Schedule, &Refusals),
+    user: UserInfo,
+    agent: &str,
+    panics_at: Option<&'static str>,
+) -> Client {
+    let door = api.in_process(user);
+    let service = refusals.service(PanicsOnce::new(door.clone(), panics_at));
+    let (service, schedule, refusals) = (schedule.service(service), schedule.clone(), refusals.clone());
+    Client::over(service, agent).with_feed(move |request| {
+        let (opening, schedule, refusals) = (door.watch(request), schedule.clone(), refusals.clone());
+        async move {
+            let stream = opening.await.inspect_err(|status| refusals.note_watch(status))?;
+            Ok(schedule.stream(stream))
+        }
+    })
+}
+
+/// The clients of the controllers' accounts.
+fn accounts(api: ApiServer, schedule: Schedule, refusals: Refusals) -> Accounts {
+    Accounts::own(move |account| {
+        client_of(
+            (&api, &schedule, &refusals),
+            UserInfo::service_account("kube-system", account),
+            account,
+            None,
+        )
+    })
 }
 
 impl Cluster {
@@ -167,7 +204,7 @@ impl Cluster {
             Loops::All => LocalComponents::ALL,
             Loops::None => LocalComponents::default(),
         };
-        let webhooks = Webhooks::default();
+        let (webhooks, refusals) = (Webhooks::default(), Refusals::default());
         let outside = match setup.network {
             true => Outside {
                 outbound: Arc::new(Network::new(ServiceBackends::default())),
@@ -185,13 +222,7 @@ impl Cluster {
         .await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client_panicking = |user, agent, method: Option<&'static str>| {
-            let door = api.in_process(user);
-            let service = PanicsOnce::new(door.clone(), method.filter(|_| setup.panics));
-            let (service, schedule) = (schedule.service(service), schedule.clone());
-            Client::over(service, agent).with_feed(move |request| {
-                let (opening, schedule) = (door.watch(request), schedule.clone());
-                async move { Ok(schedule.stream(opening.await?)) }
-            })
+            client_of((&api, &schedule, &refusals), user, agent, method.filter(|_| setup.panics))
         };
         let client = |user, agent| client_panicking(user, agent, None);
         let kubelet = user("system:kstore:kubelet-sim", Some("system:nodes"));
@@ -204,6 +235,7 @@ impl Cluster {
             let controllers = client(user("system:kube-controller-manager", None), "controllers");
             let config = kstore_controllers::Config {
                 root_ca: "test CA".to_owned(),
+                accounts: accounts(api.clone(), schedule.clone(), refusals.clone()),
                 metrics: metrics.clone(),
                 ..Default::default()
             };
@@ -223,10 +255,12 @@ impl Cluster {
             tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), config, stop.clone()));
             tasks.spawn(simulator.run(stop.clone()));
         }
-        let client = client(admin(), "kubectl");
+        // Tests may ask for what they are refused: only the components are watched.
+        let client = client_of((&api, &schedule, &Refusals::default()), admin(), "kubectl", None);
         Self {
             ground,
             client,
+            refusals,
             api,
             nodes,
             service_ranges: setup.service_ranges,
@@ -244,6 +278,11 @@ impl Cluster {
         self.ground.close().await;
         self.tasks.close();
         self.tasks.wait().await;
+    }
+
+    /// Clients for further controllers, which act as the accounts that those of the cluster have.
+    pub fn accounts(&self) -> Accounts {
+        accounts(self.api.clone(), Schedule::fifo(), self.refusals.clone())
     }
 
     /// The administrator's client.

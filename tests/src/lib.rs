@@ -12,6 +12,7 @@ pub mod manifests;
 mod middleman;
 mod on_etcd;
 mod panics_once;
+mod refusals;
 mod relay;
 mod rest;
 mod schedule;

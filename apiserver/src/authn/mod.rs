@@ -11,6 +11,7 @@ pub mod x509;
 pub use front_proxy::{FrontProxies, Proxy};
 pub use token_file::{TokenFile, TokenFileError};
 
+use crate::audit;
 use crate::authz::Authorizer;
 use http::HeaderMap;
 use jiff::Timestamp;
@@ -52,6 +53,12 @@ impl UserInfo {
             groups.push(AUTHENTICATED.into());
         }
         Self { username: username.into(), groups, ..Self::default() }
+    }
+
+    /// The service account of this namespace and name, as its token says it.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+        Self::new(format!("system:serviceaccount:{namespace}:{name}"), groups)
     }
 
     /// The caller without credentials.
@@ -168,6 +175,7 @@ pub fn authenticate_peer(
 ) -> Result<Arc<UserInfo>, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
     let caller = authenticate_by_headers(peer, headers, bearer, terms)?;
+    audit::authenticated(&caller);
     let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
     Ok(other.map_or(caller, Arc::new))
 }

@@ -127,8 +127,7 @@ impl TokenAuthenticator {
 
 fn user(claims: &Claims) -> UserInfo {
     let of = &claims.cluster;
-    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{}", of.namespace)];
-    let mut user = UserInfo::new(&claims.sub, groups);
+    let mut user = UserInfo::service_account(&of.namespace, &of.serviceaccount.name);
     user.uid.clone_from(&of.serviceaccount.uid);
     let mut extra = BTreeMap::from([("credential-id".to_owned(), format!("JTI={}", claims.jti))]);
     for (what, bound) in [("pod", &of.pod), ("node", &of.node)] {

@@ -1,8 +1,11 @@
-//! The roles and bindings that every cluster starts with, as data. Names and permissions are Kubernetes'; the roles of kstore's
-//! own components are named `system:kstore:…`. No logic but turning the data into objects.
+//! The default roles and bindings, as data: Kubernetes' own by name and permission, and those of `kstore`, which are named
+//! `system:kstore:…`. No logic but turning the data into objects.
 
 mod controllers;
+mod kstore;
 mod namespaced;
+#[cfg(test)]
+mod tests;
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +30,7 @@ struct Role {
 struct Binding {
     name: &'static str,
     role: &'static str,
-    /// Kind and name.
+    /// Kind and name; service accounts are those of `kube-system`.
     subjects: &'static [(&'static str, &'static str)],
 }
 
@@ -63,10 +66,13 @@ const ROLES: &[Role] = &[
     Role {
         name: "system:monitoring",
         part_of: &[],
-        rules: &[Paths(
-            "get",
-            "/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*",
-        )],
+        rules: &[
+            Paths(
+                "get",
+                "/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz",
+            ),
+            On("get", "-", "nodes/metrics"),
+        ],
     },
     Role {
         name: "system:aggregate-to-admin",
@@ -89,26 +95,17 @@ const ROLES: &[Role] = &[
     Role { name: "system:kube-scheduler", part_of: &[], rules: SCHEDULER },
     Role { name: "system:volume-scheduler", part_of: &[], rules: VOLUME_SCHEDULER },
     Role { name: "system:kube-controller-manager", part_of: &[], rules: CONTROLLER_MANAGER },
-    Role { name: "system:kstore:controllers", part_of: &[], rules: CONTROLLERS },
     Role { name: "system:node", part_of: &[], rules: NODE },
-    Role { name: "system:kstore:kubelet-sim", part_of: &[], rules: KUBELET_SIM },
-    Role {
-        name: "system:kube-dns",
-        part_of: &[],
-        rules: &[
-            On("list watch", "-", "endpoints services"),
-            On("list watch", "discovery.k8s.io", "endpointslices"),
-        ],
-    },
+    Role { name: "system:kube-dns", part_of: &[], rules: &[On("list watch", "-", "endpoints services")] },
     Role {
         name: "system:node-proxier",
         part_of: &[],
         rules: &[
             On("list watch", "-", "endpoints services"),
             On(READ, "-", "nodes"),
-            On("create patch update", "- events.k8s.io", "events"),
-            On("list watch", "discovery.k8s.io", "endpointslices"),
+            RECORD_EVENTS,
             On("list watch", "networking.k8s.io", "servicecidrs"),
+            On("list watch", "discovery.k8s.io", "endpointslices"),
         ],
     },
     Role {
@@ -202,18 +199,22 @@ const EDIT: &[Grant] = &[
     On(
         WRITE,
         "-",
-        "configmaps events persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets \
-         serviceaccounts services services/proxy",
+        "configmaps persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets serviceaccounts services services/proxy",
     ),
     On("create", "-", "serviceaccounts/token"),
+    On(WRITE, "- events.k8s.io", "events"),
     On(
         WRITE,
         "apps",
-        "daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale statefulsets \
-         statefulsets/scale",
+        "daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale statefulsets statefulsets/scale",
     ),
     On(WRITE, "autoscaling", "horizontalpodautoscalers"),
     On(WRITE, "batch", "cronjobs jobs"),
+    On(
+        WRITE,
+        "extensions",
+        "daemonsets deployments deployments/rollback deployments/scale ingresses networkpolicies replicasets replicasets/scale replicationcontrollers/scale",
+    ),
     On(WRITE, "policy", "poddisruptionbudgets"),
     On(WRITE, "networking.k8s.io", "ingresses networkpolicies"),
     On(ALL, "coordination.k8s.io", "leases"),
@@ -224,82 +225,81 @@ const VIEW: &[Grant] = &[
     On(
         READ,
         "-",
-        "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers \
-         replicationcontrollers/scale serviceaccounts services services/status",
+        "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers replicationcontrollers/scale serviceaccounts services services/status",
     ),
     On(
         READ,
         "-",
-        "bindings events limitranges namespaces/status pods/log pods/status replicationcontrollers/status \
-         resourcequotas resourcequotas/status",
+        "bindings limitranges namespaces/status pods/log pods/status replicationcontrollers/status resourcequotas resourcequotas/status",
     ),
     On(READ, "-", "namespaces"),
+    On(READ, "- events.k8s.io", "events"),
     On(READ, "discovery.k8s.io", "endpointslices"),
     On(
         READ,
         "apps",
-        "controllerrevisions daemonsets daemonsets/status deployments deployments/scale deployments/status replicasets \
-         replicasets/scale replicasets/status statefulsets statefulsets/scale statefulsets/status",
+        "controllerrevisions daemonsets daemonsets/status deployments deployments/scale deployments/status replicasets replicasets/scale replicasets/status statefulsets statefulsets/scale statefulsets/status",
     ),
     On(READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
     On(READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
+    On(
+        READ,
+        "extensions",
+        "daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses ingresses/status networkpolicies replicasets replicasets/scale replicasets/status replicationcontrollers/scale",
+    ),
     On(READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
     On(READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
     On(READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
 ];
 
 const SCHEDULER: &[Grant] = &[
-    On("create patch update", "- events.k8s.io", "events"),
-    On("create list watch", "coordination.k8s.io", "leases"),
-    Named("get update", "coordination.k8s.io", "leases", "kube-scheduler"),
+    RECORD_EVENTS,
+    On("create", "coordination.k8s.io", "leases"),
+    Named("get list update watch", "coordination.k8s.io", "leases", "kube-scheduler"),
+    On(ALL, "coordination.k8s.io", "leasecandidates"),
     On(READ, "-", "nodes"),
     On("delete get list watch", "-", "pods"),
     On("create", "-", "bindings pods/binding"),
     On("patch update", "-", "pods/status"),
-    On(READ, "-", "namespaces persistentvolumeclaims persistentvolumes replicationcontrollers services"),
-    On(READ, "apps", "replicasets statefulsets"),
+    On(READ, "-", "replicationcontrollers services"),
+    On(READ, "apps extensions", "replicasets"),
+    On(READ, "apps", "statefulsets"),
     On(READ, "policy", "poddisruptionbudgets"),
-    On(READ, "scheduling.k8s.io", "priorityclasses"),
-    On(READ, "storage.k8s.io", "csidrivers csinodes csistoragecapacities storageclasses volumeattachments"),
+    On(READ, "-", "persistentvolumeclaims persistentvolumes"),
     On("create", "authentication.k8s.io", "tokenreviews"),
     On("create", "authorization.k8s.io", "subjectaccessreviews"),
+    On(READ, "storage.k8s.io", "csinodes"),
+    On(READ, "storage.k8s.io", "volumeattachments"),
+    On(READ, "-", "namespaces"),
+    On(READ, "storage.k8s.io", "csidrivers"),
+    On(READ, "storage.k8s.io", "csistoragecapacities"),
+    On(READ, "resource.k8s.io", "deviceclasses"),
+    On("get list patch update watch", "resource.k8s.io", "resourceclaims"),
+    On("get list patch update watch", "resource.k8s.io", "resourceclaims/status"),
+    On("update", "-", "pods/finalizers"),
+    On(READ, "resource.k8s.io", "resourceslices"),
+    On("create delete", "resource.k8s.io", "resourceclaims"),
+    On("patch update", "resource.k8s.io", "resourceclaims/binding"),
 ];
 
 const VOLUME_SCHEDULER: &[Grant] = &[
-    On("get list patch update watch", "-", "persistentvolumeclaims persistentvolumes"),
+    On("get list patch update watch", "-", "persistentvolumes"),
     On(READ, "storage.k8s.io", "storageclasses"),
+    On("get list patch update watch", "-", "persistentvolumeclaims"),
 ];
 
 const CONTROLLER_MANAGER: &[Grant] = &[
-    On("create patch update", "- events.k8s.io", "events"),
-    On("create list watch", "coordination.k8s.io", "leases"),
+    RECORD_EVENTS,
+    On("create", "coordination.k8s.io", "leases"),
     Named("get update", "coordination.k8s.io", "leases", "kube-controller-manager"),
-    On("create", "-", "secrets serviceaccounts serviceaccounts/token"),
+    On("create", "-", "secrets serviceaccounts"),
     On("delete", "-", "secrets"),
     On("get", "-", "configmaps namespaces secrets serviceaccounts"),
     On("update", "-", "secrets serviceaccounts"),
     On("create", "authentication.k8s.io", "tokenreviews"),
     On("create", "authorization.k8s.io", "subjectaccessreviews"),
     On("list watch", "*", "*"),
-];
-
-/// The controllers run as one user here, and not as one service account each: this is the sum of what they do. Garbage collection
-/// and namespace deletion touch every kind.
-const CONTROLLERS: &[Grant] = &[
-    On("delete deletecollection get list patch update watch", "*", "*"),
-    On(
-        "create",
-        "-",
-        "configmaps endpoints events persistentvolumeclaims pods pods/eviction secrets serviceaccounts",
-    ),
-    On("create", "apps", "controllerrevisions replicasets"),
-    On("create", "batch", "jobs"),
-    On("create", "discovery.k8s.io", "endpointslices"),
-    On("create", "coordination.k8s.io", "leases"),
-    On("create", "events.k8s.io", "events"),
-    On("create", "networking.k8s.io", "ipaddresses"),
-    On("patch update", "*", "*/finalizers */scale */status"),
-    On("update", "-", "namespaces/finalize"),
+    On("create", "-", "serviceaccounts/token"),
 ];
 
 /// For a real kubelet that somebody connects; bound to nobody.
@@ -308,35 +308,27 @@ const NODE: &[Grant] = &[
     On("create", "authorization.k8s.io", "localsubjectaccessreviews subjectaccessreviews"),
     On(READ, "-", "services"),
     On("create get list watch", "-", "nodes"),
-    On("patch update", "-", "nodes nodes/status"),
-    On("create patch update", "-", "events"),
+    On("patch update", "-", "nodes/status"),
+    On("patch update", "-", "nodes"),
+    RECORD_EVENTS,
     On(READ, "-", "pods"),
     On("create delete", "-", "pods"),
     On("patch update", "-", "pods/status"),
     On("create", "-", "pods/eviction"),
     On(READ, "-", "configmaps secrets"),
-    On("get", "-", "endpoints persistentvolumeclaims persistentvolumes"),
-    On("create", "-", "serviceaccounts/token"),
+    On("get", "-", "persistentvolumeclaims persistentvolumes"),
+    On("get", "-", "endpoints"),
+    On("create get list watch", "certificates.k8s.io", "certificatesigningrequests"),
     On("create delete get patch update", "coordination.k8s.io", "leases"),
-    On("create delete get patch update", "storage.k8s.io", "csinodes"),
-    On(READ, "storage.k8s.io", "csidrivers volumeattachments"),
-    On(READ, "node.k8s.io", "runtimeclasses"),
-];
-
-/// What a kubelet does, for all simulated nodes at once: they are one user, whose Secrets are those that pods on any simulated node
-/// refer to. It reads them by name, and can neither list nor watch them. That it reads no other one whose name it knows takes an
-/// authorizer that looks at pods (upstream's Node authorizer) and a user for each node; there is none.
-const KUBELET_SIM: &[Grant] = &[
-    On("create delete get list patch update watch", "-", "nodes"),
-    On("get patch update", "-", "nodes/status pods/status"),
-    On("create", "-", "nodes/tunnel"),
-    On("delete get list watch", "-", "pods"),
-    On("create patch update", "- events.k8s.io", "events"),
-    On(READ, "-", "configmaps persistentvolumeclaims persistentvolumes serviceaccounts services"),
-    On("get", "-", "secrets"),
-    On("create delete get list patch update watch", "coordination.k8s.io", "leases"),
+    On("get", "storage.k8s.io", "volumeattachments"),
+    On("create", "-", "serviceaccounts/token"),
+    On("get patch update", "-", "persistentvolumeclaims/status"),
+    On(READ, "storage.k8s.io", "csidrivers"),
     On("create delete get patch update", "storage.k8s.io", "csinodes"),
     On(READ, "node.k8s.io", "runtimeclasses"),
+    On("get", "resource.k8s.io", "resourceclaims"),
+    On("deletecollection", "resource.k8s.io", "resourceslices"),
+    On("get", "-", "serviceaccounts"),
 ];
 
 const BINDINGS: &[Binding] = &[
@@ -376,21 +368,12 @@ const BINDINGS: &[Binding] = &[
         role: "system:kube-controller-manager",
         subjects: &[("User", "system:kube-controller-manager")],
     },
-    Binding {
-        name: "system:kstore:controllers",
-        role: "system:kstore:controllers",
-        subjects: &[("User", "system:kube-controller-manager")],
-    },
+    Binding { name: "system:kube-dns", role: "system:kube-dns", subjects: &[("ServiceAccount", "kube-dns")] },
     Binding { name: "system:node", role: "system:node", subjects: &[] },
     Binding {
         name: "system:node-proxier",
         role: "system:node-proxier",
         subjects: &[("User", "system:kube-proxy")],
-    },
-    Binding {
-        name: "system:kstore:kubelet-sim",
-        role: "system:kstore:kubelet-sim",
-        subjects: &[("User", "system:kstore:kubelet-sim")],
     },
     Binding {
         name: "system:service-account-issuer-discovery",
@@ -402,7 +385,7 @@ const BINDINGS: &[Binding] = &[
 /// The aggregated roles: name, and what they are part of in turn.
 const AGGREGATED: [(&str, &[&str]); 3] = [("admin", &[]), ("edit", &["admin"]), ("view", &["edit"])];
 
-/// All roles and bindings, cluster-wide and namespaced, in the order in which they should be made.
+/// All default roles and bindings, cluster-wide and namespaced, in the order in which they should be made.
 pub fn objects() -> Vec<Value> {
     let roles = ROLES.iter().map(Role::to_value);
     let aggregated = AGGREGATED.iter().map(|(name, part_of)| aggregated_role(name, part_of));
@@ -410,6 +393,7 @@ pub fn objects() -> Vec<Value> {
         .chain(aggregated)
         .chain(BINDINGS.iter().map(Binding::to_value))
         .chain(controllers::objects())
+        .chain(kstore::objects())
         .chain(namespaced::objects())
         .collect()
 }
@@ -427,11 +411,17 @@ impl Binding {
         let mut binding = object("ClusterRoleBinding", self.name, &[]);
         binding["roleRef"] = json!({ "apiGroup": GROUP, "kind": "ClusterRole", "name": self.role });
         if !self.subjects.is_empty() {
-            let subject =
-                |(kind, name): &(&str, &str)| json!({ "apiGroup": GROUP, "kind": kind, "name": name });
-            binding["subjects"] = self.subjects.iter().map(subject).collect();
+            binding["subjects"] = self.subjects.iter().map(|(kind, name)| subject(kind, name)).collect();
         }
         binding
+    }
+}
+
+/// A user, a group, or a service account of `kube-system`.
+fn subject(kind: &str, name: &str) -> Value {
+    match kind {
+        "ServiceAccount" => json!({ "kind": kind, "name": name, "namespace": "kube-system" }),
+        _ => json!({ "apiGroup": GROUP, "kind": kind, "name": name }),
     }
 }
 
@@ -455,14 +445,15 @@ fn words(text: &str) -> Vec<&str> {
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The rules are those of the parts, so that the object shows them before anything aggregates.
+/// An aggregated role. Its rules are those that the controller will give it, so that it grants them before the controller runs.
 fn aggregated_role(name: &str, part_of: &[&str]) -> Value {
     let parts = match name {
-        "admin" => &["system:aggregate-to-admin", "system:aggregate-to-edit", "system:aggregate-to-view"][..],
+        "admin" => &["system:aggregate-to-edit", "system:aggregate-to-view", "system:aggregate-to-admin"][..],
         "edit" => &["system:aggregate-to-edit", "system:aggregate-to-view"],
         _ => &["system:aggregate-to-view"],
     };
-    let rules = ROLES.iter().filter(|role| parts.contains(&role.name)).flat_map(|role| role.rules);
+    let rules = parts.iter().flat_map(|part| ROLES.iter().filter(move |role| role.name == *part));
+    let rules = rules.flat_map(|role| role.rules);
     let mut role = object("ClusterRole", name, part_of);
     let selector = json!({ "matchLabels": { aggregation_label(name): "true" } });
     role["aggregationRule"] = json!({ "clusterRoleSelectors": [selector] });

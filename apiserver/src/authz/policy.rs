@@ -7,9 +7,8 @@ use crate::authn::UserInfo;
 use crate::lookup::Lookup;
 use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
-use kstore_api::selector::label::Selector;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// The four kinds, in the order of [`Versions`].
@@ -58,13 +57,10 @@ impl Policy {
     pub fn compile(lookup: &dyn Lookup) -> Self {
         let [cluster_roles, cluster_bindings, roles, bindings] = kinds().map(|kind| lookup.list(kind, ""));
         let mut policy = Self::default();
-        for role in &cluster_roles {
-            let rules = aggregated(role, &cluster_roles);
-            policy.roles.insert((String::new(), meta::name(role).into()), rules);
-        }
-        for role in &roles {
+        // The rules of a ClusterRole that aggregates others are written into it by a controller.
+        for role in cluster_roles.iter().chain(&roles) {
             let key = (meta::namespace(role).into(), meta::name(role).into());
-            policy.roles.insert(key, own_rules(role).collect());
+            policy.roles.insert(key, rules_in(role));
         }
         for binding in cluster_bindings.iter().chain(&bindings) {
             policy.add(binding);
@@ -173,45 +169,6 @@ impl Grant {
     }
 }
 
-fn own_rules(role: &Value) -> impl Iterator<Item = Rule> + '_ {
-    role["rules"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(Rule::from_value)
-}
-
-/// The rules of a ClusterRole: its own, or, if it aggregates, those of all ClusterRoles that its selectors match, and so on.
-/// Computed here rather than waited for, so that an aggregated role is complete as soon as its parts are.
-fn aggregated(role: &Value, all: &[Arc<Value>]) -> Arc<[Rule]> {
-    let mut rules = Vec::new();
-    collect(role, all, &mut BTreeSet::new(), &mut BTreeSet::new(), &mut rules);
-    rules.into()
-}
-
-/// `seen` holds the roles on the way here and before: selectors may form a circle. `known` holds `rules` as a set.
-fn collect<'v>(
-    role: &'v Value,
-    all: &'v [Arc<Value>],
-    seen: &mut BTreeSet<&'v str>,
-    known: &mut BTreeSet<Rule>,
-    rules: &mut Vec<Rule>,
-) {
-    if !seen.insert(meta::name(role)) {
-        return;
-    }
-    match role["aggregationRule"]["clusterRoleSelectors"].as_array() {
-        None => {
-            for rule in own_rules(role) {
-                if known.insert(rule.clone()) {
-                    rules.push(rule);
-                }
-            }
-        }
-        Some(selectors) => {
-            let selectors: Vec<Selector> =
-                selectors.iter().filter_map(|selector| Selector::from_object(selector).ok()).collect();
-            let chosen =
-                |other: &Value| selectors.iter().any(|selector| selector.matches(&meta::labels(other)));
-            for part in all.iter().filter(|other| chosen(other)) {
-                collect(part, all, seen, known, rules);
-            }
-        }
-    }
+fn rules_in(role: &Value) -> Arc<[Rule]> {
+    role["rules"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(Rule::from_value).collect()
 }

@@ -49,6 +49,8 @@ fn bootstrap_roles_allow_what_their_owners_need_and_no_more() {
     let none = [""; 0];
     let scheduler = UserInfo::new("system:kube-scheduler", none);
     let controllers = UserInfo::new("system:kube-controller-manager", none);
+    let deployments = UserInfo::service_account("kube-system", "deployment-controller");
+    let namespaces = UserInfo::service_account("kube-system", "namespace-controller");
     let kubelet = UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]);
     let somebody = UserInfo::new("bob", none);
     let nobody = UserInfo::anonymous();
@@ -59,10 +61,17 @@ fn bootstrap_roles_allow_what_their_owners_need_and_no_more() {
         (&scheduler, "create /pods/binding default", true),
         (&scheduler, "create /pods default", false),
         (&scheduler, "watch storage.k8s.io/csinodes ", true),
-        (&controllers, "create apps/replicasets default", true),
-        (&controllers, "deletecollection batch/jobs default", true),
-        (&controllers, "update apps/deployments/status default", true),
-        (&controllers, "update /namespaces/finalize ", true),
+        (&controllers, "watch example.com/gadgets ", true),
+        (&controllers, "create /serviceaccounts/token kube-system", true),
+        (&controllers, "create apps/replicasets default", false),
+        (&controllers, "get /pods default", false),
+        (&deployments, "create apps/replicasets default", true),
+        (&deployments, "update apps/deployments/status default", true),
+        (&deployments, "create /pods default", false),
+        (&deployments, "delete apps/deployments default", false),
+        (&namespaces, "deletecollection batch/jobs default", true),
+        (&namespaces, "update /namespaces/finalize ", true),
+        (&namespaces, "create /pods default", false),
         (&controllers, "create rbac.authorization.k8s.io/clusterroles ", false),
         (&kubelet, "patch /nodes/status ", true),
         (&kubelet, "patch /pods/status default", true),
@@ -114,24 +123,23 @@ fn a_service_account_is_a_subject_with_a_namespace() {
 }
 
 #[test]
-fn a_role_with_the_right_label_is_aggregated_all_the_way_up() {
+fn an_aggregating_role_grants_the_rules_that_are_written_in_it() {
     let (lookup, authorizer) = cluster();
     let ann = UserInfo::new("ann", [""; 0]);
-    lookup.put(bind(
-        "ClusterRoleBinding",
-        "",
-        ("ClusterRole", "admin"),
-        json!({ "kind": "User", "name": "ann" }),
-    ));
+    let user = json!({ "kind": "User", "name": "ann" });
+    lookup.put(bind("ClusterRoleBinding", "", ("ClusterRole", "admin"), user));
     assert!(allowed(&authorizer, &ann, "create rbac.authorization.k8s.io/roles x"));
+    assert!(allowed(&authorizer, &ann, "create apps/deployments x"));
     assert!(allowed(&authorizer, &ann, "get /pods x"));
-    assert!(!allowed(&authorizer, &ann, "get example.com/gadgets x"));
     lookup.put(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": "gadgets", "labels": { "rbac.authorization.k8s.io/aggregate-to-view": "true" } },
+        "metadata": { "name": "gadgets", "labels": { "rbac.authorization.k8s.io/aggregate-to-admin": "true" } },
         "rules": [{ "verbs": ["get"], "apiGroups": ["example.com"], "resources": ["gadgets"] }],
     }));
-    assert!(allowed(&authorizer, &ann, "get example.com/gadgets x"));
+    assert!(
+        !allowed(&authorizer, &ann, "get example.com/gadgets x"),
+        "the controller has not aggregated it yet"
+    );
 }
 
 #[test]

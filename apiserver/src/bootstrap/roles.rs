@@ -34,10 +34,9 @@ fn reconciled(stored: &Value, wanted: &Value) -> Value {
         add_members(&mut next["metadata"], marks, &wanted["metadata"][marks]);
     }
     match wanted["kind"].as_str() {
-        Some("ClusterRole" | "Role") => {
-            add_rules(&mut next, wanted);
-            add_selectors(&mut next, wanted);
-        }
+        // The rules of a role that aggregates others are its controller's: what was taken from those is not to come back here.
+        Some("ClusterRole") if wanted.get("aggregationRule").is_some() => add_selectors(&mut next, wanted),
+        Some("ClusterRole" | "Role") => add_rules(&mut next, wanted),
         _ => add_subjects(&mut next, wanted),
     }
     next
@@ -162,7 +161,10 @@ mod tests {
         let mine = json!({ "matchLabels": { "mine": "true" } });
         let mut stored = wanted.clone();
         stored["aggregationRule"]["clusterRoleSelectors"] = json!([mine]);
-        let selectors = reconciled(&stored, &wanted)["aggregationRule"]["clusterRoleSelectors"].clone();
+        stored["rules"] = json!([]);
+        let next = reconciled(&stored, &wanted);
+        assert_eq!(next["rules"], json!([]), "rules are what the controller makes of the selectors");
+        let selectors = next["aggregationRule"]["clusterRoleSelectors"].clone();
         assert_eq!(selectors, json!([mine, wanted["aggregationRule"]["clusterRoleSelectors"][0]]));
     }
 

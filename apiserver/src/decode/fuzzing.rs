@@ -1,10 +1,10 @@
 //! A door for fuzzers: texts that claim to be YAML.
 
-use super::{Expected, object, tree, yaml};
+use super::{Expected, object, tree};
 use crate::request::{Body, FieldValidation, Format};
 use crate::rest::text;
 use bytes::Bytes;
-use kstore_api::kind;
+use kstore_api::{kind, yaml};
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -137,5 +137,5 @@ fn alike(theirs: &Value, ours: &Value) -> bool {
 
 /// What a text means by itself, unquoted.
 fn scalar_of(text: &str) -> Value {
-    yaml::of_plain(text).unwrap_or_else(|_| Value::from(text))
+    yaml::plain_scalar(text).unwrap_or_else(|_| Value::from(text))
 }

@@ -1,6 +1,7 @@
 //! Patch bodies, and what they make of an object, in the terms of the client: what is wrong is wrong with the field `patch`.
 
-use super::{Expected, check_kind, normalize_as, yaml};
+use super::{Expected, check_kind, normalize_as};
+use crate::limits::BODY_BYTES;
 use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::{self, split_api_version};
@@ -9,7 +10,7 @@ use kstore_api::schema::decode::{DecodeError, FieldProblem, Mode};
 use kstore_api::schema::{self, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::MetadataError;
-use kstore_api::{convert, meta, object};
+use kstore_api::{convert, meta, object, yaml};
 use serde_json::Value;
 
 /// A patch that has been read.
@@ -63,7 +64,7 @@ impl Configuration {
     /// 400 if it cannot be read, or is no map.
     pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let malformed = |text: String| Status::bad_request(format!("error decoding YAML: {text}"));
-        let document = yaml::parse(body).map_err(|e| malformed(format!("{CONVERTING}: {e}")))?;
+        let document = yaml::parse(body, BODY_BYTES).map_err(|e| malformed(format!("{CONVERTING}: {e}")))?;
         let found = match &document.value {
             Value::Null | Value::Object(_) => None,
             Value::Bool(_) => Some("bool"),

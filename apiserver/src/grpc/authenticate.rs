@@ -3,7 +3,9 @@
 //! decoded, by the pipeline.
 
 use super::Grpc;
+use super::audited;
 use crate::anonymous_slots::AnonymousSlots;
+use crate::audit::{self, Operation, Trail};
 use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
 use crate::error::to_grpc;
@@ -12,6 +14,7 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use kstore_api::status::Status;
@@ -35,6 +38,10 @@ pub(crate) fn is_call<B>(request: &Request<B>) -> bool {
 /// The caller of a gRPC call, found before its message was read: an extension of the request.
 #[derive(Clone, Debug)]
 pub(super) struct Authenticated(pub(super) Arc<UserInfo>);
+
+/// The audit trail of a call, begun before its message was read: an extension of the request.
+#[derive(Clone)]
+pub(super) struct CallTrail(pub(super) Arc<Trail>);
 
 /// Authenticates the callers of gRPC calls that come over the network, and bounds their messages. Cheap to clone.
 #[derive(Clone)]
@@ -60,15 +67,25 @@ impl CallAuthenticator {
         B::Error: Into<axum::BoxError>,
     {
         let (mut parts, body) = request.into_parts();
-        let found = self.grpc.pipeline.authenticate(parts.extensions.get(), &parts.headers).await;
-        let user = match found {
-            Ok(user) => user,
-            Err(status) => return Ok(refusal(&status)),
+        let trail = self.begin_trail(&parts);
+        let finding = self.grpc.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        let found = match &trail {
+            None => finding.await,
+            Some(trail) => audit::scope(trail.clone(), finding).await,
         };
-        let _slot = match AnonymousSlots::enter(&parts.extensions, &user) {
-            Ok(slot) => slot,
-            Err(status) => return Ok(refusal(&status)),
+        let entered = found.and_then(|user| Ok((AnonymousSlots::enter(&parts.extensions, &user)?, user)));
+        let (_slot, user) = match entered {
+            Ok(entered) => entered,
+            Err(status) => {
+                if let Some(trail) = trail {
+                    self.record_refusal(&trail, parts.uri.path(), &status).await;
+                }
+                return Ok(refusal(&status));
+            }
         };
+        if let Some(trail) = trail {
+            parts.extensions.insert(CallTrail(trail));
+        }
         let limit = match user.is_anonymous() {
             true => limits::ANONYMOUS_MESSAGE_BYTES,
             false => limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES,
@@ -87,6 +104,31 @@ impl CallAuthenticator {
             deadline: Box::pin(sleep(limits::BODY_TIME)),
         };
         router.oneshot(Request::from_parts(parts, body)).await
+    }
+}
+
+impl CallAuthenticator {
+    fn begin_trail(&self, parts: &Parts) -> Option<Arc<Trail>> {
+        let audit = self.grpc.audit.as_ref()?;
+        // Other services of the port are no requests of the API.
+        let path = parts.uri.path();
+        path.starts_with(&audited::uri_of("")).then_some(())?;
+        let nondet = self.grpc.pipeline.nondet();
+        let (id, head) = (nondet.rng.uuid(), (&parts.headers, &parts.extensions));
+        Some(Trail::begin(audit, nondet.clock, &id, path.to_owned(), head))
+    }
+
+    /// Records a call that was refused before its message was read.
+    async fn record_refusal(&self, trail: &Trail, path: &str, refused: &Status) {
+        let (verb, version, path) = ("post".to_owned(), String::new(), path.to_owned());
+        let operations = vec![Operation { verb, version, place: None, path }];
+        if !trail.has_caller() {
+            return trail.unauthenticated(operations, refused).await;
+        }
+        // It is refused anyway.
+        if trail.received(operations).await.is_ok() {
+            trail.answered(self.grpc.pipeline.authorizer(), refused.code, Some(refused)).await;
+        }
     }
 }
 

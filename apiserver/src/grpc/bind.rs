@@ -3,7 +3,7 @@
 use super::{Grpc, target};
 use crate::request::{Action, Body};
 use kstore_proto::kstore::v1 as pb;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(super) async fn serve(
     door: &Grpc,
@@ -11,22 +11,31 @@ pub(super) async fn serve(
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
     let caller = door.caller(&request).await?;
     let message = request.into_inner();
-    let place = pb::Ref {
+    let (place, binding) = (place(&message), binding(&message));
+    let options = caller.options(false, pb::FieldValidation::Ignore);
+    let body = Body::json(binding.to_string().into());
+    let target = target(&caller.kinds, Some(place))?;
+    door.object(caller, target, Action::Create(body, options)).await
+}
+
+/// The subresource that a binding is posted to.
+pub(super) fn place(message: &pb::BindRequest) -> pb::Ref {
+    pb::Ref {
         version: "v1".into(),
         resource: "pods".into(),
         namespace: message.namespace.clone(),
         name: message.pod.clone(),
         subresource: "binding".into(),
         ..pb::Ref::default()
-    };
+    }
+}
+
+/// The envelope.
+pub(super) fn binding(message: &pb::BindRequest) -> Value {
     let mut metadata = json!({"namespace": message.namespace, "name": message.pod});
     if !message.uid.is_empty() {
         metadata["uid"] = json!(message.uid);
     }
-    let target_node = json!({"apiVersion": "v1", "kind": "Node", "name": message.node});
-    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target_node});
-    let options = caller.options(false, pb::FieldValidation::Ignore);
-    let body = Body::json(binding.to_string().into());
-    let target = target(&caller.kinds, Some(place))?;
-    door.object(caller, target, Action::Create(body, options)).await
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": message.node});
+    json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target})
 }

@@ -1,5 +1,6 @@
 //! The gRPC door `kstore.v1`: messages → [`Request`] → pipeline → messages. One verb per file; the contract is in the proto file.
 
+mod audited;
 pub(crate) mod authenticate;
 mod bind;
 mod create;
@@ -15,6 +16,7 @@ mod watch;
 
 use crate::access;
 use crate::agent::{check_field_manager, default_field_manager, user_agent};
+use crate::audit::{self, Audit};
 use crate::authn::{Peer, UserInfo};
 use crate::error::{invalid_option_of, timed_out, to_grpc};
 use crate::fence::Fence;
@@ -43,6 +45,7 @@ const FIELD_MANAGER: &str = "kstore-field-manager";
 pub struct Grpc {
     pipeline: Arc<Pipeline>,
     tunnels: Arc<Tunnels>,
+    audit: Option<Arc<Audit>>,
     stop: CancellationToken,
 }
 
@@ -66,7 +69,12 @@ struct Caller {
 impl Grpc {
     /// Over a pipeline. Nodes open their tunnels into `tunnels`; `stop` ends these and open watches.
     pub fn new(pipeline: Arc<Pipeline>, tunnels: Arc<Tunnels>, stop: CancellationToken) -> Self {
-        Self { pipeline, tunnels, stop }
+        Self { pipeline, tunnels, audit: None, stop }
+    }
+
+    /// With an audit log.
+    pub(crate) fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
+        Self { audit, ..self }
     }
 
     async fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
@@ -82,6 +90,7 @@ impl Grpc {
             }
         };
         access::authenticated(request.extensions(), &user);
+        audit::acts_as(&user);
         let agent = user_agent(headers);
         let field_manager = headers.get(FIELD_MANAGER).map_or(&[][..], |value| value.as_bytes());
         let field_manager = match std::str::from_utf8(field_manager) {
@@ -213,83 +222,84 @@ impl pb::kstore_server::Kstore for Grpc {
         &self,
         request: tonic::Request<pb::GetRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-        get::serve(self, request).await
+        audited::serve(self, "Get", request, |request| get::serve(self, request)).await
     }
 
     async fn list(
         &self,
         request: tonic::Request<pb::ListRequest>,
     ) -> Result<tonic::Response<Self::ListStream>, tonic::Status> {
-        list::serve(self, request).await
+        audited::serve(self, "List", request, |request| list::serve(self, request)).await
     }
 
     async fn watch(
         &self,
         request: tonic::Request<pb::WatchRequest>,
     ) -> Result<tonic::Response<Self::WatchStream>, tonic::Status> {
-        watch::serve(self, request).await
+        audited::serve(self, "Watch", request, |request| watch::serve(self, request)).await
     }
 
     async fn create(
         &self,
         request: tonic::Request<pb::CreateRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-        create::serve(self, request).await
+        audited::serve(self, "Create", request, |request| create::serve(self, request)).await
     }
 
     async fn update(
         &self,
         request: tonic::Request<pb::UpdateRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-        update::serve(self, request, None).await
+        audited::serve(self, "Update", request, |request| update::serve(self, request, None)).await
     }
 
     async fn update_status(
         &self,
         request: tonic::Request<pb::UpdateRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-        update::serve(self, request, Some("status")).await
+        audited::serve(self, "UpdateStatus", request, |request| update::serve(self, request, Some("status")))
+            .await
     }
 
     async fn patch(
         &self,
         request: tonic::Request<pb::PatchRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-        patch::serve(self, request).await
+        audited::serve(self, "Patch", request, |request| patch::serve(self, request)).await
     }
 
     async fn delete(
         &self,
         request: tonic::Request<pb::DeleteRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-        delete::serve(self, request).await
+        audited::serve(self, "Delete", request, |request| delete::serve(self, request)).await
     }
 
     async fn bind(
         &self,
         request: tonic::Request<pb::BindRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-        bind::serve(self, request).await
+        audited::serve(self, "Bind", request, |request| bind::serve(self, request)).await
     }
 
     async fn delete_collection(
         &self,
         request: tonic::Request<pb::DeleteCollectionRequest>,
     ) -> Result<tonic::Response<Self::DeleteCollectionStream>, tonic::Status> {
-        delete::collection(self, request).await
+        audited::serve(self, "DeleteCollection", request, |request| delete::collection(self, request)).await
     }
 
     async fn transact(
         &self,
         request: tonic::Request<pb::TransactRequest>,
     ) -> Result<tonic::Response<pb::TransactResponse>, tonic::Status> {
-        transact::serve(self, request).await
+        audited::serve(self, "Transact", request, |request| transact::serve(self, request)).await
     }
 
     async fn tunnel(
         &self,
         request: tonic::Request<tonic::Streaming<pb::TunnelUp>>,
     ) -> Result<tonic::Response<Self::TunnelStream>, tonic::Status> {
-        tunnel::serve(self, request).await
+        audited::serve(self, "Tunnel", request, |request| tunnel::serve(self, request)).await
     }
 }

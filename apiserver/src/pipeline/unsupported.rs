@@ -68,8 +68,6 @@ const ROWS: [Row; 17] = [
     some(row("node.k8s.io", "RuntimeClass", Actor::Apiserver, "kstore stores this RuntimeClass but applies neither its overhead nor its scheduling to pods"), |class| !(class["overhead"].is_null() && class["scheduling"].is_null())),
     row("apps", "StatefulSet", Actor::Controllers, "this server runs no controller for StatefulSets: this one is stored and makes no pods"),
     row("apps", "DaemonSet", Actor::Controllers, "this server runs no controller for DaemonSets: this one is stored and makes no pods"),
-    row("batch", "Job", Actor::Controllers, "this server runs no controller for Jobs: this one is stored and makes no pods"),
-    row("batch", "CronJob", Actor::Controllers, "this server runs no controller for CronJobs: this one is stored and makes no Jobs"),
     row("", "ReplicationController", Actor::Controllers, "this server runs no controller for ReplicationControllers: this one is stored and makes no pods"),
     row("autoscaling", "HorizontalPodAutoscaler", Actor::Controllers, "this server runs no controller for HorizontalPodAutoscalers: this one is stored and scales nothing"),
     some(row("certificates.k8s.io", "CertificateSigningRequest", Actor::Controllers, "this server runs no controller for the signers kubernetes.io/*: this CertificateSigningRequest gets no certificate"), |request| text(&request["spec"]["signerName"]).starts_with("kubernetes.io/")),

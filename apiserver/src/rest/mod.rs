@@ -2,6 +2,7 @@
 
 mod accept;
 mod aggregated;
+mod audited;
 mod chunk;
 mod content;
 mod document;
@@ -31,6 +32,7 @@ use crate::access;
 use crate::agent::user_agent;
 use crate::aggregator::Aggregator;
 use crate::anonymous_slots::AnonymousSlots;
+use crate::audit::{self, Audit};
 use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
 use crate::fence::Fence;
@@ -40,6 +42,7 @@ use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions}
 use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
 use futures::FutureExt as _;
+use futures::future::Either;
 use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -71,6 +74,7 @@ pub struct Rest {
     paths: path::Paths,
     streams: stream::Streams,
     bodies: BodyBudget,
+    audit: Option<Arc<Audit>>,
     stop: CancellationToken,
 }
 
@@ -86,7 +90,7 @@ impl Rest {
     ) -> Self {
         let streams = stream::Streams::new(pipeline.clone(), tunnels, stop.clone());
         let paths = path::Paths::new(pipeline.clone(), aggregator.clone(), &advertised, stop.clone());
-        Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), stop }
+        Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), audit: None, stop }
     }
 
     /// With a budget for request bodies that others share.
@@ -94,24 +98,41 @@ impl Rest {
         Self { bodies, ..self }
     }
 
+    /// With an audit log.
+    pub(crate) fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
+        Self { audit, ..self }
+    }
+
     /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions. A panic is answered with
     /// 500 and leaves other requests alone.
-    pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
-        let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
+    // Not an async function, and neither is `handle`: their futures would hold the request beside the future that serves it.
+    pub fn serve(
+        &self,
+        request: http::Request<HttpBody>,
+    ) -> impl Future<Output = Response<HttpBody>> + Send + '_ {
         let head = request.method() == Method::HEAD;
         let audit_id = self.audit_id(request.headers());
+        let handled = match &self.audit {
+            None => Either::Left(self.handle(request)),
+            Some(audit) => Either::Right(Box::pin(self.serve_recorded(audit, audit_id.clone(), request))),
+        };
+        handled.map(move |mut response| {
+            let forbidden = response.status() == StatusCode::FORBIDDEN;
+            let headers = response.headers_mut();
+            headers.insert(AUDIT_ID, audit_id);
+            if forbidden {
+                // The message repeats what the client sent: nothing may take it for a page.
+                headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            }
+            if head { respond::without_body(response) } else { response }
+        })
+    }
+
+    fn handle(&self, request: http::Request<HttpBody>) -> impl Future<Output = Response<HttpBody>> + Send {
+        let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         let served = AssertUnwindSafe(self.dispatch(request)).catch_unwind();
-        let mut response = tracing::Instrument::instrument(served, span)
-            .await
-            .unwrap_or_else(|_| refusal(&crate::error::panicked()));
-        let forbidden = response.status() == StatusCode::FORBIDDEN;
-        let headers = response.headers_mut();
-        headers.insert(AUDIT_ID, audit_id);
-        if forbidden {
-            // The message repeats what the client sent: nothing may take it for a page.
-            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        }
-        if head { respond::without_body(response) } else { response }
+        let served = tracing::Instrument::instrument(served, span);
+        served.map(|served| served.unwrap_or_else(|_| refusal(&crate::error::panicked())))
     }
 
     /// The name of the request in audit logs: the client's, or a new one.
@@ -125,9 +146,15 @@ impl Rest {
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
-        let user = match self.authenticate(&parts).await {
+        let identified = self.authenticate(&parts).await;
+        let identified = match self.trail() {
+            None => identified,
+            Some(trail) => Box::pin(audited::arrived(trail, &parts, identified)).await,
+        };
+        let user = match identified {
             Ok(user) => {
                 access::authenticated(&parts.extensions, &user);
+                audit::acts_as(&user);
                 user
             }
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
@@ -222,7 +249,9 @@ impl Rest {
         if let Some(bytes) = request.action.body_size() {
             self.pipeline.metrics().received(kind, bytes);
         }
+        self.note_request(&request);
         let answered = self.pipeline.serve(request).await;
+        self.note_answer(&reply, &answered);
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
         let mut response = reply.response(answered);
         if accepted {

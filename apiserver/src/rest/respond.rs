@@ -81,6 +81,21 @@ impl Reply {
         })
     }
 
+    /// The answer as one value in the caller's version, whatever its form is; `None` for a watch.
+    pub(super) fn plain(&self, answer: &Answer) -> Option<Value> {
+        Some(match answer {
+            Answer::Object(object) => self.shown(&object.entry),
+            Answer::Value { value, .. } => value.clone(),
+            Answer::Status { status, .. } => serde_json::to_value(status).ok()?,
+            Answer::List(listed) => {
+                let items: Vec<_> = listed.items.iter().map(|entry| item(self.resource, entry)).collect();
+                json!({"kind": self.resource.list_kind(), "apiVersion": self.resource.api_version(),
+                    "metadata": list_meta(listed), "items": items})
+            }
+            Answer::Watch(_) => return None,
+        })
+    }
+
     fn object(&self, entry: &Entry, code: StatusCode) -> Result<Response<Body>, Status> {
         let shared = self.is_stored_version(entry);
         let now = || self.nondet.clock.now();

@@ -53,8 +53,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         })
         .workers(WORKERS);
     let hands = cluster.hands("endpointslice-controller");
+    let legacy_hands = cluster.hands_of("endpoint-controller", "endpoint-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Slices { cluster, caches, hands, written: Mutex::default() })
+    work(controller, stop, Slices { cluster, caches, hands, legacy_hands, written: Mutex::default() })
 }
 
 fn zone(node: &Node) -> Option<&String> {
@@ -140,6 +141,8 @@ struct Slices {
     cluster: Arc<Cluster>,
     caches: Reads,
     hands: Hands,
+    /// Writes the Endpoints object. In Kubernetes that is a controller of its own, and so is its account.
+    legacy_hands: Hands,
     /// When each Service was written last.
     written: Mutex<BTreeMap<Key, Timestamp>>,
 }
@@ -151,7 +154,7 @@ impl Reconcile for Slices {
         let Some(service) = caches.services.get(&cx.key) else {
             self.written.lock().remove(&cx.key);
             let action = legacy.and_then(|e| legacy::orphaned(&e));
-            self.hands.carry_out(&cx, action.as_slice()).await.result()?;
+            self.legacy_hands.carry_out(&cx, action.as_slice()).await.result()?;
             return Ok(Next::Done);
         };
         let Some(selector) = service.spec.as_ref().and_then(|s| s.selector.as_ref()) else {
@@ -170,14 +173,14 @@ impl Reconcile for Slices {
         let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
         let slices = caches.slices.informer.by(&caches.slices.of, &of);
         let slices: Vec<&EndpointSlice> = slices.iter().map(|s| &***s).collect();
-        let mut actions =
-            plan::plan(Observed { service: &service, pods: &pods, zones: &zones, slices: &slices });
-        actions.extend(legacy::plan(&service, &pods, legacy.as_ref().map(|e| &***e)));
-        if actions.is_empty() {
+        let actions = plan::plan(Observed { service: &service, pods: &pods, zones: &zones, slices: &slices });
+        let legacy = legacy::plan(&service, &pods, legacy.as_ref().map(|e| &***e));
+        if actions.is_empty() && legacy.is_none() {
             return Ok(Next::Done);
         }
         self.written.lock().insert(cx.key.clone(), now);
         self.hands.carry_out(&cx, &actions).await.result()?;
+        self.legacy_hands.carry_out(&cx, legacy.as_slice()).await.result()?;
         Ok(Next::Done)
     }
 }

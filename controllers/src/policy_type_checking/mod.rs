@@ -11,7 +11,7 @@ use crate::resource::{DEFINITIONS, gvr};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kstore_api::admission::policy::type_checking::{Checks, param_kind, resources};
-use kstore_client::{ApiError, ListParams, Obj};
+use kstore_client::{ApiError, Client, ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Informer, Object};
 use plan::{Definitions, is_due, report};
 use serde_json::Value;
@@ -30,10 +30,12 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .workers(WORKERS);
     let hands = cluster.hands("validatingadmissionpolicy-status-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Policies { policies, hands })
+    work(controller, stop, Policies { client: cluster.client.clone(), policies, hands })
 }
 
 struct Policies {
+    /// Lists definitions, which the controller's account may not read.
+    client: Client,
     policies: Informer<Obj<ValidatingAdmissionPolicy>>,
     hands: Hands,
 }
@@ -61,7 +63,7 @@ impl Reconcile for Policies {
 impl Policies {
     /// The definitions of the custom kinds that a policy names, as far as there are any.
     async fn definitions(&self, policy: &Value) -> Result<Definitions, ApiError> {
-        let api = self.hands.client.dynamic(gvr(&DEFINITIONS));
+        let api = self.client.dynamic(gvr(&DEFINITIONS));
         let mut found = Definitions::default();
         // The plural of a kind of parameters is known to its definition alone.
         if param_kind(policy).is_some_and(plan::may_be_custom) {
@@ -71,11 +73,9 @@ impl Policies {
         }
         let names: BTreeSet<String> = resources(policy).into_iter().filter_map(plan::definition_of).collect();
         for name in names {
-            match api.get("", &name).await {
-                Ok(definition) => found.add(&definition),
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error),
-            }
+            let (of_name, _) =
+                api.list("", &ListParams::default().fields(&format!("metadata.name={name}"))).await?;
+            of_name.iter().for_each(|definition| found.add(definition));
         }
         Ok(found)
     }

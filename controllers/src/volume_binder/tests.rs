@@ -156,7 +156,7 @@ fn a_class_makes_its_provisioner_responsible_at_once_or_for_the_first_consumer()
     let pod = |node: &str| Some(json!({"metadata": {"name": "p"}, "spec": {"nodeName": node}}));
     let table = [
         (of_class(json!({})), Some(&now), None, vec!["mark c x"]),
-        (of_class(asked.clone()), Some(&now), None, vec!["ExternalProvisioning"]),
+        (of_class(asked), Some(&now), None, vec!["ExternalProvisioning"]),
         (of_class(json!({})), Some(&later), None, vec!["WaitForFirstConsumer"]),
         (of_class(json!({})), Some(&later), pod(""), vec!["WaitForPodScheduled"]),
         (of_class(json!({})), Some(&later), pod("n1"), vec!["mark c n1"]),

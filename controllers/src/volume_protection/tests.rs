@@ -19,8 +19,8 @@ fn finalizers<K: Kind>(action: Option<&Action>) -> Option<Value> {
 
 #[test]
 fn a_claim_is_kept_until_no_pod_on_a_node_uses_it() {
-    let of = |finalizers: Value, leaving: bool, used: bool| {
-        let mut metadata = json!({"name": "c", "uid": "u", "resourceVersion": "3", "finalizers": finalizers});
+    let of = |have: Value, leaving: bool, used: bool| {
+        let mut metadata = json!({"name": "c", "uid": "u", "resourceVersion": "3", "finalizers": have});
         if leaving {
             metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }

@@ -20,6 +20,7 @@ fn without_flags_everything_runs_here_on_disk() {
         service_ranges,
         service_backends: _,
         anonymous,
+        audit,
         write_kubeconfig,
     } = config.api
     else {
@@ -32,13 +33,14 @@ fn without_flags_everything_runs_here_on_disk() {
     );
     assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
     assert_eq!(history, History::For(Duration::from_secs(300)));
-    assert_eq!((write_kubeconfig, etcd, quota), (None, None, Quota::Default));
+    assert_eq!((write_kubeconfig, etcd, quota, audit), (None, None, Quota::Default, None));
     assert_eq!(service_ranges.cidrs(), ["10.96.0.0/12"]);
     assert!(anonymous);
 }
 
 #[test]
 fn loops_alone_need_a_kubeconfig_and_refuse_what_belongs_to_the_apiserver() {
+    assert!(Cli::try_parse_from("kstore-server --data-dir x --in-memory".split(' ')).is_err());
     assert_eq!(config("kstore-server --components scheduler"), Err(UsageError::NoApi));
     assert_eq!(config("kstore-server --kubeconfig f"), Err(UsageError::TwoApis));
     let wrong = config("kstore-server --components scheduler --kubeconfig f --in-memory");
@@ -97,17 +99,6 @@ fn tls_of_the_etcd_api_needs_both_halves_and_client_certificates_an_authority() 
         let line = format!("{store} {halves}");
         assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{halves}");
     }
-}
-
-#[test]
-fn run_takes_flags_before_the_dashes_and_a_command_after_them() {
-    let cli = Cli::try_parse_from("kstore-server run --nodes 1 -- kubectl get pods -A".split(' ')).unwrap();
-    let Some(Command::Run(run)) = cli.command else { panic!("not run") };
-    let (config, command) = run.into_config().unwrap();
-    assert_eq!(config.nodes, 1);
-    assert_eq!(command, ["kubectl", "get", "pods", "-A"]);
-    assert!(Cli::try_parse_from(["kstore-server", "run"]).is_err());
-    assert!(Cli::try_parse_from("kstore-server --data-dir x --in-memory".split(' ')).is_err());
 }
 
 #[test]

@@ -1,44 +1,113 @@
-//! `kstore-server run`: a cluster for one command. The cluster runs in this process, in memory; the command gets KUBECONFIG;
-//! its end is the end.
+//! `kstore-server run`: a cluster for one command. The cluster runs in this process, in memory, with the objects that the command
+//! line names; the command gets KUBECONFIG; its end is the end.
 
 pub(crate) mod guard;
+mod manifests;
+mod readiness;
+mod setup;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, WaitFor};
 use crate::memory_file::MemoryFile;
 use crate::shutdown::{Caught, Signals};
-use crate::wiring;
+use crate::wiring::{self, Cluster};
 use anyhow::Context;
+use manifests::SourcedObject;
+use setup::Stored;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 use tokio::process::Child;
 
 /// A command that was asked to end has this long before it is killed.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
+/// The exit code when the objects did not become available: that of sysexits.h for what may succeed if it is tried again.
+const NOT_AVAILABLE: u8 = 75;
 
-/// Starts the cluster, runs the command, ends the cluster, and returns the command's exit code.
+/// Starts the cluster, stores the objects, runs the command, ends the cluster, and returns the command's exit code.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let (config, command) = args.into_config()?;
+    let (config, setup, command) = args.into_config()?;
+    let objects = manifests::read(&setup)?;
     wiring::block_on(async {
         let mut signals = Signals::catch()?;
         let cluster = wiring::start(&config).await?;
-        let kubeconfig = MemoryFile::new("kubeconfig", cluster.admin_kubeconfig().as_bytes())
-            .context("cannot make the kubeconfig for the command")?;
-        let status = supervise(&command, kubeconfig.path(), &mut signals).await;
+        let preparation =
+            Preparation { cluster: &cluster, objects, wait: setup.wait, timeout: setup.timeout };
+        let outcome = preparation.run(&command, &mut signals).await;
         cluster.stop().await;
-        Ok(exit_code(status?))
+        outcome
     })
 }
 
-/// Runs the command to its end. This must be polled on the main thread: the kernel ends the command when the *thread* that
-/// started it ends, and only the main thread lives as long as the process.
+/// A cluster and what happens in it before the command starts.
+struct Preparation<'c> {
+    cluster: &'c Cluster,
+    objects: Vec<SourcedObject>,
+    wait: WaitFor,
+    timeout: Duration,
+}
+
+/// Why the command does not start, or has to end.
+enum NotPrepared {
+    Refused(anyhow::Error),
+    /// With a report of what is not available.
+    Unavailable(String),
+}
+
+impl Preparation<'_> {
+    /// Prepares the cluster and runs the command. A signal ends the preparation.
+    async fn run(self, command: &[OsString], signals: &mut Signals) -> anyhow::Result<ExitCode> {
+        let kubeconfig = MemoryFile::new("kubeconfig", self.cluster.admin_kubeconfig().as_bytes())
+            .context("cannot make the kubeconfig for the command")?;
+        let wait = self.wait;
+        let mut preparing = pin!(self.prepare());
+        if wait != WaitFor::None {
+            let prepared = tokio::select! {
+                biased;
+                caught = signals.next() => return Ok(ExitCode::from(caught.exit_code())),
+                prepared = &mut preparing => prepared,
+            };
+            match prepared {
+                Ok(()) => {}
+                Err(NotPrepared::Refused(error)) => return Err(error),
+                Err(NotPrepared::Unavailable(report)) => {
+                    eprintln!("kstore-server run: {report}");
+                    return Ok(ExitCode::from(NOT_AVAILABLE));
+                }
+            }
+        }
+        let preparing = (wait == WaitFor::None).then_some(preparing);
+        Ok(exit_code(supervise(command, kubeconfig.path(), signals, preparing).await?))
+    }
+
+    async fn prepare(self) -> Result<(), NotPrepared> {
+        if self.objects.is_empty() {
+            return Ok(());
+        }
+        let client = self.cluster.client().context("`run` has an apiserver").map_err(NotPrepared::Refused)?;
+        let stored = setup::store(&client, self.objects).await;
+        let stored: Vec<Stored> = stored.map_err(|error| NotPrepared::Refused(error.into()))?;
+        match self.wait {
+            WaitFor::None | WaitFor::Applied => Ok(()),
+            WaitFor::Available => {
+                let available = setup::wait_available(&client, &stored, self.timeout).await;
+                available.map_err(NotPrepared::Unavailable)
+            }
+        }
+    }
+}
+
+/// Runs the command to its end, beside what prepares the cluster, if anything; the command is ended if that fails. This must be polled
+/// on the main thread: the kernel ends the command when the *thread* that started it ends, and only the main thread lives as long as
+/// the process.
 async fn supervise(
     command: &[OsString],
     kubeconfig: &Path,
     signals: &mut Signals,
+    mut preparing: Option<Pin<&mut impl Future<Output = Result<(), NotPrepared>>>>,
 ) -> anyhow::Result<ExitStatus> {
     let mut child = guard::command(command)
         .env("KUBECONFIG", kubeconfig)
@@ -57,8 +126,24 @@ async fn supervise(
                     send(&child, rustix::process::Signal::TERM);
                     return end_within_grace(&mut child).await;
                 }
+            },
+            prepared = finished(&mut preparing) => {
+                preparing = None;
+                if let Err(NotPrepared::Refused(error)) = prepared {
+                    send(&child, rustix::process::Signal::TERM);
+                    end_within_grace(&mut child).await?;
+                    return Err(error);
+                }
             }
         }
+    }
+}
+
+/// The outcome of a future; never, if there is none.
+async fn finished<T>(future: &mut Option<Pin<&mut impl Future<Output = T>>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }
 

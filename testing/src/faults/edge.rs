@@ -24,6 +24,8 @@ use crate::limits::COUNTED_REQUESTS;
 /// Users whose requests meet faults only if they are named: the parts of the cluster itself, and the client of the test.
 const OWN_USERS: [&str; 3] =
     ["system:kube-controller-manager", "system:kube-scheduler", "system:kstore:kubelet-sim"];
+/// Prefix of the names of further such users: the controllers have accounts of their own there.
+const OWN_ACCOUNTS: &str = "system:serviceaccount:kube-system:";
 
 /// The program name of [`crate::Cluster::client`].
 pub(crate) const OWN_AGENT: &str = "kstore-testing";
@@ -87,7 +89,7 @@ impl Edge {
         let mut plan = self.plan.lock();
         let faults = plan.faults.clone()?;
         let Subject { user, agent, verb, path } = *subject;
-        let is_own = OWN_USERS.contains(&user) || agent == OWN_AGENT;
+        let is_own = OWN_USERS.contains(&user) || user.starts_with(OWN_ACCOUNTS) || agent == OWN_AGENT;
         let is_named = |client: &String| client == user || client == agent;
         if !(faults.clients.iter().any(is_named) || faults.clients.is_empty() && !is_own) {
             return None;

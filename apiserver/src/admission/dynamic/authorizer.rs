@@ -19,7 +19,7 @@ impl expression::Authorizer for RequesterAuthorizer {
         let user = match &check.subject {
             Subject::Requester => &self.requester,
             Subject::ServiceAccount { namespace, name } => {
-                account = service_account(namespace, name);
+                account = UserInfo::service_account(namespace, name);
                 &account
             }
         };
@@ -41,10 +41,4 @@ impl expression::Authorizer for RequesterAuthorizer {
         };
         expression::Decision { allowed, reason, error: None }
     }
-}
-
-/// A service account with the groups that all of its namespace have.
-fn service_account(namespace: &str, name: &str) -> UserInfo {
-    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
-    UserInfo::new(format!("system:serviceaccount:{namespace}:{name}"), groups)
 }

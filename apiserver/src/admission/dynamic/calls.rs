@@ -4,6 +4,7 @@
 
 use super::authorizer::RequesterAuthorizer;
 use super::configured::Configurations;
+use crate::audit;
 use crate::authn::UserInfo;
 use crate::authz::Authorizer;
 use crate::limits::POLICY_CHECKS;
@@ -14,7 +15,7 @@ use crate::undecided::Undecided;
 use futures::future::join_all;
 use kstore_api::admission::policy::{CheckObserver, PolicyCheck};
 use kstore_api::admission::review::transport::HttpAnswer;
-use kstore_api::admission::review::{self, Answer, CallError};
+use kstore_api::admission::review::{self, Answer, AuditAnnotation, CallError};
 use kstore_api::admission::{Operation, Webhook};
 use kstore_api::expression::authorizer::RequestAuthorizer;
 use kstore_api::status::Status;
@@ -60,6 +61,8 @@ struct Log {
     seen: usize,
     /// Texts for `Warning` headers, by the running decision.
     warnings: Vec<String>,
+    /// Notes for the audit log, by the running decision. None if the request is not recorded.
+    notes: Vec<AuditAnnotation>,
     /// What policies found, by the running decision; at most [`POLICY_CHECKS`].
     checks: Vec<PolicyCheck>,
 }
@@ -104,6 +107,7 @@ impl Calls {
         }
         log.seen = 0;
         log.warnings.clear();
+        log.notes.clear();
         log.checks.clear();
     }
 
@@ -125,6 +129,14 @@ impl Calls {
     /// Adds texts for `Warning` headers.
     pub(super) fn warn(&self, texts: &[String]) {
         self.log.lock().warnings.extend_from_slice(texts);
+    }
+
+    /// Adds notes for the audit log, if the request is recorded.
+    pub(super) fn note(&self, notes: impl FnOnce() -> Vec<AuditAnnotation>) {
+        if audit::is_recording() {
+            let notes = notes();
+            self.log.lock().notes.extend(notes);
+        }
     }
 
     /// A uid for a review.
@@ -173,13 +185,14 @@ impl Calls {
         }
     }
 
-    /// The answer of a webhook; its warnings are kept.
+    /// The answer of a webhook; its warnings and notes are kept.
     ///
     /// # Errors
     /// There was no answer, or it cannot be used.
     pub(super) fn read(&self, reply: &Reply) -> Result<Answer, CallError> {
         let answer = (**reply).clone()?;
         self.warn(&answer.warnings);
+        self.note(|| answer.audit_annotations.clone());
         Ok(answer)
     }
 }
@@ -197,9 +210,13 @@ impl CheckObserver for Calls {
     }
 }
 
-/// The request is judged: the checks of its last decision count.
+/// The request is judged: the checks and notes of its last decision count.
 impl Drop for Calls {
     fn drop(&mut self) {
+        let notes = std::mem::take(&mut self.log.lock().notes);
+        if let Some(trail) = audit::current().filter(|_| !notes.is_empty()) {
+            trail.annotate(notes);
+        }
         for check in std::mem::take(&mut self.log.lock().checks) {
             self.around.policy_metrics.observe(&check);
         }

@@ -7,7 +7,7 @@ use crate::lookup::Lookup;
 use crate::outbound::Call;
 use crate::undecided::Undecided;
 use kstore_api::admission::review::{self, CallError};
-use kstore_api::admission::{Attributes, FailurePolicy, MatchedForm, Plugin, Reinvocation, Webhook};
+use kstore_api::admission::{Attributes, FailurePolicy, MatchedForm, Plugin, Reinvocation, Webhook, audit};
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -43,8 +43,9 @@ pub(crate) fn mutate(
             continue;
         }
         hook.check_dry_run(&attributes)?;
-        let changed = call(&scene, admitted, hook, &attributes, form)?;
+        let changed = call(&scene, admitted, (hook, rounds.round()), &attributes, form)?;
         let is_changed = changed.as_ref().is_some_and(|changed| new.as_deref() != Some(changed));
+        admitted.calls.note(|| vec![audit::mutation(hook, rounds.round(), is_changed)]);
         rounds.ran(Plugin::Webhooks, &hook.uid, hook.reinvoke_if_needed, is_changed);
         if let (Some(new), Some(changed)) = (new.as_deref_mut(), changed) {
             *new = changed;
@@ -81,7 +82,7 @@ pub(super) fn conditions_match(
 fn call(
     scene: &Scene,
     admitted: &Admitted<'_>,
-    hook: &Arc<Webhook>,
+    (hook, round): (&Arc<Webhook>, u8),
     attributes: &Attributes<'_>,
     form: MatchedForm<'_>,
 ) -> Result<Option<Value>, Undecided> {
@@ -94,7 +95,11 @@ fn call(
     let replies = admitted.calls.ask(|| Ok(vec![question()]))?;
     let answer = match admitted.calls.read(&replies[0]) {
         Ok(answer) => answer,
-        Err(error) => return passed_over(hook, &error).map(|()| None).map_err(Undecided::from),
+        Err(error) => {
+            passed_over(hook, &error)?;
+            admitted.calls.note(|| vec![audit::failed_open(hook, round, hook.index)]);
+            return Ok(None);
+        }
     };
     let Some(patch) = answer.verdict? else { return Ok(None) };
     let patched = review::apply_patch(hook, &patch, object.as_deref())?;

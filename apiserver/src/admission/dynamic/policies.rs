@@ -91,6 +91,7 @@ pub(crate) fn validate(
     };
     let outcome = policies.admit(&request);
     admitted.calls.warn(&outcome.warnings);
+    admitted.calls.note(|| outcome.audit_annotations.clone());
     outcome.denial.map_or(Ok(()), |status| Err(status.into()))
 }
 

@@ -5,7 +5,7 @@ use super::mutating::{conditions_match, passed_over, question};
 use super::{Admitted, Scene};
 use crate::lookup::Lookup;
 use crate::undecided::Undecided;
-use kstore_api::admission::{MatchedForm, Webhook};
+use kstore_api::admission::{MatchedForm, Webhook, audit};
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -53,10 +53,12 @@ pub(crate) fn validate(
         matched.iter().map(question).collect()
     })?;
     let mut verdict: Result<(), Status> = Ok(());
-    for ((hook, _), reply) in matched.iter().zip(replies) {
+    for (index, ((hook, _), reply)) in matched.iter().zip(replies).enumerate() {
         let said = match admitted.calls.read(&reply) {
             Ok(answer) => answer.verdict.map(drop),
-            Err(error) => passed_over(hook, &error),
+            Err(error) => passed_over(hook, &error).inspect(|()| {
+                admitted.calls.note(|| vec![audit::failed_open(hook, 0, index)]);
+            }),
         };
         verdict = verdict.and(said);
     }

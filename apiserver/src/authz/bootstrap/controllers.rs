@@ -1,5 +1,5 @@
 //! What each controller of a kube-controller-manager may do when it runs with a service account of its own
-//! (`--use-service-account-credentials`), as data, as Kubernetes has it. kstore's own controllers have a role of their own.
+//! (`--use-service-account-credentials`), as data, as Kubernetes has it. kstore's controllers act as these accounts.
 
 use super::{GROUP, Grant, Named, On, READ, RECORD_EVENTS, object};
 use serde_json::{Value, json};
@@ -406,16 +406,5 @@ mod tests {
         }
         let signs = &roles["certificate-controller"];
         assert!(signs.as_array().unwrap().iter().any(|rule| rule["verbs"] == json!(["sign"])), "{signs}");
-    }
-
-    #[test]
-    fn no_two_defaults_have_the_same_kind_namespace_and_name() {
-        let objects = bootstrap::objects();
-        let place = |object: &Value| {
-            let meta = &object["metadata"];
-            format!("{} {} {}", object["kind"], meta["namespace"], meta["name"])
-        };
-        let places: std::collections::BTreeSet<String> = objects.iter().map(place).collect();
-        assert_eq!(places.len(), objects.len());
     }
 }

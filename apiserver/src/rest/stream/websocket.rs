@@ -2,6 +2,7 @@
 
 use super::protocol::Protocol;
 use super::{Expiry, Streams};
+use crate::audit;
 use crate::limits;
 use crate::rest::header;
 use axum::body::Body;
@@ -110,7 +111,10 @@ impl Streams {
     /// Goes on with a connection after its answer, at most until its caller's credentials expire: it is cut then. When the server
     /// stops, the tunnels end first, and with them what comes through them.
     pub(super) fn go_on(&self, expiry: Expiry, task: impl Future<Output = ()> + Send + 'static) {
+        // In the audit log the request ends with its stream.
+        let end = audit::stream_end();
         self.tunnels.tasks().spawn(async move {
+            let _end = end;
             tokio::select! {
                 biased;
                 () = expiry.reached() => tracing::debug!("a stream ends with the credentials of its caller"),

@@ -1,7 +1,7 @@
 //! Values → YAML that readers of 1.1 and 1.2 understand alike: a text that is something else to one of them is quoted, and so is one
 //! with anything out of the ordinary in it. Long texts of several lines stay lines. Pure.
 
-use crate::decode::needs_no_quotes;
+use kstore_api::yaml::needs_no_quotes;
 use serde_json::{Map, Value};
 
 /// Columns by which what is inside is indented.

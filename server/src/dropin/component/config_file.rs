@@ -1,6 +1,7 @@
 //! [`SchedulerConfig`]: what kstore's scheduler does of a KubeSchedulerConfiguration (`kubescheduler.config.k8s.io/v1`). What it would do
 //! differently from Kubernetes is refused, and what only tunes is left alone.
 
+use super::election::ElectionWords;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,6 +19,8 @@ pub(super) struct SchedulerConfig {
     pub scheduler_name: Option<String>,
     /// How much of the cluster to look at for a pod, in per cent.
     pub percentage: Option<usize>,
+    /// Leader election, as far as flags say nothing else.
+    pub election: ElectionWords,
 }
 
 #[derive(Deserialize)]
@@ -32,6 +35,8 @@ struct File {
     percentage_of_nodes_to_score: Option<usize>,
     #[serde(default)]
     extenders: Vec<Value>,
+    #[serde(default)]
+    leader_election: ElectionWords,
 }
 
 #[derive(Default, Deserialize)]
@@ -67,6 +72,7 @@ impl SchedulerConfig {
             kubeconfig: file.client_connection.kubeconfig,
             scheduler_name: None,
             percentage: file.percentage_of_nodes_to_score,
+            election: file.leader_election,
         };
         match &file.profiles[..] {
             [] => {}
@@ -109,13 +115,19 @@ mod tests {
 
     #[test]
     fn names_percentages_and_the_kubeconfig_are_read() {
-        assert_eq!(parse("leaderElection: {leaderElect: false}").unwrap(), SchedulerConfig::default());
+        let parsed = parse("leaderElection: {leaderElect: false}").unwrap();
+        assert_eq!(parsed.election.leader_elect, Some(false));
+        assert_eq!(
+            SchedulerConfig { election: ElectionWords::default(), ..parsed },
+            SchedulerConfig::default()
+        );
         let all = "clientConnection: {kubeconfig: k, qps: 1000}\npercentageOfNodesToScore: 10\n\
                    profiles: [{schedulerName: mine, plugins: {score: {}}, percentageOfNodesToScore: 50}]";
         let expected = SchedulerConfig {
             kubeconfig: Some("k".into()),
             scheduler_name: Some("mine".into()),
             percentage: Some(50),
+            election: ElectionWords::default(),
         };
         assert_eq!(parse(all).unwrap(), expected);
     }

@@ -1,7 +1,8 @@
 //! The programs `kube-controller-manager` and `kube-scheduler`: a part of the control plane alone, as a client of kstore's apiserver. Flags
-//! become [`settings::Settings`] (pure); `serve` starts the part, and `health` answers at `--secure-port`.
+//! become [`settings::Settings`] (pure); `serve` starts the part, `election` makes it work only while it leads, and `health` answers at `--secure-port`.
 
 mod config_file;
+mod election;
 mod health;
 mod serve;
 mod settings;
@@ -86,7 +87,7 @@ fn help(kind: Kind) -> String {
     };
     format!(
         "kstore's {what} alone, with the flags of {name} {KUBERNETES}, on an apiserver of kstore (it speaks gRPC to it).\n\
-         There is no leader election: start one at a time.\n\n\
+         Of several, the one that holds the Lease of --leader-elect works.\n\n\
          Usage:\n  {name} [flags]\n\nFlags:\n{}",
         kind.table().help()
     )

@@ -1,15 +1,20 @@
 //! The start of a component: its port first, so that a harness finds it; then the apiserver, which may come later; then the work.
 
+use super::Kind;
 use super::config_file::SchedulerConfig;
+use super::election::{Candidacy, ElectionWords};
 use super::health::Health;
 use super::settings::{Part, Settings};
 use crate::args::Component;
+use crate::assembly;
 use crate::dropin::serving::content;
 use crate::wiring::{self, Cluster};
 use crate::{listen, tls};
 use anyhow::{Context, anyhow};
-use kstore_client::{Client, ConnectError, Kubeconfig};
+use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
+use kstore_controllers::Accounts;
 use kstore_informer::metrics::Registry;
+use kstore_informer::{Elector, Fence, Leadership};
 use kstore_nondet::Nondet;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,16 +32,50 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// What is to run, with all files read.
+#[derive(Clone)]
 enum Work {
-    Controllers(kstore_controllers::Config),
+    /// The controllers, and whether each has an account of its own.
+    Controllers(kstore_controllers::Config, bool),
     Scheduler(kstore_scheduler::Config),
 }
 
 impl Work {
     fn component(&self) -> Component {
         match self {
-            Self::Controllers(_) => Component::Controllers,
+            Self::Controllers(..) => Component::Controllers,
             Self::Scheduler(_) => Component::Scheduler,
+        }
+    }
+
+    /// The name of the program, which its Lease has, too.
+    fn program(&self) -> &'static str {
+        match self {
+            Self::Controllers(..) => Kind::ControllerManager.name(),
+            Self::Scheduler(_) => Kind::Scheduler.name(),
+        }
+    }
+
+    /// Works until `stop` is cancelled. The writes of a term that is over are refused, if there are terms.
+    async fn run(
+        self,
+        (client, accounts): (Client, Option<ServiceAccounts>),
+        fence: Option<Fence>,
+        nondet: Nondet,
+        stop: CancellationToken,
+    ) {
+        let fenced = move |client: Client| match &fence {
+            Some(fence) => client.fence(fence),
+            None => client,
+        };
+        let client = fenced(client);
+        match self {
+            Self::Controllers(mut config, _) => {
+                if let Some(accounts) = accounts {
+                    config.accounts = Accounts::own(move |account| fenced(accounts.client(account)));
+                }
+                kstore_controllers::run(client, nondet, config, stop).await;
+            }
+            Self::Scheduler(config) => kstore_scheduler::run(client, nondet, config, stop).await,
         }
     }
 }
@@ -44,7 +83,12 @@ impl Work {
 /// Starts the component; on return its port is open, and it works as soon as the apiserver answers.
 pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
     let (nondet, metrics) = (Nondet::real(), Registry::new());
-    let (work, kubeconfig) = read(&settings, &metrics)?;
+    let (work, kubeconfig, words) = read(&settings, &metrics)?;
+    // A connection of its own, as in Kubernetes: other calls do not hold up a renewal.
+    let lease_client = Client::connect_lazy(&kubeconfig, "leader-election")?;
+    let candidacy = Candidacy::of(work.program(), &identity(&nondet), words)?;
+    let elector = candidacy.map(|candidacy| candidacy.elector(&lease_client, &nondet, &metrics)).transpose();
+    let elector = elector.context("--leader-elect cannot be kept to")?;
     let cluster = Cluster::new();
     if let Some(address) = &settings.listen {
         let listener = listen::bind(address, "--secure-port").await?;
@@ -56,30 +100,35 @@ pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
         let health = Arc::new(Health { open_paths: settings.open_paths, metrics });
         cluster.run_door("health", |stop| health.serve(listener, tls, stop));
     }
-    cluster.run_loop(work.component().name(), |stop| run(work, kubeconfig, nondet, stop));
+    let program = Program { work, kubeconfig, elector, nondet };
+    cluster.run_loop(program.work.component().name(), |stop| program.run(stop));
     Ok(cluster)
 }
 
+/// What no other candidate calls itself, in the form of Kubernetes' programs.
+fn identity(nondet: &Nondet) -> String {
+    format!("{}_{}", assembly::hostname(), nondet.rng.uuid())
+}
+
 /// Reads the files that the flags name.
-fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeconfig)> {
+fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeconfig, ElectionWords)> {
     let metrics = metrics.clone();
-    let mut path = settings.kubeconfig.clone();
+    let (mut path, mut election) = (settings.kubeconfig.clone(), settings.election.clone());
     let work = match &settings.part {
-        Part::Controllers { selection, root_ca, patience } => {
+        Part::Controllers { selection, root_ca, patience, own_accounts } => {
             let root_ca = root_ca.as_deref().map(|file| content(file, "--root-ca-file")).transpose()?;
             let (root_ca, controllers) = (root_ca.unwrap_or_default(), selection.clone());
-            Work::Controllers(kstore_controllers::Config {
-                root_ca,
-                controllers,
-                patience: *patience,
-                metrics,
-            })
+            let patience = *patience;
+            let config =
+                kstore_controllers::Config { root_ca, controllers, patience, metrics, ..Default::default() };
+            Work::Controllers(config, *own_accounts)
         }
         Part::Scheduler { config } => {
             let mut scheduler = kstore_scheduler::Config { metrics, ..Default::default() };
             if let Some(file) = config {
                 let config = SchedulerConfig::parse(&content(file, "--config")?, file)?;
                 path = path.or(config.kubeconfig);
+                election = election.or(config.election);
                 scheduler.scheduler_name = config.scheduler_name.unwrap_or(scheduler.scheduler_name);
                 scheduler.percentage_of_nodes_to_score = config.percentage.unwrap_or_default();
             }
@@ -91,30 +140,51 @@ fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeco
     if let Some(master) = &settings.master {
         kubeconfig.server.clone_from(master);
     }
-    Ok((work, kubeconfig))
+    Ok((work, kubeconfig, election))
 }
 
 fn open(path: &Path) -> anyhow::Result<Kubeconfig> {
     Kubeconfig::read(path).map_err(|error| anyhow!("cannot use --kubeconfig: {error}"))
 }
 
-/// Works until `stop` is cancelled. Returns before only if there is no apiserver, which the log says.
-async fn run(work: Work, kubeconfig: Kubeconfig, nondet: Nondet, stop: CancellationToken) {
-    let agent = wiring::identity(work.component()).file;
-    let client = tokio::select! {
-        biased;
-        () = stop.cancelled() => return,
-        client = connect(&kubeconfig, agent) => client,
-    };
-    match (client, work) {
-        (Ok(client), Work::Controllers(config)) => {
-            kstore_controllers::run(client, nondet, config, stop).await;
-        }
-        (Ok(client), Work::Scheduler(config)) => kstore_scheduler::run(client, nondet, config, stop).await,
-        (Err(error), _) => {
-            let error = anyhow!(error);
-            tracing::error!(server = kubeconfig.server, "no connection to the apiserver: {error:#}");
-        }
+/// A program that is about to begin.
+struct Program {
+    work: Work,
+    kubeconfig: Kubeconfig,
+    /// Lets it work while it leads; without, it works from the beginning.
+    elector: Option<Elector<ClientLease>>,
+    nondet: Nondet,
+}
+
+impl Program {
+    /// Works until `stop` is cancelled, or, with an elector, whenever it leads until then. Returns before only if there is no
+    /// apiserver, which the log says.
+    async fn run(self, stop: CancellationToken) {
+        let agent = wiring::identity(self.work.component()).file;
+        let client = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            client = connect(&self.kubeconfig, agent) => client,
+        };
+        let clients = client.and_then(|client| {
+            let own = matches!(self.work, Work::Controllers(_, true));
+            let accounts = own.then(|| assembly::service_accounts(&self.kubeconfig, &client)).transpose()?;
+            Ok((client, accounts))
+        });
+        let clients = match clients {
+            Ok(clients) => clients,
+            Err(error) => {
+                let (server, error) = (&self.kubeconfig.server, anyhow!(error));
+                return tracing::error!(server, "no connection to the apiserver: {error:#}");
+            }
+        };
+        let Self { work, elector, nondet, .. } = self;
+        let Some(elector) = elector else { return work.run(clients, None, nondet, stop).await };
+        let lead = |leadership: Leadership| {
+            let (fence, lost) = (leadership.fence().clone(), leadership.lost().clone());
+            work.clone().run(clients.clone(), Some(fence), nondet.clone(), lost)
+        };
+        elector.run(stop, lead).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Settings`]: what the flags of the two programs ask for, checked. No file is read here.
 
 use super::Kind;
+use super::election::ElectionWords;
 use crate::args::{self, ListenAddress};
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
@@ -29,6 +30,8 @@ pub(super) struct Settings {
     pub serving: ServingFiles,
     /// Paths of that port that are answered.
     pub open_paths: Vec<String>,
+    /// What the flags say of leader election.
+    pub election: ElectionWords,
 }
 
 /// A part of the control plane.
@@ -42,6 +45,8 @@ pub(super) enum Part {
         root_ca: Option<PathBuf>,
         /// How patient the node lifecycle controller is.
         patience: Patience,
+        /// Whether each has an account of its own.
+        own_accounts: bool,
     },
     /// The scheduler.
     Scheduler {
@@ -53,14 +58,12 @@ pub(super) enum Part {
 /// Reads the flags; warnings are added to those of the flags.
 pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Result<Settings, UsageError> {
     warnings.extend(feature_gates(&flags.list("feature-gates"))?);
-    if !flags.has("leader-elect") {
-        warnings.push("there is no leader election: start one at a time".to_owned());
-    }
     let part = match kind {
         Kind::ControllerManager => Part::Controllers {
             selection: selection(flags, warnings)?,
             root_ca: file(flags, "root-ca-file"),
             patience: patience(flags)?,
+            own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),
         },
         Kind::Scheduler => Part::Scheduler { config: file(flags, "config") },
     };
@@ -84,6 +87,7 @@ pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Re
         listen: listen(flags)?,
         serving: ServingFiles::read(flags)?,
         open_paths,
+        election: ElectionWords::read(flags)?,
     })
 }
 

@@ -30,13 +30,29 @@ const SHARED: &[Flag] = &[
         "paths answered to every caller (default /healthz,/readyz,/livez); others are refused",
     ),
     honour("feature-gates", "mapStringBool", "features to switch; kstore's are fixed"),
-    accept("leader-elect", BOOL, "false"),
-    accept("leader-elect-lease-duration", "duration", "15s"),
-    accept("leader-elect-renew-deadline", "duration", "10s"),
-    accept("leader-elect-retry-period", "duration", "2s"),
-    accept("leader-elect-resource-lock", "string", "leases"),
-    accept("leader-elect-resource-name", "string", ""),
-    accept("leader-elect-resource-namespace", "string", "kube-system"),
+    honour(
+        "leader-elect",
+        BOOL,
+        "work only while holding a Lease that one program holds at a time (default true)",
+    ),
+    honour(
+        "leader-elect-lease-duration",
+        "duration",
+        "how long others wait for a silent leader (default 15s)",
+    ),
+    honour(
+        "leader-elect-renew-deadline",
+        "duration",
+        "a leader that could not renew for this long stops (default 10s)",
+    ),
+    honour(
+        "leader-elect-retry-period",
+        "duration",
+        "time between two attempts to renew or to take the Lease (default 2s)",
+    ),
+    honour("leader-elect-resource-lock", "string", "kind of the object that is held: leases"),
+    honour("leader-elect-resource-name", "string", "name of the Lease (default is the name of the program)"),
+    honour("leader-elect-resource-namespace", "string", "namespace of the Lease (default kube-system)"),
     accept("kube-api-qps", "float", ""),
     accept("kube-api-burst", "int", ""),
     accept("kube-api-content-type", "string", "application/vnd.kubernetes.protobuf"),
@@ -61,6 +77,11 @@ const SHARED: &[Flag] = &[
 
 const OF_CONTROLLERS: &[Flag] = &[
     honour("controllers", "strings", "controllers to run: NAME, -NAME, or * for all others (default *)"),
+    honour(
+        "use-service-account-credentials",
+        BOOL,
+        "each controller acts as its own service account of kube-system (default false: all as the kubeconfig's user)",
+    ),
     honour("root-ca-file", "string", "certificate authority published in each namespace (PEM)"),
     honour(
         "node-monitor-grace-period",
@@ -74,7 +95,6 @@ const OF_CONTROLLERS: &[Flag] = &[
         "the same for a node that has never reported (default 1m0s)",
     ),
     accept("service-account-private-key-file", "string", ""),
-    accept("use-service-account-credentials", BOOL, "false"),
     accept("min-resync-period", "duration", "12h0m0s"),
     accept("controller-start-interval", "duration", "0s"),
     accept("terminated-pod-gc-threshold", "int32", "12500"),

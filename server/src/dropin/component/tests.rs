@@ -1,6 +1,7 @@
 //! What the flags ask for.
 
 use super::Kind;
+use super::election::ElectionWords;
 use super::settings::{Part, Settings, read};
 use crate::args::ListenAddress;
 use crate::dropin::UsageError;
@@ -26,11 +27,11 @@ fn a_controller_manager_starts_with_the_flags_of_harnesses() {
     assert_eq!(root_ca.as_deref(), Some("certs/apiserver.crt".as_ref()));
     assert_eq!(settings.listen, Some(ListenAddress { host: "0.0.0.0".into(), port: 10257 }));
     assert_eq!(settings.serving, ServingFiles::Nowhere);
-    assert!(warnings.iter().any(|warning| warning.contains("no leader election")), "{warnings:?}");
+    assert_eq!((settings.election, warnings.len()), (ElectionWords::default(), 1), "{warnings:?}");
 
     let kwok = "--node-monitor-period=25s --node-monitor-grace-period=3m20s --kubeconfig=F --bind-address=0.0.0.0 \
                 --authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics --secure-port=0 \
-                --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --controllers=*,cronjob,-podgc";
+                --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --controllers=*,selinux-warning-controller,-podgc";
     let (settings, warnings) = self::settings(Kind::ControllerManager, kwok).unwrap();
     let Part::Controllers { selection, patience, .. } = &settings.part else { panic!("{settings:?}") };
     let expected =
@@ -38,7 +39,10 @@ fn a_controller_manager_starts_with_the_flags_of_harnesses() {
     assert_eq!(*patience, expected);
     assert!(selection.names().all(|name| name != "pod-garbage-collector-controller"));
     assert_eq!((settings.listen, settings.open_paths.len()), (None, 4));
-    assert!(warnings.contains(&"--controllers: kstore has no cronjob-controller".to_owned()), "{warnings:?}");
+    assert!(
+        warnings.contains(&"--controllers: kstore has no selinux-warning-controller".to_owned()),
+        "{warnings:?}"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The program `kube-apiserver`: its flags made into an apiserver alone, on an etcd. Flags become a [`settings::Apiserver`] (pure), its
 //! files certificates and keys (`identity`), and both a running server (`serve`). The table of flags is `table`.
 
+mod audit;
 mod gates;
 mod identity;
 mod plugins;

@@ -6,7 +6,7 @@ use super::settings::Apiserver;
 use crate::args::{Api, Storage};
 use crate::assembly::Door;
 use crate::wiring::{self, Cluster};
-use crate::{listen, open_files, pki, tls};
+use crate::{audit, listen, open_files, pki, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::Settings;
 use kstore_apiserver::storage::etcd::Url;
@@ -28,11 +28,13 @@ const ETCD_PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Starts the server; on return it answers.
 pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
-    let Api::Here { storage: Storage::External { etcd, .. }, service_ranges, .. } = &apiserver.config.api
+    let Api::Here { storage: Storage::External { etcd, .. }, service_ranges, audit, .. } =
+        &apiserver.config.api
     else {
         unreachable!("the apiserver is here, on an etcd")
     };
     let nondet = Nondet::real();
+    let audit = audit.as_ref().map(|audit| audit::open(audit, nondet.clock)).transpose()?;
     let mut names = pki::serving_names(&apiserver.listen.host, service_ranges.api_address());
     names.extend(apiserver.external_host.clone());
     names.extend(apiserver.advertise.map(|address| address.to_string()));
@@ -63,6 +65,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         disabled_plugins: apiserver.disabled_plugins,
         external_address,
         leaves_endpoints: apiserver.leaves_endpoints,
+        audit,
     };
     let door = Door {
         listener,

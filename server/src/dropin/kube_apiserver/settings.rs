@@ -1,6 +1,6 @@
 //! [`Apiserver`]: what the flags of kube-apiserver and the environment ask for, checked. No file is read here.
 
-use super::{gates, plugins};
+use super::{audit, gates, plugins};
 use crate::args::{self, Api, Component, Config, ExternalEtcd, History, ListenAddress, Quota, Storage};
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
@@ -103,6 +103,7 @@ pub(super) fn read(
         service_ranges: service_ranges(flags)?,
         service_backends: ServiceBackends::default(),
         anonymous,
+        audit: audit::read(flags, warnings)?,
         write_kubeconfig: None,
     };
     Ok(Apiserver {

@@ -6,7 +6,7 @@ use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, r
 /// Flags as pflag reads them.
 pub(super) const TABLE: Table = Table { groups: &[EVERY_PROGRAM, FLAGS], dialect: Dialect::Pflag };
 
-const NO_AUDIT: &str = "kstore writes no audit log";
+const AUDIT_FILE: &str = "kstore writes audit events to a file: --audit-log-path";
 const NO_AUTHORIZER: &str = "kstore authorizes by RBAC, AlwaysAllow or AlwaysDeny only";
 const NO_AUTHENTICATOR: &str =
     "kstore authenticates by client certificates, service account tokens and --token-auth-file only";
@@ -53,6 +53,13 @@ const FLAGS: &[Flag] = &[
         "string",
         "lease or none: whether endpoints of default/kubernetes are kept",
     ),
+    honour("audit-policy-file", "string", "which requests are recorded (audit.k8s.io/v1 Policy)"),
+    honour("audit-log-path", "string", "file of audit events; - is standard output"),
+    honour("audit-log-mode", "string", "batch, blocking or blocking-strict (default blocking)"),
+    honour("audit-log-format", "string", "json; no other"),
+    honour("audit-log-maxage", "int", "days to keep rotated audit logs; 0 is for ever (default 0)"),
+    honour("audit-log-maxbackup", "int", "rotated audit logs to keep; 0 is all (default 0)"),
+    honour("audit-log-maxsize", "int", "megabytes of an audit log before it is rotated (default 100)"),
     honour("proxy-client-cert-file", "string", "certificate shown to aggregated API servers (PEM)"),
     honour("proxy-client-key-file", "string", "private key of --proxy-client-cert-file (PEM)"),
     honour(
@@ -88,9 +95,14 @@ const FLAGS: &[Flag] = &[
     ),
     refuse("service-account-jwks-uri", "string", "keys of tokens are served at /openid/v1/jwks only"),
     refuse("service-account-max-token-expiration", "duration", "kstore does not shorten tokens"),
-    refuse("audit-policy-file", "string", NO_AUDIT),
-    refuse("audit-log-path", "string", NO_AUDIT),
-    refuse("audit-webhook-config-file", "string", NO_AUDIT),
+    refuse("audit-webhook-config-file", "string", AUDIT_FILE),
+    refuse_unless(
+        "audit-log-compress",
+        BOOL,
+        &["false", "0", "f", "F", "FALSE", "False"],
+        "kstore does not compress audit logs",
+    ),
+    refuse_unless("audit-log-version", "string", &["audit.k8s.io/v1"], "kstore writes audit.k8s.io/v1 only"),
     refuse("authorization-policy-file", "string", NO_AUTHORIZER),
     refuse("authorization-config", "string", NO_AUTHORIZER),
     refuse("authorization-webhook-config-file", "string", NO_AUTHORIZER),
@@ -141,12 +153,15 @@ const FLAGS: &[Flag] = &[
     accept("alsologtostderr", BOOL, "false"),
     accept("stderrthreshold", "severity", "2"),
     accept("tracing-config-file", "string", ""),
-    accept("audit-log-format", "string", "json"),
-    accept("audit-log-maxage", "int", "0"),
-    accept("audit-log-maxbackup", "int", "0"),
-    accept("audit-log-maxsize", "int", "0"),
-    accept("audit-log-mode", "string", "blocking"),
-    accept("audit-log-compress", BOOL, "false"),
+    accept("audit-log-batch-buffer-size", "int", "10000"),
+    accept("audit-log-batch-max-size", "int", "1"),
+    accept("audit-log-batch-max-wait", "duration", "0s"),
+    accept("audit-log-batch-throttle-burst", "int", "0"),
+    accept("audit-log-batch-throttle-enable", BOOL, "false"),
+    accept("audit-log-batch-throttle-qps", "float", "0"),
+    accept("audit-log-truncate-enabled", BOOL, "false"),
+    accept("audit-log-truncate-max-batch-size", "int", "10485760"),
+    accept("audit-log-truncate-max-event-size", "int", "102400"),
     accept("peer-ca-file", "string", ""),
     accept("peer-advertise-ip", "string", ""),
     accept("peer-advertise-port", "string", ""),

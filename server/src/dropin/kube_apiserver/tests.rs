@@ -2,8 +2,9 @@
 
 use super::settings::{Apiserver, FrontProxyFiles};
 use super::*;
-use crate::args::{Api, Component, Storage};
+use crate::args::{Api, AuditDestination, Component, Storage};
 use crate::dropin::serving::ServingFiles;
+use kstore_apiserver::audit::Rotation;
 use kstore_apiserver::authz::Mode;
 use std::path::PathBuf;
 
@@ -84,7 +85,11 @@ fn what_would_make_a_difference_is_refused_with_the_reason() {
         ("--insecure-port=8080", "there is no insecure port"),
         ("--authorization-mode=RBAC,Webhook", "RBAC, AlwaysAllow or AlwaysDeny only"),
         ("--authorization-mode=Wrong", "is not a valid mode"),
-        ("--audit-log-path=-", "kstore writes no audit log"),
+        ("--audit-webhook-config-file=f", "kstore writes audit events to a file: --audit-log-path"),
+        ("--audit-log-format=legacy", "kstore writes the format json only"),
+        ("--audit-log-mode=sometimes", "invalid audit log mode sometimes, allowed modes are"),
+        ("--audit-log-maxage=-1", "--audit-log-maxage -1 can't be a negative number"),
+        ("--audit-log-compress", "does not compress audit logs"),
         ("--encryption-provider-config=f", "does not encrypt"),
         ("--storage-backend=etcd2", "etcd v3 only"),
         (
@@ -111,6 +116,25 @@ fn what_would_make_a_difference_is_refused_with_the_reason() {
     ] {
         let refused = read(line).unwrap_err().to_string();
         assert!(refused.contains(expected), "{line}: {refused}");
+    }
+}
+
+#[test]
+fn requests_are_recorded_if_there_is_a_policy_and_a_log() {
+    let audit = |flags: &str| {
+        let (apiserver, warnings) = read(&format!("{ENVTEST} {flags}")).unwrap();
+        let Api::Here { audit, .. } = apiserver.config.api else { panic!("no apiserver") };
+        (audit, warnings)
+    };
+    let (log, warnings) = audit("--audit-policy-file p --audit-log-path l --audit-log-maxbackup 3");
+    let rotation = Rotation { max_age_days: 0, max_backups: 3, max_size_mb: 100 };
+    let want = AuditDestination::File("l".into(), rotation);
+    assert_eq!((log.unwrap().log, warnings.len()), (want, 0));
+    for (flags, want) in [
+        ("--audit-policy-file p", "--audit-policy-file: nothing is recorded without --audit-log-path"),
+        ("--audit-log-path -", "--audit-log-path: nothing is recorded without --audit-policy-file"),
+    ] {
+        assert_eq!(audit(flags), (None, vec![want.to_owned()]));
     }
 }
 
@@ -143,11 +167,12 @@ fn other_components_run_only_if_the_environment_asks_for_them() {
     let loops = [Component::Controllers, Component::Scheduler, Component::KubeletSim];
     assert_eq!(run(&everything).unwrap(), (loops.into(), 3));
     let (some, warnings) =
-        read_in(ENVTEST, &[("KSTORE_CONTROLLERS", "namespace,garbagecollector,job")]).unwrap();
+        read_in(ENVTEST, &[("KSTORE_CONTROLLERS", "namespace,garbagecollector,selinux-warning-controller")])
+            .unwrap();
     let names: Vec<_> = some.config.controllers.names().collect();
     assert_eq!(names, ["garbage-collector-controller", "namespace-controller"]);
     assert!(
-        warnings.contains(&"KSTORE_CONTROLLERS: kstore has no job-controller".to_owned()),
+        warnings.contains(&"KSTORE_CONTROLLERS: kstore has no selinux-warning-controller".to_owned()),
         "{warnings:?}"
     );
     for wrong in [("KSTORE_CONTROLLERS", "nothing"), ("KSTORE_SCHEDULER", "yes"), ("KSTORE_NODES", "many")] {

@@ -1,45 +1,47 @@
-//! YAML texts → JSON values, as Kubernetes' reader (sigs.k8s.io/yaml on go-yaml 2) understands them: YAML 1.1, the first document
-//! alone, merge keys in the order in which they stand. Aliases are followed, but not into more memory than a body may take. What is
-//! refused is refused with that reader's words, but for the syntax, whose faults are the parser's to tell.
+//! YAML texts → JSON values, as Kubernetes' reader (sigs.k8s.io/yaml on go-yaml 2) understands them: YAML 1.1, a text's first document
+//! alone, merge keys in the order in which they stand. Aliases are followed, but not into more memory than the caller allows. What is
+//! refused is refused with that reader's words, but for the syntax, whose faults are the parser's to tell. Pure.
 
 mod scalar;
 #[cfg(test)]
 mod tests;
 
 use self::scalar::{Form, Scalar};
-use crate::limits::{BODY_BYTES, REPEATED_KEYS, YAML_DEPTH, YAML_VALUES};
+use crate::limits::{YAML_DEPTH, YAML_REPEATED_KEYS, YAML_VALUES};
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-pub(crate) use self::scalar::needs_no_quotes;
+pub use self::scalar::needs_no_quotes;
 
-/// A document.
-pub(super) struct Document {
+/// A YAML document as a JSON value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
     /// What it says; of a key that is stated twice, the last value.
     pub value: Value,
     /// The keys that are stated again, as go-yaml names them: `line 10: key "replicas" already set in map`. Not all of many.
     pub repeated: Vec<String>,
 }
 
-/// Reads the first document of a text; an empty one says null.
+/// Reads the first document of a text; an empty document is null. `max_bytes` bounds the keys and scalars of the value, into which
+/// aliases can unfold a short text.
 ///
 /// # Errors
-/// It is not YAML, or not JSON, or unfolds into more than a body may hold.
-pub(super) fn parse(text: &[u8]) -> Result<Document, String> {
+/// The text is not YAML, or not JSON, or unfolds into more than `max_bytes` or [`YAML_VALUES`].
+pub fn parse(text: &[u8], max_bytes: usize) -> Result<Document, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     let tree = Tree::read(text)?;
-    let mut reader = Reader { tree: &tree, values: 0, bytes: 0, aliases: Vec::new(), repeated: Vec::new() };
+    let mut reader =
+        Reader { tree: &tree, max_bytes, values: 0, bytes: 0, aliases: Vec::new(), repeated: Vec::new() };
     let value = if tree.nodes.is_empty() { Value::Null } else { reader.value(0, 0)? };
     Ok(Document { value, repeated: reader.repeated })
 }
 
-/// What a text means that nobody quotes.
+/// The value of a plain (unquoted, untagged) scalar.
 ///
 /// # Errors
-/// It is a number that JSON does not have.
-#[cfg(any(test, feature = "fuzzing"))]
-pub(super) fn of_plain(text: &str) -> Result<Value, String> {
+/// The scalar is a number that JSON does not have.
+pub fn plain_scalar(text: &str) -> Result<Value, String> {
     scalar::plain(text).into_json(text)
 }
 
@@ -179,6 +181,7 @@ const YAMLS_TAGS: &str = "tag:yaml.org,2002:";
 /// From nodes to values.
 struct Reader<'a> {
     tree: &'a Tree,
+    max_bytes: usize,
     values: usize,
     bytes: usize,
     /// The aliases that are being followed.
@@ -226,7 +229,7 @@ impl<'a> Reader<'a> {
             }
             let (name, shown) = self.key(key)?;
             let made = self.value(value, depth + 1)?;
-            if map.insert(name, made).is_some() && self.repeated.len() < REPEATED_KEYS {
+            if map.insert(name, made).is_some() && self.repeated.len() < YAML_REPEATED_KEYS {
                 let line = self.tree.nodes[value].line;
                 self.repeated.push(format!("line {line}: key {shown} already set in map"));
             }
@@ -309,7 +312,7 @@ impl<'a> Reader<'a> {
     fn count(&mut self, bytes: usize) -> Result<(), String> {
         self.values += 1;
         self.bytes += bytes;
-        if self.values > YAML_VALUES || self.bytes > BODY_BYTES {
+        if self.values > YAML_VALUES || self.bytes > self.max_bytes {
             return Err(too_much());
         }
         Ok(())

@@ -191,7 +191,7 @@ fn within(text: &str, range: RangeInclusive<u16>) -> bool {
 }
 
 /// Whether a text reads as itself without quotes, also to those who know numbers to base 60.
-pub(crate) fn needs_no_quotes(text: &str) -> bool {
+pub fn needs_no_quotes(text: &str) -> bool {
     matches!(plain(text), Scalar::Text(_)) && text != "<<" && !is_sexagesimal(text)
 }
 

@@ -1,0 +1,172 @@
+//! Where audit events go: a bounded queue to the writer of a log. Requests wait for the queue as the mode says.
+
+use super::metrics::AuditMetrics;
+use crate::limits;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+/// Whether requests wait until their events are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// They do not wait; events are dropped and counted while the queue is full.
+    Batch,
+    /// They wait until their events are written, or could not be.
+    #[default]
+    Blocking,
+    /// As `Blocking`; a request whose arrival cannot be recorded fails.
+    BlockingStrict,
+}
+
+impl Mode {
+    /// The names of all modes, as flags have them.
+    pub const NAMES: [&str; 3] = ["batch", "blocking", "blocking-strict"];
+
+    /// The mode of a name; `None` if there is no such mode.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Batch, Self::Blocking, Self::BlockingStrict]
+            .into_iter()
+            .zip(Self::NAMES)
+            .find_map(|(mode, known)| (known == name).then_some(mode))
+    }
+}
+
+/// One event on its way to the log.
+pub(super) struct Queued {
+    /// The line; empty if only the acknowledgement is wanted.
+    pub(super) line: Vec<u8>,
+    /// Told whether the line was written. Its receiver may be gone.
+    pub(super) written: Option<oneshot::Sender<bool>>,
+    /// The bytes of the queue that it takes.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// The sending end of the queue. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Backend {
+    queue: mpsc::Sender<Queued>,
+    bytes: Arc<Semaphore>,
+    mode: Mode,
+    metrics: Arc<AuditMetrics>,
+}
+
+impl Backend {
+    /// A queue and its receiving end.
+    pub(super) fn new(mode: Mode, metrics: Arc<AuditMetrics>) -> (Self, mpsc::Receiver<Queued>) {
+        let (queue, receiver) = mpsc::channel(limits::AUDIT_QUEUE);
+        let bytes = Arc::new(Semaphore::new(limits::AUDIT_QUEUE_BYTES));
+        (Self { queue, bytes, mode, metrics }, receiver)
+    }
+
+    /// Hands an event to the writer and waits as the mode says. False if it was not recorded and the request must fail for it.
+    pub(super) async fn record(&self, line: Vec<u8>) -> bool {
+        if self.mode == Mode::Batch {
+            self.offer(line);
+            return true;
+        }
+        let (written, outcome) = oneshot::channel();
+        let room = self.bytes.clone().acquire_many_owned(room(&line)).await.ok();
+        let queued = Queued { line, written: Some(written), _room: room };
+        let is_written = self.queue.send(queued).await.is_ok() && outcome.await.unwrap_or(false);
+        if !is_written {
+            self.metrics.failed();
+        }
+        is_written || self.mode != Mode::BlockingStrict
+    }
+
+    /// Hands an event to the writer if there is room for it; otherwise drops and counts it.
+    fn offer(&self, line: Vec<u8>) {
+        let room = self.bytes.clone().try_acquire_many_owned(room(&line));
+        let is_queued = room
+            .is_ok_and(|room| self.queue.try_send(Queued { line, written: None, _room: Some(room) }).is_ok());
+        if !is_queued {
+            self.metrics.failed();
+        }
+    }
+
+    /// As [`Self::record`], for the end of a stream, where nothing can wait: the event waits in a task of its own, of which there are
+    /// no more than streams. Without a runtime, when the process ends, it is offered.
+    pub(super) fn record_detached(&self, line: Vec<u8>) {
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if self.mode != Mode::Batch => {
+                let backend = self.clone();
+                runtime.spawn(async move { backend.record(line).await });
+            }
+            _ => self.offer(line),
+        }
+    }
+
+    /// Waits until everything that was queued before is written.
+    pub(super) async fn drain(&self) {
+        let (written, outcome) = oneshot::channel();
+        let queued = Queued { line: Vec::new(), written: Some(written), _room: None };
+        if self.queue.send(queued).await.is_ok() {
+            // The writer may end without an answer: then there is nothing more to wait for.
+            let _ = outcome.await;
+        }
+    }
+}
+
+/// The share of an event in the bytes of the queue. One that is larger than the queue takes all of it.
+fn room(line: &[u8]) -> u32 {
+    u32::try_from(line.len().clamp(1, limits::AUDIT_QUEUE_BYTES)).expect("the bound of the queue fits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failures(metrics: &AuditMetrics) -> u64 {
+        let mut page = String::new();
+        metrics.render(&mut crate::metrics::Page::new(&mut page));
+        let line = page.lines().find(|line| line.starts_with("apiserver_audit_error_total{")).unwrap();
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn batch_mode_drops_and_counts_what_the_queue_does_not_take() {
+        let metrics = Arc::new(AuditMetrics::default());
+        let (backend, mut receiver) = Backend::new(Mode::Batch, metrics.clone());
+        for _ in 0..limits::AUDIT_QUEUE + 3 {
+            assert!(backend.record(vec![1]).await);
+        }
+        assert_eq!(failures(&metrics), 3);
+        receiver.recv().await.unwrap();
+        assert!(backend.record(vec![1]).await);
+        assert_eq!(failures(&metrics), 3, "there was room again");
+        let (backend, _receiver) = Backend::new(Mode::Batch, metrics.clone());
+        for _ in 0..3 {
+            backend.record(vec![0; limits::AUDIT_QUEUE_BYTES / 2]).await;
+        }
+        assert_eq!(failures(&metrics), 4, "bytes are bounded, too");
+    }
+
+    #[tokio::test]
+    async fn blocking_modes_wait_for_the_writer_and_only_the_strict_one_fails_requests() {
+        for (mode, strict) in [(Mode::Blocking, false), (Mode::BlockingStrict, true)] {
+            let metrics = Arc::new(AuditMetrics::default());
+            let (backend, mut receiver) = Backend::new(mode, metrics.clone());
+            let recording = tokio::spawn({
+                let backend = backend.clone();
+                async move { backend.record(vec![1]).await }
+            });
+            let queued = receiver.recv().await.unwrap();
+            assert!(!recording.is_finished(), "it waits");
+            queued.written.unwrap().send(true).unwrap();
+            assert!(recording.await.unwrap());
+            let failing = async {
+                receiver.recv().await.unwrap().written.unwrap().send(false).unwrap();
+            };
+            let (recorded, ()) = tokio::join!(backend.record(vec![1]), failing);
+            assert_eq!((recorded, failures(&metrics)), (!strict, 1));
+            drop(receiver);
+            assert_eq!(backend.record(vec![1]).await, !strict, "the writer is gone");
+        }
+    }
+
+    #[test]
+    fn modes_have_kubernetes_names() {
+        let modes = Mode::NAMES.map(Mode::parse);
+        assert_eq!(modes, [Some(Mode::Batch), Some(Mode::Blocking), Some(Mode::BlockingStrict)]);
+        assert_eq!(Mode::parse("Batch"), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! A door for fuzzers: texts that claim to be audit policies.
+
+use super::decide::{Attributes, decide};
+use super::policy::{Level, Policy};
+use crate::authn::UserInfo;
+use crate::authz::Target;
+
+/// A text is a policy or a refusal with a reason. A policy judges any request, the same way each time; and a request of nobody falls under
+/// no rule about users.
+pub(crate) fn policy(bytes: &[u8]) {
+    let policy = match Policy::parse(bytes) {
+        Ok(policy) => policy,
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "a refusal says why");
+            return;
+        }
+    };
+    let ann = UserInfo::new("ann", ["devs"]);
+    let pod = Target::Resource { group: "", resource: "pods", subresource: "log", namespace: "a", name: "b" };
+    for target in [pod, Target::Path("/healthz"), Target::Path("")] {
+        for user in [Some(&ann), None] {
+            let attributes = Attributes { user, verb: "get", target };
+            assert_eq!(decide(&policy, &attributes), decide(&policy, &attributes));
+        }
+    }
+    let is_about_users =
+        policy.rules.iter().all(|rule| !rule.users.is_empty() || !rule.user_groups.is_empty());
+    if is_about_users {
+        let nobody = Attributes { user: None, verb: "get", target: pod };
+        assert_eq!(decide(&policy, &nobody).level, Level::None);
+    }
+}

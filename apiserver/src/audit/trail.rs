@@ -1,0 +1,474 @@
+//! [`Trail`]: what one request has led to so far, from which its events are made. While a request is handled its trail is in a variable of
+//! the task, as a tracing span is: admission notes annotations there without knowing who handles the request.
+
+use super::Audit;
+use super::decide::{Attributes, Verdict, decide};
+use super::event::{
+    Event, ObjectReference, ResponseStatus, User, micro_time, remove_managed_fields, source_ips,
+};
+use super::policy::{Level, Stage};
+use crate::authn::{Peer, UserInfo};
+use crate::authz::{self, Authorizer, Decision, Target};
+use crate::error::panicked;
+use crate::limits;
+use crate::rest::router::Place;
+use http::{Extensions, HeaderMap};
+use jiff::Timestamp;
+use kstore_api::admission::review::AuditAnnotation;
+use kstore_api::status::Status;
+use kstore_nondet::Clock;
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+
+/// The annotations about authorization.
+const DECISION: &str = "authorization.k8s.io/decision";
+const REASON: &str = "authorization.k8s.io/reason";
+/// Subresources whose requests last as long as their stream.
+const LONG_RUNNING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
+/// What ends a user agent that was cut.
+const CUT: &str = "...TRUNCATED";
+
+tokio::task_local! {
+    static TRAIL: Arc<Trail>;
+}
+
+/// The trail of the request that this task handles, if it is recorded.
+pub(crate) fn current() -> Option<Arc<Trail>> {
+    TRAIL.try_with(Arc::clone).ok()
+}
+
+/// Whether this task handles a request that is recorded.
+pub(crate) fn is_recording() -> bool {
+    TRAIL.try_with(|_| ()).is_ok()
+}
+
+/// Handles a request whose trail this is.
+pub(crate) async fn scope<T>(trail: Arc<Trail>, handling: impl Future<Output = T>) -> T {
+    TRAIL.scope(trail, handling).await
+}
+
+/// Notes who has sent the request of this task, before impersonation.
+pub(crate) fn authenticated(caller: &Arc<UserInfo>) {
+    let _ = TRAIL.try_with(|trail| trail.state.lock().caller = Some(caller.clone()));
+}
+
+/// Notes as whom the request of this task is carried out.
+pub(crate) fn acts_as(user: &Arc<UserInfo>) {
+    let _ = TRAIL.try_with(|trail| {
+        let mut state = trail.state.lock();
+        if state.caller.as_ref().is_some_and(|caller| caller != user) {
+            state.impersonated = Some(user.clone());
+        }
+    });
+}
+
+/// Keeps the request of this task from being complete until it is dropped, if the request is long-running.
+pub(crate) fn stream_end() -> Option<StreamEnd> {
+    TRAIL.try_with(|trail| trail.stream_end()).ok()
+}
+
+/// What a request asks for, as policies and events see it. A call may ask for several things.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    /// The API verb, or the lower-case method of a path.
+    pub(crate) verb: String,
+    /// The API version of the resource.
+    pub(crate) version: String,
+    /// The place in the resource tree; `None` for other paths.
+    pub(crate) place: Option<Place>,
+    /// The path.
+    pub(crate) path: String,
+}
+
+impl Operation {
+    fn target(&self) -> Target<'_> {
+        let Some(place) = &self.place else { return Target::Path(&self.path) };
+        let is_namespace = place.group.is_empty() && place.resource == "namespaces";
+        Target::Resource {
+            group: &place.group,
+            resource: &place.resource,
+            subresource: &place.subresource,
+            // A request about a namespace object is also a request in that namespace.
+            namespace: if is_namespace { &place.name } else { &place.namespace },
+            name: &place.name,
+        }
+    }
+
+    fn is_long_running(&self) -> bool {
+        let subresource = self.place.as_ref().map_or("", |place| place.subresource.as_str());
+        let first = subresource.split('/').next().unwrap_or_default();
+        self.place.is_some() && (self.verb == "watch" || LONG_RUNNING.contains(&first))
+    }
+}
+
+/// The trail of one request.
+pub(crate) struct Trail {
+    audit: Arc<Audit>,
+    clock: Clock,
+    id: String,
+    uri: String,
+    agent: String,
+    source_ips: Vec<IpAddr>,
+    received: Timestamp,
+    /// How the caller tried to authenticate.
+    attempted: Vec<&'static str>,
+    state: Mutex<State>,
+    end: Mutex<Weak<EndOnDrop>>,
+}
+
+#[derive(Default)]
+struct State {
+    caller: Option<Arc<UserInfo>>,
+    impersonated: Option<Arc<UserInfo>>,
+    operations: Vec<RecordedOperation>,
+    annotations: BTreeMap<String, String>,
+    status: Option<ResponseStatus>,
+    is_long_running: bool,
+    is_complete: bool,
+}
+
+/// An operation that the policy wants recorded.
+struct RecordedOperation {
+    /// Its place among the operations of the request.
+    index: usize,
+    operation: Operation,
+    verdict: Verdict,
+    reference: Option<ObjectReference>,
+    request: Option<Value>,
+    response: Option<Value>,
+    /// What authorization decided.
+    authorization: Option<(&'static str, String)>,
+}
+
+impl Trail {
+    /// The trail of a request that has just come, from its head.
+    pub(crate) fn begin(
+        audit: &Arc<Audit>,
+        clock: Clock,
+        id: &str,
+        uri: String,
+        (headers, extensions): (&HeaderMap, &Extensions),
+    ) -> Arc<Self> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let peer = extensions.get::<Peer>();
+        let remote = match peer {
+            Some(Peer::Tls { address, .. }) => Some(address.ip()),
+            Some(Peer::InProcess(_)) | None => None,
+        };
+        let caller = match peer {
+            Some(Peer::InProcess(user)) => Some(user.clone()),
+            Some(Peer::Tls { .. }) | None => None,
+        };
+        let has_certificate = matches!(peer, Some(Peer::Tls { certificate: Some(_), .. }));
+        let authorization = text("authorization").trim().to_ascii_lowercase();
+        let attempts = [
+            ("basic", authorization.starts_with("basic ")),
+            ("bearer", authorization.starts_with("bearer ")),
+            ("x509", has_certificate),
+        ];
+        Arc::new(Self {
+            audit: audit.clone(),
+            received: clock.now(),
+            clock,
+            id: id.to_owned(),
+            uri,
+            agent: shortened(text("user-agent")),
+            source_ips: source_ips(text("x-forwarded-for"), text("x-real-ip"), remote),
+            attempted: attempts.into_iter().filter(|(_, tried)| *tried).map(|(name, _)| name).collect(),
+            state: Mutex::new(State { caller, ..State::default() }),
+            end: Mutex::default(),
+        })
+    }
+
+    /// The request's name in the log.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the caller is known.
+    pub(crate) fn has_caller(&self) -> bool {
+        self.state.lock().caller.is_some()
+    }
+
+    /// Decides what of these operations is recorded.
+    fn decide(&self, operations: Vec<Operation>) {
+        let mut state = self.state.lock();
+        state.is_long_running = operations.iter().any(Operation::is_long_running);
+        for (index, operation) in operations.into_iter().enumerate() {
+            let target = operation.target();
+            let attributes = Attributes { user: state.caller.as_deref(), verb: &operation.verb, target };
+            let verdict = decide(&self.audit.policy, &attributes);
+            self.audit.metrics.decided(verdict.level);
+            if verdict.level != Level::None {
+                let reference = ObjectReference::of(&target, &operation.version);
+                state.operations.push(RecordedOperation {
+                    index,
+                    operation,
+                    verdict,
+                    reference,
+                    request: None,
+                    response: None,
+                    authorization: None,
+                });
+            }
+        }
+    }
+
+    /// Records that the request has come.
+    ///
+    /// # Errors
+    /// 500 if that cannot be recorded, and requests must not be served then.
+    pub(crate) async fn received(&self, operations: Vec<Operation>) -> Result<(), Status> {
+        self.decide(operations);
+        for line in self.lines(Stage::RequestReceived) {
+            if !self.audit.backend.record(line).await {
+                self.audit.metrics.rejected();
+                return Err(Status::internal("failed to store audit event"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that nobody was authenticated.
+    pub(crate) async fn unauthenticated(&self, operations: Vec<Operation>, refused: &Status) {
+        self.decide(operations);
+        let mut status = refused.clone();
+        status.message = match &self.attempted[..] {
+            [] => "Authentication failed, no credentials provided".to_owned(),
+            attempted => format!("Authentication failed, attempted: {}", attempted.join(", ")),
+        };
+        {
+            let mut state = self.state.lock();
+            state.status = Some(ResponseStatus::of(&status, status.code));
+            state.is_complete = true;
+        }
+        self.record(Stage::ResponseStarted).await;
+    }
+
+    /// Notes the object of a request, if it is of interest to the policy. `object` has it, and whether it is a whole object and not a patch
+    /// or options.
+    pub(crate) fn request_object(&self, index: usize, object: impl FnOnce() -> Option<(Value, bool)>) {
+        if !self.has(index, Level::Metadata) {
+            return;
+        }
+        // Read without the lock: it can be large.
+        let Some((mut object, is_whole)) = object() else { return };
+        self.with(index, |recorded| {
+            if let Some(reference) = recorded.reference.as_mut().filter(|_| is_whole) {
+                reference.complete(&object);
+            }
+            if recorded.verdict.level >= Level::Request {
+                if recorded.verdict.omit_managed_fields {
+                    remove_managed_fields(&mut object);
+                }
+                recorded.request = Some(object);
+            }
+        });
+    }
+
+    /// Notes the object of the response, if the policy wants it.
+    pub(crate) fn response_object(&self, index: usize, object: impl FnOnce() -> Option<Value>) {
+        if !self.has(index, Level::RequestResponse) {
+            return;
+        }
+        let Some(mut object) = object() else { return };
+        self.with(index, |recorded| {
+            if recorded.verdict.omit_managed_fields {
+                remove_managed_fields(&mut object);
+            }
+            recorded.response = Some(object);
+        });
+    }
+
+    /// Whether the operation with this index is recorded at this level or above.
+    fn has(&self, index: usize, level: Level) -> bool {
+        let state = self.state.lock();
+        state.operations.iter().any(|recorded| recorded.index == index && recorded.verdict.level >= level)
+    }
+
+    fn with(&self, index: usize, change: impl FnOnce(&mut RecordedOperation)) {
+        let mut state = self.state.lock();
+        if let Some(recorded) = state.operations.iter_mut().find(|recorded| recorded.index == index) {
+            change(recorded);
+        }
+    }
+
+    /// Whether anything is recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        !self.state.lock().operations.is_empty()
+    }
+
+    /// Adds notes to all events from now on. Of several notes with one key the first is kept.
+    pub(crate) fn annotate(&self, notes: Vec<AuditAnnotation>) {
+        let mut state = self.state.lock();
+        for AuditAnnotation { key, value } in notes {
+            state.annotations.entry(key).or_insert(value);
+        }
+    }
+
+    /// Records the response: that it is complete, or for a long-running request that it has begun. True for the latter.
+    pub(crate) async fn answered(
+        &self,
+        authorizer: &Authorizer,
+        code: u16,
+        refused: Option<&Status>,
+    ) -> bool {
+        let is_panic = refused.is_some_and(|status| *status == panicked());
+        let is_long_running = {
+            let mut state = self.state.lock();
+            if state.is_complete {
+                return false;
+            }
+            state.status = Some(match refused {
+                Some(status) => ResponseStatus::of(status, code),
+                None => ResponseStatus::of_code(code),
+            });
+            state.judge(authorizer, code);
+            if let Some(status) = refused {
+                state.show_refusal(status);
+            }
+            state.is_complete = is_panic || !state.is_long_running;
+            !state.is_complete
+        };
+        self.record(match (is_panic, is_long_running) {
+            (true, _) => Stage::Panic,
+            (false, true) => Stage::ResponseStarted,
+            (false, false) => Stage::ResponseComplete,
+        })
+        .await;
+        is_long_running
+    }
+
+    async fn record(&self, stage: Stage) {
+        for line in self.lines(stage) {
+            self.audit.backend.record(line).await;
+        }
+    }
+
+    /// Keeps the request from being complete until it is dropped.
+    pub(crate) fn stream_end(self: &Arc<Self>) -> StreamEnd {
+        let mut end = self.end.lock();
+        StreamEnd(end.upgrade().unwrap_or_else(|| {
+            let new = Arc::new(EndOnDrop(self.clone()));
+            *end = Arc::downgrade(&new);
+            new
+        }))
+    }
+
+    /// Records that a stream has ended, or that a request has ended without a response, because its client left.
+    fn ended(&self) {
+        {
+            let mut state = self.state.lock();
+            if state.is_complete {
+                return;
+            }
+            state.is_complete = true;
+            state.status.get_or_insert_with(ResponseStatus::client_left);
+        }
+        for line in self.lines(Stage::ResponseComplete) {
+            self.audit.backend.record_detached(line);
+        }
+    }
+
+    /// The events of a stage, one for each operation that is recorded.
+    fn lines(&self, stage: Stage) -> Vec<Vec<u8>> {
+        let now = self.clock.now();
+        let state = self.state.lock();
+        let wanted = |recorded: &&RecordedOperation| !recorded.verdict.omit_stages.contains(stage);
+        state
+            .operations
+            .iter()
+            .filter(wanted)
+            .map(|recorded| self.line(stage, now, &state, recorded))
+            .collect()
+    }
+
+    fn line(&self, stage: Stage, now: Timestamp, state: &State, recorded: &RecordedOperation) -> Vec<u8> {
+        self.audit.metrics.event();
+        let mut annotations = state.annotations.clone();
+        if let Some((decision, reason)) = &recorded.authorization {
+            annotations.insert(DECISION.to_owned(), (*decision).to_owned());
+            annotations.insert(REASON.to_owned(), reason.clone());
+        }
+        let event = Event {
+            kind: "Event",
+            api_version: "audit.k8s.io/v1",
+            level: recorded.verdict.level,
+            audit_id: &self.id,
+            stage,
+            request_uri: &self.uri,
+            verb: &recorded.operation.verb,
+            user: state.caller.as_deref().map(User::from).unwrap_or_default(),
+            impersonated_user: state.impersonated.as_deref().map(User::from),
+            source_ips: &self.source_ips,
+            user_agent: &self.agent,
+            object_ref: recorded.reference.as_ref(),
+            response_status: state.status.as_ref(),
+            request_object: recorded.request.as_ref(),
+            response_object: recorded.response.as_ref(),
+            request_received_timestamp: micro_time(self.received),
+            stage_timestamp: micro_time(now),
+            annotations: &annotations,
+        };
+        event.line(limits::AUDIT_EVENT_BYTES)
+    }
+}
+
+impl State {
+    /// Notes what authorization says about each operation. It has been asked before, by those who handled the request: where it would
+    /// refuse now what it allowed then, the response tells.
+    fn judge(&mut self, authorizer: &Authorizer, code: u16) {
+        let user = self.impersonated.as_ref().or(self.caller.as_ref());
+        let Some(user) = user.cloned() else { return };
+        for recorded in &mut self.operations {
+            let operation = &recorded.operation;
+            let target = operation.target();
+            let asked = authz::Attributes { user: &user, verb: &operation.verb, target };
+            recorded.authorization = Some(match authorizer.decide(&asked) {
+                Decision::Allow(reason) => ("allow", reason),
+                Decision::NoOpinion(reason) if code == 403 => ("forbid", reason),
+                Decision::NoOpinion(_) => ("allow", String::new()),
+            });
+        }
+    }
+
+    /// A refusal is the object of the response.
+    fn show_refusal(&mut self, status: &Status) {
+        let wants = |recorded: &&mut RecordedOperation| recorded.verdict.level == Level::RequestResponse;
+        for recorded in self.operations.iter_mut().filter(wants) {
+            recorded.response = serde_json::to_value(status).ok();
+        }
+    }
+}
+
+/// Kept by what belongs to a stream; the last one that is dropped ends the request.
+#[derive(Clone)]
+pub(crate) struct StreamEnd(#[expect(dead_code, reason = "it is kept to be dropped")] Arc<EndOnDrop>);
+
+impl std::fmt::Debug for StreamEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StreamEnd")
+    }
+}
+
+struct EndOnDrop(Arc<Trail>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}
+
+/// A user agent of at most 1024 bytes, as Kubernetes cuts it.
+fn shortened(agent: &str) -> String {
+    match agent.len() > limits::AUDIT_AGENT_BYTES {
+        true => format!("{}{CUT}", &agent[..agent.floor_char_boundary(limits::AUDIT_AGENT_BYTES)]),
+        false => agent.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

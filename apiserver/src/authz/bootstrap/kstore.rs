@@ -1,0 +1,55 @@
+//! What kstore's own components may do beyond Kubernetes' default roles, as data. Each row is a ClusterRole and the ClusterRoleBinding
+//! of the same name.
+
+use super::{Binding, Grant, On, READ, RECORD_EVENTS, Role};
+use serde_json::Value;
+
+const ROLES: &[(Role, &[(&str, &str)])] = &[
+    (
+        Role { name: "system:kstore:kubelet-sim", part_of: &[], rules: KUBELET_SIM },
+        &[("User", "system:kstore:kubelet-sim")],
+    ),
+    (
+        Role { name: "system:kstore:ipallocator-repair-controller", part_of: &[], rules: ADDRESS_REPAIR },
+        &[("ServiceAccount", "ipallocator-repair-controller")],
+    ),
+    (
+        Role { name: "system:kstore:volume-provisioner", part_of: &[], rules: VOLUME_PROVISIONER },
+        &[("ServiceAccount", "volume-provisioner")],
+    ),
+];
+
+/// What `system:persistent-volume-provisioner` grants to programs that make volumes, what a resizer needs, and the default class, which
+/// elsewhere comes with an installation.
+const VOLUME_PROVISIONER: &[Grant] = &[
+    On("create delete update", "-", "persistentvolumes"),
+    On("update", "-", "persistentvolumeclaims/status"),
+    On("create", "storage.k8s.io", "storageclasses"),
+    RECORD_EVENTS,
+];
+
+/// The repair of address allocation. In Kubernetes it is a part of kube-apiserver, which may do everything.
+const ADDRESS_REPAIR: &[Grant] = &[On("create delete", "networking.k8s.io", "ipaddresses"), RECORD_EVENTS];
+
+/// What a kubelet does, for all simulated nodes at once: they are one user, whose Secrets are those that pods on any simulated node
+/// refer to. It reads them by name, and can neither list nor watch them. That it reads no other one whose name it knows takes an
+/// authorizer that looks at pods (upstream's Node authorizer) and a user for each node; there is none.
+const KUBELET_SIM: &[Grant] = &[
+    On("create delete get list patch update watch", "-", "nodes"),
+    On("get patch update", "-", "nodes/status pods/status"),
+    On("create", "-", "nodes/tunnel"),
+    On("delete get list watch", "-", "pods"),
+    On("create patch update", "- events.k8s.io", "events"),
+    On(READ, "-", "configmaps persistentvolumeclaims persistentvolumes serviceaccounts services"),
+    On("get", "-", "secrets"),
+    On("create delete get list patch update watch", "coordination.k8s.io", "leases"),
+    On("create delete get patch update", "storage.k8s.io", "csinodes"),
+    On(READ, "node.k8s.io", "runtimeclasses"),
+];
+
+/// The roles, each followed by its binding.
+pub(super) fn objects() -> impl Iterator<Item = Value> {
+    ROLES.iter().flat_map(|(role, subjects)| {
+        [role.to_value(), Binding { name: role.name, role: role.name, subjects }.to_value()]
+    })
+}

@@ -1,0 +1,252 @@
+//! gRPC calls in the audit log: an event for each operation of a call, with the verb and object that the call of the REST API has.
+
+use super::authenticate::CallTrail;
+use super::{Grpc, Streamed};
+use crate::audit::{self, Audit, Operation, StreamEnd, Trail};
+use crate::error::{of_grpc, to_grpc};
+use crate::rest::router::Place;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use kstore_proto::kstore::v1 as pb;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The key of the request's name in the log, in the metadata of responses.
+const AUDIT_ID: &str = "audit-id";
+
+/// The path of a call.
+pub(super) fn uri_of(call: &str) -> String {
+    format!("/kstore.v1.Kstore/{call}")
+}
+
+/// Handles a call, and records it if there is an audit log.
+pub(super) async fn serve<M, R, F>(
+    door: &Grpc,
+    call: &'static str,
+    request: tonic::Request<M>,
+    handle: impl FnOnce(tonic::Request<M>) -> F + Send,
+) -> Result<tonic::Response<R>, tonic::Status>
+where
+    M: AuditedMessage,
+    R: AuditedResponse,
+    F: Future<Output = Result<tonic::Response<R>, tonic::Status>> + Send,
+{
+    match &door.audit {
+        None => handle(request).await,
+        Some(audit) => Box::pin(serve_recorded(door, audit, call, request, handle)).await,
+    }
+}
+
+async fn serve_recorded<M, R, F>(
+    door: &Grpc,
+    audit: &Arc<Audit>,
+    call: &'static str,
+    request: tonic::Request<M>,
+    handle: impl FnOnce(tonic::Request<M>) -> F + Send,
+) -> Result<tonic::Response<R>, tonic::Status>
+where
+    M: AuditedMessage,
+    R: AuditedResponse,
+    F: Future<Output = Result<tonic::Response<R>, tonic::Status>> + Send,
+{
+    let (metadata, extensions, message) = request.into_parts();
+    let trail = match extensions.get() {
+        Some(CallTrail(trail)) => trail.clone(),
+        None => {
+            let nondet = door.pipeline.nondet();
+            let head = (metadata.as_ref(), &extensions);
+            Trail::begin(audit, nondet.clock, &nondet.rng.uuid(), uri_of(call), head)
+        }
+    };
+    // A client that leaves before there is a response has made a call all the same.
+    let end = trail.stream_end();
+    let parts = message.parts();
+    let operations = parts.iter().map(|part| part.operation(call)).collect();
+    trail.received(operations).await.map_err(|status| to_grpc(&status))?;
+    for (index, part) in parts.into_iter().enumerate() {
+        trail.request_object(index, || {
+            let (bytes, is_whole) = part.object?;
+            Some((serde_json::from_slice(&bytes).ok()?, is_whole))
+        });
+    }
+    let request = tonic::Request::from_parts(metadata, extensions, message);
+    let mut answered = audit::scope(trail.clone(), handle(request)).await;
+    let refused = answered.as_ref().err().map(of_grpc);
+    let code =
+        refused.as_ref().map_or(if call == "Create" || call == "Bind" { 201 } else { 200 }, |s| s.code);
+    if let Ok(response) = &answered {
+        trail.response_object(0, || response.get_ref().object());
+    }
+    let goes_on = trail.answered(door.pipeline.authorizer(), code, refused.as_ref()).await;
+    let metadata = match &mut answered {
+        Ok(response) => response.metadata_mut(),
+        Err(status) => status.metadata_mut(),
+    };
+    if let Ok(id) = trail.id().parse() {
+        metadata.insert(AUDIT_ID, id);
+    }
+    match goes_on {
+        true => answered.map(|response| response.map(|inner| inner.until_end(end))),
+        false => answered,
+    }
+}
+
+/// One operation of a call.
+pub(super) struct CallPart {
+    verb: &'static str,
+    place: Option<pb::Ref>,
+    /// JSON that came with it, and whether it is a whole object.
+    object: Option<(Bytes, bool)>,
+}
+
+impl CallPart {
+    fn new(verb: &'static str, place: Option<&pb::Ref>) -> Self {
+        Self { verb, place: place.cloned(), object: None }
+    }
+
+    fn with(self, json: &Bytes, is_whole: bool) -> Self {
+        Self { object: (!json.is_empty()).then(|| (json.clone(), is_whole)), ..self }
+    }
+
+    fn operation(&self, call: &str) -> Operation {
+        let (verb, path) = (self.verb.to_owned(), uri_of(call));
+        let Some(place) = self.place.clone() else {
+            return Operation { verb, version: String::new(), place: None, path };
+        };
+        let is_status = call == "UpdateStatus" && place.subresource.is_empty();
+        let place_of_object = Place {
+            group: place.group,
+            resource: place.resource,
+            subresource: if is_status { "status".to_owned() } else { place.subresource },
+            namespace: place.namespace,
+            name: place.name,
+            watch: false,
+        };
+        Operation { verb, version: place.version, place: Some(place_of_object), path }
+    }
+}
+
+/// The message of a call that is recorded.
+pub(super) trait AuditedMessage: Send {
+    /// What the call asks for.
+    fn parts(&self) -> Vec<CallPart>;
+}
+
+impl AuditedMessage for pb::GetRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        vec![CallPart::new("get", self.r#ref.as_ref())]
+    }
+}
+
+impl AuditedMessage for pb::ListRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        vec![CallPart::new("list", self.r#ref.as_ref())]
+    }
+}
+
+impl AuditedMessage for pb::WatchRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        self.selectors.iter().map(|selector| CallPart::new("watch", selector.r#ref.as_ref())).collect()
+    }
+}
+
+impl AuditedMessage for pb::CreateRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        vec![CallPart::new("create", self.r#ref.as_ref()).with(&self.json, true)]
+    }
+}
+
+impl AuditedMessage for pb::UpdateRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        vec![CallPart::new("update", self.r#ref.as_ref()).with(&self.json, true)]
+    }
+}
+
+impl AuditedMessage for pb::PatchRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        vec![CallPart::new("patch", self.r#ref.as_ref()).with(&self.patch, false)]
+    }
+}
+
+impl AuditedMessage for pb::DeleteRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        vec![CallPart::new("delete", self.r#ref.as_ref()).with(&self.options_json, false)]
+    }
+}
+
+impl AuditedMessage for pb::DeleteCollectionRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        vec![CallPart::new("deletecollection", self.r#ref.as_ref()).with(&self.options_json, false)]
+    }
+}
+
+impl AuditedMessage for pb::BindRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        let binding = super::bind::binding(self).to_string();
+        vec![CallPart::new("create", Some(&super::bind::place(self))).with(&binding.into(), true)]
+    }
+}
+
+impl AuditedMessage for pb::TransactRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        use pb::operation::Kind;
+        let part = |operation: &pb::Operation| match operation.kind.as_ref()? {
+            Kind::Create(message) => message.parts().pop(),
+            Kind::Update(message) => message.parts().pop(),
+            Kind::Patch(message) => message.parts().pop(),
+            Kind::Delete(message) => message.parts().pop(),
+            // A check needs the permission to read the object.
+            Kind::Check(message) => Some(CallPart::new("get", message.r#ref.as_ref())),
+        };
+        self.operations.iter().filter_map(part).collect()
+    }
+}
+
+impl AuditedMessage for tonic::Streaming<pb::TunnelUp> {
+    fn parts(&self) -> Vec<CallPart> {
+        vec![CallPart::new("post", None)]
+    }
+}
+
+/// The response of a call that is recorded.
+pub(super) trait AuditedResponse: Sized + Send {
+    /// The object in it, if it is one.
+    fn object(&self) -> Option<Value>;
+
+    /// The same response, which keeps `end` as long as it lasts.
+    fn until_end(self, end: StreamEnd) -> Self;
+}
+
+impl AuditedResponse for pb::Object {
+    fn object(&self) -> Option<Value> {
+        serde_json::from_slice(&self.json).ok()
+    }
+
+    fn until_end(self, _: StreamEnd) -> Self {
+        self
+    }
+}
+
+impl AuditedResponse for pb::TransactResponse {
+    fn object(&self) -> Option<Value> {
+        None
+    }
+
+    fn until_end(self, _: StreamEnd) -> Self {
+        self
+    }
+}
+
+impl<T: Send + 'static> AuditedResponse for Streamed<T> {
+    fn object(&self) -> Option<Value> {
+        None
+    }
+
+    fn until_end(self, end: StreamEnd) -> Self {
+        Box::pin(self.map(move |item| {
+            // Kept by this closure, which is dropped with the stream.
+            let _kept = &end;
+            item
+        }))
+    }
+}

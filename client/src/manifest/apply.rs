@@ -1,0 +1,156 @@
+//! [`Applier`]: stores the objects of manifests. The cluster's own discovery says which resource a kind is, so that custom kinds are
+//! found as well.
+
+use super::{ManifestError, ManifestObject};
+use crate::{ApiError, Client, Gvr, Patch};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The namespace of objects that name none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Why an object of a manifest was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The manifest contains no Kubernetes objects.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// The cluster does not serve the kind.
+    #[error("{api_version} {kind} is not served: apply its CustomResourceDefinition first")]
+    UnknownKind {
+        /// `apps/v1`.
+        api_version: String,
+        /// `Deployment`.
+        kind: String,
+    },
+    /// The API server refused an object.
+    #[error("{object}: {source}")]
+    Refused {
+        /// Kind and name.
+        object: String,
+        /// The refusal.
+        source: ApiError,
+    },
+}
+
+/// An object that was stored, and where.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// The object's resource.
+    pub gvr: Gvr,
+    /// The object's namespace; empty for resources without namespaces.
+    pub namespace: String,
+    /// The object as the server stored it.
+    pub object: Value,
+}
+
+/// Stores objects of manifests through a client. It remembers no discovery: each object may define the next one's kind.
+pub struct Applier<'c> {
+    client: &'c Client,
+}
+
+impl<'c> Applier<'c> {
+    /// Stores objects as the user of this client; its agent becomes their field manager.
+    pub fn new(client: &'c Client) -> Self {
+        Self { client }
+    }
+
+    /// Applies an object by server-side apply, as `kubectl apply --server-side --force-conflicts` does. An object without a namespace
+    /// goes to `default` if its kind has namespaces.
+    ///
+    /// # Errors
+    /// The object lacks a required field or its kind is not served, or the server refuses it.
+    pub async fn apply(&self, object: ManifestObject) -> Result<Applied, ApplyError> {
+        let target = self.target(&object).await?;
+        self.patch(target, object).await
+    }
+
+    /// Creates an object, or applies it by server-side apply if it exists already.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub async fn create_or_apply(&self, object: ManifestObject) -> Result<Applied, ApplyError> {
+        let (gvr, namespace) = self.target(&object).await?;
+        match self.client.dynamic(gvr.clone()).create(&namespace, &object.value).await {
+            Ok(object) => Ok(Applied { gvr, namespace, object }),
+            Err(error) if error.is_already_exists() => self.patch((gvr, namespace), object).await,
+            Err(source) => Err(refused(&object, source)),
+        }
+    }
+
+    async fn patch(
+        &self,
+        (gvr, namespace): (Gvr, String),
+        object: ManifestObject,
+    ) -> Result<Applied, ApplyError> {
+        let name = object.name().to_owned();
+        if name.is_empty() {
+            let (document, field) = (object.document, "metadata.name");
+            return Err(ManifestError::Incomplete { document, field }.into());
+        }
+        let patch = Patch::Apply { object: object.value.clone(), force: true };
+        let stored = self.client.dynamic(gvr.clone()).patch(&namespace, &name, "", &patch).await;
+        let stored = stored.map_err(|source| refused(&object, source))?;
+        Ok(Applied { gvr, namespace, object: stored })
+    }
+
+    /// The resource and namespace of an object.
+    async fn target(&self, object: &ManifestObject) -> Result<(Gvr, String), ApplyError> {
+        object.check()?;
+        let (api_version, kind) = (object.api_version(), object.kind());
+        let found = find(self.client, api_version, kind).await.map_err(|source| refused(object, source))?;
+        let Some(resource) = found else {
+            return Err(ApplyError::UnknownKind { api_version: api_version.into(), kind: kind.into() });
+        };
+        let namespace = match (resource.is_namespaced, object.namespace()) {
+            (false, _) => "",
+            (true, "") => DEFAULT_NAMESPACE,
+            (true, namespace) => namespace,
+        };
+        Ok((resource.gvr, namespace.to_owned()))
+    }
+}
+
+fn refused(object: &ManifestObject, source: ApiError) -> ApplyError {
+    ApplyError::Refused { object: format!("{} {}", object.kind(), object.name()), source }
+}
+
+/// A resource and whether its objects are in namespaces.
+struct ServedResource {
+    gvr: Gvr,
+    is_namespaced: bool,
+}
+
+/// The part of an `APIResourceList` that is needed here.
+#[derive(Deserialize)]
+struct ResourceList {
+    resources: Vec<ResourceEntry>,
+}
+
+#[derive(Deserialize)]
+struct ResourceEntry {
+    /// The plural name; with a slash for subresources.
+    name: String,
+    namespaced: bool,
+    kind: String,
+}
+
+/// The resource of a kind; `None` if no such kind is served.
+///
+/// # Errors
+/// If discovery fails for another reason.
+async fn find(client: &Client, api_version: &str, kind: &str) -> Result<Option<ServedResource>, ApiError> {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let root = if group.is_empty() { "/api" } else { "/apis" };
+    let document = match client.get_path(&format!("{root}/{api_version}")).await {
+        Ok(document) => document,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let list: ResourceList = serde_json::from_slice(&document).map_err(ApiError::json)?;
+    let entry = list.resources.into_iter().find(|entry| entry.kind == kind && !entry.name.contains('/'));
+    Ok(entry.map(|entry| ServedResource {
+        gvr: Gvr::new(group.to_owned(), version.to_owned(), entry.name),
+        is_namespaced: entry.namespaced,
+    }))
+}

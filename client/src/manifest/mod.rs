@@ -1,0 +1,7 @@
+//! Manifests: YAML or JSON texts with Kubernetes objects, as `kubectl apply -f` takes them, and the calls that store their objects.
+
+mod apply;
+mod document;
+
+pub use apply::{Applied, Applier, ApplyError};
+pub use document::{ManifestError, ManifestObject, definitions_first, objects};

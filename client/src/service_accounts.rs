@@ -1,0 +1,179 @@
+//! [`ServiceAccounts`]: clients that act as service accounts of one namespace, each with tokens that a client with more rights asks for.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderValue, StatusCode, header::AUTHORIZATION};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use serde_json::{Value, json};
+use tokio::{sync::Mutex, time::Instant};
+use tower::ServiceExt;
+
+use crate::{ApiError, Client, ConnectError, Gvr, Kubeconfig, limits::ACCOUNT_TOKEN_LIFETIME};
+
+/// gRPC's code for a request whose credentials are not good, as the header `grpc-status` has it.
+const UNAUTHENTICATED: &[u8] = b"16";
+
+/// Gives clients that act as service accounts of one namespace. They share one connection, which presents nothing but their tokens.
+#[derive(Clone)]
+pub struct ServiceAccounts {
+    /// May create service accounts and ask for their tokens.
+    issuer: Client,
+    /// A connection without credentials.
+    bare: Client,
+    namespace: String,
+}
+
+impl ServiceAccounts {
+    /// Accounts of `namespace` at the server of a kubeconfig, whose credentials are not used. `issuer` asks for the tokens: it needs
+    /// `create` on `serviceaccounts` and on `serviceaccounts/token`. The first call makes the connection.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be used.
+    pub fn connect_lazy(
+        kubeconfig: &Kubeconfig,
+        issuer: &Client,
+        namespace: &str,
+    ) -> Result<Self, ConnectError> {
+        let without = Kubeconfig { identity: None, token: None, ..kubeconfig.clone() };
+        let bare = Client::connect_lazy(&without, namespace)?;
+        Ok(Self { issuer: issuer.clone(), bare, namespace: namespace.to_owned() })
+    }
+
+    /// A client that acts as the account of this name. Its first call asks for a token, and creates the account if it is not there;
+    /// a token is renewed when four fifths of its life are over, or when the server refuses it.
+    pub fn client(&self, account: &str) -> Client {
+        let tokens = Arc::new(Tokens {
+            issuer: self.issuer.clone(),
+            namespace: self.namespace.clone(),
+            account: account.to_owned(),
+            current: Mutex::new(None),
+        });
+        self.bare.agent(account).with_tokens(tokens)
+    }
+}
+
+/// The tokens of one account.
+pub(crate) struct Tokens {
+    issuer: Client,
+    namespace: String,
+    account: String,
+    /// Held while a token is asked for, so that calls that come meanwhile wait for the same one.
+    current: Mutex<Option<Token>>,
+}
+
+#[derive(Clone)]
+struct Token {
+    bearer: HeaderValue,
+    renew_at: Instant,
+}
+
+impl Tokens {
+    /// Serves a call with a good token in its header. A token that is refused is not used again.
+    pub(crate) async fn serve<E>(
+        self: Arc<Self>,
+        mut request: http::Request<tonic::body::Body>,
+        service: impl tower::Service<
+            http::Request<tonic::body::Body>,
+            Response = http::Response<tonic::body::Body>,
+            Error = E,
+        >,
+    ) -> Result<http::Response<tonic::body::Body>, TokenError<E>> {
+        let bearer = self.bearer().await.map_err(TokenError::Refused)?;
+        request.headers_mut().insert(AUTHORIZATION, bearer.clone());
+        let response = service.oneshot(request).await.map_err(TokenError::Call)?;
+        let code = response.headers().get("grpc-status").map(HeaderValue::as_bytes);
+        if response.status() == StatusCode::UNAUTHORIZED || code == Some(UNAUTHENTICATED) {
+            let mut current = self.current.lock().await;
+            // Another call may have asked for a new one already.
+            if current.as_ref().is_some_and(|token| token.bearer == bearer) {
+                *current = None;
+            }
+        }
+        Ok(response)
+    }
+
+    async fn bearer(&self) -> Result<HeaderValue, ApiError> {
+        let mut current = self.current.lock().await;
+        if let Some(token) = current.as_ref().filter(|token| Instant::now() < token.renew_at) {
+            return Ok(token.bearer.clone());
+        }
+        let token = self.request().await?;
+        let bearer = token.bearer.clone();
+        *current = Some(token);
+        Ok(bearer)
+    }
+
+    /// Asks for a token, and creates the account if it is not there.
+    async fn request(&self) -> Result<Token, ApiError> {
+        match self.request_for_existing().await {
+            Err(error) if error.is_not_found() => {}
+            answer => return answer,
+        }
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": { "name": self.account, "namespace": self.namespace },
+        });
+        match self.accounts().create(&self.namespace, &account).await {
+            Err(error) if !error.is_already_exists() => return Err(error),
+            _ => {}
+        }
+        self.request_for_existing().await
+    }
+
+    async fn request_for_existing(&self) -> Result<Token, ApiError> {
+        let wanted = ACCOUNT_TOKEN_LIFETIME.as_secs();
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "expirationSeconds": wanted },
+        });
+        let asked = Instant::now();
+        let answer =
+            self.accounts().create_subresource(&self.namespace, &self.account, "token", &request).await?;
+        token(&answer, asked)
+    }
+
+    fn accounts(&self) -> crate::DynamicApi {
+        self.issuer.dynamic(Gvr::of::<ServiceAccount>())
+    }
+}
+
+/// The token of an answered request that was made at `asked`.
+fn token(answer: &Value, asked: Instant) -> Result<Token, ApiError> {
+    let bearer = answer["status"]["token"].as_str().and_then(|token| format!("Bearer {token}").parse().ok());
+    let mut bearer: HeaderValue =
+        bearer.ok_or_else(|| ApiError::Json("the answer to a TokenRequest holds no token".to_owned()))?;
+    bearer.set_sensitive(true);
+    // A server may grant less than was asked for.
+    let granted = answer["spec"]["expirationSeconds"].as_u64().map(Duration::from_secs);
+    let lifetime = granted.unwrap_or(ACCOUNT_TOKEN_LIFETIME).min(ACCOUNT_TOKEN_LIFETIME);
+    Ok(Token { bearer, renew_at: asked + lifetime * 4 / 5 })
+}
+
+/// Why a call as a service account gave no response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError<E> {
+    /// There is no token for it.
+    #[error("no token for the service account: {0}")]
+    Refused(ApiError),
+    /// The call itself failed.
+    #[error(transparent)]
+    Call(E),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_renewed_when_four_fifths_of_the_granted_life_are_over() {
+        let now = Instant::now();
+        let life = |granted: Value| {
+            let answer = json!({ "spec": { "expirationSeconds": granted }, "status": { "token": "t" } });
+            token(&answer, now).unwrap().renew_at - now
+        };
+        assert_eq!(life(json!(3600)), Duration::from_secs(2880));
+        assert_eq!(life(json!(600)), Duration::from_secs(480), "a server may grant less");
+        assert_eq!(life(json!(31_536_000)), Duration::from_secs(2880), "and more is not used");
+        assert_eq!(life(Value::Null), Duration::from_secs(2880));
+        assert!(token(&json!({ "status": {} }), now).is_err());
+    }
+}

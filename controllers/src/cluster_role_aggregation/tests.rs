@@ -1,0 +1,81 @@
+//! What aggregating roles get.
+
+use super::plan::plan;
+use crate::action::{Action, PatchKind};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use serde_json::{Value, from_value, json};
+
+fn rule(resource: &str) -> Value {
+    json!({ "verbs": ["get"], "apiGroups": [""], "resources": [resource] })
+}
+
+/// A role with these labels and a rule for each of these resources.
+fn part(name: &str, labels: Value, resources: &[&str]) -> ClusterRole {
+    let rules: Vec<Value> = resources.iter().map(|resource| rule(resource)).collect();
+    from_value(json!({ "metadata": { "name": name, "labels": labels }, "rules": rules })).unwrap()
+}
+
+/// A role `sum` with these selectors, and rules for these resources.
+fn sum(selectors: Value, resources: &[&str]) -> ClusterRole {
+    let mut role = part("sum", json!({}), resources);
+    role.aggregation_rule = Some(from_value(json!({ "clusterRoleSelectors": selectors })).unwrap());
+    role
+}
+
+/// The resources of the rules that the plan gives to `role`; `None` if it writes nothing.
+fn planned(role: &ClusterRole, all: &[&ClusterRole]) -> Option<Vec<String>> {
+    let Action::Patch { target, status: false, kind: PatchKind::Apply, patch } = plan(role, all)? else {
+        panic!("no apply")
+    };
+    assert_eq!((target.name.as_str(), &patch["metadata"]), ("sum", &json!({ "name": "sum" })));
+    let text = |rule: &Value| rule["resources"][0].as_str().unwrap().to_owned();
+    Some(patch["rules"].as_array().unwrap().iter().map(text).collect())
+}
+
+#[test]
+fn rules_are_joined_by_selector_then_by_name_without_repetitions() {
+    let parts = [
+        part("c", json!({ "one": "true" }), &["pods", "nodes"]),
+        part("a", json!({ "two": "true" }), &["secrets", "nodes"]),
+        part("b", json!({ "one": "true", "two": "true" }), &["events"]),
+        part("d", json!({ "one": "false" }), &["services"]),
+        part("e", json!(null), &["endpoints"]),
+    ];
+    let (one, two) =
+        (json!({ "matchLabels": { "one": "true" } }), json!({ "matchLabels": { "two": "true" } }));
+    let table = [
+        (json!([one]), vec!["events", "pods", "nodes"]),
+        (json!([one, two]), vec!["events", "pods", "nodes", "secrets"]),
+        (json!([two, one]), vec!["secrets", "nodes", "events", "pods"]),
+        (
+            json!([{ "matchExpressions": [{ "key": "one", "operator": "NotIn", "values": ["true"] }] }]),
+            vec!["secrets", "nodes", "services", "endpoints"],
+        ),
+    ];
+    for (selectors, expected) in table {
+        let role = sum(selectors.clone(), &["old"]);
+        let mut all: Vec<&ClusterRole> = parts.iter().collect();
+        assert_eq!(planned(&role, &all).unwrap(), expected, "{selectors}");
+        all.reverse();
+        assert_eq!(planned(&role, &all).unwrap(), expected, "the order of the cache does not count");
+        let done = sum(selectors, &expected);
+        assert_eq!(planned(&done, &all), None, "nothing is written twice");
+    }
+}
+
+#[test]
+fn a_role_whose_parts_are_gone_has_no_rules_left() {
+    let one = json!([{ "matchLabels": { "one": "true" } }]);
+    assert_eq!(planned(&sum(one.clone(), &["pods"]), &[]), Some(vec![]));
+    assert_eq!(planned(&sum(one, &[]), &[]), None);
+}
+
+#[test]
+fn a_role_is_no_part_of_itself_and_one_without_an_aggregation_rule_is_left_alone() {
+    let one = json!([{ "matchLabels": { "one": "true" } }]);
+    let mut role = sum(one, &["old"]);
+    role.metadata.labels = Some([("one".to_owned(), "true".to_owned())].into());
+    let part = part("a", json!({ "one": "true" }), &["pods"]);
+    assert_eq!(planned(&role, &[&role, &part]), Some(vec!["pods".to_owned()]));
+    assert_eq!(planned(&part, &[&role, &part]), None);
+}

@@ -1,0 +1,291 @@
+//! Runs the pods of a Job to completion. `plan` judges, `status` counts what has ended, `writes` makes actions of both; `orphans` frees
+//! pods that their Job left. This file reads the caches and has it all carried out.
+
+mod backoff;
+mod indexes;
+mod orphans;
+mod plan;
+mod pods;
+mod policy;
+pub(crate) mod status;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+use crate::action::Action;
+use crate::adoption::lives;
+use crate::apply::{Hands, Outcome};
+use crate::caches::{Caches, Held, Pods, Sources, Watched};
+use crate::claim::{Claim, claim, controller_of};
+use crate::limits::{LONGEST_REST, REST_PER_POD};
+use crate::resource::resource_of;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::selector;
+use crate::view::{Pod, elapsed};
+use backoff::Backoff;
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kstore_client::{ApiError, Obj, WatchParams};
+use kstore_informer::{Action as Next, Builder, Context, CutError, Index, Informer, Key, Object};
+use parking_lot::Mutex;
+use plan::{Change, Judgement, Observed};
+use status::{Carried, Report};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+const WORKERS: usize = 5;
+const COMPONENT: &str = "job-controller";
+/// What `spec.managedBy` says if this controller is meant.
+const OWN_NAME: &str = "kubernetes.io/job-controller";
+
+/// All Jobs.
+#[derive(Clone)]
+pub(crate) struct Jobs {
+    informer: Informer<Obj<Job>>,
+    /// By the uid of their controller.
+    pub owned: Index<Obj<Job>, String>,
+}
+
+impl Watched for Jobs {
+    fn start(from: &Sources<'_>) -> Self {
+        let owned = Index::new(|job: &Obj<Job>, emit: &mut dyn FnMut(String)| {
+            let owners = job.metadata.owner_references.as_deref().unwrap_or_default();
+            controller_of(owners).into_iter().for_each(|owner| emit(owner.uid.clone()));
+        });
+        let builder = Builder::new(from.multi.source::<Job>(WatchParams::default())).index(&owned);
+        Self { informer: from.start("jobs", Some(resource_of::<Job>()), builder), owned }
+    }
+}
+
+impl Deref for Jobs {
+    type Target = Informer<Obj<Job>>;
+    fn deref(&self) -> &Informer<Obj<Job>> {
+        &self.informer
+    }
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    jobs: Jobs,
+    pods: Pods,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { jobs: caches.get(), pods: caches.get() }
+    }
+}
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
+    let hands = cluster.hands(COMPONENT);
+    let orphans = orphans::run(Arc::clone(&cluster), caches.clone(), hands.clone());
+    let jobs = caches.jobs.clone();
+    let controller = cluster
+        .controller("job")
+        .watch(&caches.jobs, |job: &Obj<Job>| [job.key()])
+        .watch(&caches.pods, move |pod: &Pod| jobs_of(&jobs, pod))
+        .workers(WORKERS);
+    let stop = cluster.stop.clone();
+    let runs = work(controller, stop, Runs { cluster, caches, hands, memory: Mutex::default() });
+    async move {
+        futures::join!(runs, orphans);
+    }
+}
+
+fn is_job(owner: &OwnerReference) -> bool {
+    owner.kind == "Job" && owner.api_version == "batch/v1"
+}
+
+/// Another controller has this Job.
+fn managed_elsewhere(job: &Job) -> bool {
+    let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
+    manager.is_some_and(|name| name != OWN_NAME)
+}
+
+/// The Job that controls a pod; of a pod without a controller, every Job that would adopt it.
+fn jobs_of(jobs: &Jobs, pod: &Pod) -> Vec<Key> {
+    let namespace = pod.metadata.namespace.as_str();
+    match controller_of(&pod.metadata.owner_references) {
+        Some(owner) if is_job(owner) => vec![Key::new(namespace, &owner.name)],
+        Some(_) => vec![],
+        None => {
+            let fits = |job: &&Arc<Obj<Job>>| {
+                let wanted = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+                wanted.is_some_and(|wanted| selector::matches(wanted, &pod.metadata.labels))
+            };
+            jobs.namespace(namespace).iter().filter(fits).map(Object::key).collect()
+        }
+    }
+}
+
+struct Runs {
+    cluster: Arc<Cluster>,
+    caches: Reads,
+    hands: Hands,
+    memory: Mutex<BTreeMap<Key, Memory>>,
+}
+
+/// What is remembered of a Job between runs.
+#[derive(Clone, Default)]
+struct Memory {
+    /// Whose memory it is: another Job may have the name later.
+    uid: Option<String>,
+    /// Its failures since its last success.
+    backoff: Backoff,
+    /// When its status was written last.
+    reported: Option<Timestamp>,
+    /// Its last run created or removed as many pods as one run may.
+    unfinished: bool,
+}
+
+impl Reconcile for Runs {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        if cx.stale {
+            // Pods that it made may not be seen: it would make them again.
+            return Ok(Next::Again(Duration::ZERO));
+        }
+        let job = self.caches.jobs.get(&cx.key);
+        let Some(job) = job.filter(|job| status::finished(job).is_none() && !managed_elsewhere(job)) else {
+            self.memory.lock().remove(&cx.key);
+            return Ok(Next::Done);
+        };
+        if let Some(rest) = rest(&job, &self.remembered(&cx, &job), self.now()) {
+            return Ok(Next::Again(rest));
+        }
+        let Some((job, claim)) = self.look(&cx).await? else { return Ok(Next::Done) };
+        if self.settle(&cx, &job, &claim).await? {
+            return Ok(Next::Done);
+        }
+        let Some(spec) = job.spec.as_ref() else { return Ok(Next::Done) };
+        if let Some(event) = unknown_mode(&job, spec) {
+            self.hands.carry_out(&cx, &[event]).await.result()?;
+            return Ok(Next::Done);
+        }
+        let memory = self.remembered(&cx, &job);
+        self.sync(&cx, Observed { job: &job, spec, pods: &claim.owned, backoff: memory.backoff }).await
+    }
+}
+
+/// How long a Job that reported lately is to rest: a run costs time in proportion to its pods, each of which changes several times.
+fn rest(job: &Job, memory: &Memory, now: Timestamp) -> Option<Duration> {
+    let active = job.status.as_ref().and_then(|status| status.active).unwrap_or(0);
+    let rest = REST_PER_POD.saturating_mul(active.unsigned_abs()).min(LONGEST_REST);
+    let left = rest.saturating_sub(elapsed(memory.reported?, now));
+    (!left.is_zero() && !memory.unfinished).then_some(left)
+}
+
+/// Validation refuses unknown modes; one of a newer server is not for us.
+fn unknown_mode(job: &Job, spec: &JobSpec) -> Option<Action> {
+    let mode = spec.completion_mode.as_deref();
+    let message = "Skipped Job sync because completion mode is unknown";
+    let is_known = matches!(mode, None | Some("NonIndexed" | "Indexed"));
+    (!is_known).then(|| Action::warning(writes::about(job), "UnknownCompletionMode", message.into()))
+}
+
+impl Runs {
+    fn now(&self) -> Timestamp {
+        self.cluster.nondet.clock.now()
+    }
+
+    fn remembered(&self, cx: &Context, job: &Job) -> Memory {
+        let memory = self.memory.lock().get(&cx.key).cloned();
+        memory.filter(|memory| memory.uid == job.metadata.uid).unwrap_or_default()
+    }
+
+    /// The Job, and the pods that it owns or may own, all at one revision.
+    async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<Job>>, Claim<Arc<Pod>>)>, CutError> {
+        let (jobs, pods) = cx.cut((&*self.caches.jobs, &*self.caches.pods)).await?;
+        let Some(job) = jobs.get(&cx.key).cloned() else { return Ok(None) };
+        let Some(selector) = job.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else {
+            return Ok(None);
+        };
+        let held = |by| pods.by(&self.caches.pods.held, &by).cloned().collect::<Vec<_>>();
+        let mut candidates = held(Held::By(job.metadata.uid.clone().unwrap_or_default()));
+        candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
+        let claim = claim(&job.metadata, selector, candidates);
+        Ok(Some((job, claim)))
+    }
+
+    /// Adopts and releases pods. True if something was written: the Job runs again when that is seen.
+    async fn settle(&self, cx: &Context, job: &Job, claim: &Claim<Arc<Pod>>) -> Result<bool, ApiError> {
+        let mut actions = writes::release(&job.metadata, claim);
+        if !claim.adopt.is_empty() && lives::<Job>(&self.hands, &job.metadata).await? {
+            actions.extend(writes::adopt(&job.metadata, claim));
+        }
+        let is_work = !actions.is_empty();
+        if is_work {
+            self.hands.carry_out(cx, &[Action::Together(actions)]).await.result()?;
+        }
+        Ok(is_work)
+    }
+
+    async fn sync(&self, cx: &Context, seen: Observed<'_>) -> Result<Next, Trouble> {
+        let (judged, actions) = tracing::debug_span!("plan").in_scope(|| {
+            let judged = plan::judge(seen, self.now());
+            let actions = writes::change(&judged.change);
+            (judged, actions)
+        });
+        let outcome = self.hands.carry_out(cx, &actions).await;
+        self.hands.carry_out(cx, &notices(seen.job, &judged.change, &outcome)).await;
+        let carried = Carried { created: outcome.created.len(), is_deleted: outcome.failure.is_none() };
+        let report = status::report(seen, &judged, carried, self.now());
+        let unfinished = judged.change.is_full_burst() && outcome.failure.is_none();
+        self.report(cx, seen, &judged, report, unfinished).await?;
+        match outcome.failure {
+            Some(failed) => Err(failed.error.into()),
+            None if unfinished => Ok(Next::Again(Duration::ZERO)),
+            None => Ok(judged.wake.map_or(Next::Done, Next::Again)),
+        }
+    }
+
+    async fn report(
+        &self,
+        cx: &Context,
+        seen: Observed<'_>,
+        judged: &Judgement,
+        report: Report,
+        unfinished: bool,
+    ) -> Result<(), ApiError> {
+        let mut reported = self.remembered(cx, seen.job).reported;
+        if let Some(status) = report.status {
+            self.hands.carry_out(cx, &[writes::status(seen, status)]).await.result()?;
+            reported = Some(self.now());
+        }
+        let uid = seen.job.metadata.uid.clone();
+        let memory = Memory { uid, backoff: judged.backoff, reported, unfinished };
+        self.memory.lock().insert(cx.key.clone(), memory);
+        let untrack = report.untracked.iter().map(|pod| writes::untrack(pod)).collect();
+        let tell = |(is_warning, reason, message): (bool, String, String)| {
+            let make = if is_warning { Action::warning } else { Action::normal };
+            make(writes::about(seen.job), &reason, message)
+        };
+        let mut actions = vec![Action::Together(untrack)];
+        actions.extend(report.events.into_iter().map(tell));
+        self.hands.carry_out(cx, &actions).await.result()
+    }
+}
+
+/// One event per pod; the recorder merges floods.
+fn notices(job: &Job, change: &Change, outcome: &Outcome) -> Vec<Action> {
+    let about = writes::about(job);
+    let (deleted, doing): (&[Arc<Pod>], _) = match change {
+        Change::Remove(pods) | Change::End(pods) => (pods, ("FailedDelete", "deleting")),
+        Change::None | Change::Create(..) | Change::CreateIndexed(_) => (&[], ("FailedCreate", "creating")),
+    };
+    let made = outcome.created.iter().map(|name| ("SuccessfulCreate", format!("Created pod: {name}")));
+    let gone = deleted.iter().filter(|_| outcome.failure.is_none());
+    let gone = gone.map(|pod| ("SuccessfulDelete", format!("Deleted pod: {}", pod.metadata.name)));
+    let mut all: Vec<Action> =
+        made.chain(gone).map(|(reason, message)| Action::normal(about.clone(), reason, message)).collect();
+    if let Some(failed) = &outcome.failure {
+        let (reason, what) = doing;
+        all.push(Action::warning(about, reason, format!("Error {what}: {}", failed.error)));
+    }
+    all
+}

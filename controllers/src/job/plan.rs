@@ -1,0 +1,371 @@
+//! What a Job needs next: whether it ends, and which pods it lacks or has too many. Pure. `report` has the second half of a run, after
+//! the change was carried out.
+
+use super::backoff::{self, Backoff};
+use super::indexes::Indexes;
+use super::pods::{
+    all_index_failures, awaiting_replacement, completion_index, completion_indexes, index_failures,
+    indexed_pod_of, is_tracked, pending_indexes, pod_of, victims,
+};
+use super::policy::{PodFailure, pod_failure, success};
+use super::status::{is_true, uncounted};
+use crate::limits::JOB_BURST;
+use crate::view::{Phase, Pod, elapsed};
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1 as core;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a run knows.
+#[derive(Clone, Copy)]
+pub(crate) struct Observed<'a> {
+    /// The Job.
+    pub job: &'a Job,
+    /// Its spec.
+    pub spec: &'a JobSpec,
+    /// All pods that it has claimed, also ended ones.
+    pub pods: &'a [Arc<Pod>],
+    /// Its failures since its last success, as far as earlier runs noted them.
+    pub backoff: Backoff,
+}
+
+/// How a Job ends, and why: reason and message of its conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// Complete, or else Failed.
+    pub is_success: bool,
+    /// Reason of the conditions.
+    pub reason: String,
+    /// Message of the conditions.
+    pub message: String,
+}
+
+/// The pods that are missing or too many.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Change {
+    /// None.
+    None,
+    /// So many pods are to be created, all alike.
+    Create(Box<core::Pod>, usize),
+    /// These pods are to be created, one for each completion index.
+    CreateIndexed(Vec<core::Pod>),
+    /// These pods are too many: they lose their finalizer and go, and do not count as failed.
+    Remove(Vec<Arc<Pod>>),
+    /// The Job ends: these pods go, and keep their finalizer until they are counted.
+    End(Vec<Arc<Pod>>),
+}
+
+impl Change {
+    /// It is as large as a change of one run may be: more may be needed.
+    pub(crate) fn is_full_burst(&self) -> bool {
+        let size = match self {
+            Self::None | Self::End(_) => 0,
+            Self::Create(_, count) => *count,
+            Self::CreateIndexed(pods) => pods.len(),
+            Self::Remove(pods) => pods.len(),
+        };
+        size >= JOB_BURST
+    }
+}
+
+/// The completion indexes of an Indexed Job.
+#[derive(Debug)]
+pub(crate) struct IndexProgress {
+    /// Succeeded, as the status says.
+    pub counted: Indexes,
+    /// Succeeded, those of pods included that the status does not count yet.
+    pub succeeded: Indexes,
+    /// Failed for good; only with `backoffLimitPerIndex`.
+    pub failed: Option<Indexes>,
+    /// The failed pod of each index that waits to be replaced; only with `backoffLimitPerIndex`.
+    pub replaced: BTreeMap<i32, Arc<Pod>>,
+}
+
+/// What a run has decided.
+#[derive(Debug)]
+pub(crate) struct Judgement {
+    /// Pods that run or will run.
+    pub active: Vec<Arc<Pod>>,
+    /// Succeeded pods, or indexes, counted or not.
+    pub succeeded: i32,
+    /// Progress by index; only of Indexed Jobs.
+    pub indexes: Option<IndexProgress>,
+    /// Whether and how the Job ends.
+    pub ending: Option<Ending>,
+    /// The pods to be created or deleted first.
+    pub change: Change,
+    /// The failures since the last success, those included that this run saw first.
+    pub backoff: Backoff,
+    /// When to look again if nothing happens.
+    pub wake: Option<Duration>,
+}
+
+impl<'a> Observed<'a> {
+    /// Pods of this Job count as failed, and are replaced, only when they have ended, not when their deletion begins.
+    pub(crate) fn replaces_failed_only(self) -> bool {
+        self.spec.pod_replacement_policy.as_deref() == Some("Failed")
+            || self.spec.pod_failure_policy.is_some()
+    }
+
+    /// The pod has failed, or is taken for failed because it goes.
+    pub(crate) fn has_failed(self, pod: &Pod) -> bool {
+        match pod.status.phase {
+            Phase::Failed => true,
+            Phase::Succeeded => false,
+            Phase::Pending | Phase::Running | Phase::Unknown => {
+                pod.metadata.deleting() && !self.replaces_failed_only()
+            }
+        }
+    }
+
+    /// What a failed pod means.
+    pub(crate) fn failure(self, pod: &Pod) -> PodFailure {
+        pod_failure(self.spec.pod_failure_policy.as_ref(), pod)
+    }
+
+    /// The number of completions, if the Job has one.
+    pub(crate) fn completions(self) -> Option<i32> {
+        self.spec.completions
+    }
+
+    /// The number of completions of an Indexed Job.
+    pub(crate) fn index_count(self) -> Option<i32> {
+        let is_indexed = self.spec.completion_mode.as_deref() == Some("Indexed");
+        is_indexed.then_some(self.spec.completions.unwrap_or(0))
+    }
+
+    /// A pod of an Indexed Job counts only with a valid index.
+    pub(crate) fn is_countable(self, pod: &Pod) -> bool {
+        self.index_count().is_none_or(|count| completion_index(pod).is_some_and(|index| index < count))
+    }
+
+    /// No pods are to run for now.
+    pub(crate) fn is_suspended(self) -> bool {
+        self.spec.suspend == Some(true)
+    }
+
+    /// The status that is stored.
+    pub(crate) fn status(self) -> Option<&'a JobStatus> {
+        self.job.status.as_ref()
+    }
+
+    fn backoff_limit(self) -> i32 {
+        self.spec.backoff_limit.unwrap_or(6)
+    }
+}
+
+/// Decides what becomes of a Job that has not finished.
+pub(crate) fn judge(seen: Observed<'_>, now: Timestamp) -> Judgement {
+    let active: Vec<Arc<Pod>> = seen.pods.iter().filter(|pod| pod.active()).cloned().collect();
+    let known = uncounted(seen.status());
+    let fresh = |listed: &BTreeSet<&str>, pod: &Pod| {
+        is_tracked(pod) && !listed.contains(pod.metadata.uid.as_str()) && seen.is_countable(pod)
+    };
+    let is_success = |pod: &Pod| pod.status.phase == Phase::Succeeded;
+    let new_succeeded: Vec<&Arc<Pod>> =
+        seen.pods.iter().filter(|pod| is_success(pod) && fresh(&known.succeeded, pod)).collect();
+    let new_failed: Vec<&Arc<Pod>> =
+        seen.pods.iter().filter(|pod| seen.has_failed(pod) && fresh(&known.failed, pod)).collect();
+    let counted = |field: fn(&JobStatus) -> Option<i32>| seen.status().and_then(field).unwrap_or(0);
+    let not_ignored = new_failed.iter().filter(|pod| seen.failure(pod).is_counted()).count();
+    let failed = counted(|s| s.failed) + number(known.failed.len()) + number(not_ignored);
+    let indexes = seen.index_count().map(|count| index_progress(seen, &active, count));
+    let succeeded = match &indexes {
+        Some(indexes) => indexes.succeeded.len(),
+        None => counted(|s| s.succeeded) + number(known.succeeded.len()) + number(new_succeeded.len()),
+    };
+    let backoff = seen.backoff.after(&new_succeeded, &new_failed);
+    let ending = ending(seen, failed, indexes.as_ref(), now);
+    let mut judgement =
+        Judgement { active, succeeded, indexes, ending, change: Change::None, backoff, wake: None };
+    let deadline = deadline_in(seen, now);
+    if judgement.ending.is_some() {
+        if !judgement.active.is_empty() {
+            judgement.change = Change::End(judgement.active.clone());
+        }
+    } else if seen.job.metadata.deletion_timestamp.is_none() {
+        judgement.change = change(seen, &mut judgement, now);
+    }
+    if let Some(left) = deadline.filter(|_| judgement.ending.is_none()) {
+        wake_in(&mut judgement.wake, left);
+    }
+    judgement
+}
+
+fn wake_in(wake: &mut Option<Duration>, wait: Duration) {
+    *wake = Some(wake.map_or(wait, |other| other.min(wait)));
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+fn index_progress(seen: Observed<'_>, active: &[Arc<Pod>], completions: i32) -> IndexProgress {
+    let text = |field: fn(&JobStatus) -> Option<&String>| {
+        let text = seen.status().and_then(field).map_or("", String::as_str);
+        Indexes::parse(text, completions)
+    };
+    let tracked = || seen.pods.iter().filter(|pod| is_tracked(pod) && seen.is_countable(pod));
+    let counted = text(|s| s.completed_indexes.as_ref());
+    let succeeded = tracked().filter(|pod| pod.status.phase == Phase::Succeeded);
+    let succeeded = counted.with(&completion_indexes(succeeded));
+    let Some(limit) = seen.spec.backoff_limit_per_index else {
+        return IndexProgress { counted, succeeded, failed: None, replaced: BTreeMap::new() };
+    };
+    let is_lost = |pod: &Pod| match seen.failure(pod) {
+        PodFailure::FailIndex => true,
+        PodFailure::Ignore => false,
+        PodFailure::Count | PodFailure::FailJob(_) => index_failures(pod) >= limit,
+    };
+    let lost = tracked().filter(|pod| seen.has_failed(pod) && is_lost(pod));
+    let failed = text(|s| s.failed_indexes.as_ref()).with(&completion_indexes(lost));
+    let running = completion_indexes(active);
+    let unfinished =
+        |index| !succeeded.contains(index) && !failed.contains(index) && !running.contains(&index);
+    let replaced = awaiting_replacement(tracked().filter(|pod| seen.has_failed(pod)), unfinished);
+    IndexProgress { counted, succeeded, failed: Some(failed), replaced }
+}
+
+fn failure(reason: &str, message: impl Into<String>) -> Ending {
+    Ending { is_success: false, reason: reason.into(), message: message.into() }
+}
+
+/// Whether and why the Job ends, in upstream's order. What was decided once stays decided.
+fn ending(
+    seen: Observed<'_>,
+    failed: i32,
+    indexes: Option<&IndexProgress>,
+    now: Timestamp,
+) -> Option<Ending> {
+    let decided = |type_: &str, is_success| {
+        let condition = is_true(seen.status(), type_)?;
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        Some(Ending { is_success, reason: text(&condition.reason), message: text(&condition.message) })
+    };
+    if let Some(ending) = decided("SuccessCriteriaMet", true).or_else(|| decided("FailureTarget", false)) {
+        return Some(ending);
+    }
+    if let Some(message) = fail_job_message(seen) {
+        return Some(failure("PodFailurePolicy", message));
+    }
+    if failed > seen.backoff_limit() || restarts_exceed_limit(seen) {
+        return Some(failure("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
+    }
+    if deadline_in(seen, now).is_some_and(|left| left.is_zero()) {
+        return Some(failure("DeadlineExceeded", "Job was active longer than specified deadline"));
+    }
+    let (indexes, completions) = (indexes?, seen.index_count()?);
+    if let Some(lost) = &indexes.failed {
+        if seen.spec.max_failed_indexes.is_some_and(|limit| lost.len() > limit) {
+            let message = "Job has exceeded the specified maximal number of failed indexes";
+            return Some(failure("MaxFailedIndexesExceeded", message));
+        }
+        if !lost.is_empty() && lost.len() + indexes.succeeded.len() >= completions {
+            return Some(failure("FailedIndexes", "Job has failed indexes"));
+        }
+    }
+    let message = success(seen.spec.success_policy.as_ref(), completions, &indexes.succeeded)?;
+    Some(Ending { is_success: true, reason: "SuccessPolicy".into(), message })
+}
+
+fn fail_job_message(seen: Observed<'_>) -> Option<String> {
+    seen.spec.pod_failure_policy.as_ref()?;
+    let failed = seen.pods.iter().filter(|pod| seen.has_failed(pod));
+    failed.map(|pod| seen.failure(pod)).find_map(|failure| match failure {
+        PodFailure::FailJob(message) => Some(message),
+        PodFailure::Count | PodFailure::Ignore | PodFailure::FailIndex => None,
+    })
+}
+
+/// Containers that restart in place count their restarts against the limit.
+fn restarts_exceed_limit(seen: Observed<'_>) -> bool {
+    let policy = seen.spec.template.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+    if policy != Some("OnFailure") {
+        return false;
+    }
+    let runs = |pod: &&Arc<Pod>| matches!(pod.status.phase, Phase::Running | Phase::Pending);
+    let restarts = |pod: &Arc<Pod>| {
+        let all = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+        all.map(|container| i64::from(container.restart_count)).sum::<i64>()
+    };
+    let restarts: i64 = seen.pods.iter().filter(runs).map(restarts).sum();
+    // A limit of zero allows none, a limit of one allows none either: it is reached by one.
+    restarts >= i64::from(seen.backoff_limit().max(1))
+}
+
+/// How long until the Job exceeds its deadline. Suspended Jobs have none.
+fn deadline_in(seen: Observed<'_>, now: Timestamp) -> Option<Duration> {
+    let seconds = u64::try_from(seen.spec.active_deadline_seconds?).unwrap_or(0);
+    if seen.is_suspended() {
+        return None;
+    }
+    // A Job that resumes, or starts, begins to count in this run.
+    let is_resuming = is_true(seen.status(), "Suspended").is_some();
+    let start = seen.status().and_then(|s| s.start_time.as_ref()).filter(|_| !is_resuming);
+    let passed = start.map_or(Duration::ZERO, |start| elapsed(start.0, now));
+    Some(Duration::from_secs(seconds).saturating_sub(passed))
+}
+
+/// The pods that a Job which goes on lacks or has too many. Removal comes first: no run does both.
+fn change(seen: Observed<'_>, judgement: &mut Judgement, now: Timestamp) -> Change {
+    let active = judgement.active.len();
+    let indexed = seen.index_count();
+    if seen.is_suspended() {
+        let victims = victims(&judgement.active, active, indexed);
+        return if victims.is_empty() { Change::None } else { Change::Remove(victims) };
+    }
+    let parallelism = usize::try_from(seen.spec.parallelism.unwrap_or(1)).unwrap_or(0);
+    let wanted = match seen.completions() {
+        None if judgement.succeeded > 0 => active,
+        None => parallelism,
+        Some(completions) => {
+            usize::try_from(completions.saturating_sub(judgement.succeeded)).unwrap_or(0).min(parallelism)
+        }
+    };
+    let mut too_many = victims(&judgement.active, active.saturating_sub(wanted), indexed);
+    too_many.truncate(JOB_BURST);
+    if !too_many.is_empty() {
+        return Change::Remove(too_many);
+    }
+    let leaving = || seen.pods.iter().filter(|pod| pod.terminating());
+    let held = if seen.replaces_failed_only() { leaving().count() } else { 0 };
+    let missing = wanted.saturating_sub(active).saturating_sub(held).min(JOB_BURST);
+    if missing == 0 {
+        return Change::None;
+    }
+    let has_own_backoff = seen.spec.backoff_limit_per_index.is_some();
+    let wait = if has_own_backoff { Duration::ZERO } else { judgement.backoff.remaining(now) };
+    if !wait.is_zero() {
+        wake_in(&mut judgement.wake, wait);
+        return Change::None;
+    }
+    let (Some(completions), Some(progress)) = (indexed, &judgement.indexes) else {
+        return Change::Create(Box::new(pod_of(seen.job, seen.spec)), missing);
+    };
+    let mut taken = completion_indexes(&judgement.active);
+    if seen.replaces_failed_only() {
+        taken.extend(completion_indexes(leaving()));
+    }
+    let mut pending =
+        pending_indexes(&progress.succeeded, progress.failed.as_ref(), &taken, missing, completions);
+    pending.retain(|index| {
+        let wait = progress.replaced.get(index).map_or(Duration::ZERO, |pod| index_wait(pod, now));
+        if !wait.is_zero() {
+            wake_in(&mut judgement.wake, wait);
+        }
+        wait.is_zero()
+    });
+    if pending.is_empty() {
+        return Change::None;
+    }
+    let pod = |index| indexed_pod_of(seen.job, seen.spec, index, progress.replaced.get(&index));
+    Change::CreateIndexed(pending.into_iter().map(pod).collect())
+}
+
+/// How long an index whose last pod is `failed` gets no other.
+fn index_wait(failed: &Pod, now: Timestamp) -> Duration {
+    let failures = all_index_failures(failed).saturating_add(1).unsigned_abs();
+    backoff::remaining(failures, backoff::finished(failed), now)
+}

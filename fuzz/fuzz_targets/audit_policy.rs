@@ -1,0 +1,5 @@
+//! Texts that claim to be audit policies.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_apiserver::fuzzing::run("audit_policy", bytes));

@@ -1,0 +1,159 @@
+//! Flags of the audit log, with kube-apiserver's names and meanings.
+
+use super::UsageError;
+use clap::Args;
+use kstore_apiserver::audit::{Mode, Rotation};
+use std::path::PathBuf;
+
+const AUDIT: &str = "Audit log";
+/// The value of `--audit-log-path` that means standard output.
+const STDOUT: &str = "-";
+/// Mebibytes at which a log is rotated if nothing is said.
+const MAX_SIZE_MB: u32 = 100;
+
+/// Flags of the audit log.
+#[derive(Debug, Default, Args)]
+pub struct AuditArgs {
+    /// Record requests as the policy in FILE says (audit.k8s.io/v1 Policy); needs --audit-log-path
+    #[arg(long, value_name = "FILE", help_heading = AUDIT)]
+    audit_policy_file: Option<PathBuf>,
+    /// File of recorded requests, one event in JSON a line; - is standard output
+    #[arg(long, value_name = "FILE", help_heading = AUDIT)]
+    audit_log_path: Option<String>,
+    /// Whether requests wait until their events are written: blocking, blocking-strict (a request that cannot be recorded
+    /// fails), or batch (they do not, and events are dropped when too many wait) [default: blocking]
+    #[arg(long, value_name = "MODE", value_parser = mode, help_heading = AUDIT)]
+    audit_log_mode: Option<Mode>,
+    /// Days after which rotated log files are removed; 0 keeps them [default: 0]
+    #[arg(long, value_name = "DAYS", help_heading = AUDIT)]
+    audit_log_maxage: Option<u32>,
+    /// Number of rotated log files to keep; 0 keeps all [default: 0]
+    #[arg(long, value_name = "N", help_heading = AUDIT)]
+    audit_log_maxbackup: Option<u32>,
+    /// Mebibytes at which the log file is rotated [default: 100]
+    #[arg(long, value_name = "MB", help_heading = AUDIT)]
+    audit_log_maxsize: Option<u32>,
+}
+
+/// What is recorded, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditConfig {
+    /// The file of the policy.
+    pub policy: PathBuf,
+    /// Where events are written.
+    pub log: AuditDestination,
+    /// Whether requests wait for that.
+    pub mode: Mode,
+}
+
+/// Where audit events are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditDestination {
+    /// Standard output.
+    Stdout,
+    /// A file, and how it is rotated.
+    File(PathBuf, Rotation),
+}
+
+impl AuditDestination {
+    /// The destination that `--audit-log-path` names. A size of 0 is the default.
+    pub(crate) fn new(path: &str, rotation: Rotation) -> Self {
+        if path == STDOUT {
+            return Self::Stdout;
+        }
+        let max_size_mb = if rotation.max_size_mb == 0 { MAX_SIZE_MB } else { rotation.max_size_mb };
+        Self::File(path.into(), Rotation { max_size_mb, ..rotation })
+    }
+}
+
+impl AuditArgs {
+    /// The first flag that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--audit-policy-file", self.audit_policy_file.is_some()),
+            ("--audit-log-path", self.audit_log_path.is_some()),
+            ("--audit-log-mode", self.audit_log_mode.is_some()),
+            ("--audit-log-maxage", self.audit_log_maxage.is_some()),
+            ("--audit-log-maxbackup", self.audit_log_maxbackup.is_some()),
+            ("--audit-log-maxsize", self.audit_log_maxsize.is_some()),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
+    /// The audit log, if there is to be one.
+    pub(super) fn into_config(self) -> Result<Option<AuditConfig>, UsageError> {
+        let rotation = Rotation {
+            max_age_days: self.audit_log_maxage.unwrap_or(0),
+            max_backups: self.audit_log_maxbackup.unwrap_or(0),
+            max_size_mb: self.audit_log_maxsize.unwrap_or(0),
+        };
+        let given = self.given();
+        match (self.audit_policy_file, self.audit_log_path, given) {
+            (Some(policy), Some(path), _) => {
+                let log = AuditDestination::new(&path, rotation);
+                Ok(Some(AuditConfig { policy, log, mode: self.audit_log_mode.unwrap_or_default() }))
+            }
+            (None, None, None) => Ok(None),
+            (Some(_), None, _) => {
+                Err(UsageError::NeedsAuditFlag("--audit-policy-file", "--audit-log-path FILE"))
+            }
+            (None, _, Some(flag)) => Err(UsageError::NeedsAuditFlag(flag, "--audit-policy-file FILE")),
+            (None, Some(_), None) => unreachable!("the path was given"),
+        }
+    }
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    Mode::parse(text).ok_or_else(|| format!("expected one of {}", Mode::NAMES.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Api, Cli};
+    use super::*;
+    use clap::Parser as _;
+
+    fn config(flags: &str) -> Result<Option<AuditConfig>, String> {
+        let line = format!("kstore-server {flags}");
+        let cli = Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())?;
+        match cli.serve.into_config().map_err(|error| error.to_string())?.api {
+            Api::Here { audit, .. } => Ok(audit),
+            _ => panic!("no apiserver"),
+        }
+    }
+
+    #[test]
+    fn a_policy_and_a_log_belong_together() {
+        assert_eq!(config("--nodes 1"), Ok(None));
+        let both = "--audit-policy-file p --audit-log-path l";
+        let rotation = Rotation { max_age_days: 0, max_backups: 0, max_size_mb: 100 };
+        let log = AuditDestination::File("l".into(), rotation);
+        let want = AuditConfig { policy: "p".into(), log, mode: Mode::Blocking };
+        assert_eq!(config(both), Ok(Some(want)));
+        let all = config(&format!(
+            "{both} --audit-log-mode batch --audit-log-maxage 3 --audit-log-maxbackup 2 --audit-log-maxsize 1"
+        ));
+        let rotation = Rotation { max_age_days: 3, max_backups: 2, max_size_mb: 1 };
+        let AuditConfig { log, mode, .. } = all.unwrap().unwrap();
+        assert_eq!((log, mode), (AuditDestination::File("l".into(), rotation), Mode::Batch));
+        let stdout = config("--audit-policy-file p --audit-log-path -").unwrap().unwrap();
+        assert_eq!(stdout.log, AuditDestination::Stdout);
+        for (flags, want) in [
+            ("--audit-policy-file p", "--audit-policy-file needs --audit-log-path FILE"),
+            ("--audit-log-path l", "--audit-log-path needs --audit-policy-file FILE"),
+            ("--audit-log-maxsize 1", "--audit-log-maxsize needs --audit-policy-file FILE"),
+            ("--audit-log-mode sometimes", "expected one of batch, blocking, blocking-strict"),
+            (
+                "--components scheduler --kubeconfig f --audit-log-path l",
+                "--audit-log-path only makes sense with `apiserver` in --components",
+            ),
+            (
+                "--components store --etcd-listen :0 --audit-log-path l",
+                "--audit-log-path only makes sense with `apiserver` in --components",
+            ),
+        ] {
+            let refusal = config(flags).unwrap_err();
+            assert!(refusal.contains(want), "{flags}: {refusal}");
+        }
+    }
+}

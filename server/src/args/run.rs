@@ -1,0 +1,193 @@
+//! Flags of `run`: the cluster, what is in it before the command starts, and the command.
+
+use super::{
+    Api, CLUSTER_HISTORY, ClusterArgs, Config, ListenAddress, Quota, SERVING, Split, Storage, UsageError,
+    time,
+};
+use clap::{Args, ValueEnum};
+use kstore_apiserver::outbound::ServiceBackends;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+const OBJECTS: &str = "Objects";
+
+pub(super) const HELP: &str = "\
+Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when
+signal n ended it). Nothing is left behind: on Linux the kubeconfig lives in this process's memory and CMD dies with this
+process, even if that is killed. KUBECONFIG can therefore be read but not changed: use `kubectl -n NAMESPACE` rather than
+`kubectl config set-context`, or copy the file first.
+
+--crd and --manifest create objects before CMD starts: first all CustomResourceDefinitions of --crd, then the objects of
+--manifest in the order in which they are written. An object that exists already is changed by server-side apply. If a file
+cannot be read or an object is refused, CMD does not start and the exit code is 1. If --wait=available does not succeed within
+--wait-timeout, `run` prints what is not available and why, CMD does not start, and the exit code is 75.
+
+Examples:
+  kstore-server run -- kubectl get nodes
+  kstore-server run --nodes 0 --components apiserver -- go test ./...
+  kstore-server run --crd config/crd/bases --manifest config/samples -- make test-e2e
+  kstore-server run --manifest web.yaml --wait=available -- kubectl get pods
+  kstore-server run -- sh -c 'kubectl create deployment web --image=nginx && kubectl rollout status deployment/web'";
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Address of the API (REST and gRPC, TLS only); port 0 picks a free port
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", help_heading = SERVING)]
+    listen: ListenAddress,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Create the CustomResourceDefinitions in PATH, and skip other objects: a file, a folder (its *.yaml, *.yml and *.json
+    /// files, sorted, without subfolders), or - for standard input. May be given several times
+    #[arg(long, value_name = "PATH", help_heading = OBJECTS)]
+    crd: Vec<ManifestPath>,
+    /// Create the objects in PATH, which is as for --crd, after all --crd. Objects without a namespace go to `default`
+    #[arg(long, value_name = "PATH", help_heading = OBJECTS)]
+    manifest: Vec<ManifestPath>,
+    /// What CMD waits for
+    #[arg(long, value_enum, value_name = "FOR", default_value_t = WaitFor::Applied, help_heading = OBJECTS)]
+    wait: WaitFor,
+    /// How long --wait=available may take
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, help_heading = OBJECTS)]
+    wait_timeout: Duration,
+    /// Command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Where manifests are read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManifestPath {
+    /// Standard input.
+    Stdin,
+    /// A file, or all manifests in a folder.
+    Path(PathBuf),
+}
+
+impl FromStr for ManifestPath {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(if text == "-" { Self::Stdin } else { Self::Path(text.into()) })
+    }
+}
+
+impl fmt::Display for ManifestPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("standard input"),
+            Self::Path(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// What the command of `run` waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WaitFor {
+    /// Nothing: CMD starts at once; it is ended if an object is refused
+    None,
+    /// All objects are created; definitions are established then
+    Applied,
+    /// Deployments, ReplicaSets, StatefulSets and DaemonSets have their pods, pods are ready, Jobs complete, namespaces
+    /// active, APIServices available; other objects whose status has a condition Ready have it
+    Available,
+}
+
+/// What a cluster contains before the command of `run` starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Where CustomResourceDefinitions are read from.
+    pub definitions: Vec<ManifestPath>,
+    /// Where all other objects are read from.
+    pub manifests: Vec<ManifestPath>,
+    /// What the command waits for.
+    pub wait: WaitFor,
+    /// How long it waits for [`WaitFor::Available`].
+    pub timeout: Duration,
+}
+
+impl RunArgs {
+    /// The cluster of `run` (always in memory, always with an apiserver), what it contains, and the command.
+    pub fn into_config(self) -> Result<(Config, Setup, Vec<OsString>), UsageError> {
+        let Split::Apiserver(loops) = self.cluster.split()? else {
+            return Err(UsageError::NeedsApiserver("run"));
+        };
+        let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
+        let setup = Setup {
+            definitions: self.crd,
+            manifests: self.manifest,
+            wait: self.wait,
+            timeout: self.wait_timeout,
+        };
+        let paths = setup.definitions.iter().chain(&setup.manifests);
+        if paths.filter(|path| **path == ManifestPath::Stdin).count() > 1 {
+            return Err(UsageError::StdinTwice);
+        }
+        let api = Api::Here {
+            storage: Storage::Memory,
+            listen: self.listen,
+            etcd: None,
+            quota: Quota::Default,
+            history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
+            service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
+            service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
+            anonymous: self.cluster.anonymous_auth.unwrap_or(true),
+            audit: self.cluster.audit.into_config()?,
+            write_kubeconfig: self.cluster.write_kubeconfig,
+        };
+        Ok((Config { api, loops, controllers, nodes }, setup, self.command))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cli, Command};
+    use super::*;
+    use clap::Parser as _;
+
+    fn parse(flags: &str) -> Result<(Config, Setup, Vec<OsString>), String> {
+        let cli = Cli::try_parse_from(format!("kstore-server run {flags}").split(' '));
+        let Some(Command::Run(run)) = cli.map_err(|error| error.to_string())?.command else {
+            panic!("not run")
+        };
+        run.into_config().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn run_takes_flags_before_the_dashes_and_a_command_after_them() {
+        let (config, setup, command) = parse("--nodes 1 -- kubectl get pods -A").unwrap();
+        assert_eq!(config.nodes, 1);
+        assert_eq!(command, ["kubectl", "get", "pods", "-A"]);
+        let (wait, timeout) = (WaitFor::Applied, Duration::from_secs(60));
+        assert_eq!(setup, Setup { definitions: vec![], manifests: vec![], wait, timeout });
+        assert!(parse("--nodes 1").is_err(), "there is no command");
+        assert_eq!(
+            parse("--components scheduler -- true").unwrap_err(),
+            UsageError::NeedsApiserver("run").to_string()
+        );
+    }
+
+    #[test]
+    fn objects_come_from_files_folders_and_at_most_once_from_standard_input() {
+        let flags =
+            "--crd crds --crd - --manifest a.yaml --manifest b --wait=available --wait-timeout 2m -- true";
+        let setup = parse(flags).unwrap().1;
+        let path = |text: &str| text.parse().unwrap();
+        assert_eq!(setup.definitions, [path("crds"), ManifestPath::Stdin]);
+        assert_eq!(setup.manifests, [path("a.yaml"), path("b")]);
+        assert_eq!((setup.wait, setup.timeout), (WaitFor::Available, Duration::from_secs(120)));
+        assert_eq!(parse("--wait none -- true").unwrap().1.wait, WaitFor::None);
+        for (flags, want) in [
+            ("--crd - --manifest - -- true", "standard input"),
+            ("--wait=ready -- true", "[possible values: none, applied, available]"),
+            ("--wait-timeout 5 -- true", "expected a time"),
+        ] {
+            let refusal = parse(flags).unwrap_err();
+            assert!(refusal.contains(want), "{flags}: {refusal}");
+        }
+    }
+}

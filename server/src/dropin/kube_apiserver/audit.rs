@@ -1,0 +1,53 @@
+//! What the flags of the audit log ask for. Without a policy or without a log nothing is recorded, as with kube-apiserver, and a warning
+//! says so.
+
+use crate::args::{AuditConfig, AuditDestination};
+use crate::dropin::UsageError;
+use crate::dropin::flags::Parsed;
+use crate::dropin::serving::{file, text};
+use kstore_apiserver::audit::{Mode, Rotation};
+
+/// The audit log, if one is asked for.
+pub(super) fn read(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Option<AuditConfig>, UsageError> {
+    let mode = match text(flags, "audit-log-mode") {
+        None => Mode::default(),
+        Some(name) => Mode::parse(name).ok_or_else(|| {
+            let reason =
+                format!("invalid audit log mode {name}, allowed modes are {:?}", Mode::NAMES.join(","));
+            UsageError::value("audit-log-mode", name, reason)
+        })?,
+    };
+    if let Some(format) = text(flags, "audit-log-format").filter(|format| *format != "json") {
+        return Err(UsageError::value("audit-log-format", format, "kstore writes the format json only"));
+    }
+    let rotation = Rotation {
+        max_age_days: number(flags, "audit-log-maxage")?,
+        max_backups: number(flags, "audit-log-maxbackup")?,
+        max_size_mb: number(flags, "audit-log-maxsize")?,
+    };
+    match (file(flags, "audit-policy-file"), text(flags, "audit-log-path")) {
+        (Some(policy), Some(path)) => {
+            Ok(Some(AuditConfig { policy, log: AuditDestination::new(path, rotation), mode }))
+        }
+        (Some(_), None) => {
+            warnings.push("--audit-policy-file: nothing is recorded without --audit-log-path".to_owned());
+            Ok(None)
+        }
+        (None, Some(_)) => {
+            warnings.push("--audit-log-path: nothing is recorded without --audit-policy-file".to_owned());
+            Ok(None)
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+fn number(flags: &Parsed, name: &'static str) -> Result<u32, UsageError> {
+    let Some(value) = text(flags, name) else { return Ok(0) };
+    match value.parse::<i64>() {
+        Ok(negative) if negative < 0 => {
+            Err(UsageError::value(name, value, format!("--{name} {value} can't be a negative number")))
+        }
+        Ok(number) => Ok(u32::try_from(number).unwrap_or(u32::MAX)),
+        Err(_) => Err(UsageError::value(name, value, "expected a whole number")),
+    }
+}

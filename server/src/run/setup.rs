@@ -1,0 +1,165 @@
+//! What `run` does before its command starts: it stores the objects and waits until they are available.
+
+use super::manifests::SourcedObject;
+use super::readiness::{Readiness, conditions, pod_state, readiness};
+use futures::StreamExt as _;
+use kstore_client::manifest::{Applied, Applier, ApplyError};
+use kstore_client::{ApiError, Client, Gvr, ListParams, WatchParams};
+use kstore_informer::{Frame, ListerWatcher as _, ReadAt, SourceError, Start};
+use serde_json::Value;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Pods of one object that a report describes: those of one ReplicaSet mostly wait for the same thing.
+const PODS_SHOWN: NonZeroU32 = NonZeroU32::new(10).expect("10 is not 0");
+
+/// An object that was not stored. Objects before it were.
+#[derive(Debug, thiserror::Error)]
+#[error("{source_file}: document {document}: {error}")]
+pub(super) struct SetupError {
+    source_file: String,
+    document: usize,
+    error: ApplyError,
+}
+
+/// A stored object, and the file that contains it.
+pub(super) struct Stored {
+    source: String,
+    kind: String,
+    name: String,
+    applied: Applied,
+}
+
+/// Stores all objects, one after the other.
+///
+/// # Errors
+/// The first object that is refused.
+pub(super) async fn store(client: &Client, objects: Vec<SourcedObject>) -> Result<Vec<Stored>, SetupError> {
+    let applier = Applier::new(client);
+    let mut stored = Vec::new();
+    for SourcedObject { source, object } in objects {
+        let (document, kind) = (object.document, object.kind().to_owned());
+        match applier.create_or_apply(object).await {
+            Ok(applied) => {
+                let name = applied.object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                stored.push(Stored { source, kind, name, applied });
+            }
+            Err(error) => return Err(SetupError { source_file: source, document, error }),
+        }
+    }
+    Ok(stored)
+}
+
+/// Waits until all objects are available.
+///
+/// # Errors
+/// A report of those that are not, if one of them cannot become available, or `timeout` is over.
+pub(super) async fn wait_available(
+    client: &Client,
+    stored: &[Stored],
+    timeout: Duration,
+) -> Result<(), String> {
+    let waiting = async {
+        // One after the other: the last one's availability ends the wait, in whatever order they are looked at.
+        for object in stored {
+            object.until_available(client).await?;
+        }
+        Ok(())
+    };
+    let why = match tokio::time::timeout(timeout, waiting).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(why)) => why,
+        Err(_) => format!("not available after {timeout:?}"),
+    };
+    let mut report = vec![why];
+    for object in stored {
+        object.report(client, &mut report).await;
+    }
+    Err(report.join("\n  "))
+}
+
+impl Stored {
+    /// `web.yaml: Deployment default/web`.
+    fn title(&self) -> String {
+        let namespace = &self.applied.namespace;
+        let name =
+            if namespace.is_empty() { self.name.clone() } else { format!("{namespace}/{}", self.name) };
+        format!("{}: {} {name}", self.source, self.kind)
+    }
+
+    /// Follows the object until it is available.
+    ///
+    /// # Errors
+    /// It cannot become available, or cannot be watched.
+    async fn until_available(&self, client: &Client) -> Result<(), String> {
+        if readiness(&self.applied.object) == Readiness::Ready {
+            return Ok(());
+        }
+        let which = WatchParams::default().ns(&self.applied.namespace).name(&self.name);
+        let source = client.dynamic(self.applied.gvr.clone()).source(which);
+        loop {
+            let failed = |error: SourceError| format!("cannot watch {}: {error}", self.title());
+            let mut frames = source.watch(Start::Initial(ReadAt::Latest)).await.map_err(failed)?;
+            while let Some(batch) = frames.next().await {
+                let batch = match batch {
+                    Ok(batch) => batch,
+                    Err(SourceError::Expired) => break,
+                    Err(error) => return Err(failed(error)),
+                };
+                for frame in batch {
+                    match frame {
+                        Frame::Put(object) => match readiness(object.value()) {
+                            Readiness::Ready => return Ok(()),
+                            Readiness::Failed(_) => {
+                                return Err("an object cannot become available".to_owned());
+                            }
+                            Readiness::Pending(_) => {}
+                        },
+                        // It may be created again.
+                        Frame::Gone { .. } | Frame::Progress { .. } | Frame::Undecodable(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says why the object is not available, if it is not: its conditions and the state of its pods.
+    async fn report(&self, client: &Client, report: &mut Vec<String>) {
+        let title = self.title();
+        let gvr = self.applied.gvr.clone();
+        let object = match client.dynamic(gvr).get(&self.applied.namespace, &self.name).await {
+            Ok(object) => object,
+            Err(error) => return report.push(format!("{title}: {error}")),
+        };
+        match readiness(&object) {
+            Readiness::Ready => return,
+            Readiness::Pending(why) | Readiness::Failed(why) => report.push(format!("{title}: {why}")),
+        }
+        if self.kind == "Pod" {
+            return;
+        }
+        report.extend(conditions(&object).into_iter().map(|condition| format!("  {condition}")));
+        match pods(client, &object).await {
+            Ok(pods) => report.extend(pods),
+            Err(error) => report.push(format!("  its pods: {error}")),
+        }
+    }
+}
+
+/// What the pods of a workload that are not ready wait for, one a line.
+async fn pods(client: &Client, workload: &Value) -> Result<Vec<String>, ApiError> {
+    let labels = match workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object) {
+        Some(labels) if !labels.is_empty() => labels,
+        _ => return Ok(Vec::new()),
+    };
+    let labels: Vec<_> =
+        labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    let namespace = workload["metadata"]["namespace"].as_str().unwrap_or_default();
+    let which = ListParams::default().labels(&labels.join(","));
+    let pods = client.dynamic(Gvr::new("", "v1", "pods")).list_first(namespace, &which, PODS_SHOWN).await?;
+    let waiting = pods.iter().filter(|pod| readiness(pod) != Readiness::Ready);
+    let line = |pod: &Value| {
+        format!("  pod {}: {}", pod["metadata"]["name"].as_str().unwrap_or_default(), pod_state(pod))
+    };
+    Ok(waiting.map(line).collect())
+}
