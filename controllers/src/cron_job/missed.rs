@@ -11,7 +11,7 @@ const MANY: i64 = 100;
 
 /// What a schedule was due for since it was last met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueTimes {
     /// The latest time that was missed.
     pub latest: Option<Timestamp>,
     /// About more than a hundred times were missed.
@@ -29,7 +29,7 @@ pub(crate) fn due(
     met: Timestamp,
     deadline: Option<SignedDuration>,
     now: Timestamp,
-) -> Result<Due, String> {
+) -> Result<DueTimes, String> {
     let oldest = deadline.and_then(|deadline| now.checked_sub(deadline).ok());
     let from = oldest.map_or(met, |oldest| oldest.max(met));
     let due = match schedule {
@@ -39,25 +39,25 @@ pub(crate) fn due(
     due.ok_or_else(|| "time difference between two schedules is less than 1 second".to_owned())
 }
 
-fn every(span: SignedDuration, (met, from): (Timestamp, Timestamp), now: Timestamp) -> Option<Due> {
+fn every(span: SignedDuration, (met, from): (Timestamp, Timestamp), now: Timestamp) -> Option<DueTimes> {
     let met = Timestamp::from_second(met.as_second()).ok()?;
     let rounds = (now.duration_since(met).as_secs() / span.as_secs()).max(0);
     let after =
         |rounds: i64| met.checked_add(SignedDuration::from_secs(span.as_secs().checked_mul(rounds)?)).ok();
     let latest = after(rounds).filter(|latest| rounds > 0 && *latest >= from);
     let missed = now.duration_since(from).as_secs() / span.as_secs();
-    Some(Due { latest, is_many: missed > MANY, next: after(rounds + 1)? })
+    Some(DueTimes { latest, is_many: missed > MANY, next: after(rounds + 1)? })
 }
 
-fn calendar(schedule: &Schedule, (met, from): (Timestamp, Timestamp), now: Timestamp) -> Option<Due> {
+fn calendar(schedule: &Schedule, (met, from): (Timestamp, Timestamp), now: Timestamp) -> Option<DueTimes> {
     let first = schedule.next(from)?;
     if first > now {
-        return Some(Due { latest: None, is_many: false, next: schedule.next(met.max(now))? });
+        return Some(DueTimes { latest: None, is_many: false, next: schedule.next(met.max(now))? });
     }
     let next = schedule.next(now)?;
     let interval = schedule.next(first)?.duration_since(first);
     let missed = now.duration_since(first).as_secs() / interval.as_secs().max(1) + 1;
-    Some(Due { latest: Some(latest(schedule, first, interval, now)), is_many: missed > MANY, next })
+    Some(DueTimes { latest: Some(latest(schedule, first, interval, now)), is_many: missed > MANY, next })
 }
 
 /// The latest time of a schedule that is not after `now`; `first` is one of them. Looks back over ever longer spans, so that it passes
@@ -115,7 +115,7 @@ mod tests {
         ];
         for (text, met, deadline, now, latest, is_many, next) in table {
             let found = due(&parse(text), at(met), deadline.map(seconds), at(now)).unwrap();
-            let expected = Due { latest: latest.map(at), is_many, next: at(next) };
+            let expected = DueTimes { latest: latest.map(at), is_many, next: at(next) };
             assert_eq!(found, expected, "{text} {met} {deadline:?} {now}");
         }
         let error = due(&parse("0 0 30 2 *"), at(0), None, at(9)).unwrap_err();

@@ -3,7 +3,7 @@
 //! The name of a Job is the lock of its time: there is one name for each, so no time gets two Jobs. The status follows what Jobs
 //! there are: a Job that was created and is not listed yet, because the controller ended in between, is listed by the next run.
 
-use super::missed::{Due, due};
+use super::missed::{DueTimes, due};
 use super::schedule::{Schedule, unknown_zone, zone};
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::claim::controller_ref;
@@ -33,7 +33,7 @@ pub(crate) struct Observed<'a, J> {
     pub jobs: &'a [J],
     /// The last time for which an earlier run of this process created a Job.
     pub created: Option<Timestamp>,
-    /// Whether there is a Job of this name, whoever controls it.
+    /// Whether there is a Job of this name, also one that the CronJob does not control.
     pub exists: &'a dyn Fn(&str) -> bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn decide<J: Borrow<Job>>(seen: Observed<'_, J>, now: Timestamp) -> D
 
 /// Whether a new Job begins, and when to look again.
 #[derive(Default)]
-struct Start {
+struct NextStart {
     job: Option<(Timestamp, Job)>,
     wake: Option<Duration>,
 }
@@ -207,23 +207,23 @@ impl Run<'_> {
         created: Option<Timestamp>,
         exists: &dyn Fn(&str) -> bool,
         now: Timestamp,
-    ) -> Start {
+    ) -> NextStart {
         if self.cron.metadata.deletion_timestamp.is_some() {
-            return Start::default();
+            return NextStart::default();
         }
-        let Some((schedule, zone)) = self.schedule(spec) else { return Start::default() };
+        let Some((schedule, zone)) = self.schedule(spec) else { return NextStart::default() };
         let met = self.met(created, now);
         let deadline = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
         let due = match due(&schedule, met, deadline, now) {
             Ok(due) => due,
             Err(why) => {
                 self.warn("InvalidSchedule", format!("invalid schedule: {} : {why}", spec.schedule));
-                return Start::default();
+                return NextStart::default();
             }
         };
-        let Due { latest, is_many, next } = due;
+        let DueTimes { latest, is_many, next } = due;
         let wake = next.duration_since(now).unsigned_abs().saturating_add(DELAY);
-        let waits = Start { job: None, wake: Some(wake) };
+        let waits = NextStart { job: None, wake: Some(wake) };
         let Some(at) = latest else { return waits };
         if is_many {
             let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
@@ -249,7 +249,7 @@ impl Run<'_> {
             let replaced: Vec<&Job> = self.jobs.iter().copied().filter(is_listed).collect();
             replaced.into_iter().for_each(|job| self.delete(job));
         }
-        Start { job: Some((at, job_of(self.cron, spec, at, &zone))), wake: Some(wake) }
+        NextStart { job: Some((at, job_of(self.cron, spec, at, &zone))), wake: Some(wake) }
     }
 
     /// The schedule, and the zone that times are written in; none if it cannot or must not be followed.

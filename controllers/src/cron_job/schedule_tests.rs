@@ -141,9 +141,9 @@ fn what_is_wrong_is_said_in_words_that_one_can_search_for() {
 }
 
 /// A field as text and as the set of its values; `None` if it is `*` or `?`.
-type Drawn = (String, Option<Vec<i8>>);
+type DrawnField = (String, Option<Vec<i8>>);
 
-fn field(low: i8, high: i8) -> impl Strategy<Value = Drawn> {
+fn field(low: i8, high: i8) -> impl Strategy<Value = DrawnField> {
     let single = (low..=high).prop_map(|n| (n.to_string(), Some(vec![n])));
     let range = (low..=high, low..=high, 1i8..7).prop_map(|(a, b, step)| {
         let (a, b) = (a.min(b), a.max(b));
@@ -163,8 +163,13 @@ fn field(low: i8, high: i8) -> impl Strategy<Value = Drawn> {
 }
 
 /// Looks at every minute of the zone's clock.
-fn by_minutes(fields: &[Drawn; 5], zone: &TimeZone, after: Timestamp, limit: Timestamp) -> Option<Timestamp> {
-    let has = |field: &Drawn, value: i8| field.1.as_ref().is_none_or(|values| values.contains(&value));
+fn by_minutes(
+    fields: &[DrawnField; 5],
+    zone: &TimeZone,
+    after: Timestamp,
+    limit: Timestamp,
+) -> Option<Timestamp> {
+    let has = |field: &DrawnField, value: i8| field.1.as_ref().is_none_or(|values| values.contains(&value));
     let minute = |second: i64| Timestamp::from_second(second).unwrap();
     let mut second = after.as_second().div_euclid(60) * 60 + 60;
     while minute(second) < limit {

@@ -216,7 +216,7 @@ fn a_time_gets_one_job_even_if_that_is_gone_before_it_was_seen() {
     let none = |_: &str| false;
     let seen = Observed { cron: &cron, jobs: &[] as &[Job], created: Some(at(3600)), exists: &none };
     assert_eq!(decide(seen, at(3601)).creates, None);
-    // A Job of this name that somebody else made.
+    // Another client made a Job of this name.
     let taken = |name: &str| name == "tick-29453820";
     let seen = Observed { cron: &cron, jobs: &[] as &[Job], created: None, exists: &taken };
     let decision = decide(seen, at(3601));

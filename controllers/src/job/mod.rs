@@ -30,7 +30,7 @@ use kstore_client::{ApiError, Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, CutError, Index, Informer, Key, Object};
 use parking_lot::Mutex;
 use plan::{Change, Judgement, Observed};
-use status::{Carried, Report};
+use status::{ChangeOutcome, Report};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -233,7 +233,7 @@ impl Runs {
         });
         let outcome = self.hands.carry_out(cx, &actions).await;
         self.hands.carry_out(cx, &notices(seen.job, &judged.change, &outcome)).await;
-        let carried = Carried { created: outcome.created.len(), is_deleted: outcome.failure.is_none() };
+        let carried = ChangeOutcome { created: outcome.created.len(), is_deleted: outcome.failure.is_none() };
         let report = status::report(seen, &judged, carried, self.now());
         let unfinished = judged.change.is_full_burst() && outcome.failure.is_none();
         self.report(cx, seen, &judged, report, unfinished).await?;
@@ -283,7 +283,10 @@ fn notices(job: &Job, change: &Change, outcome: &Outcome) -> Vec<Action> {
     let gone = gone.map(|pod| ("SuccessfulDelete", format!("Deleted pod: {}", pod.metadata.name)));
     let mut all: Vec<Action> =
         made.chain(gone).map(|(reason, message)| Action::normal(about.clone(), reason, message)).collect();
-    if let Some(failed) = &outcome.failure {
+    // A pod that changed or went in the meantime is judged anew; that is no failure to tell.
+    let is_outdated = |error: &ApiError| error.is_not_found() || error.is_conflict();
+    let is_told = |error: &ApiError| deleted.is_empty() || !is_outdated(error);
+    if let Some(failed) = outcome.failure.as_ref().filter(|failed| is_told(&failed.error)) {
         let (reason, what) = doing;
         all.push(Action::warning(about, reason, format!("Error {what}: {}", failed.error)));
     }

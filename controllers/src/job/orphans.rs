@@ -1,5 +1,5 @@
-//! Frees pods that wait to be counted by a Job that will not do it: it is gone, it has finished, or it controls them no more. Without
-//! this they could never be deleted.
+//! Removes the tracking finalizer of pods whose Job will not count them: the Job is gone, has finished, or controls them no longer.
+//! Otherwise these pods could never be deleted.
 
 use super::pods::is_tracked;
 use super::status::finished;
@@ -27,7 +27,7 @@ pub(crate) fn run(cluster: Arc<Cluster>, caches: Reads, hands: Hands) -> impl Fu
     work(controller, cluster.stop.clone(), Orphans { caches, hands })
 }
 
-/// Whether nobody will count the pod, as far as the cache of Jobs shows.
+/// Whether the pod is tracked and no Job will count it, as far as the cache of Jobs shows.
 fn waits_in_vain(jobs: &Jobs, pod: &Pod) -> bool {
     is_tracked(pod) && is_orphan(pod, |key| jobs.get(key))
 }

@@ -16,17 +16,17 @@ use std::sync::Arc;
 
 /// The uids of pods that are listed and not counted yet.
 #[derive(Debug, Default)]
-pub(crate) struct Uncounted<'a> {
+pub(crate) struct UncountedPods<'a> {
     pub succeeded: BTreeSet<&'a str>,
     pub failed: BTreeSet<&'a str>,
 }
 
 /// The uids that a status lists.
-pub(crate) fn uncounted(status: Option<&JobStatus>) -> Uncounted<'_> {
+pub(crate) fn uncounted(status: Option<&JobStatus>) -> UncountedPods<'_> {
     let Some(listed) = status.and_then(|status| status.uncounted_terminated_pods.as_ref()) else {
-        return Uncounted::default();
+        return UncountedPods::default();
     };
-    Uncounted { succeeded: uids(listed.succeeded.as_ref()), failed: uids(listed.failed.as_ref()) }
+    UncountedPods { succeeded: uids(listed.succeeded.as_ref()), failed: uids(listed.failed.as_ref()) }
 }
 
 fn uids(list: Option<&Vec<String>>) -> BTreeSet<&str> {
@@ -46,7 +46,7 @@ pub(crate) fn finished(job: &Job) -> Option<&JobCondition> {
 
 /// How the change of a run went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Carried {
+pub(crate) struct ChangeOutcome {
     /// So many pods were created.
     pub created: usize,
     /// All deletions were accepted.
@@ -65,10 +65,15 @@ pub(crate) struct Report {
 }
 
 /// The status after the change of a run was carried out.
-pub(crate) fn report(seen: Observed<'_>, judged: &Judgement, carried: Carried, now: Timestamp) -> Report {
+pub(crate) fn report(
+    seen: Observed<'_>,
+    judged: &Judgement,
+    carried: ChangeOutcome,
+    now: Timestamp,
+) -> Report {
     let mut report = Report::default();
     let mut status = seen.job.status.clone().unwrap_or_default();
-    let present = Present::after(seen, judged, carried);
+    let present = PodCounts::after(seen, judged, carried);
     let may_end = !matches!(judged.change, Change::End(_)) || carried.is_deleted;
     let is_complete = present.active == 0
         && match seen.completions() {
@@ -112,14 +117,14 @@ pub(crate) fn report(seen: Observed<'_>, judged: &Judgement, carried: Carried, n
 }
 
 /// The pods that there are after the change.
-struct Present {
+struct PodCounts {
     active: i32,
     ready: i32,
     terminating: i32,
 }
 
-impl Present {
-    fn after(seen: Observed<'_>, judged: &Judgement, carried: Carried) -> Self {
+impl PodCounts {
+    fn after(seen: Observed<'_>, judged: &Judgement, carried: ChangeOutcome) -> Self {
         let deleted: &[Arc<Pod>] = match &judged.change {
             Change::End(pods) | Change::Remove(pods) if carried.is_deleted => pods,
             _ => &[],

@@ -5,7 +5,7 @@ mod world;
 use super::backoff::Backoff;
 use super::plan::{Change, Judgement, Observed, judge};
 use super::pods::{TRACKING, indexed_pod_of, pod_of};
-use super::status::{Carried, Report, report};
+use super::status::{ChangeOutcome, Report, report};
 use crate::limits::{JOB_BURST, UNCOUNTED_PODS};
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -76,7 +76,7 @@ fn run(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> (Judgement, Report) {
         Change::CreateIndexed(pods) => pods.len(),
         Change::None | Change::Remove(_) | Change::End(_) => 0,
     };
-    let report = report(seen(job, pods), &judged, Carried { created, is_deleted: true }, now);
+    let report = report(seen(job, pods), &judged, ChangeOutcome { created, is_deleted: true }, now);
     (judged, report)
 }
 
@@ -234,7 +234,7 @@ fn deletions_that_failed_delay_the_end() {
     let all = pods(&["Failed", "Running"]);
     let job = job(&json!({"completions": 3, "backoffLimit": 0}), &json!({"startTime": START}));
     let judged = judged(&job, &all, START);
-    let report = report(seen(&job, &all), &judged, Carried::default(), START);
+    let report = report(seen(&job, &all), &judged, ChangeOutcome::default(), START);
     let status = report.status.unwrap();
     assert_eq!((status.active, condition(&status, "FailureTarget")), (Some(1), None));
     assert_eq!(names(&report.untracked), ["p0"]);

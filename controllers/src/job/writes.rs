@@ -42,7 +42,7 @@ fn delete(pod: &Pod) -> Action {
     Action::Delete { target: pod.target(), propagation: Propagation::Default, force: false }
 }
 
-/// Takes the finalizer away from a pod whose end is counted, or to be counted by nobody.
+/// Takes the finalizer away from a pod whose end is counted, or which no Job will count.
 pub(crate) fn untrack(pod: &Pod) -> Action {
     let metadata = json!({"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]});
     let patch = json!({ "metadata": metadata });

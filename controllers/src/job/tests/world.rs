@@ -217,7 +217,7 @@ impl World {
         let seen =
             Observed { job: &job, spec: job.spec.as_ref().unwrap(), pods: &pods, backoff: self.backoff };
         let judged = judge(seen, now);
-        let mut carried = Carried { created: 0, is_deleted: true };
+        let mut carried = ChangeOutcome { created: 0, is_deleted: true };
         match &judged.change {
             Change::None => {}
             Change::Create(pod, count) => {
