@@ -97,7 +97,7 @@ pub struct Cli {
 pub enum Command {
     /// Run a command against a fresh in-memory cluster that ends with it
     #[command(after_help = run::HELP)]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Print what led to an object and what followed from it, as a tree
     #[command(after_help = explain::HELP)]
     Explain(ExplainArgs),
@@ -295,7 +295,7 @@ pub enum Api {
         /// Whether requests without credentials are served.
         anonymous: bool,
         /// The audit log, if there is one.
-        audit: Option<AuditConfig>,
+        audit: Option<Box<AuditConfig>>,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
     },

@@ -45,7 +45,7 @@ pub fn main(cli: Cli) -> ExitCode {
     telemetry::init(cli.log_format);
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
-        Some(Command::Run(run)) => run::run(run),
+        Some(Command::Run(run)) => run::run(*run),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Assets(args)) => dropin::make_assets(&args),

@@ -13,7 +13,7 @@ const MAX_SIZE_MB: u32 = 100;
 
 /// Flags of the audit log.
 #[derive(Debug, Default, Args)]
-pub struct AuditArgs {
+pub(super) struct AuditArgs {
     /// Record requests as the policy in FILE says (audit.k8s.io/v1 Policy); needs --audit-log-path
     #[arg(long, value_name = "FILE", help_heading = AUDIT)]
     audit_policy_file: Option<PathBuf>,
@@ -81,7 +81,7 @@ impl AuditArgs {
     }
 
     /// The audit log, if there is to be one.
-    pub(super) fn into_config(self) -> Result<Option<AuditConfig>, UsageError> {
+    pub(super) fn into_config(self) -> Result<Option<Box<AuditConfig>>, UsageError> {
         let rotation = Rotation {
             max_age_days: self.audit_log_maxage.unwrap_or(0),
             max_backups: self.audit_log_maxbackup.unwrap_or(0),
@@ -91,7 +91,8 @@ impl AuditArgs {
         match (self.audit_policy_file, self.audit_log_path, given) {
             (Some(policy), Some(path), _) => {
                 let log = AuditDestination::new(&path, rotation);
-                Ok(Some(AuditConfig { policy, log, mode: self.audit_log_mode.unwrap_or_default() }))
+                let mode = self.audit_log_mode.unwrap_or_default();
+                Ok(Some(Box::new(AuditConfig { policy, log, mode })))
             }
             (None, None, None) => Ok(None),
             (Some(_), None, _) => {
@@ -117,7 +118,7 @@ mod tests {
         let line = format!("kstore-server {flags}");
         let cli = Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())?;
         match cli.serve.into_config().map_err(|error| error.to_string())?.api {
-            Api::Here { audit, .. } => Ok(audit),
+            Api::Here { audit, .. } => Ok(audit.map(|audit| *audit)),
             _ => panic!("no apiserver"),
         }
     }

@@ -8,7 +8,10 @@ use crate::dropin::serving::{file, text};
 use kstore_apiserver::audit::{Mode, Rotation};
 
 /// The audit log, if one is asked for.
-pub(super) fn read(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Option<AuditConfig>, UsageError> {
+pub(super) fn read(
+    flags: &Parsed,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Box<AuditConfig>>, UsageError> {
     let mode = match text(flags, "audit-log-mode") {
         None => Mode::default(),
         Some(name) => Mode::parse(name).ok_or_else(|| {
@@ -27,7 +30,8 @@ pub(super) fn read(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Option<
     };
     match (file(flags, "audit-policy-file"), text(flags, "audit-log-path")) {
         (Some(policy), Some(path)) => {
-            Ok(Some(AuditConfig { policy, log: AuditDestination::new(path, rotation), mode }))
+            let log = AuditDestination::new(path, rotation);
+            Ok(Some(Box::new(AuditConfig { policy, log, mode })))
         }
         (Some(_), None) => {
             warnings.push("--audit-policy-file: nothing is recorded without --audit-log-path".to_owned());
