@@ -72,3 +72,15 @@ pub(crate) const NETWORK_GRACE: Duration = Duration::from_secs(10);
 /// How old a record of an address without its service must be to count as forgotten, as upstream: a server that writes the one before
 /// the other has long done so, or failed.
 pub(crate) const ADDRESS_GRACE: Duration = Duration::from_secs(60);
+
+/// Pods that one run of a StatefulSet under `Parallel` creates at most, so that a mistake of a million stays interruptible.
+pub(crate) const STATEFUL_BURST: usize = 500;
+
+/// Pods that one run of a DaemonSet creates at most, and deletes at most, as upstream: an image registry may not stand more at once.
+pub(crate) const DAEMON_BURST: usize = 250;
+
+/// How long a DaemonSet waits before it deletes a pod that failed again on its node, the first time; twice as long each next time.
+pub(crate) const FAILED_DAEMON_BACKOFF: Duration = Duration::from_secs(1);
+
+/// The longest wait for a pod of a DaemonSet that fails on its node; a node without failures for twice as long begins anew.
+pub(crate) const FAILED_DAEMON_BACKOFF_MAX: Duration = Duration::from_secs(15 * 60);

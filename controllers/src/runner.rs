@@ -5,8 +5,8 @@ use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc,
-    policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr,
+    daemon_set, deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc,
+    policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr, stateful_set,
     taint_eviction,
 };
 use kstore_client::{ApiError, Client, ClientSink};
@@ -55,6 +55,9 @@ macro_rules! controllers {
 controllers! {
     "deployment-controller" ["deployment"] deployment::run;
     "replicaset-controller" ["replicaset"] replicaset::run;
+    "replicationcontroller-controller" ["replicationcontroller"] replicaset::run_replication_controllers;
+    "statefulset-controller" ["statefulset"] stateful_set::run;
+    "daemonset-controller" ["daemonset"] daemon_set::run;
     "garbage-collector-controller" ["garbagecollector"] garbage_collector::run;
     "namespace-controller" ["namespace"] namespace::run;
     "serviceaccount-controller" ["serviceaccount"] service_account::run;

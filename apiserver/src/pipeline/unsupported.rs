@@ -59,18 +59,15 @@ const fn some(mut row: Row, applies: fn(&Value) -> bool) -> Row {
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 #[rustfmt::skip]
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 16] = [
     row("", "ResourceQuota", Actor::Apiserver, "kstore stores this ResourceQuota but does not enforce it"),
     row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
     some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),
     row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
     row(FLOW, "PriorityLevelConfiguration", Actor::Apiserver, "kstore stores this PriorityLevelConfiguration but neither queues nor limits requests by it"),
     some(row("node.k8s.io", "RuntimeClass", Actor::Apiserver, "kstore stores this RuntimeClass but applies neither its overhead nor its scheduling to pods"), |class| !(class["overhead"].is_null() && class["scheduling"].is_null())),
-    row("apps", "StatefulSet", Actor::Controllers, "this server runs no controller for StatefulSets: this one is stored and makes no pods"),
-    row("apps", "DaemonSet", Actor::Controllers, "this server runs no controller for DaemonSets: this one is stored and makes no pods"),
     row("batch", "Job", Actor::Controllers, "this server runs no controller for Jobs: this one is stored and makes no pods"),
     row("batch", "CronJob", Actor::Controllers, "this server runs no controller for CronJobs: this one is stored and makes no Jobs"),
-    row("", "ReplicationController", Actor::Controllers, "this server runs no controller for ReplicationControllers: this one is stored and makes no pods"),
     row("autoscaling", "HorizontalPodAutoscaler", Actor::Controllers, "this server runs no controller for HorizontalPodAutoscalers: this one is stored and scales nothing"),
     row("", "PersistentVolumeClaim", Actor::Controllers, "this server runs no controller for PersistentVolumeClaims: this one is stored and gets no volume"),
     row("", "PersistentVolume", Actor::Controllers, "this server runs no controller for PersistentVolumes: this one is stored and is bound to no claim"),
@@ -170,12 +167,12 @@ mod tests {
     #[test]
     fn controllers_of_another_process_may_act_on_what_those_here_do_not() {
         let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
-        let set = ("apps/v1", "StatefulSet");
-        assert_eq!(warned(alone, "ann", set, json!({})), None);
+        let attachment = ("storage.k8s.io/v1", "VolumeAttachment");
+        assert_eq!(warned(alone, "ann", attachment, json!({})), None);
         assert!(
-            warned(all, "ann", set, json!({}))
+            warned(all, "ann", attachment, json!({}))
                 .unwrap()
-                .starts_with("this server runs no controller for StatefulSets")
+                .starts_with("this server runs no controller for VolumeAttachments")
         );
         let request = ("certificates.k8s.io/v1", "CertificateSigningRequest");
         let signed_by = |signer: &str| json!({"spec": {"signerName": signer}});
