@@ -4,7 +4,7 @@
 
 mod shared;
 
-pub(crate) use shared::{Held, Pods, ReplicaSets, Services};
+pub(crate) use shared::{Held, Pods, ReplicaSets, ReplicationControllers, Services};
 
 use crate::resource::{Resource, resource_of};
 use kstore_client::{Client, Kind, MultiSource, Obj, WatchParams};

@@ -78,3 +78,15 @@ pub(crate) const JOB_BURST: usize = 500;
 
 /// Uids that the status of a Job lists at most, as upstream: its size stays below 20 kB. The pods beyond are counted by later runs.
 pub(crate) const UNCOUNTED_PODS: usize = 500;
+
+/// Pods that one run of a StatefulSet under `Parallel` creates at most, so that a mistake of a million stays interruptible.
+pub(crate) const STATEFUL_BURST: usize = 500;
+
+/// Pods that one run of a DaemonSet creates at most, and deletes at most, as upstream: an image registry may not stand more at once.
+pub(crate) const DAEMON_BURST: usize = 250;
+
+/// How long a DaemonSet waits before it deletes a pod that failed again on its node, the first time; twice as long each next time.
+pub(crate) const FAILED_DAEMON_BACKOFF: Duration = Duration::from_secs(1);
+
+/// The longest wait for a pod of a DaemonSet that fails on its node; a node without failures for twice as long begins anew.
+pub(crate) const FAILED_DAEMON_BACKOFF_MAX: Duration = Duration::from_secs(15 * 60);

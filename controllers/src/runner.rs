@@ -6,10 +6,10 @@ use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    cluster_role_aggregation, cron_job, deployment, disruption, endpoint_slice, garbage_collector, job,
-    namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca, service_account,
-    service_address, service_cidr, taint_eviction, ttl_after_finished, volume_binder, volume_protection,
-    volume_provisioner,
+    cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
+    garbage_collector, job, namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca,
+    service_account, service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished,
+    volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -66,6 +66,9 @@ macro_rules! controllers {
 controllers! {
     "deployment-controller" ["deployment"] deployment::run, "deployment-controller";
     "replicaset-controller" ["replicaset"] replicaset::run, "replicaset-controller";
+    "replicationcontroller-controller" ["replicationcontroller"] replicaset::run_replication_controllers, "replication-controller";
+    "statefulset-controller" ["statefulset"] stateful_set::run, "statefulset-controller";
+    "daemonset-controller" ["daemonset"] daemon_set::run, "daemon-set-controller";
     "garbage-collector-controller" ["garbagecollector"] garbage_collector::run, "generic-garbage-collector";
     "job-controller" ["job"] job::run, "job-controller";
     "cronjob-controller" ["cronjob"] cron_job::run, "cronjob-controller";

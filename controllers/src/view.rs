@@ -4,7 +4,7 @@
 use crate::action::Target;
 use crate::resource::PODS;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, Toleration};
+use k8s_openapi::api::core::v1::{Affinity, PodCondition, PodReadinessGate, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Reference, Revision};
@@ -55,6 +55,9 @@ pub(crate) struct PodSpec {
     /// The volumes that are claims.
     #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
     pub claim_volumes: Vec<ClaimVolume>,
+    /// The node that the required node affinity names, for which a DaemonSet made the pod; empty if it names none.
+    #[serde(rename = "affinity", deserialize_with = "affine_node")]
+    pub affine_node: String,
 }
 
 /// A volume that is a claim.
@@ -83,6 +86,19 @@ fn claim_volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ClaimVolume>,
     let claim =
         |v: Volume| Some(ClaimVolume { name: v.name, claim_name: v.persistent_volume_claim?.claim_name });
     Ok(volumes.into_iter().filter_map(claim).collect())
+}
+
+/// Reads an affinity and keeps the one node that the only required term names by its field `metadata.name`.
+fn affine_node<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let affinity = Affinity::deserialize(from)?;
+    let required = affinity.node_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution);
+    let fields = required
+        .into_iter()
+        .flat_map(|r| r.node_selector_terms)
+        .flat_map(|t| t.match_fields.unwrap_or_default());
+    let names = fields.filter(|f| f.key == "metadata.name" && f.operator == "In").filter_map(|f| f.values);
+    let name = names.filter(|values| values.len() == 1).flatten().next();
+    Ok(name.unwrap_or_default())
 }
 
 /// The ports of a container.

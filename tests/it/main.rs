@@ -71,6 +71,8 @@ mod salvage;
 mod scale;
 /// The loops under orders of tasks that a seed permutes.
 mod schedules;
+/// StatefulSets and DaemonSets: order, storage, nodes, updates.
+mod sets;
 /// Sources of objects, each held to what all must keep.
 mod source_contract;
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.

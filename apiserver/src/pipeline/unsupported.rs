@@ -66,9 +66,6 @@ const ROWS: &[Row] = &[
     row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
     row(FLOW, "PriorityLevelConfiguration", Actor::Apiserver, "kstore stores this PriorityLevelConfiguration but neither queues nor limits requests by it"),
     some(row("node.k8s.io", "RuntimeClass", Actor::Apiserver, "kstore stores this RuntimeClass but applies neither its overhead nor its scheduling to pods"), |class| !(class["overhead"].is_null() && class["scheduling"].is_null())),
-    row("apps", "StatefulSet", Actor::Controllers, "this server runs no controller for StatefulSets: this one is stored and makes no pods"),
-    row("apps", "DaemonSet", Actor::Controllers, "this server runs no controller for DaemonSets: this one is stored and makes no pods"),
-    row("", "ReplicationController", Actor::Controllers, "this server runs no controller for ReplicationControllers: this one is stored and makes no pods"),
     row("autoscaling", "HorizontalPodAutoscaler", Actor::Controllers, "this server runs no controller for HorizontalPodAutoscalers: this one is stored and scales nothing"),
     some(row("certificates.k8s.io", "CertificateSigningRequest", Actor::Controllers, "this server runs no controller for the signers kubernetes.io/*: this CertificateSigningRequest gets no certificate"), |request| text(&request["spec"]["signerName"]).starts_with("kubernetes.io/")),
     row("resource.k8s.io", "ResourceClaim", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaim"),
@@ -166,12 +163,12 @@ mod tests {
     #[test]
     fn controllers_of_another_process_may_act_on_what_those_here_do_not() {
         let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
-        let set = ("apps/v1", "StatefulSet");
-        assert_eq!(warned(alone, "ann", set, json!({})), None);
+        let attachment = ("storage.k8s.io/v1", "VolumeAttachment");
+        assert_eq!(warned(alone, "ann", attachment, json!({})), None);
         assert!(
-            warned(all, "ann", set, json!({}))
+            warned(all, "ann", attachment, json!({}))
                 .unwrap()
-                .starts_with("this server runs no controller for StatefulSets")
+                .starts_with("this server runs no controller for VolumeAttachments")
         );
         let request = ("certificates.k8s.io/v1", "CertificateSigningRequest");
         let signed_by = |signer: &str| json!({"spec": {"signerName": signer}});

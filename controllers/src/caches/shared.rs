@@ -2,11 +2,12 @@
 
 use super::{Sources, Watched};
 use crate::claim::{Claimable, controller_of};
+use crate::replicaset::kind::decode_replication_controller;
 use crate::resource::{PODS, resource_of};
 use crate::view::{self, Address, Pod};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ReplicationController, Service};
 use k8s_openapi::api::networking::v1::IPAddress;
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Builder, Index, Informer};
@@ -70,13 +71,34 @@ pub(crate) struct ReplicaSets {
     pub held: Index<Obj<ReplicaSet>, Held>,
 }
 
+impl ReplicaSets {
+    fn index() -> Index<Obj<ReplicaSet>, Held> {
+        Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(Held)| {
+            emit(Held::of(&**set, set.metadata.namespace.as_deref().unwrap_or_default()));
+        })
+    }
+}
+
 impl Watched for ReplicaSets {
     fn start(from: &Sources<'_>) -> Self {
-        let held = Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(Held)| {
-            emit(Held::of(&**set, set.metadata.namespace.as_deref().unwrap_or_default()));
-        });
+        let held = Self::index();
         let builder = Builder::new(from.multi.source::<ReplicaSet>(WatchParams::default())).index(&held);
         Self { informer: from.start("replicasets", Some(resource_of::<ReplicaSet>()), builder), held }
+    }
+}
+
+/// All ReplicationControllers, each as the ReplicaSet that it would be.
+#[derive(Clone)]
+pub(crate) struct ReplicationControllers(pub ReplicaSets);
+
+impl Watched for ReplicationControllers {
+    fn start(from: &Sources<'_>) -> Self {
+        let (held, params) = (ReplicaSets::index(), WatchParams::default());
+        let source = from.multi.project::<ReplicationController, _, _>(params, decode_replication_controller);
+        let resource = resource_of::<ReplicationController>();
+        let informer =
+            from.start("replicationcontrollers", Some(resource), Builder::new(source).index(&held));
+        Self(ReplicaSets { informer, held })
     }
 }
 

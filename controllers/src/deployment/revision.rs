@@ -2,10 +2,10 @@
 
 use crate::claim::controller_ref;
 use crate::limits::REVISION_HISTORY_CHARS;
+use crate::template::{encoded, pruned};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub(crate) const HASH_LABEL: &str = "pod-template-hash";
@@ -24,9 +24,6 @@ const NOT_COPIED: [&str; 6] = [
     "deprecated.deployment.rollback.to",
 ];
 
-/// The letters of generated names: no vowels, nothing alike.
-const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-
 type Annotations = BTreeMap<String, String>;
 
 /// Both make the same pods: they are equal but for the hash label, and for empty against absent fields.
@@ -43,25 +40,6 @@ fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
     template
 }
 
-fn pruned(template: &PodTemplateSpec) -> Value {
-    fn prune(value: Value) -> Option<Value> {
-        match value {
-            Value::Null => None,
-            Value::Object(map) => {
-                let map: serde_json::Map<_, _> =
-                    map.into_iter().filter_map(|(k, v)| Some((k, prune(v)?))).collect();
-                (!map.is_empty()).then_some(Value::Object(map))
-            }
-            // Elements of a list stay, even empty ones: their number means something.
-            Value::Array(list) => (!list.is_empty())
-                .then(|| Value::Array(list.into_iter().map(|v| prune(v).unwrap_or(Value::Null)).collect())),
-            other @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => Some(other),
-        }
-    }
-    let value = serde_json::to_value(template).expect("a pod template serializes");
-    prune(value).unwrap_or(Value::Null)
-}
-
 /// A short text that follows from the template and the collision count (FNV-1a of its JSON, in letters of generated
 /// names). Two templates may share it; the name of the ReplicaSet then collides, and the count moves.
 pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
@@ -70,7 +48,7 @@ pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>)
         bytes.extend(count.to_le_bytes());
     }
     let hash = bytes.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
-    hash.to_string().bytes().map(|digit| ALPHABET[usize::from(digit) % ALPHABET.len()] as char).collect()
+    encoded(hash)
 }
 
 /// The revision a ReplicaSet carries; 0 if it carries none.

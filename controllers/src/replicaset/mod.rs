@@ -1,6 +1,7 @@
-//! Keeps as many pods of a template running as a ReplicaSet wants. `plan` judges, `victims` chooses who goes; this file reads
-//! the caches and has the plan carried out.
+//! Keeps as many pods of a template running as a ReplicaSet, or a ReplicationController, wants. `plan` judges, `victims` chooses who goes,
+//! `kind` has what differs between the two; this file reads the caches and has the plan carried out.
 
+pub(crate) mod kind;
 pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
@@ -9,13 +10,15 @@ mod victims;
 use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::{Hands, Outcome};
-use crate::caches::{Caches, Held, Pods, ReplicaSets};
+use crate::caches::{Held, Pods, ReplicaSets, ReplicationControllers};
 use crate::claim::{Claim, claim, controller_of};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::selector;
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::ReplicationController;
+use kind::SetKind;
 use kstore_client::{ApiError, Obj};
 use kstore_informer::{Action as Next, Context, CutError, Informer, Key, Reference};
 use parking_lot::Mutex;
@@ -29,23 +32,41 @@ const WORKERS: usize = 5;
 
 /// Runs until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
-    let sets = caches.sets.clone();
+    let sets = cluster.caches.get();
+    start(cluster, SetKind::ReplicaSet, ("replicaset", "replicaset-controller"), sets)
+}
+
+/// Runs the controller of ReplicationControllers until the cluster stops.
+pub(crate) fn run_replication_controllers(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let ReplicationControllers(sets) = cluster.caches.get();
+    let names = ("replicationcontroller", "replication-controller");
+    start(cluster, SetKind::ReplicationController, names, sets)
+}
+
+/// Sets a controller up, under its names as a queue and as a component.
+fn start(
+    cluster: Arc<Cluster>,
+    kind: SetKind,
+    (name, component): (&str, &str),
+    sets: ReplicaSets,
+) -> impl Future<Output = ()> + use<> {
+    let caches = Reads { sets, pods: cluster.caches.get() };
+    let all = caches.sets.clone();
     let controller = cluster
-        .controller("replicaset")
+        .controller(name)
         .watch(&caches.sets, |set: &Obj<ReplicaSet>| [kstore_informer::Object::key(set)])
-        .watch(&caches.pods, move |pod: &Pod| sets_of(&sets, pod))
+        .watch(&caches.pods, move |pod: &Pod| sets_of(kind, &all, pod))
         .workers(WORKERS);
-    let hands = cluster.hands("replicaset-controller");
+    let hands = cluster.hands(component);
     let stop = cluster.stop.clone();
-    work(controller, stop, Sizes { cluster, caches, hands, memory: Mutex::default() })
+    work(controller, stop, Sizes { cluster, kind, caches, hands, memory: Mutex::default() })
 }
 
 /// The set that controls a pod; of a pod without a controller, every set that would adopt it.
-fn sets_of(sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Key> {
+fn sets_of(kind: SetKind, sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Key> {
     let ns = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
-        Some(owner) if owner.kind == "ReplicaSet" => vec![Key::new(ns, &owner.name)],
+        Some(owner) if owner.kind == kind.name() => vec![Key::new(ns, &owner.name)],
         Some(_) => vec![],
         None => {
             let fits = |set: &Arc<Obj<ReplicaSet>>| {
@@ -64,14 +85,9 @@ struct Reads {
     pods: Pods,
 }
 
-impl Reads {
-    fn of(caches: &Caches) -> Self {
-        Self { sets: caches.get(), pods: caches.get() }
-    }
-}
-
 struct Sizes {
     cluster: Arc<Cluster>,
+    kind: SetKind,
     caches: Reads,
     hands: Hands,
     memory: Mutex<BTreeMap<Key, Memory>>,
@@ -103,10 +119,16 @@ impl Reconcile for Sizes {
             return Ok(Next::Again(rest));
         }
         let Some((set, claim)) = self.look(&cx).await? else { return Ok(Next::Done) };
-        if settle::<ReplicaSet, _>(&self.hands, &cx, &set.metadata, &claim).await? {
+        let is_unsettled = match self.kind {
+            SetKind::ReplicaSet => settle::<ReplicaSet, _>(&self.hands, &cx, &set.metadata, &claim).await?,
+            SetKind::ReplicationController => {
+                settle::<ReplicationController, _>(&self.hands, &cx, &set.metadata, &claim).await?
+            }
+        };
+        if is_unsettled {
             return Ok(Next::Done);
         }
-        let seen = Observed { set: &set, pods: &claim.owned };
+        let seen = Observed { kind: self.kind, set: &set, pods: &claim.owned };
         let Resized { failure, error, unfinished } = self.resize(&cx, seen).await;
         self.memory.lock().entry(cx.key.clone()).or_default().unfinished = unfinished;
         let plan = plan::report(seen, failure.as_ref(), self.now());
@@ -154,14 +176,14 @@ impl Sizes {
         let caches = &self.caches;
         let (change, actions) = tracing::debug_span!("plan").in_scope(|| {
             let change = plan::change(seen, self.now(), || neighbours(caches, seen.set));
-            let actions = plan::actions(seen.set, &change);
+            let actions = plan::actions(seen.kind, seen.set, &change);
             (change, actions)
         });
         if actions.is_empty() {
             return Resized::default();
         }
         let outcome = self.hands.carry_out(cx, &actions).await;
-        let notices = notices(plan::about(seen.set), &change, &outcome);
+        let notices = notices(seen.kind.about(seen.set), &change, &outcome);
         self.hands.carry_out(cx, &notices).await;
         let reason = match change {
             Change::Delete(_) => "FailedDelete",

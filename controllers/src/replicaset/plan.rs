@@ -1,17 +1,16 @@
-//! What a ReplicaSet needs next: pods to create, pods to delete, and its status. Pure.
+//! What a ReplicaSet, or a ReplicationController, needs next: pods to create, pods to delete, and its status. Pure.
 
+use super::kind::SetKind;
 use super::victims::{Neighbours, rank};
 use crate::action::{Action, Plan, Propagation};
-use crate::claim::controller_ref;
 use crate::limits::{LONGEST_REST, REPLICA_BURST, REST_PER_POD};
 use crate::object::Object;
 use crate::selector;
-use crate::view::{Pod, elapsed, seconds, subject};
+use crate::view::{Pod, elapsed, seconds};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use kstore_informer::Reference;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,8 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
+    /// Its kind.
+    pub kind: SetKind,
     /// The set.
     pub set: &'a ReplicaSet,
     /// All pods it has claimed, also those on their way out.
@@ -88,11 +89,11 @@ pub(crate) fn change(seen: Observed<'_>, now: Timestamp, neighbours: impl FnOnce
 }
 
 /// The writes of a change.
-pub(crate) fn actions(set: &ReplicaSet, change: &Change) -> Vec<Action> {
+pub(crate) fn actions(kind: SetKind, set: &ReplicaSet, change: &Change) -> Vec<Action> {
     match change {
         Change::None => vec![],
         // All are alike: the server makes their names.
-        Change::Create(count) => vec![Action::CreateBatch(vec![Object::of(&pod_of(set)); *count])],
+        Change::Create(count) => vec![Action::CreateBatch(vec![Object::of(&pod_of(kind, set)); *count])],
         Change::Delete(victims) => {
             let delete = |p: &Arc<Pod>| Action::Delete {
                 target: p.target(),
@@ -105,7 +106,7 @@ pub(crate) fn actions(set: &ReplicaSet, change: &Change) -> Vec<Action> {
 }
 
 /// The pod that a set makes: its template, a generated name, and the set as controller.
-pub(crate) fn pod_of(set: &ReplicaSet) -> core::Pod {
+pub(crate) fn pod_of(kind: SetKind, set: &ReplicaSet) -> core::Pod {
     let template = set.spec.as_ref().and_then(|s| s.template.clone()).unwrap_or_default();
     let meta = template.metadata.unwrap_or_default();
     core::Pod {
@@ -115,17 +116,12 @@ pub(crate) fn pod_of(set: &ReplicaSet) -> core::Pod {
             labels: meta.labels,
             annotations: meta.annotations,
             finalizers: meta.finalizers,
-            owner_references: Some(vec![controller_ref("apps/v1", "ReplicaSet", &set.metadata)]),
+            owner_references: Some(vec![kind.reference(&set.metadata)]),
             ..ObjectMeta::default()
         },
         spec: template.spec,
         status: None,
     }
-}
-
-/// The set as the object of an event.
-pub(crate) fn about(set: &ReplicaSet) -> Reference {
-    subject("apps/v1", "ReplicaSet", &set.metadata)
 }
 
 /// How long a set that reported at `reported` is to rest before it is looked at again. A changed spec does not wait.
@@ -142,11 +138,12 @@ pub(crate) fn rest(set: &ReplicaSet, reported: Option<Timestamp>, now: Timestamp
 /// The status after a run, and when to look again. `failure` is how the change of this run failed, if it did.
 pub(crate) fn report(seen: Observed<'_>, failure: Option<&Failure>, now: Timestamp) -> Plan {
     let (status, available_in) = status(seen, failure, now);
+    let status = seen.kind.status(status);
     let mut plan = Plan::nothing();
     plan.wake = available_in;
     if seen.set.status.as_ref() != Some(&status) {
         let set = ReplicaSet { status: Some(status), ..seen.set.clone() };
-        plan.actions.push(Action::UpdateStatus(Object::of(&set)));
+        plan.actions.push(Action::UpdateStatus(seen.kind.object(&set)));
     }
     plan
 }

@@ -1,12 +1,15 @@
 //! The ReplicaSet plan against tables, and against pods that come and go at random.
 
+use super::kind::SetKind::{self, ReplicaSet};
+use super::kind::{as_replica_set, as_replication_controller};
 use super::plan::{Change, Failure, Observed, actions, change, pod_of, report, rest};
 use super::victims::{Neighbours, rank};
 use crate::action::{Action, Plan};
 use crate::limits::REPLICA_BURST;
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::apps::v1;
+use k8s_openapi::api::core::v1::ReplicationController;
 use kstore_nondet::Rng;
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
@@ -14,7 +17,7 @@ use std::sync::Arc;
 
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-fn set(replicas: i32, min_ready: i32) -> ReplicaSet {
+fn set(replicas: i32, min_ready: i32) -> v1::ReplicaSet {
     from_value(json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": "web-1", "namespace": "default", "uid": "rs", "generation": 3},
@@ -44,12 +47,12 @@ fn ready(since: i64) -> Value {
 
 fn status_of(plan: &Plan) -> k8s_openapi::api::apps::v1::ReplicaSetStatus {
     let [write] = plan.actions.as_slice() else { panic!("one status write, not {:?}", plan.actions) };
-    write.reported::<ReplicaSet>().unwrap().status.unwrap()
+    write.reported::<v1::ReplicaSet>().unwrap().status.unwrap()
 }
 
 #[test]
 fn pods_carry_template_name_prefix_and_controller() {
-    let pod = pod_of(&set(1, 0));
+    let pod = pod_of(ReplicaSet, &set(1, 0));
     assert_eq!(pod.metadata.generate_name.as_deref(), Some("web-1-"));
     assert_eq!(pod.metadata.annotations.as_ref().unwrap()["a"], "b");
     let owner = &pod.metadata.owner_references.as_ref().unwrap()[0];
@@ -65,13 +68,14 @@ fn missing_pods_are_created_in_bursts_and_ended_or_leaving_ones_do_not_count() {
         pod("c", json!({"metadata": {"deletionTimestamp": START}})),
     ];
     let none = Neighbours::new;
-    let of = |replicas| change(Observed { set: &set(replicas, 0), pods: &pods }, START, none);
+    let of =
+        |replicas| change(Observed { kind: ReplicaSet, set: &set(replicas, 0), pods: &pods }, START, none);
     assert_eq!(of(1), Change::None);
     assert_eq!(of(3), Change::Create(2));
     assert_eq!(of(5000), Change::Create(REPLICA_BURST));
     assert!(of(5000).is_full_burst() && !of(3).is_full_burst() && !of(1).is_full_burst());
     assert_eq!(of(0), Change::Delete(vec![Arc::clone(&pods[0])]));
-    let created = actions(&set(3, 0), &of(3));
+    let created = actions(ReplicaSet, &set(3, 0), &of(3));
     assert!(matches!(&created[..], [Action::CreateBatch(pods)] if pods.len() == 2), "{created:?}");
 }
 
@@ -126,7 +130,7 @@ fn the_status_counts_and_wakes_when_a_pod_becomes_available() {
         pod("c", json!({"metadata": {"labels": {"app": "web"}}})),
         pod("d", json!({"metadata": {"deletionTimestamp": START}})),
     ];
-    let seen = Observed { set: &set, pods: &pods };
+    let seen = Observed { kind: ReplicaSet, set: &set, pods: &pods };
     let plan = report(seen, None, START);
     let status = status_of(&plan);
     let numbers =
@@ -136,7 +140,7 @@ fn the_status_counts_and_wakes_when_a_pod_becomes_available() {
     assert_eq!(plan.wake.unwrap().as_secs(), 6);
     let mut written = set.clone();
     written.status = Some(status);
-    let again = report(Observed { set: &written, pods: &pods }, None, START);
+    let again = report(Observed { kind: ReplicaSet, set: &written, pods: &pods }, None, START);
     assert_eq!(again.actions, [], "nothing new, nothing written");
 }
 
@@ -159,15 +163,53 @@ fn a_large_set_rests_after_it_has_reported_unless_its_spec_changed() {
 fn a_failure_shows_as_a_condition_until_it_is_over() {
     let mut set = set(2, 0);
     let failed = Failure { reason: "FailedCreate", message: "quota".into() };
-    let status = status_of(&report(Observed { set: &set, pods: &[] }, Some(&failed), START));
+    let status =
+        status_of(&report(Observed { kind: ReplicaSet, set: &set, pods: &[] }, Some(&failed), START));
     let conditions = status.conditions.clone().unwrap();
     assert_eq!(
         (conditions[0].type_.as_str(), conditions[0].reason.as_deref()),
         ("ReplicaFailure", Some("FailedCreate"))
     );
     set.status = Some(status);
-    assert_eq!(report(Observed { set: &set, pods: &[] }, Some(&failed), START), Plan::nothing());
-    assert_eq!(status_of(&report(Observed { set: &set, pods: &[] }, None, START)).conditions, None);
+    assert_eq!(
+        report(Observed { kind: ReplicaSet, set: &set, pods: &[] }, Some(&failed), START),
+        Plan::nothing()
+    );
+    assert_eq!(
+        status_of(&report(Observed { kind: ReplicaSet, set: &set, pods: &[] }, None, START)).conditions,
+        None
+    );
+}
+
+#[test]
+fn a_replication_controller_is_served_as_the_replica_set_that_it_would_be() {
+    let controller: ReplicationController = from_value(json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "rc", "generation": 2, "resourceVersion": "7"},
+        "spec": {
+            "replicas": 2, "minReadySeconds": 3, "selector": {"app": "web"},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+        "status": {
+            "replicas": 1, "readyReplicas": 1, "availableReplicas": 1, "fullyLabeledReplicas": 1, "observedGeneration": 1,
+            "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}],
+        },
+    }))
+    .unwrap();
+    let set = as_replica_set(controller.clone());
+    assert_eq!(as_replication_controller(set.clone()), controller);
+    let kind = SetKind::ReplicationController;
+    let owner = pod_of(kind, &set).metadata.owner_references.unwrap().remove(0);
+    let owner = (owner.api_version, owner.kind, owner.uid);
+    assert_eq!(owner, ("v1".into(), "ReplicationController".into(), "rc".into()));
+    let gone = [pod("a", json!({"metadata": {"deletionTimestamp": START}}))];
+    let plan = report(Observed { kind, set: &set, pods: &gone }, None, START);
+    let [Action::UpdateStatus(object)] = plan.actions.as_slice() else { panic!("{plan:?}") };
+    let written: ReplicationController = object.typed().unwrap();
+    let status = written.status.clone().unwrap();
+    assert_eq!((status.replicas, status.observed_generation, status.conditions), (0, Some(2), None));
+    assert_eq!(written.metadata, controller.metadata);
+    let again = Observed { kind, set: &as_replica_set(written), pods: &gone };
+    assert_eq!(report(again, None, START), Plan::nothing(), "nothing new, nothing written");
 }
 
 proptest! {
@@ -183,7 +225,7 @@ proptest! {
         let mut made = 0;
         for lost in losses {
             (0..lost.min(pods.len())).for_each(|_| drop(pods.swap_remove(rng.below(pods.len() as u64) as usize)));
-            match change(Observed { set: &set, pods: &pods }, START, Neighbours::new) {
+            match change(Observed { kind: ReplicaSet, set: &set, pods: &pods }, START, Neighbours::new) {
                 Change::None => {}
                 Change::Create(n) => {
                     pods.extend((0..n).map(|i| pod(&format!("m{made}-{i}"), json!({}))));

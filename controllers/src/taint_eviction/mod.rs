@@ -1,7 +1,7 @@
 //! Makes pods leave nodes whose NoExecute taints they do not tolerate, or no longer. `plan` judges; this file reads the caches,
 //! remembers since when taints without a time are there, and has the plan carried out.
 
-mod plan;
+pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 

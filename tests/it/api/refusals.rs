@@ -272,10 +272,9 @@ fn writers_are_warned_of_objects_that_have_no_effect_here() {
     simulate(Setup::seed(3), async |cluster| {
         let namespaced = |group: &str, plural: &str| format!("{group}/namespaces/default/{plural}");
         let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}});
-        let template = json!({"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        let spec =
-            json!({"selector": {"matchLabels": {"app": "s"}}, "serviceName": "s", "template": template});
-        let set = json!({"metadata": {"name": "s"}, "spec": spec});
+        let spec = json!({"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}});
+        let attachment = json!({"metadata": {"name": "s"}, "spec": spec});
+        let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let restricted = json!({"metadata": {"name": "restricted", "labels": labels}});
         let cases = [
@@ -285,9 +284,9 @@ fn writers_are_warned_of_objects_that_have_no_effect_here() {
                 "kstore stores this ResourceQuota but does not enforce it",
             ),
             (
-                namespaced("/apis/apps/v1", "statefulsets"),
-                set.clone(),
-                "this server runs no controller for StatefulSets",
+                attachments.to_owned(),
+                attachment.clone(),
+                "this server runs no controller for VolumeAttachments",
             ),
             ("/api/v1/namespaces".to_owned(), restricted, "kstore does not enforce Pod Security"),
         ];
@@ -302,19 +301,24 @@ fn writers_are_warned_of_objects_that_have_no_effect_here() {
                 );
             }
         }
-        let sets = namespaced("/apis/apps/v1", "statefulsets");
         let patched =
-            send(cluster, "PATCH", &format!("{sets}/s"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
+            send(cluster, "PATCH", &format!("{attachments}/s"), &json!({"metadata": {"labels": {"a": "b"}}}))
+                .await;
         assert_eq!((patched.code, warnings(&patched).len()), (200, 1));
-        let status =
-            send(cluster, "PATCH", &format!("{sets}/s/status"), &json!({"status": {"replicas": 0}})).await;
+        let status = send(
+            cluster,
+            "PATCH",
+            &format!("{attachments}/s/status"),
+            &json!({"status": {"attached": false}}),
+        )
+        .await;
         assert_eq!((status.code, warnings(&status)), (200, Vec::new()), "its controller writes the status");
         let plain =
             send(cluster, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": "plain"}})).await;
         assert_eq!((plain.code, warnings(&plain)), (201, Vec::new()));
         // Another process may run the controllers of an apiserver that stands alone.
         let alone = kstore_tests::Rest::new(cluster.another_apiserver().await);
-        let path = format!("{sets}/s");
+        let path = format!("{attachments}/s");
         let alone = alone
             .call_as("PATCH", &path, "application/merge-patch+json", r#"{"metadata":{"labels":{"a":"c"}}}"#)
             .await;

@@ -184,7 +184,8 @@ impl Program {
             let (fence, lost) = (leadership.fence().clone(), leadership.lost().clone());
             work.clone().run(clients.clone(), Some(fence), nondet.clone(), lost)
         };
-        elector.run(stop, lead).await;
+        // Boxed, for it holds all that the work holds.
+        Box::pin(elector.run(stop, lead)).await;
     }
 }
 

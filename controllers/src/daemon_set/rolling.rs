@@ -1,0 +1,155 @@
+//! A step of the update of a DaemonSet to its newest template, for nodes that have what they should have. Pure.
+
+use super::placement::Eligibility;
+use super::plan::{Changes, PodsByNode, Run};
+use crate::portion::{Round, portion};
+use crate::view::Pod;
+use k8s_openapi::api::apps::v1::{DaemonSetSpec, RollingUpdateDaemonSet};
+use std::sync::Arc;
+
+/// How a DaemonSet is updated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Strategy<'a> {
+    /// Only pods that somebody else deletes get the new template.
+    OnDelete,
+    /// Node by node, within these bounds.
+    Rolling(Option<&'a RollingUpdateDaemonSet>),
+}
+
+impl<'a> Strategy<'a> {
+    /// What a spec says.
+    pub(crate) fn of(spec: &'a DaemonSetSpec) -> Self {
+        let strategy = spec.update_strategy.as_ref();
+        match strategy.and_then(|s| s.type_.as_deref()) {
+            Some("OnDelete") => Self::OnDelete,
+            _ => Self::Rolling(strategy.and_then(|s| s.rolling_update.as_ref())),
+        }
+    }
+
+    /// An update makes new pods beside old ones.
+    pub(crate) fn allows_surge(self) -> bool {
+        self.surge(1) > 0
+    }
+
+    /// How many new pods may be beside available old ones, of so many nodes. Percentages are rounded up.
+    fn surge(self, nodes: i32) -> i32 {
+        match self {
+            Self::OnDelete => 0,
+            Self::Rolling(rolling) => {
+                rolling.and_then(|r| r.max_surge.as_ref()).map_or(0, |n| portion(n, nodes, Round::Up))
+            }
+        }
+    }
+
+    /// How many nodes may be without an available pod, of so many.
+    fn unavailable(self, nodes: i32) -> i32 {
+        match self {
+            Self::OnDelete => 0,
+            Self::Rolling(rolling) => {
+                rolling.and_then(|r| r.max_unavailable.as_ref()).map_or(0, |n| portion(n, nodes, Round::Up))
+            }
+        }
+    }
+}
+
+/// The pods of a node that are not on their way out.
+enum OnNode<'a> {
+    /// At most one of the version, at most one of another.
+    Pair { new: Option<&'a Arc<Pod>>, old: Option<&'a Arc<Pod>> },
+    /// More: the excess has to go first.
+    Excess,
+}
+
+/// The next pods to create and to delete for the update.
+pub(crate) fn update<'a>(run: &Run<'a>) -> Changes<'a> {
+    let strategy = Strategy::of(run.spec);
+    if matches!(strategy, Strategy::OnDelete) {
+        return Changes::default();
+    }
+    let mut pods: PodsByNode<'a> = run.pods.clone();
+    let wanted = run.eligible.iter().filter(|(_, e)| **e == Eligibility::Run);
+    let mut desired = 0;
+    for (node, _) in wanted {
+        desired += 1;
+        pods.entry(node).or_default();
+    }
+    let (surge, unavailable) = (strategy.surge(desired), strategy.unavailable(desired));
+    // Validation asks for one of them; a percentage of few nodes may still come to nothing, and nothing could ever move.
+    let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
+    let nodes = pods.into_iter().map(|(node, pods)| (node, on_node(run, &pods)));
+    if surge == 0 { replace(run, nodes, unavailable) } else { surge_over(run, nodes, surge, desired) }
+}
+
+fn on_node<'a>(run: &Run<'a>, pods: &[&'a Arc<Pod>]) -> OnNode<'a> {
+    let staying = pods.iter().copied().filter(|pod| !pod.metadata.deleting());
+    let (new, old): (Vec<_>, Vec<_>) = staying.partition(|pod| run.version.is_of(pod));
+    if new.len() > 1 || old.len() > 1 {
+        return OnNode::Excess;
+    }
+    OnNode::Pair { new: new.first().copied(), old: old.first().copied() }
+}
+
+/// Deletes old pods; the next run makes new ones in their place. Unavailable old pods are deleted freely, available ones only while fewer
+/// nodes than allowed are without an available pod.
+fn replace<'a>(
+    run: &Run<'a>,
+    nodes: impl Iterator<Item = (&'a str, OnNode<'a>)>,
+    most_unavailable: i32,
+) -> Changes<'a> {
+    let (mut unavailable, mut delete, mut candidates) = (0, vec![], vec![]);
+    for (_, pods) in nodes {
+        match pods {
+            OnNode::Excess
+            | OnNode::Pair { new: None, old: None }
+            | OnNode::Pair { new: Some(_), old: Some(_) } => unavailable += 1,
+            OnNode::Pair { new: Some(new), old: None } => unavailable += i32::from(!run.is_available(new)),
+            OnNode::Pair { new: None, old: Some(old) } if run.is_available(old) => candidates.push(old),
+            OnNode::Pair { new: None, old: Some(old) } => {
+                delete.push(old);
+                unavailable += 1;
+            }
+        }
+    }
+    let left = usize::try_from(most_unavailable.saturating_sub(unavailable)).unwrap_or(0);
+    delete.extend(candidates.into_iter().take(left));
+    Changes { delete, ..Changes::default() }
+}
+
+/// Makes new pods beside old ones, and deletes an old one when the new one beside it is available. No more than `most` new pods are beside
+/// available old ones and not available yet.
+fn surge_over<'a>(
+    run: &Run<'a>,
+    nodes: impl Iterator<Item = (&'a str, OnNode<'a>)>,
+    most: i32,
+    desired: i32,
+) -> Changes<'a> {
+    let (mut surging, mut available) = (0, 0);
+    let (mut create, mut delete, mut candidates, mut leaving) = (vec![], vec![], vec![], vec![]);
+    for (node, pods) in nodes {
+        let OnNode::Pair { new, old } = pods else {
+            surging += 1;
+            continue;
+        };
+        available += i32::from(old.or(new).is_some_and(|pod| run.is_available(pod)));
+        let Some(old) = old else { continue };
+        match new {
+            Some(new) if run.is_available(new) => delete.push(old),
+            Some(_) => surging += 1,
+            None => {
+                let is_wanted = run.eligible.get(node) == Some(&Eligibility::Run);
+                match (is_wanted, run.is_available(old)) {
+                    (true, true) => candidates.push(node),
+                    (true, false) => create.push(node),
+                    (false, true) => leaving.push(old),
+                    (false, false) => delete.push(old),
+                }
+            }
+        }
+    }
+    // The pod of a node that is to get none any more goes only when another node has made up for it.
+    let spare = usize::try_from(available - desired).unwrap_or(0);
+    delete.extend(leaving.into_iter().take(spare));
+    let left = usize::try_from(most - surging).unwrap_or(0);
+    create.extend(candidates.into_iter().take(left));
+    Changes { create, delete, ..Changes::default() }
+}

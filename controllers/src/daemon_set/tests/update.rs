@@ -1,0 +1,138 @@
+//! How a new template comes to the nodes.
+
+use super::moves;
+use super::world::{World, rolling};
+use serde_json::json;
+
+const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
+
+/// A set with a new template, and an available pod of the old one on each node: `old-n1`, …
+fn outdated(unavailable: serde_json::Value, surge: serde_json::Value) -> World {
+    let mut world = World::new(rolling(unavailable, surge), &NODES);
+    for node in NODES {
+        world.pod(&format!("old-{node}"), node, json!({"hash": "old", "ready": 99}));
+    }
+    world
+}
+
+#[test]
+fn available_old_pods_are_deleted_as_far_as_max_unavailable_allows() {
+    let first = |unavailable| moves(&outdated(unavailable, json!(0)).run());
+    assert_eq!(first(json!(1)), ["delete old-n1"]);
+    assert_eq!(first(json!(2)), ["delete old-n1", "delete old-n2"]);
+    assert_eq!(first(json!("30%")), ["delete old-n1", "delete old-n2"], "of four, rounded up");
+    assert_eq!(first(json!("0%")), ["delete old-n1"], "or nothing could ever move");
+    let mut world = outdated(json!(1), json!(0));
+    world.run();
+    assert_eq!(moves(&world.run()), [""; 0], "it is on its way out");
+    world.pods.remove("old-n1");
+    assert_eq!(moves(&world.run()), ["create on n1"]);
+    assert_eq!(moves(&world.run()), [""; 0], "the new pod is not available");
+    world.obey_all();
+    assert_eq!(moves(&world.run()), ["delete old-n2"]);
+}
+
+#[test]
+fn unavailable_old_pods_are_replaced_freely_but_count() {
+    let mut world = outdated(json!(2), json!(0));
+    world.unready("old-n3");
+    assert_eq!(moves(&world.run()), ["delete old-n3", "delete old-n1"]);
+    let mut world = outdated(json!(1), json!(0));
+    world.unready("old-n3");
+    world.unready("old-n4");
+    assert_eq!(moves(&world.run()), ["delete old-n3", "delete old-n4"]);
+}
+
+#[test]
+fn min_ready_seconds_slow_the_update_down() {
+    let mut world = outdated(json!(1), json!(0));
+    world.set.spec.as_mut().unwrap().min_ready_seconds = Some(30);
+    world.run();
+    world.pods.remove("old-n1");
+    world.run();
+    let new = world.on("n1").remove(0);
+    world.make_ready(&new, 10);
+    let work = world.run();
+    assert_eq!((moves(&work), work.wake.map(|w| w.as_secs())), (vec![], Some(20)));
+    world.make_ready(&new, 30);
+    assert_eq!(moves(&world.run()), ["delete old-n2"]);
+}
+
+#[test]
+fn surge_makes_new_pods_beside_old_ones_and_deletes_those_when_the_new_are_available() {
+    let first = |surge| moves(&outdated(json!(0), surge).run());
+    assert_eq!(first(json!(1)), ["create on n1"]);
+    assert_eq!(first(json!("30%")), ["create on n1", "create on n2"], "of four, rounded up");
+    let mut world = outdated(json!(0), json!(1));
+    world.run();
+    assert_eq!(moves(&world.run()), [""; 0], "the new pod is not available");
+    world.obey_all();
+    assert_eq!(moves(&world.run()), ["delete old-n1"]);
+    world.pods.remove("old-n1");
+    assert_eq!(moves(&world.run()), ["create on n2"]);
+}
+
+#[test]
+fn under_surge_an_unavailable_old_pod_is_no_reason_to_wait() {
+    let mut world = outdated(json!(0), json!(1));
+    world.unready("old-n2");
+    world.unready("old-n3");
+    assert_eq!(moves(&world.run()), ["create on n2", "create on n3", "create on n1"]);
+    assert_eq!(moves(&world.run()), ["delete old-n2", "delete old-n3"], "they are of no use any more");
+}
+
+#[test]
+fn under_surge_more_than_one_old_and_one_new_pod_are_too_many() {
+    let mut world = outdated(json!(0), json!(1));
+    world.pod("old-2", "n1", json!({"hash": "old", "ready": 9}));
+    world.pod("new-1", "n1", json!({}));
+    world.pod("new-2", "n1", json!({}));
+    assert_eq!(moves(&world.run()), ["delete new-2", "delete old-2"]);
+}
+
+#[test]
+fn under_surge_a_node_that_is_to_get_none_keeps_its_old_pod_until_another_makes_up_for_it() {
+    let mut world = outdated(json!(0), json!(1));
+    world.taint("n1", "NoSchedule");
+    world.unready("old-n2");
+    assert_eq!(moves(&world.run()), ["create on n2", "create on n3"], "three available, three wanted");
+    let mut world = outdated(json!(0), json!(1));
+    world.taint("n1", "NoSchedule");
+    assert_eq!(moves(&world.run()), ["create on n2", "delete old-n1"], "four available, three wanted");
+    world.taint("n2", "NoSchedule");
+    world.unready("old-n2");
+    let mut world = outdated(json!(0), json!(1));
+    world.taint("n1", "NoSchedule");
+    world.unready("old-n1");
+    assert_eq!(moves(&world.run()), ["create on n2", "delete old-n1"], "an unavailable one is of no use");
+}
+
+#[test]
+fn on_delete_leaves_the_choice_to_the_user() {
+    let mut world = outdated(json!(1), json!(0));
+    world.set.spec.as_mut().unwrap().update_strategy.as_mut().unwrap().type_ = Some("OnDelete".into());
+    assert_eq!(moves(&world.run()), [""; 0]);
+    world.pods.remove("old-n3");
+    assert_eq!(moves(&world.run()), ["create on n3"]);
+    assert_eq!(world.set.status.as_ref().unwrap().updated_number_scheduled, None);
+}
+
+#[test]
+fn updates_wait_until_every_node_has_its_pod() {
+    let mut world = outdated(json!(4), json!(0));
+    world.node("n5");
+    assert_eq!(moves(&world.run()), ["create on n5"]);
+    assert_eq!(moves(&world.run()).len(), 3, "one of four is unavailable already");
+}
+
+#[test]
+fn pods_of_the_templates_generation_are_of_its_version() {
+    let mut world = outdated(json!(1), json!(0));
+    let annotation = ("deprecated.daemonset.template.generation".to_owned(), "7".to_owned());
+    world.set.metadata.annotations = Some([annotation].into());
+    for pod in world.pods.values_mut() {
+        pod.metadata.labels.insert("pod-template-generation".into(), "7".into());
+    }
+    assert_eq!(moves(&world.run()), [""; 0]);
+    assert_eq!(world.set.status.as_ref().unwrap().updated_number_scheduled, Some(4));
+}

@@ -1,0 +1,253 @@
+//! ControllerRevisions: the history of the pod templates of a StatefulSet or DaemonSet, from which `kubectl rollout` shows and
+//! restores templates. Which revision has the newest template, which revisions are no longer needed, what a clash of names means.
+//! Pure.
+//!
+//! A revision holds a strategic merge patch that puts its template back: only `spec.template`, with `$patch: replace`. A template
+//! that was there before is found again by its content and gets a new number; its name never changes.
+
+mod cache;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cache::{ControllerRevisions, owner_of};
+
+use crate::action::{Action, Propagation, Target};
+use crate::claim::{Claimable, controller_of, controller_ref};
+use crate::object::Object;
+use crate::resource::resource_of;
+use crate::selector;
+use crate::template::{encoded, pruned_value};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use kstore_client::Obj;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The label of pods that names their revision: by its name (StatefulSet) or its hash (DaemonSet).
+pub(crate) const POD_LABEL: &str = "controller-revision-hash";
+
+/// Characters of an owner's name that the names of its revisions begin with, as upstream; with the hash, they fit a name.
+const NAME_PREFIX: usize = 223;
+
+/// Revisions that are kept besides those in use, where a set does not say.
+const DEFAULT_LIMIT: i32 = 10;
+
+/// A set that has revisions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner<'a> {
+    /// Its kind, of the group apps/v1.
+    pub kind: &'static str,
+    /// Its metadata.
+    pub metadata: &'a ObjectMeta,
+    /// Which revisions are its own if they have no controller.
+    pub selector: &'a LabelSelector,
+    /// Its pod template.
+    pub template: &'a PodTemplateSpec,
+    /// `status.collisionCount`.
+    pub collisions: Option<i32>,
+    /// `spec.revisionHistoryLimit`.
+    pub limit: Option<i32>,
+    /// The label of revisions that holds their hash.
+    pub label: &'static str,
+}
+
+/// Which revision has the template of the owner.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Newest<'a> {
+    /// This one, and its number is the highest.
+    Is(&'a ControllerRevision),
+    /// It is there only after this write: a revision is created, or an earlier one gets the highest number.
+    After(Box<Action>),
+}
+
+/// What it means that a revision cannot be created because its name is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clash {
+    /// It will not last: the holder is the wanted revision, not yet seen or not yet adopted, or is about to be collected.
+    Passing,
+    /// Another revision has the name for good: the collision count has to move.
+    Lasting,
+}
+
+/// The patch that puts `template` back, as Kubernetes' own controllers write it: clients compare its bytes.
+pub(crate) fn data(template: &PodTemplateSpec) -> Value {
+    let mut template = serde_json::to_value(template).expect("a pod template serializes");
+    add_structs_without_omission(&mut template);
+    template["$patch"] = "replace".into();
+    json!({ "spec": { "template": template } })
+}
+
+/// Adds the empty objects that Go writes where nothing is said: those of members that are no pointers.
+fn add_structs_without_omission(template: &mut Value) {
+    fn add<'v>(object: &'v mut Value, member: &str) -> &'v mut Value {
+        let members = object.as_object_mut().expect("these members are objects");
+        members.entry(member).or_insert_with(|| json!({}))
+    }
+    fn each<'v>(object: &'v mut Value, list: &str) -> impl Iterator<Item = &'v mut Value> {
+        object.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
+    }
+    add(template, "metadata");
+    let spec = add(template, "spec");
+    for list in ["containers", "initContainers"] {
+        each(spec, list).for_each(|container| _ = add(container, "resources"));
+    }
+    for volume in each(spec, "volumes") {
+        if let Some(claim) = volume.pointer_mut("/ephemeral/volumeClaimTemplate") {
+            add(claim, "metadata");
+            add(add(claim, "spec"), "resources");
+        }
+    }
+}
+
+/// The template that a revision puts back; `None` if its data is none of ours.
+pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+    let mut template = revision.data.as_ref()?.0.pointer("/spec/template")?.clone();
+    template.as_object_mut()?.remove("$patch");
+    serde_json::from_value(template).ok()
+}
+
+/// A short text that follows from the data of a revision and the collision count: FNV-1, as upstream. Two revisions may share it; their
+/// names then clash.
+fn hash(data: &Value, collisions: i32) -> String {
+    let bytes = data.to_string().into_bytes().into_iter().chain(collisions.to_string().into_bytes());
+    let hash = bytes.fold(0x811c_9dc5_u32, |h, b| h.wrapping_mul(0x0100_0193) ^ u32::from(b));
+    encoded(hash)
+}
+
+/// The revision of the owner's template, as it would be created.
+fn create(owner: Owner<'_>, number: i64) -> ControllerRevision {
+    let data = data(owner.template);
+    let hash = hash(&data, owner.collisions.unwrap_or(0));
+    let mut labels = owner.template.metadata.as_ref().and_then(|m| m.labels.clone()).unwrap_or_default();
+    labels.insert(owner.label.into(), hash.clone());
+    let name = owner.metadata.name.as_deref().unwrap_or_default();
+    let prefix = name.get(..NAME_PREFIX).unwrap_or(name);
+    ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(format!("{prefix}-{hash}")),
+            namespace: owner.metadata.namespace.clone(),
+            labels: Some(labels),
+            annotations: owner.metadata.annotations.clone(),
+            owner_references: Some(vec![controller_ref("apps/v1", owner.kind, owner.metadata)]),
+            ..ObjectMeta::default()
+        },
+        data: Some(RawExtension(data)),
+        revision: number,
+    }
+}
+
+/// Oldest first: by number, then by age, then by name.
+fn order(revision: &ControllerRevision) -> impl Ord + use<'_> {
+    let created = revision.metadata.creation_timestamp.as_ref().map(|t| t.0);
+    (revision.revision, created, revision.metadata.name.as_deref())
+}
+
+fn has_template(revision: &ControllerRevision, wanted: &Value) -> bool {
+    revision.data.as_ref().is_some_and(|data| pruned_value(data.0.clone()) == *wanted)
+}
+
+/// The revisions that have the owner's template, oldest first. More than one have it if somebody adopted or copied them.
+pub(crate) fn equal<'a>(
+    owner: Owner<'_>,
+    revisions: &[&'a ControllerRevision],
+) -> Vec<&'a ControllerRevision> {
+    let wanted = pruned_value(data(owner.template));
+    let mut equal: Vec<_> = revisions.iter().copied().filter(|r| has_template(r, &wanted)).collect();
+    equal.sort_by(|a, b| order(a).cmp(&order(b)));
+    equal
+}
+
+/// Finds the revision of the owner's template among its own. Of equal ones, the last counts. The numbers of revisions with other
+/// templates must be lower, so a template that comes back gets a new number.
+pub(crate) fn newest<'a>(owner: Owner<'_>, revisions: &[&'a ControllerRevision]) -> Newest<'a> {
+    let equal = equal(owner, revisions);
+    let is_other = |r: &&&ControllerRevision| !equal.iter().any(|e| e.metadata.name == r.metadata.name);
+    let highest = revisions.iter().filter(is_other).map(|r| r.revision).max().unwrap_or(0);
+    match equal.last() {
+        Some(found) if found.revision > highest => Newest::Is(found),
+        Some(found) => {
+            let renumbered = ControllerRevision { revision: highest + 1, ..(*found).clone() };
+            Newest::After(Box::new(Action::Update(Object::of(&renumbered))))
+        }
+        None => Newest::After(Box::new(Action::Create(Object::of(&create(owner, highest + 1))))),
+    }
+}
+
+/// Deletes the oldest of the `old` revisions, as far as they are more than the limit of the owner. Those that are in use stay.
+pub(crate) fn surplus(
+    owner: Owner<'_>,
+    old: &[&ControllerRevision],
+    is_live: impl Fn(&ControllerRevision) -> bool,
+) -> Vec<Action> {
+    let limit = usize::try_from(owner.limit.unwrap_or(DEFAULT_LIMIT)).unwrap_or(0);
+    let excess = old.len().saturating_sub(limit);
+    let mut unused: Vec<_> = old.iter().copied().filter(|r| !is_live(r)).collect();
+    unused.sort_by(|a, b| order(a).cmp(&order(b)));
+    unused.into_iter().take(excess).map(remove).collect()
+}
+
+/// Deletes a revision, if it still is the one that was seen.
+pub(crate) fn remove(revision: &ControllerRevision) -> Action {
+    let target = Target { resource_version: None, ..revision.target() };
+    Action::Delete { target, propagation: Propagation::Default, force: false }
+}
+
+/// Judges the `holder` of the name that a new revision of the owner should have.
+pub(crate) fn clash(owner: Owner<'_>, holder: &ControllerRevision) -> Clash {
+    let is_same = has_template(holder, &pruned_value(data(owner.template)));
+    let is_reachable = match controller_of(holder.owners()) {
+        // An earlier owner of the same name is gone, and its revisions follow it.
+        Some(reference) => {
+            reference.kind == owner.kind && Some(&reference.name) == owner.metadata.name.as_ref()
+        }
+        None => selector::matches(owner.selector, holder.labels()),
+    };
+    if holder.deleting() || is_same && is_reachable { Clash::Passing } else { Clash::Lasting }
+}
+
+/// The names of revisions that pods say they have.
+pub(crate) fn labels_of<'a>(
+    pods: impl IntoIterator<Item = &'a BTreeMap<String, String>>,
+) -> BTreeSet<&'a str> {
+    pods.into_iter().filter_map(|labels| labels.get(POD_LABEL)).map(String::as_str).collect()
+}
+
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
+impl Claimable for ControllerRevision {
+    fn labels(&self) -> &BTreeMap<String, String> {
+        self.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+    }
+    fn owners(&self) -> &[OwnerReference] {
+        self.metadata.owner_references.as_deref().unwrap_or_default()
+    }
+    fn deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+    fn target(&self) -> Target {
+        Target {
+            resource: resource_of::<Self>(),
+            namespace: self.metadata.namespace.clone().unwrap_or_default(),
+            name: self.metadata.name.clone().unwrap_or_default(),
+            uid: self.metadata.uid.clone().unwrap_or_default(),
+            resource_version: self.metadata.resource_version.clone(),
+        }
+    }
+}
+
+impl Claimable for Obj<ControllerRevision> {
+    fn labels(&self) -> &BTreeMap<String, String> {
+        (**self).labels()
+    }
+    fn owners(&self) -> &[OwnerReference] {
+        (**self).owners()
+    }
+    fn deleting(&self) -> bool {
+        (**self).deleting()
+    }
+    fn target(&self) -> Target {
+        (**self).target()
+    }
+}

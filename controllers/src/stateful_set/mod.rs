@@ -1,0 +1,229 @@
+//! Keeps pods with lasting names, in order, and their storage: a StatefulSet. `plan` judges; `identity` names and makes pods and claims,
+//! `retention` says who owns claims, `step` is what one pod needs, `status` reports. This file reads the caches and has the plan
+//! carried out.
+
+mod identity;
+mod plan;
+mod retention;
+mod status;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use crate::action::Action;
+use crate::adoption::settle;
+use crate::apply::Hands;
+use crate::caches::{Caches, Held, Pods};
+use crate::claim::{Claim, Claimable, claim, controller_of};
+use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
+use crate::revision::{Clash, ControllerRevisions, clash, owner_of};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::selector;
+use crate::view::Pod;
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kstore_client::{ApiError, Obj};
+use kstore_informer::{Action as Next, Context, CutError, Informer, Key, View, slow_start};
+use plan::{Observed, Work, owner, plan};
+use std::sync::Arc;
+use std::time::Duration;
+use step::Step;
+
+const WORKERS: usize = 5;
+
+type Sets = Informer<Obj<StatefulSet>>;
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
+    let (of_pods, of_revisions, of_claims) = (caches.sets.clone(), caches.sets.clone(), caches.sets.clone());
+    let controller = cluster
+        .controller("statefulset")
+        .watch(&caches.sets, |set: &Obj<StatefulSet>| [kstore_informer::Object::key(set)])
+        .watch(&caches.pods, move |pod: &Pod| sets_of(&of_pods, pod))
+        .watch(&caches.revisions, move |revision: &Obj<ControllerRevision>| {
+            sets_of_revision(&of_revisions, revision)
+        })
+        .watch(&caches.claims, move |claim: &Obj<PersistentVolumeClaim>| sets_of_claim(&of_claims, claim))
+        .workers(WORKERS);
+    let hands = cluster.hands("statefulset-controller");
+    let stop = cluster.stop.clone();
+    work(controller, stop, StatefulSets { cluster, caches, hands })
+}
+
+/// The sets of a namespace that would adopt something with these labels.
+fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
+    let fits = |set: &&Arc<Obj<StatefulSet>>| {
+        set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, object.labels()))
+    };
+    sets.namespace(namespace).iter().filter(fits).map(kstore_informer::Object::key).collect()
+}
+
+/// The set that controls a pod; of a pod without a controller, every set that may adopt it.
+fn sets_of(sets: &Sets, pod: &Pod) -> Vec<Key> {
+    let namespace = pod.metadata.namespace.as_str();
+    match controller_of(&pod.metadata.owner_references) {
+        Some(owner) if owner.kind == "StatefulSet" => vec![Key::new(namespace, &owner.name)],
+        Some(_) => vec![],
+        None => adopters(sets, pod, namespace),
+    }
+}
+
+fn sets_of_revision(sets: &Sets, revision: &ControllerRevision) -> Vec<Key> {
+    match controller_of(revision.owners()) {
+        Some(_) => owner_of(revision, "StatefulSet").into_iter().collect(),
+        None => adopters(sets, revision, revision.metadata.namespace.as_deref().unwrap_or_default()),
+    }
+}
+
+/// The sets whose pods would call a claim by this name: they may be waiting for it to go.
+fn sets_of_claim(sets: &Sets, claim: &PersistentVolumeClaim) -> Vec<Key> {
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let all = sets.namespace(claim.metadata.namespace.as_deref().unwrap_or_default());
+    all.iter().filter(|set| identity::owns_claim(set, name)).map(kstore_informer::Object::key).collect()
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    sets: Sets,
+    pods: Pods,
+    revisions: ControllerRevisions,
+    claims: Informer<Obj<PersistentVolumeClaim>>,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { sets: caches.get(), pods: caches.get(), revisions: caches.get(), claims: caches.get() }
+    }
+}
+
+struct StatefulSets {
+    cluster: Arc<Cluster>,
+    caches: Reads,
+    hands: Hands,
+}
+
+/// What one run looks at, all of one revision of the store.
+struct Seen {
+    set: Arc<Obj<StatefulSet>>,
+    pods: Claim<Arc<Pod>>,
+    revisions: Claim<Arc<Obj<ControllerRevision>>>,
+    claims: View<Obj<PersistentVolumeClaim>>,
+}
+
+impl Reconcile for StatefulSets {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        if cx.stale {
+            // Pods that it made may not be seen.
+            return Ok(Next::Again(Duration::ZERO));
+        }
+        let Some(Seen { set, pods, revisions, claims }) = self.look(&cx).await? else {
+            return Ok(Next::Done);
+        };
+        let settled = settle::<StatefulSet, _>(&self.hands, &cx, &set.metadata, &revisions).await?;
+        if settle::<StatefulSet, _>(&self.hands, &cx, &set.metadata, &pods).await? || settled {
+            return Ok(Next::Done);
+        }
+        let now = self.cluster.nondet.clock.now();
+        let work = tracing::debug_span!("plan").in_scope(|| {
+            let revisions: Vec<&ControllerRevision> = revisions.owned.iter().map(|r| &***r).collect();
+            let find = |name: &str| claims.get(&Key::new(cx.key.namespace(), name)).map(|claim| &***claim);
+            plan(Observed { set: &set, pods: &pods.owned, revisions: &revisions, claims: &find }, now)
+        });
+        self.carry_out(&cx, &set, work).await
+    }
+}
+
+impl StatefulSets {
+    /// The set, and what it owns or may own.
+    async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
+        let caches = &self.caches;
+        let parts = (&caches.sets, &*caches.pods, &*caches.revisions, &caches.claims);
+        let (sets, pods, revisions, claims) = cx.cut(parts).await?;
+        let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
+        // A selector of everything would adopt everything; validation refuses it.
+        let Some(spec) = set.spec.as_ref().filter(|s| !selector::selects_everything(&s.selector)) else {
+            return Ok(None);
+        };
+        let (uid, namespace) = (set.metadata.uid.as_deref().unwrap_or_default(), cx.key.namespace());
+        let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
+        let own = held(Held::By(uid.to_owned()));
+        let free = held(Held::Free(namespace.to_owned()));
+        let pods = only_members(&set, claim(&set.metadata, &spec.selector, own.into_iter().chain(free)));
+        let revisions = caches.revisions.candidates(&revisions, uid, namespace);
+        let revisions = claim(&set.metadata, &spec.selector, revisions);
+        Ok(Some(Seen { set, pods, revisions, claims }))
+    }
+
+    async fn carry_out(&self, cx: &Context, set: &StatefulSet, work: Work) -> Result<Next, Trouble> {
+        if let Some(revision) = &work.revision {
+            self.write_revision(cx, set, revision).await?;
+            return Ok(Next::Done);
+        }
+        let steps = self.take(cx, set, &work).await;
+        let status = self.hands.carry_out(cx, work.status.as_slice()).await.result();
+        steps?;
+        status?;
+        self.hands.carry_out(cx, &work.history).await.result()?;
+        Ok(work.wake.map_or(Next::Done, Next::Again))
+    }
+
+    /// Takes the steps: in order up to the first that fails, or cautiously many at once.
+    async fn take(&self, cx: &Context, set: &StatefulSet, work: &Work) -> Result<(), ApiError> {
+        if !work.is_parallel {
+            for step in &work.steps {
+                self.take_one(cx, set, step).await?;
+            }
+            return Ok(());
+        }
+        let places: Vec<usize> = (0..work.steps.len()).collect();
+        let take = |place: usize| self.take_one(cx, set, &work.steps[place]);
+        let started = slow_start(places, SLOW_START, WRITES_IN_FLIGHT, take).await;
+        started.results.into_iter().collect()
+    }
+
+    async fn take_one(&self, cx: &Context, set: &StatefulSet, step: &Step) -> Result<(), ApiError> {
+        let Some(failed) = self.hands.carry_out(cx, &step.actions).await.failure else { return Ok(()) };
+        let exists = failed.error.is_already_exists();
+        let events = step.failure(set, failed.at, &failed.error.to_string(), exists);
+        self.hands.carry_out(cx, &events).await;
+        Err(failed.error)
+    }
+
+    /// Writes the newest revision. If its name is taken for good, the next one is to have another.
+    async fn write_revision(
+        &self,
+        cx: &Context,
+        set: &StatefulSet,
+        revision: &Action,
+    ) -> Result<(), Trouble> {
+        let Err(error) = self.hands.carry_out(cx, std::slice::from_ref(revision)).await.result() else {
+            return Ok(());
+        };
+        let (Action::Create(object), Some(spec)) = (revision, set.spec.as_ref()) else {
+            return Err(error.into());
+        };
+        if error.is_already_exists() {
+            let holder =
+                self.hands.client.api::<ControllerRevision>().get(&object.namespace, &object.name).await?;
+            let owner = owner(set, spec);
+            if clash(owner, &holder) == Clash::Lasting {
+                self.hands.carry_out(cx, &[plan::rename_revision(set)]).await.result()?;
+                return Ok(());
+            }
+        }
+        Err(error.into())
+    }
+}
+
+/// Pods whose names the set does not give are none of its own, whatever their labels say: they are let go and not adopted.
+fn only_members(set: &StatefulSet, pods: Claim<Arc<Pod>>) -> Claim<Arc<Pod>> {
+    let is_member = |pod: &Arc<Pod>| identity::ordinal(set, &pod.metadata.name).is_some();
+    let (owned, strangers): (Vec<_>, Vec<_>) = pods.owned.into_iter().partition(is_member);
+    let mut release = pods.release;
+    if set.metadata.deletion_timestamp.is_none() {
+        release.extend(strangers);
+    }
+    Claim { owned, adopt: pods.adopt.into_iter().filter(is_member).collect(), release }
+}
