@@ -5,7 +5,7 @@ use clap::Args;
 use kstore_apiserver::audit::{Mode, Rotation};
 use std::path::PathBuf;
 
-const AUDIT: &str = "Audit log";
+pub(super) const AUDIT: &str = "Audit log";
 /// The value of `--audit-log-path` that means standard output.
 const STDOUT: &str = "-";
 /// Mebibytes at which a log is rotated if nothing is said.
