@@ -148,7 +148,10 @@ fn pods_beyond_parallelism_or_of_a_suspended_job_go_without_being_counted() {
     assert_eq!(report.events, [(false, "Suspended".into(), "Job suspended".into())]);
     assert_eq!(status.start_time.as_ref().unwrap().0, START);
 
-    let resumed = job(&json!({"completions": 5, "parallelism": 3}), &serde_json::to_value(&status).unwrap());
+    let resumed = job(
+        &json!({"completions": 5, "parallelism": 3, "activeDeadlineSeconds": 30}),
+        &serde_json::to_value(&status).unwrap(),
+    );
     let (judged, report) = run(&resumed, &[], after(60));
     assert_eq!(created(&judged), 3);
     let status = report.status.unwrap();
