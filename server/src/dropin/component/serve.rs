@@ -184,7 +184,7 @@ impl Program {
             let (fence, lost) = (leadership.fence().clone(), leadership.lost().clone());
             work.clone().run(clients.clone(), Some(fence), nondet.clone(), lost)
         };
-        elector.run(stop, lead).await;
+        Box::pin(elector.run(stop, lead)).await;
     }
 }
 
