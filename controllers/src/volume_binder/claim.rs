@@ -7,11 +7,16 @@ use crate::object::Object;
 use crate::view::{self, Pod};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// On a claim: who is to make its volume. The first name is the one that older provisioners read.
 const PROVISIONER: [&str; 2] =
     ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"];
+
+/// On a class: claims that name none have this one. The second name is the older one.
+const IS_DEFAULT: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
 /// The provisioner of classes whose volumes are made by people.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
@@ -25,6 +30,8 @@ pub(super) struct Observed<'a> {
     pub volumes: &'a [&'a PersistentVolume],
     /// The claim's class, if it is there.
     pub class: Option<&'a StorageClass>,
+    /// The class of claims that name none, if there is one.
+    pub default: Option<&'a StorageClass>,
     /// A pod that uses the claim, preferably one that is on a node.
     pub consumer: &'a dyn Fn() -> Option<Arc<Pod>>,
 }
@@ -111,7 +118,14 @@ fn find(seen: &Observed<'_>) -> Vec<Action> {
     if let Some(volume) = best(claim, seen.volumes, |_| true) {
         return bind(claim, volume).into_iter().collect();
     }
-    let wanted = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref()).unwrap_or_default();
+    let wanted = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+    // It was created before there was a default class. An empty name asks for none.
+    if wanted.is_none()
+        && let Some(class) = seen.default
+    {
+        return vec![classed(claim, class)];
+    }
+    let wanted = wanted.unwrap_or_default();
     match seen.class {
         Some(class) if class.provisioner != NO_PROVISIONER => ask(claim, class),
         Some(_) | None if wanted.is_empty() || seen.class.is_some() => {
@@ -136,6 +150,23 @@ fn wait(claim: &PersistentVolumeClaim, consumer: Option<Arc<Pod>>) -> Vec<Action
         return pending(claim, Action::normal(about(claim), "WaitForPodScheduled", message));
     }
     vec![annotated(claim, &[SELECTED_NODE], &pod.spec.node_name)]
+}
+
+/// The claim with this class.
+fn classed(claim: &PersistentVolumeClaim, class: &StorageClass) -> Action {
+    let mut claim = claim.clone();
+    claim.spec.get_or_insert_default().storage_class_name.clone_from(&class.metadata.name);
+    Action::Update(Object::of(&claim))
+}
+
+/// Which of these classes is the default one: of several that say so the newest, and of those the first by name.
+pub(super) fn default_class<'a>(classes: impl Iterator<Item = &'a StorageClass>) -> Option<&'a StorageClass> {
+    let is_default = |class: &&StorageClass| {
+        IS_DEFAULT.iter().any(|name| annotation(&class.metadata, name) == Some("true"))
+    };
+    classes
+        .filter(is_default)
+        .min_by_key(|class| (Reverse(class.metadata.creation_timestamp.clone()), class.metadata.name.clone()))
 }
 
 /// The claim with these annotations, all of one value.

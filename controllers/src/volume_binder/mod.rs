@@ -48,8 +48,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch(&caches.classes, move |class: &Obj<StorageClass>| {
             let name = class.metadata.name.as_deref();
             let waits = |claim: &Arc<Obj<PersistentVolumeClaim>>| {
-                !is_bound(claim)
-                    && claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref()) == name
+                let wanted = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+                !is_bound(claim) && (wanted.is_none() || wanted == name)
             };
             let claims = of_classes.claims.list();
             claims.iter().filter(|claim| waits(claim)).map(|claim| claim.key()).collect::<Vec<_>>()
@@ -129,6 +129,7 @@ impl Reconcile for Binder {
                 named: named.map(|volume| &***volume),
                 volumes: &all,
                 class: class.map(|class| &***class),
+                default: claim::default_class(classes.iter().map(|class| &***class)),
                 consumer: &consumer,
             })
         };

@@ -1,7 +1,7 @@
 //! Which claim gets which volume, and what becomes of both.
 
 use super::bind::bind;
-use super::claim::{Observed, plan};
+use super::claim::{Observed, default_class, plan};
 use super::volume;
 use crate::action::Action;
 use crate::object::Object;
@@ -92,7 +92,14 @@ fn of_claim(
     let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
     let named =
         name.and_then(|name| volumes.iter().copied().find(|v| v.metadata.name.as_deref() == Some(name)));
-    words(&plan(&Observed { claim, named, volumes: &volumes, class, consumer: &|| consumer.clone() }))
+    words(&plan(&Observed {
+        claim,
+        named,
+        volumes: &volumes,
+        class,
+        default: None,
+        consumer: &|| consumer.clone(),
+    }))
 }
 
 #[test]
@@ -169,6 +176,40 @@ fn a_class_makes_its_provisioner_responsible_at_once_or_for_the_first_consumer()
     }
     let by_hand = class("Immediate", "kubernetes.io/no-provisioner");
     assert_eq!(of_claim(&of_class(json!({})), &[], Some(&by_hand), None), ["FailedBinding"]);
+}
+
+#[test]
+fn a_claim_that_was_there_before_the_default_class_gets_it_afterwards() {
+    let class = |name: &str, born: &str, default: &str| -> StorageClass {
+        from_value(json!({
+            "metadata": {"name": name, "creationTimestamp": born, "annotations": {"storageclass.kubernetes.io/is-default-class": default}},
+            "provisioner": "x",
+        }))
+        .unwrap()
+    };
+    let classes = [
+        class("b", "2026-01-01T00:00:00Z", "true"),
+        class("z", "2026-01-02T00:00:00Z", "true"),
+        class("y", "2026-01-02T00:00:00Z", "true"),
+        class("new", "2026-01-03T00:00:00Z", "false"),
+    ];
+    let default = default_class(classes.iter());
+    assert_eq!(
+        default.and_then(|class| class.metadata.name.as_deref()),
+        Some("y"),
+        "the newest, then by name"
+    );
+    assert!(default_class(classes[3..].iter()).is_none());
+    let given = |claim: &PersistentVolumeClaim, volumes: &[&PersistentVolume]| {
+        let seen = Observed { claim, named: None, volumes, class: None, default, consumer: &|| None };
+        let actions = plan(&seen);
+        let claim = actions.first().and_then(Action::updated::<PersistentVolumeClaim>);
+        claim.and_then(|claim| claim.spec?.storage_class_name)
+    };
+    assert_eq!(given(&claim(json!({})), &[]).as_deref(), Some("y"));
+    assert_eq!(given(&claim(json!({"spec": {"storageClassName": ""}})), &[]), None, "it asks for no class");
+    let fits = volume("v", "1Gi", json!({}));
+    assert_eq!(given(&claim(json!({})), &[&fits]), None, "it gets the volume that fits");
 }
 
 #[test]

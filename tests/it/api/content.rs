@@ -62,6 +62,8 @@ fn drop_empty_texts(value: &mut Value) {
 fn protobuf_says_the_same_as_json() {
     simulate(Setup::seed(3), async |cluster| {
         fill(cluster, 2, 10).await;
+        let nodes = async || !cluster.list("nodes", "").await.is_empty();
+        cluster.wait_until("there is a node", nodes).await;
         let paths = [
             "/api/v1/nodes",
             "/api/v1/namespaces",
