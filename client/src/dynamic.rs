@@ -149,7 +149,7 @@ impl DynamicApi {
     }
 }
 
-/// What the server stored: an object of which only what is asked for is decoded.
+/// An object as the server stored it. Only the fields that the caller asks for are decoded.
 #[derive(Debug)]
 pub struct Stored(Json);
 

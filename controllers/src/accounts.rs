@@ -1,4 +1,4 @@
-//! [`Accounts`]: as whom the controllers write.
+//! [`Accounts`]: the service accounts that the controllers write with.
 
 use kstore_client::Client;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// Gives a client that acts as a service account of `kube-system`, by the account's name (`deployment-controller`, …).
 type ClientOf = dyn Fn(&str) -> Client + Send + Sync;
 
-/// As whom each controller writes: as a service account of its own, whose role grants what that controller needs and no more, or
-/// (the default) all as one user.
+/// The identity of each controller's writes: a service account per controller, whose role grants only what that controller needs, or
+/// (the default) one user for all controllers.
 #[derive(Clone, Default)]
 pub struct Accounts(Option<Arc<ClientOf>>);
 

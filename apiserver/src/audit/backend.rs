@@ -83,8 +83,8 @@ impl Backend {
         }
     }
 
-    /// As [`Self::record`], for the end of a stream, where nothing can wait: the event waits in a task of its own, of which there are
-    /// no more than streams. Without a runtime, when the process ends, it is offered.
+    /// Records the last event of a stream without waiting: a spawned task waits for space in the queue, so there are at most as many such
+    /// tasks as streams. When the process ends and no runtime is left, the event is only offered to the queue.
     pub(super) fn record_detached(&self, line: Vec<u8>) {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) if self.mode != Mode::Batch => {

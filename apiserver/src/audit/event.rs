@@ -73,7 +73,7 @@ fn encode(event: &Event<'_>) -> Vec<u8> {
     serde_json::to_vec(event).expect("an event is plain data")
 }
 
-/// `authentication.k8s.io/v1 UserInfo`; empty if nobody was authenticated.
+/// `authentication.k8s.io/v1 UserInfo`; empty if the request was not authenticated.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct User<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]

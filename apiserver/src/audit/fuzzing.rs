@@ -5,8 +5,8 @@ use super::policy::{Level, Policy};
 use crate::authn::UserInfo;
 use crate::authz::Target;
 
-/// A text is a policy or a refusal with a reason. A policy judges any request, the same way each time; and a request of nobody falls under
-/// no rule about users.
+/// Checks that every text is either a policy or refused with a reason, that a policy decides about the same request in the same way each
+/// time, and that no rule about users matches a request that is not authenticated.
 pub(crate) fn policy(bytes: &[u8]) {
     let policy = match Policy::parse(bytes) {
         Ok(policy) => policy,

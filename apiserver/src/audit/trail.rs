@@ -55,7 +55,7 @@ pub(crate) fn authenticated(caller: &Arc<UserInfo>) {
     let _ = TRAIL.try_with(|trail| trail.state.lock().caller = Some(caller.clone()));
 }
 
-/// Notes as whom the request of this task is carried out.
+/// Records the impersonated user of the request that this task serves.
 pub(crate) fn acts_as(user: &Arc<UserInfo>) {
     let _ = TRAIL.try_with(|trail| {
         let mut state = trail.state.lock();
@@ -232,7 +232,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Records that nobody was authenticated.
+    /// Records a request that failed authentication.
     pub(crate) async fn unauthenticated(&self, operations: Vec<Operation>, refused: &Status) {
         self.decide(operations);
         let mut status = refused.clone();

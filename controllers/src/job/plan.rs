@@ -141,7 +141,7 @@ impl<'a> Observed<'a> {
         self.index_count().is_none_or(|count| completion_index(pod).is_some_and(|index| index < count))
     }
 
-    /// No pods are to run for now.
+    /// The Job is suspended (`spec.suspend`): its pods are deleted and none is created.
     pub(crate) fn is_suspended(self) -> bool {
         self.spec.suspend == Some(true)
     }

@@ -14,7 +14,6 @@ pub(crate) use cache::{ControllerRevisions, owner_of};
 use crate::action::{Action, Propagation, Target};
 use crate::claim::{Claimable, controller_of, controller_ref};
 use crate::object::Object;
-use crate::resource::resource_of;
 use crate::selector;
 use crate::template::{encoded, pruned_value};
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -227,13 +226,7 @@ impl Claimable for ControllerRevision {
         self.metadata.deletion_timestamp.is_some()
     }
     fn target(&self) -> Target {
-        Target {
-            resource: resource_of::<Self>(),
-            namespace: self.metadata.namespace.clone().unwrap_or_default(),
-            name: self.metadata.name.clone().unwrap_or_default(),
-            uid: self.metadata.uid.clone().unwrap_or_default(),
-            resource_version: self.metadata.resource_version.clone(),
-        }
+        Target::of(self)
     }
 }
 
