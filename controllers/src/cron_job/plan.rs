@@ -9,7 +9,6 @@ use crate::action::{Action, Plan, Propagation, Target};
 use crate::claim::controller_ref;
 use crate::job::status::{finished, is_true};
 use crate::object::Object;
-use crate::resource::resource_of;
 use crate::view::subject;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -187,13 +186,7 @@ impl Run<'_> {
     fn delete(&mut self, job: &Job) {
         self.drop_active(job.metadata.uid.as_ref());
         self.actions.push(Action::Delete {
-            target: Target {
-                resource: resource_of::<Job>(),
-                namespace: job.metadata.namespace.clone().unwrap_or_default(),
-                name: name(&job.metadata),
-                uid: job.metadata.uid.clone().unwrap_or_default(),
-                resource_version: None,
-            },
+            target: Target { resource_version: None, ..Target::of(job) },
             propagation: Propagation::Background,
             force: false,
         });

@@ -2,7 +2,6 @@
 
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::job::status::finished;
-use crate::resource::resource_of;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 
@@ -31,12 +30,6 @@ pub(crate) fn plan(job: &Job, now: Timestamp) -> Plan {
         plan.wake_in(expiry.duration_since(now).unsigned_abs());
         return plan;
     }
-    let target = Target {
-        resource: resource_of::<Job>(),
-        namespace: job.metadata.namespace.clone().unwrap_or_default(),
-        name: job.metadata.name.clone().unwrap_or_default(),
-        uid: job.metadata.uid.clone().unwrap_or_default(),
-        resource_version: job.metadata.resource_version.clone(),
-    };
+    let target = Target::of(job);
     Plan::of(vec![Action::Delete { target, propagation: Propagation::Foreground, force: false }])
 }
