@@ -284,7 +284,7 @@ fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting
         let written = fill(&store, 4_000).await;
         assert!((50..100).contains(&written), "{written} writes of 4 kB");
         // The process is killed here: what its files hold is opened elsewhere.
-        copy_tree(&data, &copy);
+        copy_settled(&data, &copy);
         let copied = Store::open(config(&copy), Nondet::real()).await.unwrap();
         for store in [store, copied] {
             assert_eq!(store.alarms(), [Alarm::NoSpace]);
@@ -307,13 +307,34 @@ fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting
     });
 }
 
-fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        if entry.file_type().unwrap().is_dir() {
-            copy_tree(&entry.path(), &to.join(entry.file_name()));
-        } else {
-            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+/// Copies a folder in which files may come and go, as sled's thread in the background makes and removes snapshots: again from the
+/// beginning, until no file changed while it was copied, so that the copy is a state that the folder was in.
+fn copy_settled(from: &std::path::Path, to: &std::path::Path) {
+    for _ in 0..1_000 {
+        let before = files(from);
+        let copied = before.iter().try_for_each(|(path, ..)| {
+            let target = to.join(path.strip_prefix(from).expect("a path of this folder"));
+            std::fs::create_dir_all(target.parent().expect("a file has a folder"))?;
+            std::fs::copy(path, target).map(drop)
+        });
+        if copied.is_ok() && files(from) == before {
+            return;
+        }
+        let _ = std::fs::remove_dir_all(to);
+    }
+    panic!("{} never came to rest", from.display());
+}
+
+/// The files under a folder with their lengths and the times of their last changes, sorted by path.
+fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, u64, Option<std::time::SystemTime>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => found.extend(files(&entry.path())),
+            Ok(metadata) => found.push((entry.path(), metadata.len(), metadata.modified().ok())),
+            Err(_) => {} // It went meanwhile.
         }
     }
+    found.sort();
+    found
 }
