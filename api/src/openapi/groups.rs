@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::operation::{OBJECTS, any_media};
-use super::{common, group_tag, reference, upper};
+use super::form::{Bodies, Content, Form};
+use super::operation::{OBJECTS, OK};
+use super::{GroupVersion, common, group_tag, upper};
 
 /// A path with one GET.
 pub(super) struct Page {
@@ -53,6 +54,18 @@ pub(super) fn group(group: &str) -> Page {
     }
 }
 
+/// `/apis/<group>/<version>`.
+pub(super) fn version_of_group(gv: &GroupVersion) -> Page {
+    Page {
+        path: format!("/{}/", gv.path()),
+        id: format!("get{}APIResources", gv.camel()),
+        tag: gv.tag(),
+        description: "get available resources",
+        schema: common::API_RESOURCE_LIST,
+        media: &OBJECTS,
+    }
+}
+
 /// `/version`.
 pub(super) fn version() -> Page {
     Page {
@@ -96,18 +109,15 @@ impl Page {
     }
 
     /// The path with its operation.
-    pub(super) fn paths(&self) -> Map<String, Value> {
-        let schema = self.root().map_or_else(|| json!({"type": "string"}), reference);
-        let content = any_media(&schema, self.media);
-        let operation = json!({
-            "tags": [self.tag],
-            "operationId": self.id,
-            "description": self.description,
-            "responses": {
-                "200": {"description": "OK", "content": content},
-                "401": {"description": "Unauthorized"},
-            },
-        });
-        Map::from_iter([(self.path.clone(), json!({"get": operation}))])
+    pub(super) fn paths(&self, form: &mut dyn Form) -> Map<String, Value> {
+        let members = [
+            ("tags", json!([self.tag])),
+            ("operationId", self.id.as_str().into()),
+            ("description", self.description.into()),
+        ];
+        let mut members = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let answer = Content { schema: self.root(), media: self.media.to_vec() };
+        form.add_bodies(&mut members, &Bodies { request: None, answer, codes: &[OK], connects: false });
+        Map::from_iter([(self.path.clone(), json!({"get": members}))])
     }
 }

@@ -9,6 +9,7 @@
 mod aggregated;
 mod custom;
 mod facts;
+mod form;
 pub mod gnostic;
 mod groups;
 mod operation;
@@ -29,8 +30,8 @@ use crate::kind::Resource;
 use crate::schema;
 pub use aggregated::Cut;
 pub use custom::{custom_document, with_custom};
+use form::{Form, V3};
 use operation::upper;
-use parameters::Parameter;
 pub use piece::{Piece, frame, models};
 pub(crate) use swagger::Parameters;
 
@@ -79,6 +80,8 @@ pub struct ResourceDoc {
     pub kind: String,
     /// Name of its type among the schemas.
     pub schema_name: String,
+    /// Name of the type of lists of it.
+    pub list_schema_name: String,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
     /// Verbs as discovery lists them.
@@ -132,6 +135,7 @@ impl From<&Resource> for ResourceDoc {
             plural: resource.plural.to_owned(),
             kind: resource.kind.to_owned(),
             schema_name: resource.schema.to_owned(),
+            list_schema_name: format!("{}List", resource.schema),
             namespaced: resource.namespaced,
             verbs: owned(resource.verbs),
             returns_deleted: resource.returns_deleted,
@@ -180,14 +184,13 @@ impl Part {
     pub fn document(&self) -> Value {
         let mut schemas = schemas::named(self.roots());
         schemas.extend(self.lists());
-        envelope(self.paths().into(), schemas.into())
+        envelope(self.paths(&mut V3).into(), schemas.into())
     }
 
-    /// Its paths in OpenAPI v3.
-    fn paths(&self) -> Map<String, Value> {
+    fn paths(&self, form: &mut dyn Form) -> Map<String, Value> {
         match (self, self.page()) {
-            (_, Some(page)) => page.paths(),
-            (Self::Resources(gv, resources), None) => paths_of(gv, resources),
+            (_, Some(page)) => page.paths(form),
+            (Self::Resources(gv, resources), None) => paths::paths(gv, resources, form),
             (_, None) => Map::new(),
         }
     }
@@ -244,7 +247,7 @@ pub fn fingerprint(facts: &str) -> String {
 
 /// What documents are made of besides resources and the field table: they change with the program only, and only with these files. The lock file
 /// stands for the descriptions, which are those of `k8s-openapi`.
-const SOURCES: [&str; 19] = [
+const SOURCES: [&str; 20] = [
     include_str!("../../../Cargo.lock"),
     include_str!("../../schema/facts.txt"),
     include_str!("../crd/openapi/mod.rs"),
@@ -254,6 +257,7 @@ const SOURCES: [&str; 19] = [
     include_str!("aggregated.rs"),
     include_str!("custom.rs"),
     include_str!("facts.rs"),
+    include_str!("form.rs"),
     include_str!("groups.rs"),
     include_str!("mod.rs"),
     include_str!("operation.rs"),
@@ -277,7 +281,7 @@ pub fn index<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
 
 /// The paths of resources in OpenAPI v3, for documents that are put together elsewhere. Models are not made.
 pub(crate) fn paths_of(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
-    paths::paths(gv, resources, &mut Parameter::to_v3)
+    paths::paths(gv, resources, &mut V3)
 }
 
 fn version() -> &'static str {

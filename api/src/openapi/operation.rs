@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::form::{Bodies, Content, Request};
 use super::parameters::{self, Parameter};
-use super::{GroupVersion, ResourceDoc, SubresourceDoc, common, reference};
+use super::{GroupVersion, ResourceDoc, SubresourceDoc, common};
 use crate::patch::PatchType;
 use crate::wire::protobuf;
 
@@ -40,20 +41,28 @@ impl Operation<'_> {
         }
     }
 
-    /// Without its parameters.
-    pub(super) fn to_json(&self) -> Value {
-        let mut out = json!({
-            "tags": [self.gv.tag()],
-            "operationId": self.id(),
-            "description": self.description(),
-            "responses": self.responses(),
-            "x-kubernetes-action": if self.connects() { "connect" } else { self.action },
-            "x-kubernetes-group-version-kind": self.kind(),
-        });
-        if let Some(body) = self.request() {
-            out["requestBody"] = body;
-        }
-        out
+    /// Its members without what it takes and answers.
+    pub(super) fn members(&self) -> Map<String, Value> {
+        let members = [
+            ("tags", json!([self.gv.tag()])),
+            ("operationId", self.id().into()),
+            ("description", self.description().into()),
+            ("x-kubernetes-action", if self.connects() { "connect" } else { self.action }.into()),
+            ("x-kubernetes-group-version-kind", self.kind()),
+        ];
+        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// What it takes and answers.
+    pub(super) fn bodies(&self) -> Bodies<'_> {
+        let codes: &[_] = match self.action {
+            _ if self.connects() => &[OK],
+            "post" => &[OK, CREATED, ACCEPTED],
+            "put" | "patch" => &[OK, CREATED],
+            "delete" => &[OK, ACCEPTED],
+            _ => &[OK],
+        };
+        Bodies { request: self.request(), answer: self.answer(), codes, connects: self.connects() }
     }
 
     /// The path leads to a stream, not to an object. A log is read like an object.
@@ -70,74 +79,55 @@ impl Operation<'_> {
         self.below.map_or(&self.resource.kind, |sub| &sub.body.2)
     }
 
+    /// Operations below a custom object name the custom kind, also where another is sent.
     fn kind(&self) -> Value {
         match self.below {
-            Some(SubresourceDoc { body: (group, version, kind), .. }) => {
+            Some(SubresourceDoc { body: (group, version, kind), .. }) if !self.resource.is_custom => {
                 json!({"group": group, "version": version, "kind": kind})
             }
-            None => json!({"group": self.gv.group, "version": self.gv.version, "kind": self.resource.kind}),
+            _ => json!({"group": self.gv.group, "version": self.gv.version, "kind": self.resource.kind}),
         }
     }
 
-    fn request(&self) -> Option<Value> {
-        let any = |name: &str| json!({"*/*": {"schema": reference(name)}});
-        let content = match self.action {
+    fn request(&self) -> Option<Request<'_>> {
+        let is_custom = self.resource.is_custom;
+        let any = || if is_custom { OBJECTS[..2].to_vec() } else { vec!["*/*"] };
+        let (schema, media) = match self.action {
             _ if self.connects() => return None,
-            "post" | "put" => any(self.schema_name()),
-            "delete" | "deletecollection" => return Some(json!({"content": any(common::DELETE_OPTIONS)})),
-            "patch" => self.patches(),
+            "post" | "put" => (self.schema_name(), any()),
+            "delete" => (common::DELETE_OPTIONS, any()),
+            "deletecollection" if !is_custom => (common::DELETE_OPTIONS, any()),
+            // Custom resources have no strategic merge patch: their lists state no merge keys.
+            "patch" => {
+                let types = PatchType::ALL.into_iter();
+                let types = types.filter(|patch| !is_custom || *patch != PatchType::Strategic);
+                (common::PATCH, types.map(PatchType::media_type).collect())
+            }
             _ => return None,
         };
-        Some(json!({"content": content, "required": true}))
+        let is_required = !matches!(self.action, "delete" | "deletecollection");
+        Some(Request { content: Content { schema: Some(schema), media }, is_required })
     }
 
-    /// Custom resources have no strategic merge patch: their lists state no merge keys.
-    fn patches(&self) -> Value {
-        let custom = self.resource.is_custom;
-        let types = PatchType::ALL.into_iter().filter(|t| !custom || *t != PatchType::Strategic);
-        let content = types.map(|t| (t.media_type().to_owned(), json!({"schema": reference(common::PATCH)})));
-        Value::Object(content.collect())
-    }
-
-    fn responses(&self) -> Value {
-        let content = self.content();
-        let ok = |description: &str| json!({"description": description, "content": content});
-        let mut out = json!({"200": ok("OK"), "401": {"description": "Unauthorized"}});
-        match self.action {
-            _ if self.connects() => {}
-            "post" => {
-                out["201"] = ok("Created");
-                out["202"] = ok("Accepted");
-            }
-            "put" | "patch" => out["201"] = ok("Created"),
-            "delete" => out["202"] = ok("Accepted"),
-            _ => {}
-        }
-        out
-    }
-
-    fn content(&self) -> Value {
-        let text = json!({"type": "string"});
+    fn answer(&self) -> Content<'_> {
         let schema = match self.action {
-            _ if self.connects() => return json!({"*/*": {"schema": text}}),
+            _ if self.connects() => return Content { schema: None, media: vec!["*/*"] },
             _ if self.below.is_some_and(SubresourceDoc::is_stream) => {
-                let mut content = any_media(&text, &["text/plain"]);
-                OBJECTS.iter().for_each(|media| content[*media] = json!({"schema": text}));
-                return content;
+                return Content { schema: None, media: [&["text/plain"], &OBJECTS[..]].concat() };
             }
-            "list" => reference(&format!("{}List", self.resource.schema_name)),
-            "watch" | "watchlist" => reference(common::WATCH_EVENT),
-            "deletecollection" => reference(common::STATUS),
-            "delete" if self.resource.returns_deleted => reference(&self.resource.schema_name),
-            "delete" => reference(common::STATUS),
-            _ => reference(self.schema_name()),
+            "list" => &self.resource.list_schema_name,
+            "watch" | "watchlist" => common::WATCH_EVENT,
+            "deletecollection" => common::STATUS,
+            "delete" if self.resource.returns_deleted => &self.resource.schema_name,
+            "delete" => common::STATUS,
+            _ => self.schema_name(),
         };
-        let custom = self.resource.is_custom;
-        match self.action {
-            _ if custom => any_media(&schema, &OBJECTS[..2]),
-            "list" | "watch" | "watchlist" => any_media(&schema, &[&OBJECTS[..], &STREAMS].concat()),
-            _ => any_media(&schema, &OBJECTS),
-        }
+        let media = match self.action {
+            _ if self.resource.is_custom => OBJECTS[..2].to_vec(),
+            "list" | "watch" | "watchlist" => [&OBJECTS[..], &STREAMS].concat(),
+            _ => OBJECTS.to_vec(),
+        };
+        Content { schema: Some(schema), media }
     }
 
     fn description(&self) -> String {
@@ -189,12 +179,10 @@ pub(super) const OBJECTS: [&str; 3] = ["application/json", "application/yaml", p
 const STREAMS: [&str; 2] =
     ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
-/// The same schema for all these encodings.
-pub(super) fn any_media(schema: &Value, media: &[&str]) -> Value {
-    let content: Map<String, Value> =
-        media.iter().map(|m| ((*m).to_owned(), json!({"schema": schema}))).collect();
-    Value::Object(content)
-}
+/// Codes of answers with their descriptions.
+pub(super) const OK: (&str, &str) = ("200", "OK");
+const CREATED: (&str, &str) = ("201", "Created");
+const ACCEPTED: (&str, &str) = ("202", "Accepted");
 
 pub(super) fn upper(word: &str) -> String {
     let mut letters = word.chars();

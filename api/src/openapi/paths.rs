@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::operation::{OBJECTS, Operation, Scope, any_media};
+use super::form::Form;
+use super::groups;
+use super::operation::{Operation, Scope};
 use super::parameters::{self, Parameter};
-use super::{GroupVersion, ResourceDoc, SubresourceDoc, common, reference};
+use super::{GroupVersion, ResourceDoc, SubresourceDoc};
 
 /// HTTP method, the API's word for the action, and the verb that must be served.
 type Action = (&'static str, &'static str, &'static str);
@@ -32,15 +34,13 @@ const PROXY: &[Action] = &[("head", "head", "get"), ("options", "options", "get"
 const WATCH: &[Action] = &[("get", "watch", "watch")];
 const WATCH_LIST: &[Action] = &[("get", "watchlist", "watch")];
 
-/// All paths of the group and version, with parameters in the form that `form` gives them; all else is in the form of v3.
-pub(super) fn paths(
-    gv: &GroupVersion,
-    resources: &[ResourceDoc],
-    form: &mut dyn FnMut(&Parameter) -> Value,
-) -> Map<String, Value> {
+/// All paths of these resources of a group and version, and that of the group and version itself if there are built-in ones among them:
+/// it belongs to no definition of a custom kind.
+pub(super) fn paths(gv: &GroupVersion, resources: &[ResourceDoc], form: &mut dyn Form) -> Map<String, Value> {
     let root = format!("/{}", gv.path());
-    let mut paths = Paths { gv, form, out: Map::new() };
-    paths.out.insert(format!("{root}/"), available(gv));
+    let is_built_in = resources.iter().any(|resource| !resource.is_custom);
+    let out = if is_built_in { groups::version_of_group(gv).paths(form) } else { Map::new() };
+    let mut paths = Paths { gv, form, out };
     for resource in resources {
         paths.resource(&root, resource);
     }
@@ -49,7 +49,7 @@ pub(super) fn paths(
 
 struct Paths<'a> {
     gv: &'a GroupVersion,
-    form: &'a mut dyn FnMut(&Parameter) -> Value,
+    form: &'a mut dyn Form,
     out: Map<String, Value>,
 }
 
@@ -125,29 +125,22 @@ impl<'a> Paths<'a> {
             parameters::of_path(&path, of_what).into_iter().chain(of_path).collect(),
         );
         for ((method, operation), own) in operations.iter().zip(of_operations) {
-            let mut operation = operation.to_json();
-            self.set_parameters(operation.as_object_mut().expect("an operation is an object"), own);
-            item.insert((*method).to_owned(), operation);
+            let mut members = operation.members();
+            self.form.add_bodies(&mut members, &operation.bodies());
+            self.set_parameters(&mut members, own);
+            item.insert((*method).to_owned(), Value::Object(members));
         }
         self.out.insert(path, Value::Object(item));
     }
 
+    /// Adds parameters to what has some already, or none.
     fn set_parameters(&mut self, target: &mut Map<String, Value>, mut parameters: Vec<Parameter>) {
-        if !parameters.is_empty() {
-            parameters.sort();
-            let parameters: Vec<Value> = parameters.iter().map(&mut *self.form).collect();
-            target.insert("parameters".to_owned(), parameters.into());
+        if parameters.is_empty() {
+            return;
         }
+        parameters.sort();
+        let all = target.entry("parameters").or_insert_with(|| json!([]));
+        let own = parameters.iter().map(|parameter| self.form.parameter(parameter));
+        all.as_array_mut().expect("parameters are a list").extend(own);
     }
-}
-
-fn available(gv: &GroupVersion) -> Value {
-    let ok =
-        json!({"description": "OK", "content": any_media(&reference(common::API_RESOURCE_LIST), &OBJECTS)});
-    json!({"get": {
-        "tags": [gv.tag()],
-        "operationId": format!("get{}APIResources", gv.camel()),
-        "description": "get available resources",
-        "responses": {"200": ok, "401": {"description": "Unauthorized"}},
-    }})
 }

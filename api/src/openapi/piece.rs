@@ -20,22 +20,24 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// All that these parts say. Each schema is made once, although v3 has it in the document of each part that uses it.
+    /// The models of these parts. Each is made once, although v3 has it in the document of each part that uses it.
     #[must_use]
-    pub fn of_parts<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Self {
-        let mut definitions = schemas::named(parts.clone().flat_map(Part::roots));
-        let mut parameters = Parameters::default();
-        let mut paths = Map::new();
-        for part in parts {
-            definitions.extend(part.lists());
-            paths.extend(match part {
-                Part::Resources(gv, resources) => parameters.paths_of(gv, resources),
-                _ => part.paths(),
-            });
-        }
-        parameters.convert(&mut paths);
+    pub fn models_of(parts: &[&Part]) -> Self {
+        let mut definitions = schemas::named(parts.iter().flat_map(|part| part.roots()));
+        parts.iter().for_each(|part| definitions.extend(part.lists()));
         definitions.values_mut().for_each(swagger::schema);
-        Self::of(&paths, &definitions, each_encoded(&parameters.shared))
+        Self { definitions: encoded(&definitions), ..Self::default() }
+    }
+
+    /// The paths of these parts, and the parameters that they refer to. A part after the other, which keeps memory small.
+    #[must_use]
+    pub fn paths_of(parts: &[&Part]) -> Self {
+        let (mut piece, mut parameters) = (Self::default(), Parameters::default());
+        for part in parts {
+            append(&mut piece.paths, &encoded(&part.paths(&mut parameters)));
+        }
+        piece.parameters = each_encoded(&parameters.shared);
+        piece
     }
 
     /// These paths, models and parameters in JSON.

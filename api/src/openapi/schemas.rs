@@ -21,7 +21,7 @@ pub(super) fn roots(resources: &[ResourceDoc]) -> Vec<&str> {
 /// The schemas of lists of these resources.
 pub(super) fn lists(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
     let listed = resources.iter().filter(|resource| resource.can("list"));
-    listed.map(|resource| (format!("{}List", resource.schema_name), list(gv, resource))).collect()
+    listed.map(|resource| (resource.list_schema_name.clone(), list(gv, resource))).collect()
 }
 
 /// These schemas and all that they refer to.

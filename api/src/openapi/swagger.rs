@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::form::{Bodies, Content, Form, Request};
 use super::parameters::Parameter;
 use super::{GroupVersion, ResourceDoc, paths};
 
 const REFERENCES: &str = "#/components/schemas/";
+const DEFINITIONS: &str = "#/definitions/";
 
 /// The parameters of paths. v2 has each once, by a name made of its own and its content, and refers to it.
 #[derive(Default)]
@@ -21,67 +23,14 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// The paths of resources. What changes them before they are in v2's words is up to the caller: [`Parameters::convert`] is next.
+    /// The paths of these resources.
     pub(crate) fn paths_of(&mut self, gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
-        paths::paths(gv, resources, &mut |parameter| self.reference(parameter))
+        paths::paths(gv, resources, self)
     }
 
-    /// Puts paths whose parameters are references in v2's words.
-    pub(crate) fn convert(&mut self, paths: &mut Map<String, Value>) {
-        for item in paths.values_mut() {
-            for (name, member) in item.as_object_mut().into_iter().flatten() {
-                if name != "parameters" {
-                    *member = self.operation(member.take());
-                }
-            }
-        }
-    }
-
-    fn reference(&mut self, parameter: &Parameter) -> Value {
-        match self.references.get(parameter) {
-            Some(reference) => reference.clone(),
-            None => {
-                let reference = self.share(parameter.to_v2());
-                self.references.insert(parameter.clone(), reference.clone());
-                reference
-            }
-        }
-    }
-
-    fn operation(&mut self, mut operation: Value) -> Value {
-        let mut parameters = match operation.get_mut("parameters").map(Value::take) {
-            Some(Value::Array(own)) => own,
-            _ => Vec::new(),
-        };
-        let mut consumes = vec![];
-        if let Some(body) = operation.as_object_mut().and_then(|map| map.remove("requestBody")) {
-            consumes = media(&body);
-            let body = self.body(&body);
-            parameters.insert(0, body);
-        }
-        if consumes.is_empty() && operation["x-kubernetes-action"] == "connect" {
-            consumes.push("*/*".into());
-        }
-        let mut produces = vec![];
-        if let Some(responses) = operation["responses"].as_object_mut() {
-            produces = responses.values().map(media).find(|media| !media.is_empty()).unwrap_or_default();
-            responses.values_mut().for_each(response);
-        }
-        operation["consumes"] = json!(consumes);
-        operation["produces"] = json!(produces);
-        operation["schemes"] = json!(["https"]);
-        if !parameters.is_empty() {
-            operation["parameters"] = parameters.into();
-        }
-        operation
-    }
-
-    fn body(&mut self, body: &Value) -> Value {
-        let content = body["content"].as_object().and_then(|content| content.values().next());
-        let mut schema = content.map_or(Value::Null, |media| media["schema"].clone());
-        self::schema(&mut schema);
-        let mut parameter = json!({"name": "body", "in": "body", "schema": schema});
-        if body["required"] == true {
+    fn body(&mut self, request: &Request<'_>) -> Value {
+        let mut parameter = json!({"name": "body", "in": "body", "schema": schema_of(&request.content)});
+        if request.is_required {
             parameter["required"] = json!(true);
         }
         self.share(parameter)
@@ -97,16 +46,50 @@ impl Parameters {
     }
 }
 
-fn media(holder: &Value) -> Vec<String> {
-    holder["content"].as_object().map(|content| content.keys().cloned().collect()).unwrap_or_default()
+impl Form for Parameters {
+    fn parameter(&mut self, parameter: &Parameter) -> Value {
+        match self.references.get(parameter) {
+            Some(reference) => reference.clone(),
+            None => {
+                let reference = self.share(parameter.to_v2());
+                self.references.insert(parameter.clone(), reference.clone());
+                reference
+            }
+        }
+    }
+
+    fn add_bodies(&mut self, members: &mut Map<String, Value>, bodies: &Bodies<'_>) {
+        let consumes = match &bodies.request {
+            Some(request) => {
+                members.insert("parameters".to_owned(), json!([self.body(request)]));
+                media(&request.content)
+            }
+            None if bodies.connects => vec!["*/*"],
+            None => Vec::new(),
+        };
+        let schema = schema_of(&bodies.answer);
+        let success = bodies.codes.iter().map(|(code, description)| {
+            ((*code).to_owned(), json!({"description": description, "schema": schema}))
+        });
+        let refusal = ("401".to_owned(), json!({"description": "Unauthorized"}));
+        members.insert("responses".to_owned(), Value::Object(success.chain([refusal]).collect()));
+        members.insert("consumes".to_owned(), json!(consumes));
+        members.insert("produces".to_owned(), json!(media(&bodies.answer)));
+        members.insert("schemes".to_owned(), json!(["https"]));
+    }
 }
 
-fn response(response: &mut Value) {
-    let Some(content) = response.as_object_mut().and_then(|map| map.remove("content")) else { return };
-    if let Some(media) = content.as_object().and_then(|content| content.values().next()) {
-        let mut schema = media["schema"].clone();
-        self::schema(&mut schema);
-        response["schema"] = schema;
+/// The encodings in the order of their names.
+fn media(content: &Content<'_>) -> Vec<&'static str> {
+    let mut media = content.media.clone();
+    media.sort_unstable();
+    media
+}
+
+fn schema_of(content: &Content<'_>) -> Value {
+    match content.schema {
+        Some(name) => json!({"$ref": format!("{DEFINITIONS}{name}")}),
+        None => json!({"type": "string"}),
     }
 }
 
@@ -129,7 +112,7 @@ pub(super) fn schema(schema: &mut Value) {
     }
     if let Some(name) = map.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix(REFERENCES))
     {
-        let reference = json!(format!("#/definitions/{name}"));
+        let reference = json!(format!("{DEFINITIONS}{name}"));
         map.insert("$ref".to_owned(), reference);
     }
     for inner in ["items", "additionalProperties"] {

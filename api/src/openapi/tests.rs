@@ -21,7 +21,8 @@ fn all() -> Vec<(GroupVersion, Vec<ResourceDoc>)> {
 /// The v2 document of all built-in resources and these pieces.
 fn joined(custom: &[Piece]) -> Value {
     let all: Vec<Part> = all().into_iter().map(|(gv, docs)| Part::Resources(gv, docs)).collect();
-    let built_in = Piece::of_parts(all.iter());
+    let all: Vec<&Part> = all.iter().collect();
+    let built_in = Piece { definitions: Piece::models_of(&all).definitions, ..Piece::paths_of(&all) };
     let pieces: Vec<&Piece> = std::iter::once(&built_in).chain(custom).collect();
     let [before, between, after] = frame(pieces.iter().map(|piece| &piece.parameters));
     let members = |of: fn(&Piece) -> &str| pieces.iter().map(|piece| of(piece)).collect::<Vec<_>>().join(",");

@@ -25,8 +25,10 @@ use std::thread;
 
 /// The most threads that make one document.
 const THREADS: usize = 4;
-/// Pieces that take longer than starting a thread does.
+/// Pieces of custom kinds that take longer than starting a thread does.
 const WORTH_A_THREAD: usize = 8;
+/// Pieces of what is built in, so that several threads make them: the models, and about equally many paths in each other one.
+const BUILT_IN_PIECES: usize = 4;
 const JSON: &str = "application/json";
 const V3: &str = "/openapi/v3";
 const V2: &str = "/openapi/v2";
@@ -41,8 +43,8 @@ pub struct OpenApi {
     index: Document,
     /// By name, such as `apis/apps/v1`.
     documents: BTreeMap<String, Entry>,
-    /// What v2 says of built-in kinds.
-    built_in: Arc<OnceLock<Chunked>>,
+    /// What v2 says of built-in kinds, in [`BUILT_IN_PIECES`].
+    built_in: Arc<OnceLock<Vec<Chunked>>>,
     /// What other API servers say of theirs.
     aggregated: Vec<Arc<ApiDocuments>>,
     swagger: Arc<Forms>,
@@ -182,17 +184,20 @@ impl OpenApi {
     fn swagger_json(&self) -> Document {
         let contents = || self.documents.values().map(|entry| &*entry.content);
         let custom = || contents().filter(|content| !content.custom.is_empty());
-        let built_in = || {
-            let parts = || contents().filter_map(|content| content.part.as_ref());
-            self.built_in.get_or_init(|| Chunked::new(Piece::of_parts(parts()), ""))
-        };
+        let parts: Vec<&Part> = contents().filter_map(|content| content.part.as_ref()).collect();
+        let built_in: [OnceLock<Chunked>; BUILT_IN_PIECES] = Default::default();
+        let new_built_in = if self.built_in.get().is_some() { 0 } else { BUILT_IN_PIECES };
         let missing: Vec<&Content> = custom().filter(|content| content.piece.get().is_none()).collect();
-        at_once(missing.len() + 1, |index| match index.checked_sub(1).and_then(|index| missing.get(index)) {
-            Some(content) => drop(content.piece()),
-            None => drop(built_in()),
+        let threads = if new_built_in > 0 { THREADS } else { missing.len() / WORTH_A_THREAD + 1 };
+        at_once(new_built_in + missing.len(), threads, |index| match index.checked_sub(new_built_in) {
+            Some(index) => drop(missing[index].piece()),
+            None => drop(built_in[index].get_or_init(|| built_in_piece(&parts, index))),
         });
-        let mut all: Vec<&Chunked> =
-            std::iter::once(built_in()).chain(custom().map(Content::piece)).collect();
+        let built_in = self.built_in.get_or_init(|| {
+            let made = built_in.into_iter().map(OnceLock::into_inner).enumerate();
+            made.map(|(index, made)| made.unwrap_or_else(|| built_in_piece(&parts, index))).collect()
+        });
+        let mut all: Vec<&Chunked> = built_in.iter().chain(custom().map(Content::piece)).collect();
         let aggregated = self.aggregated(&all);
         all.extend(&aggregated);
         let [before, between, after] = openapi::frame(all.iter().map(|chunked| &chunked.parameters))
@@ -206,9 +211,8 @@ impl OpenApi {
 
 /// Does `count` pieces of work, each once: on several processors if there are enough for that, since the first document of all kinds
 /// takes a while.
-fn at_once(count: usize, work: impl Fn(usize) + Sync) {
-    let threads =
-        thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(count / WORTH_A_THREAD + 1);
+fn at_once(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(threads);
     let next = AtomicUsize::new(0);
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count);
     let take_all = || std::iter::from_fn(take).for_each(&work);
@@ -220,6 +224,14 @@ fn at_once(count: usize, work: impl Fn(usize) + Sync) {
         }
         take_all();
     });
+}
+
+/// A piece of what these parts say. The first has all models, the others have paths.
+fn built_in_piece(parts: &[&Part], index: usize) -> Chunked {
+    let Some(index) = index.checked_sub(1) else { return Chunked::new(Piece::models_of(parts), "") };
+    let mut shares = parts.chunks(parts.len().div_ceil(BUILT_IN_PIECES - 1).max(1));
+    let separator = if index == 0 { "" } else { "," };
+    Chunked::new(Piece::paths_of(shares.nth(index).unwrap_or_default()), separator)
 }
 
 impl Chunked {

@@ -5,7 +5,7 @@ mod v2;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::definition::{Definition, Version};
 use super::discovery::{SUBRESOURCE_VERBS, VERBS};
@@ -103,17 +103,12 @@ fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> 
     fragment.schemas.insert(model.clone(), about.kind(&stored["schema"]["openAPIV3Schema"], keeps_unknown));
     fragment.schemas.insert(list_model.clone(), about.list(&model));
     let gv = GroupVersion { group: definition.group.to_string(), version: version.to_owned() };
-    let resource = [resource(definition, own, &model)];
+    let resource = [resource(definition, own, &model, &list_model)];
     match form {
-        Form::V3 => {
-            let paths = openapi::paths_of(&gv, &resource);
-            fragment.paths = with_own_kind(paths, &gv, definition, &list_model);
-        }
+        Form::V3 => fragment.paths = openapi::paths_of(&gv, &resource),
         Form::V2 => {
             let mut parameters = openapi::Parameters::default();
-            let paths = parameters.paths_of(&gv, &resource);
-            fragment.paths = with_own_kind(paths, &gv, definition, &list_model);
-            parameters.convert(&mut fragment.paths);
+            fragment.paths = parameters.paths_of(&gv, &resource);
             fragment.parameters = parameters.shared;
         }
     }
@@ -121,7 +116,7 @@ fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> 
 }
 
 /// The resource in the form that `crate::openapi` makes paths from. It makes no models of custom kinds.
-fn resource(definition: &Definition, version: &Version, model: &str) -> ResourceDoc {
+fn resource(definition: &Definition, version: &Version, model: &str, list_model: &str) -> ResourceDoc {
     let owned = |verbs: &[&str]| verbs.iter().map(|verb| (*verb).to_owned()).collect::<Vec<String>>();
     let gv = [definition.group.to_string(), version.name.to_string(), definition.names.kind.to_string()];
     let [group, name, kind] = gv;
@@ -141,6 +136,7 @@ fn resource(definition: &Definition, version: &Version, model: &str) -> Resource
         plural: definition.names.plural.to_string(),
         kind,
         schema_name: model.to_owned(),
+        list_schema_name: list_model.to_owned(),
         namespaced: definition.namespaced,
         // Documents of custom kinds say nothing of watches.
         verbs: owned(VERBS).into_iter().filter(|verb| verb != "watch").collect(),
@@ -150,46 +146,3 @@ fn resource(definition: &Definition, version: &Version, model: &str) -> Resource
     }
 }
 
-/// Paths in which every operation names the custom kind, also those of `/scale`, lists are those of the definition's list kind, and
-/// bodies are JSON or YAML. The path of the group version itself belongs to no definition.
-fn with_own_kind(
-    mut paths: Map<String, Value>,
-    gv: &GroupVersion,
-    definition: &Definition,
-    list_model: &str,
-) -> Map<String, Value> {
-    let (group, version) = (&gv.group, &gv.version);
-    paths.retain(|path, _| *path != format!("/apis/{group}/{version}/"));
-    let kind = json!({"group": group, "version": version, "kind": &*definition.names.kind});
-    let assumed = format!("{}List\"", model_name(group, version, &definition.names.kind));
-    let wanted = format!("{list_model}\"");
-    for item in paths.values_mut() {
-        for operation in item.as_object_mut().into_iter().flat_map(Map::values_mut) {
-            if operation.get("x-kubernetes-group-version-kind").is_some() {
-                operation["x-kubernetes-group-version-kind"] = kind.clone();
-            }
-            own_body(operation);
-        }
-        if assumed != wanted {
-            let text = item.to_string().replace(&assumed, &wanted);
-            if let Ok(renamed) = serde_json::from_str(&text) {
-                *item = renamed;
-            }
-        }
-    }
-    paths
-}
-
-/// Names the media types of a body that may be of any type; the deletion of a collection takes none.
-fn own_body(operation: &mut Value) {
-    let Some(members) = operation.as_object_mut() else { return };
-    if members.get("x-kubernetes-action").is_some_and(|action| action == "deletecollection") {
-        members.remove("requestBody");
-    }
-    let any_type = members.get_mut("requestBody").and_then(|body| body.get_mut("content"));
-    if let Some(content) = any_type
-        && let Some(body) = content.get("*/*").cloned()
-    {
-        *content = json!({"application/json": body, "application/yaml": body});
-    }
-}
