@@ -3,8 +3,8 @@
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -57,6 +57,17 @@ impl Connection {
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         let (status, body) = self.send(Method::GET, path, Bytes::new()).await?;
         Ok((status, body.collect().await?.to_bytes()))
+    }
+
+    /// `GET` in gzip, as Go's clients ask for it; the body stays compressed.
+    pub(crate) async fn get_compressed(&mut self, path: &str) -> anyhow::Result<Bytes> {
+        let mut request = self.prepared(Method::GET, path, JSON, JSON, Bytes::new())?;
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let response = self.exchange(request).await?;
+        let (status, encoding) = (response.status(), response.headers().get(CONTENT_ENCODING));
+        ensure!(status == StatusCode::OK, "{path}: {status}");
+        ensure!(encoding.is_some_and(|encoding| encoding == "gzip"), "{path}: not compressed");
+        Ok(response.into_body().collect().await?.to_bytes())
     }
 
     /// `GET` of what is only counted: the bytes of the body.
@@ -119,6 +130,19 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> anyhow::Result<(StatusCode, Incoming)> {
+        let request = self.prepared(method, path, accept, content_type, body)?;
+        let response = self.exchange(request).await?;
+        Ok((response.status(), response.into_body()))
+    }
+
+    fn prepared(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> anyhow::Result<Request<Full<Bytes>>> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -130,9 +154,12 @@ impl Connection {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
+        Ok(request)
+    }
+
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Response<Incoming>> {
         self.sender.ready().await?;
-        let response = self.sender.send_request(request).await?;
-        Ok((response.status(), response.into_body()))
+        Ok(self.sender.send_request(request).await?)
     }
 }
 

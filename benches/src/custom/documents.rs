@@ -33,7 +33,7 @@ pub(crate) async fn documents(binary: &Binary) -> anyhow::Result<Documents> {
         for index in 0..DOCUMENT_DEFINITIONS {
             connection.create(DEFINITIONS, bytes(&definition::large(index, 1))).await?;
         }
-        v2_first.push(read(&mut connection, "/openapi/v2").await?.0);
+        v2_first.push(read_v2(&mut connection).await?);
         let (_, paths) = read(&mut connection, "/openapi/v3").await?;
         let paths: Value = serde_json::from_slice(&paths)?;
         for index in 0..DOCUMENT_DEFINITIONS {
@@ -49,13 +49,20 @@ pub(crate) async fn documents(binary: &Binary) -> anyhow::Result<Documents> {
             spec["properties"]["changed"] = json!({"type": "string"});
             let patch = bytes(&json!({"spec": next["spec"]}));
             connection.patch(&format!("{DEFINITIONS}/{name}"), patch).await?;
-            v2_changed.push(read(&mut connection, "/openapi/v2").await?.0);
+            v2_changed.push(read_v2(&mut connection).await?);
         }
         server.kill().await?;
     }
     let [v3_first, v3_again, v2_first, v2_changed] =
         [v3_first, v3_again, v2_first, v2_changed].map(Spread::of);
     Ok(Documents { v3_first, v3_again, v2_first, v2_changed })
+}
+
+/// In gzip, as Go's clients ask for it: of five megabytes without compression, most of the time would be that of TLS on both sides.
+async fn read_v2(connection: &mut Connection) -> anyhow::Result<Duration> {
+    let sent = Instant::now();
+    connection.get_compressed("/openapi/v2").await?;
+    Ok(sent.elapsed())
 }
 
 async fn read(connection: &mut Connection, path: &str) -> anyhow::Result<(Duration, bytes::Bytes)> {
