@@ -21,6 +21,7 @@ mod disruption;
 mod disruption_target;
 mod endpoint_slice;
 mod garbage_collector;
+mod horizontal_pod_autoscaler;
 mod job;
 mod limits;
 mod namespace;

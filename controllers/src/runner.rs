@@ -7,9 +7,9 @@ use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
     cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
-    garbage_collector, job, namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca,
-    service_account, service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished,
-    volume_binder, volume_protection, volume_provisioner,
+    garbage_collector, horizontal_pod_autoscaler, job, namespace, node_lifecycle, pod_gc,
+    policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr, stateful_set,
+    taint_eviction, ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -73,6 +73,7 @@ controllers! {
     "job-controller" ["job"] job::run, "job-controller";
     "cronjob-controller" ["cronjob"] cron_job::run, "cronjob-controller";
     "ttl-after-finished-controller" ["ttl-after-finished"] ttl_after_finished::run, "ttl-after-finished-controller";
+    "horizontal-pod-autoscaler-controller" ["horizontalpodautoscaling"] horizontal_pod_autoscaler::run, "horizontal-pod-autoscaler";
     "namespace-controller" ["namespace"] namespace::run, "namespace-controller";
     "serviceaccount-controller" ["serviceaccount"] service_account::run, "service-account-controller";
     "root-ca-certificate-publisher-controller" ["root-ca-cert-publisher"] root_ca::run, "root-ca-cert-publisher";

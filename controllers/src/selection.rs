@@ -15,7 +15,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("endpoints-controller", "endpoint"),
     ("endpointslice-mirroring-controller", "endpointslicemirroring"),
     ("ephemeral-volume-controller", "ephemeral-volume"),
-    ("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling"),
     ("kube-apiserver-serving-clustertrustbundle-publisher-controller", ""),
     ("legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner"),
     ("node-ipam-controller", "nodeipam"),

@@ -9,6 +9,8 @@ mod api;
 mod architecture;
 /// The audit log of the program.
 mod audit;
+/// HorizontalPodAutoscalers: workloads that follow their load.
+mod autoscaling;
 /// Requests and starts that cannot work.
 mod bad_input;
 /// From `create deployment` to the status of its pods: the tree of causes.
