@@ -106,3 +106,6 @@ pub(crate) const CPU_INITIALIZATION: SignedDuration = SignedDuration::from_secs(
 
 /// How long after its start a pod that was never ready may say so first, as upstream.
 pub(crate) const INITIAL_READINESS: SignedDuration = SignedDuration::from_secs(30);
+
+/// Addresses of one subset of an Endpoints object that are mirrored, and endpoints in one slice of them at most, as upstream.
+pub(crate) const MIRRORED_ENDPOINTS: usize = 1000;

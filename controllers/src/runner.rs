@@ -7,9 +7,10 @@ use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
     cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
-    garbage_collector, horizontal_pod_autoscaler, job, namespace, node_lifecycle, pod_gc,
-    policy_type_checking, replicaset, root_ca, service_account, service_address, service_cidr, stateful_set,
-    taint_eviction, ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
+    endpoint_slice_mirroring, ephemeral_volume, garbage_collector, horizontal_pod_autoscaler, job, namespace,
+    node_lifecycle, node_ttl, pod_gc, policy_type_checking, replicaset, root_ca, service_account,
+    service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished, volume_binder,
+    volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -82,6 +83,9 @@ controllers! {
     "pod-garbage-collector-controller" ["podgc"] pod_gc::run, "pod-garbage-collector";
     "disruption-controller" ["disruption"] disruption::run, "disruption-controller";
     "endpointslice-controller" ["endpointslice"] endpoint_slice::run, "endpointslice-controller";
+    "endpointslice-mirroring-controller" ["endpointslicemirroring"] endpoint_slice_mirroring::run, "endpointslicemirroring-controller";
+    "ttl-controller" ["ttl"] node_ttl::run, "ttl-controller";
+    "ephemeral-volume-controller" ["ephemeral-volume"] ephemeral_volume::run, "ephemeral-volume-controller";
     "service-cidr-controller" [] service_cidr::run, "service-cidrs-controller";
     // In Kubernetes it is a part of kube-apiserver, and has no account.
     "ipallocator-repair-controller" [] service_address::run, "ipallocator-repair-controller";
@@ -150,6 +154,9 @@ pub(crate) enum Trouble {
     /// The content of a namespace could not be deleted, as its conditions say.
     #[error("content of the namespace remains: {0}")]
     Content(String),
+    /// The claim of an ephemeral volume belongs to something else, or is not in the cache yet.
+    #[error("{0}")]
+    Claim(String),
 }
 
 impl Trouble {

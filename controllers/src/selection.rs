@@ -13,8 +13,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
     ("device-taint-eviction-controller", ""),
     ("endpoints-controller", "endpoint"),
-    ("endpointslice-mirroring-controller", "endpointslicemirroring"),
-    ("ephemeral-volume-controller", "ephemeral-volume"),
     ("kube-apiserver-serving-clustertrustbundle-publisher-controller", ""),
     ("legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner"),
     ("node-ipam-controller", "nodeipam"),
@@ -30,7 +28,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("storage-version-migrator-controller", ""),
     ("storageversion-garbage-collector-controller", "storage-version-gc"),
     ("token-cleaner-controller", "tokencleaner"),
-    ("ttl-controller", "ttl"),
     ("volumeattributesclass-protection-controller", ""),
 ];
 
