@@ -26,7 +26,10 @@ mod garbage_collector;
 mod horizontal_pod_autoscaler;
 mod job;
 mod limits;
+mod load_balancer;
 mod namespace;
+mod networks;
+mod node_ipam;
 mod node_lifecycle;
 mod node_ttl;
 mod object;
@@ -53,6 +56,7 @@ mod volume_protection;
 mod volume_provisioner;
 
 pub use accounts::Accounts;
+pub use networks::{BadPodNetworks, Blocks, Networks, PodNetworks};
 pub use node_lifecycle::Patience;
 pub use runner::{Config, run};
 pub use selection::{Selection, UnknownController};

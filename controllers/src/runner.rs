@@ -3,14 +3,15 @@
 use crate::accounts::Accounts;
 use crate::apply::Hands;
 use crate::caches::Caches;
+use crate::networks::Networks;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
     cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
-    endpoint_slice_mirroring, ephemeral_volume, garbage_collector, horizontal_pod_autoscaler, job, namespace,
-    node_lifecycle, node_ttl, pod_gc, policy_type_checking, replicaset, root_ca, service_account,
-    service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished, volume_binder,
-    volume_protection, volume_provisioner,
+    endpoint_slice_mirroring, ephemeral_volume, garbage_collector, horizontal_pod_autoscaler, job,
+    load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc, policy_type_checking, replicaset,
+    root_ca, service_account, service_address, service_cidr, stateful_set, taint_eviction,
+    ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -32,6 +33,8 @@ pub struct Config {
     pub accounts: Accounts,
     /// How patient the node lifecycle controller is.
     pub patience: Patience,
+    /// The addresses that they give away.
+    pub networks: Networks,
     /// Where the figures of controllers and caches are shown.
     pub metrics: Registry,
 }
@@ -85,6 +88,8 @@ controllers! {
     "endpointslice-controller" ["endpointslice"] endpoint_slice::run, "endpointslice-controller";
     "endpointslice-mirroring-controller" ["endpointslicemirroring"] endpoint_slice_mirroring::run, "endpointslicemirroring-controller";
     "ttl-controller" ["ttl"] node_ttl::run, "ttl-controller";
+    "node-ipam-controller" ["nodeipam"] node_ipam::run, "node-controller";
+    "service-lb-controller" ["service"] load_balancer::run, "service-controller";
     "ephemeral-volume-controller" ["ephemeral-volume"] ephemeral_volume::run, "ephemeral-volume-controller";
     "service-cidr-controller" [] service_cidr::run, "service-cidrs-controller";
     // In Kubernetes it is a part of kube-apiserver, and has no account.

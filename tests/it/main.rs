@@ -83,6 +83,8 @@ mod story;
 mod supervision;
 /// House rules, read from the source tree.
 mod tidy;
+/// Small controllers: mirrored Endpoints, load balancers, networks of nodes, claims of ephemeral volumes.
+mod upkeep;
 /// The way of one request, hop by hop.
 mod volumes;
 mod walkthrough;
