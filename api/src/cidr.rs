@@ -108,6 +108,17 @@ impl Cidr {
         }
     }
 
+    /// The `index`-th of the equal parts with a prefix of `bits`, counted from the first; `None` if it has not so many.
+    pub fn part(self, bits: u8, index: u128) -> Option<Self> {
+        if bits < self.bits || bits > width(self.v4) {
+            return None;
+        }
+        let (size, all) = (host_bits(self.v4, bits), host_bits(self.v4, self.bits));
+        // All of IPv6 has one part of its own size, whose number of addresses is beyond these numbers.
+        let offset = if size == 128 { (index == 0).then_some(0)? } else { index.checked_mul(1 << size)? };
+        (all == 128 || offset >> all == 0).then_some(Self { base: self.base + offset, bits, ..self })
+    }
+
     /// The numbers of all addresses that services may have.
     fn given(self) -> RangeInclusive<u128> {
         let last = self.base.saturating_add(self.size() - 1);
@@ -172,6 +183,28 @@ mod tests {
         assert_eq!((four.first(), six.first()), (ip("10.0.0.1"), ip("fd00::1")));
         assert!(!four.gives(ip("fd00::1")));
         assert!(!cidr("10.0.0.1/32").gives(ip("10.0.0.1")), "there is nothing to give");
+    }
+
+    #[test]
+    fn a_block_has_equal_parts() {
+        let part = |text: &str, bits, index| cidr(text).part(bits, index).map(|part| part.to_string());
+        for (text, bits, index, expected) in [
+            ("10.0.0.0/8", 24, 0, Some("10.0.0.0/24")),
+            ("10.0.0.0/8", 24, 65_535, Some("10.255.255.0/24")),
+            ("10.0.0.0/8", 24, 65_536, None),
+            ("10.0.0.0/24", 24, 0, Some("10.0.0.0/24")),
+            ("10.0.0.0/24", 24, 1, None),
+            ("10.0.0.0/24", 16, 0, None),
+            ("10.0.0.0/24", 33, 0, None),
+            ("0.0.0.0/0", 8, 255, Some("255.0.0.0/8")),
+            ("fd00::/48", 64, 258, Some("fd00:0:0:102::/64")),
+            ("::/0", 0, 0, Some("::/0")),
+            ("::/0", 0, 1, None),
+            ("::/0", 1, 1, Some("8000::/1")),
+            ("::/0", 64, u128::MAX, None),
+        ] {
+            assert_eq!(part(text, bits, index).as_deref(), expected, "{text} {bits} {index}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Every bound of this crate, by name, with the reason. Not tunables of one cluster: those are in `Config`.
 
+use jiff::SignedDuration;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -90,3 +91,21 @@ pub(crate) const FAILED_DAEMON_BACKOFF: Duration = Duration::from_secs(1);
 
 /// The longest wait for a pod of a DaemonSet that fails on its node; a node without failures for twice as long begins anew.
 pub(crate) const FAILED_DAEMON_BACKOFF_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// How often an autoscaler looks at its target and metrics, as upstream.
+pub(crate) const AUTOSCALING_PERIOD: Duration = Duration::from_secs(15);
+
+/// Metrics that one look of an autoscaler reads at a time.
+pub(crate) const METRICS_IN_FLIGHT: usize = 4;
+
+/// How many seconds an autoscaler without rules keeps the size of its highest recommendation, as upstream.
+pub(crate) const DOWNSCALE_STABILIZATION: i32 = 300;
+
+/// How long the processor time of a pod counts as that of its start while it is not ready, as upstream.
+pub(crate) const CPU_INITIALIZATION: SignedDuration = SignedDuration::from_secs(300);
+
+/// How long after its start a pod that was never ready may say so first, as upstream.
+pub(crate) const INITIAL_READINESS: SignedDuration = SignedDuration::from_secs(30);
+
+/// Addresses of one subset of an Endpoints object that are mirrored, and endpoints in one slice of them at most, as upstream.
+pub(crate) const MIRRORED_ENDPOINTS: usize = 1000;

@@ -3,13 +3,15 @@
 use crate::accounts::Accounts;
 use crate::apply::Hands;
 use crate::caches::Caches;
+use crate::networks::Networks;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
     cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
-    garbage_collector, job, namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca,
-    service_account, service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished,
-    volume_binder, volume_protection, volume_provisioner,
+    endpoint_slice_mirroring, ephemeral_volume, garbage_collector, horizontal_pod_autoscaler, job,
+    load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc, policy_type_checking, replicaset,
+    root_ca, service_account, service_address, service_cidr, stateful_set, taint_eviction,
+    ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -31,6 +33,8 @@ pub struct Config {
     pub accounts: Accounts,
     /// How patient the node lifecycle controller is.
     pub patience: Patience,
+    /// The addresses that they give away.
+    pub networks: Networks,
     /// Where the figures of controllers and caches are shown.
     pub metrics: Registry,
 }
@@ -73,6 +77,7 @@ controllers! {
     "job-controller" ["job"] job::run, "job-controller";
     "cronjob-controller" ["cronjob"] cron_job::run, "cronjob-controller";
     "ttl-after-finished-controller" ["ttl-after-finished"] ttl_after_finished::run, "ttl-after-finished-controller";
+    "horizontal-pod-autoscaler-controller" ["horizontalpodautoscaling"] horizontal_pod_autoscaler::run, "horizontal-pod-autoscaler";
     "namespace-controller" ["namespace"] namespace::run, "namespace-controller";
     "serviceaccount-controller" ["serviceaccount"] service_account::run, "service-account-controller";
     "root-ca-certificate-publisher-controller" ["root-ca-cert-publisher"] root_ca::run, "root-ca-cert-publisher";
@@ -81,6 +86,11 @@ controllers! {
     "pod-garbage-collector-controller" ["podgc"] pod_gc::run, "pod-garbage-collector";
     "disruption-controller" ["disruption"] disruption::run, "disruption-controller";
     "endpointslice-controller" ["endpointslice"] endpoint_slice::run, "endpointslice-controller";
+    "endpointslice-mirroring-controller" ["endpointslicemirroring"] endpoint_slice_mirroring::run, "endpointslicemirroring-controller";
+    "ttl-controller" ["ttl"] node_ttl::run, "ttl-controller";
+    "node-ipam-controller" ["nodeipam"] node_ipam::run, "node-controller";
+    "service-lb-controller" ["service"] load_balancer::run, "service-controller";
+    "ephemeral-volume-controller" ["ephemeral-volume"] ephemeral_volume::run, "ephemeral-volume-controller";
     "service-cidr-controller" [] service_cidr::run, "service-cidrs-controller";
     // In Kubernetes it is a part of kube-apiserver, and has no account.
     "ipallocator-repair-controller" [] service_address::run, "ipallocator-repair-controller";
@@ -149,6 +159,9 @@ pub(crate) enum Trouble {
     /// The content of a namespace could not be deleted, as its conditions say.
     #[error("content of the namespace remains: {0}")]
     Content(String),
+    /// The claim of an ephemeral volume belongs to something else, or is not in the cache yet.
+    #[error("{0}")]
+    Claim(String),
 }
 
 impl Trouble {

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Affinity, PodCondition, PodReadinessGate, Toler
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Reference, Revision};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub(crate) struct PodSpec {
     pub tolerations: Vec<Toleration>,
     pub containers: Vec<Container>,
     pub readiness_gates: Vec<PodReadinessGate>,
-    /// The volumes that are claims.
+    /// The volumes that are claims, or get one of their own.
     #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
     pub claim_volumes: Vec<ClaimVolume>,
     /// The node that the required node affinity names, for which a DaemonSet made the pod; empty if it names none.
@@ -60,22 +61,25 @@ pub(crate) struct PodSpec {
     pub affine_node: String,
 }
 
-/// A volume that is a claim.
+/// A volume that is a claim, or gets one of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ClaimVolume {
     /// The name of the volume.
     pub name: String,
-    /// The name of the claim.
+    /// The name of the claim. That of an ephemeral volume follows from the name of the pod: [`decode_pod`] fills it in.
     pub claim_name: String,
+    /// The claim is made for the pod, from a template.
+    pub is_ephemeral: bool,
 }
 
-/// Reads volumes and keeps those that are claims.
+/// Reads volumes and keeps those with claims.
 fn claim_volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ClaimVolume>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Volume {
         name: String,
         persistent_volume_claim: Option<Source>,
+        ephemeral: Option<IgnoredAny>,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -83,8 +87,14 @@ fn claim_volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ClaimVolume>,
         claim_name: String,
     }
     let volumes = Vec::<Volume>::deserialize(from)?;
-    let claim =
-        |v: Volume| Some(ClaimVolume { name: v.name, claim_name: v.persistent_volume_claim?.claim_name });
+    let claim = |volume: Volume| {
+        let (is_ephemeral, source) = (volume.ephemeral.is_some(), volume.persistent_volume_claim);
+        if source.is_none() && !is_ephemeral {
+            return None;
+        }
+        let claim_name = source.map(|source| source.claim_name).unwrap_or_default();
+        Some(ClaimVolume { name: volume.name, claim_name, is_ephemeral })
+    };
     Ok(volumes.into_iter().filter_map(claim).collect())
 }
 
@@ -323,6 +333,9 @@ pub(crate) struct NoSpec {}
 pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
     let mut pod: Pod = lenient::from_slice(json)?;
     pod.key = Some(Key::new(&pod.metadata.namespace, &pod.metadata.name));
+    for volume in pod.spec.claim_volumes.iter_mut().filter(|volume| volume.is_ephemeral) {
+        volume.claim_name = format!("{}-{}", pod.metadata.name, volume.name);
+    }
     Ok(pod)
 }
 

@@ -32,7 +32,7 @@ use etcd::EtcdArgs;
 use external::ExternalArgs;
 use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
-use kstore_controllers::Selection;
+use kstore_controllers::{BadPodNetworks, Blocks, Networks, PodNetworks, Selection};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -197,6 +197,13 @@ pub struct ClusterArgs {
     /// Controllers to run, by Kubernetes' names: NAME, -NAME, or * for all others [default: *]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, value_parser = controllers, help_heading = COMPONENTS)]
     controllers: Option<Selection>,
+    /// Give Services of type LoadBalancer addresses out of these blocks, at which nothing listens. Without it they stay pending
+    #[arg(long, value_name = "CIDR,...", help_heading = COMPONENTS)]
+    load_balancer_pool: Option<Blocks>,
+    /// Give nodes that register without a pod network one out of these, of 24 bits for IPv4 and 64 for IPv6. Simulated nodes
+    /// bring their own
+    #[arg(long, value_name = "CIDR,...", help_heading = COMPONENTS)]
+    cluster_cidr: Option<Blocks>,
     /// Number of simulated nodes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::nodes, help_heading = COMPONENTS)]
     nodes: u32,
@@ -323,6 +330,8 @@ pub struct Config {
     pub loops: BTreeSet<Component>,
     /// Which controllers run, if [`Component::Controllers`] does.
     pub controllers: Selection,
+    /// The addresses that controllers give away.
+    pub networks: Networks,
     /// Number of simulated nodes.
     pub nodes: u32,
 }
@@ -358,9 +367,12 @@ pub enum UsageError {
     /// Nobody says whom to trust.
     #[error("https in --etcd-servers needs --etcd-cafile FILE: the authority that certifies them")]
     NeedsAuthority,
-    /// Single controllers where none runs.
-    #[error("--controllers only makes sense with `controllers` in --components")]
-    NeedsControllers,
+    /// A flag of the controllers where none runs.
+    #[error("{0} only makes sense with `controllers` in --components")]
+    NeedsControllers(&'static str),
+    /// Pod networks that nodes cannot get.
+    #[error("--cluster-cidr: {0}")]
+    ClusterCidr(#[from] BadPodNetworks),
     /// A flag of a store that is not used.
     #[error("{0} is about a store of our own, and --etcd-servers says that objects live elsewhere")]
     OwnStoreOnly(&'static str),
@@ -377,12 +389,13 @@ impl ServeArgs {
     pub fn into_config(self) -> Result<Config, UsageError> {
         let parts = self.cluster.split()?;
         let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
+        let networks = self.cluster.networks()?;
         let (api, loops) = match parts {
             Split::Store => (self.into_store()?, BTreeSet::new()),
             Split::Apiserver(loops) => (self.into_here()?, loops),
             Split::Loops(loops) => (self.into_elsewhere()?, loops),
         };
-        Ok(Config { api, loops, controllers, nodes })
+        Ok(Config { api, loops, controllers, networks, nodes })
     }
 
     fn into_store(self) -> Result<Api, UsageError> {
@@ -521,10 +534,21 @@ impl ClusterArgs {
     fn controllers(&self) -> Result<Selection, UsageError> {
         match &self.controllers {
             Some(_) if !self.components.contains(&Component::Controllers) => {
-                Err(UsageError::NeedsControllers)
+                Err(UsageError::NeedsControllers("--controllers"))
             }
             selected => Ok(selected.clone().unwrap_or_default()),
         }
+    }
+
+    fn networks(&self) -> Result<Networks, UsageError> {
+        let flags =
+            [("--load-balancer-pool", &self.load_balancer_pool), ("--cluster-cidr", &self.cluster_cidr)];
+        let given = flags.iter().find(|(_, blocks)| blocks.is_some());
+        if let Some((flag, _)) = given.filter(|_| !self.components.contains(&Component::Controllers)) {
+            return Err(UsageError::NeedsControllers(flag));
+        }
+        let pods = PodNetworks::new(self.cluster_cidr.clone().unwrap_or_default(), None, None)?;
+        Ok(Networks { load_balancers: self.load_balancer_pool.clone().unwrap_or_default(), pods })
     }
 
     fn split(&self) -> Result<Split, UsageError> {

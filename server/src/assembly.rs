@@ -338,6 +338,7 @@ impl Loops<'_> {
                 let config = kstore_controllers::Config {
                     root_ca,
                     controllers,
+                    networks: self.config.networks.clone(),
                     accounts,
                     metrics,
                     ..Default::default()

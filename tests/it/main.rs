@@ -9,6 +9,8 @@ mod api;
 mod architecture;
 /// The audit log of the program.
 mod audit;
+/// HorizontalPodAutoscalers: workloads that follow their load.
+mod autoscaling;
 /// Requests and starts that cannot work.
 mod bad_input;
 /// From `create deployment` to the status of its pods: the tree of causes.
@@ -81,6 +83,8 @@ mod story;
 mod supervision;
 /// House rules, read from the source tree.
 mod tidy;
+/// Small controllers: mirrored Endpoints, load balancers, networks of nodes, claims of ephemeral volumes.
+mod upkeep;
 /// The way of one request, hop by hop.
 mod volumes;
 mod walkthrough;

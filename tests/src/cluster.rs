@@ -41,6 +41,8 @@ pub struct Setup {
     pub storage: Storage,
     /// The networks of services.
     pub service_ranges: ServiceRanges,
+    /// The addresses that controllers give away.
+    pub networks: kstore_controllers::Networks,
     /// The scheduler panics at its first bind, the simulated nodes at their first patch, and the controllers while both rest.
     pub panics: bool,
     /// The seed also decides in which order tasks run that are ready.
@@ -65,7 +67,8 @@ impl Setup {
         let (kubelets, storage) = (kstore_kubelet_sim::Config::default(), Storage::asked_for());
         let service_ranges = ServiceRanges::default();
         let (panics, is_permuted, network) = (false, false, false);
-        Self { seed, loops: Loops::All, kubelets, storage, service_ranges, panics, is_permuted, network }
+        let (loops, networks) = (Loops::All, kstore_controllers::Networks::default());
+        Self { seed, loops, kubelets, storage, service_ranges, networks, panics, is_permuted, network }
     }
 
     /// The API alone.
@@ -236,6 +239,7 @@ impl Cluster {
             let config = kstore_controllers::Config {
                 root_ca: "test CA".to_owned(),
                 accounts: accounts(api.clone(), schedule.clone(), refusals.clone()),
+                networks: setup.networks,
                 metrics: metrics.clone(),
                 ..Default::default()
             };

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// Names the Service of a slice.
 pub(crate) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -96,10 +96,10 @@ fn tells_the_same(a: &Pod, b: &Pod) -> bool {
 
 /// All EndpointSlices.
 #[derive(Clone)]
-struct EndpointSlices {
-    informer: Informer<Obj<EndpointSlice>>,
+pub(crate) struct EndpointSlices {
+    pub informer: Informer<Obj<EndpointSlice>>,
     /// By namespace and name of their service.
-    of: Index<Obj<EndpointSlice>, (String, String)>,
+    pub of: Index<Obj<EndpointSlice>, (String, String)>,
 }
 
 impl Watched for EndpointSlices {

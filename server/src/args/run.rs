@@ -117,6 +117,7 @@ impl RunArgs {
             return Err(UsageError::NeedsApiserver("run"));
         };
         let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
+        let networks = self.cluster.networks()?;
         let setup = Setup {
             definitions: self.crd,
             manifests: self.manifest,
@@ -139,7 +140,7 @@ impl RunArgs {
             audit: self.cluster.audit.into_config()?,
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
-        Ok((Config { api, loops, controllers, nodes }, setup, self.command))
+        Ok((Config { api, loops, controllers, networks, nodes }, setup, self.command))
     }
 }
 

@@ -115,12 +115,18 @@ fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeco
     let metrics = metrics.clone();
     let (mut path, mut election) = (settings.kubeconfig.clone(), settings.election.clone());
     let work = match &settings.part {
-        Part::Controllers { selection, root_ca, patience, own_accounts } => {
+        Part::Controllers { selection, root_ca, patience, networks, own_accounts } => {
             let root_ca = root_ca.as_deref().map(|file| content(file, "--root-ca-file")).transpose()?;
             let (root_ca, controllers) = (root_ca.unwrap_or_default(), selection.clone());
-            let patience = *patience;
-            let config =
-                kstore_controllers::Config { root_ca, controllers, patience, metrics, ..Default::default() };
+            let (patience, networks) = (*patience, networks.clone());
+            let config = kstore_controllers::Config {
+                root_ca,
+                controllers,
+                patience,
+                networks,
+                metrics,
+                ..Default::default()
+            };
             Work::Controllers(config, *own_accounts)
         }
         Part::Scheduler { config } => {

@@ -7,7 +7,7 @@ use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
 use crate::dropin::kube_apiserver::feature_gates;
 use crate::dropin::serving::{ServingFiles, address, file, text};
-use kstore_controllers::{Patience, Selection};
+use kstore_controllers::{Blocks, Networks, Patience, PodNetworks, Selection};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(super) enum Part {
         root_ca: Option<PathBuf>,
         /// How patient the node lifecycle controller is.
         patience: Patience,
+        /// The addresses that they give away.
+        networks: Networks,
         /// Whether each has an account of its own.
         own_accounts: bool,
     },
@@ -63,6 +65,7 @@ pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Re
             selection: selection(flags, warnings)?,
             root_ca: file(flags, "root-ca-file"),
             patience: patience(flags)?,
+            networks: networks(flags)?,
             own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),
         },
         Kind::Scheduler => Part::Scheduler { config: file(flags, "config") },
@@ -112,6 +115,30 @@ fn selection(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Selection, Us
         .map_err(|error| UsageError::value(FLAG, &words.join(","), error))?;
     warnings.extend(missing.iter().map(|name| format!("--{FLAG}: kstore has no {name}")));
     Ok(selection)
+}
+
+/// The networks of pods. Load balancers are a cloud's, which this program does not stand in for.
+fn networks(flags: &Parsed) -> Result<Networks, UsageError> {
+    const CLUSTER: &str = "cluster-cidr";
+    if !flags.bool("allocate-node-cidrs").unwrap_or_default() {
+        return Ok(Networks::default());
+    }
+    let Some(given) = text(flags, CLUSTER) else {
+        let reason = "--allocate-node-cidrs gives nodes parts of it";
+        return Err(UsageError::Missing { name: CLUSTER, reason });
+    };
+    let blocks: Blocks = given.parse().map_err(|error| UsageError::value(CLUSTER, given, error))?;
+    let bits = |name: &'static str| match text(flags, name).map(|text| (text, text.parse::<u8>())) {
+        None | Some((_, Ok(0))) => Ok(None),
+        Some((_, Ok(bits))) => Ok(Some(bits)),
+        Some((text, Err(_))) => Err(UsageError::value(name, text, "expected a number of bits")),
+    };
+    let both = bits("node-cidr-mask-size")?;
+    let (v4, v6) = (bits("node-cidr-mask-size-ipv4")?.or(both), bits("node-cidr-mask-size-ipv6")?.or(both));
+    // The bits for both families are of the one that there is.
+    let (v4, v6) = (v4.filter(|bits| *bits <= 32), v6);
+    let pods = PodNetworks::new(blocks, v4, v6).map_err(|error| UsageError::value(CLUSTER, given, error))?;
+    Ok(Networks { pods, ..Networks::default() })
 }
 
 fn patience(flags: &Parsed) -> Result<Patience, UsageError> {

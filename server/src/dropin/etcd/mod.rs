@@ -12,7 +12,7 @@ use crate::args::{
 };
 use crate::telemetry::{self, LogFormat};
 use crate::wiring;
-use kstore_controllers::Selection;
+use kstore_controllers::{Networks, Selection};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -104,7 +104,8 @@ fn config(flags: &Parsed) -> Result<Config, UsageError> {
     let storage = Storage::Disk { dir, durability, engine: Engine::Segments, salvage: false };
     let api =
         Api::Store { storage, etcd: door(flags, name)?, quota: quota(flags)?, history: history(flags)? };
-    Ok(Config { api, loops: [].into(), controllers: Selection::default(), nodes: 0 })
+    let (controllers, networks) = (Selection::default(), Networks::default());
+    Ok(Config { api, loops: [].into(), controllers, networks, nodes: 0 })
 }
 
 /// There is one member: a list of several is a cluster that this program cannot be part of.

@@ -8,7 +8,7 @@ use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::authz::Mode;
 use kstore_apiserver::outbound::ServiceBackends;
-use kstore_controllers::Selection;
+use kstore_controllers::{Networks, Selection};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ pub(super) fn read(
         write_kubeconfig: None,
     };
     Ok(Apiserver {
-        config: Config { api, loops: components, controllers, nodes },
+        config: Config { api, loops: components, controllers, networks: Networks::default(), nodes },
         listen,
         advertise: address(flags, "advertise-address")?,
         external_host: text(flags, "external-hostname").map(str::to_owned),

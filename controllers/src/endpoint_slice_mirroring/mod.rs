@@ -1,0 +1,74 @@
+//! Mirrors the Endpoints that a user wrote for a Service without a selector into EndpointSlices, which is what readers look at. `plan`
+//! judges; this file reads the caches and has the plan carried out. Slices of pods are `endpoint_slice`'s.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::caches::{Caches, Services};
+use crate::endpoint_slice::{EndpointSlices, SERVICE_LABEL};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::core::v1::{Endpoints, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Informer, Key, Object};
+use plan::{Observed, is_mirrored, is_ours};
+use std::sync::Arc;
+
+const WORKERS: usize = 5;
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let caches = Reads::of(&cluster.caches);
+    let controller = cluster
+        .controller("endpointslice-mirroring")
+        .watch(&caches.endpoints, |endpoints: &Obj<Endpoints>| {
+            is_mirrored(endpoints).then(|| endpoints.key())
+        })
+        .watch(&caches.services, |service: &Obj<Service>| [service.key()])
+        .watch(&caches.slices.informer, |slice: &Obj<EndpointSlice>| {
+            let service = slice.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_LABEL))?;
+            is_ours(slice).then(|| Key::new(slice.metadata.namespace.as_deref().unwrap_or_default(), service))
+        })
+        .workers(WORKERS);
+    let hands = cluster.hands("endpointslice-mirroring-controller");
+    work(controller, cluster.stop.clone(), Mirror { caches, hands })
+}
+
+/// The caches that it reads.
+#[derive(Clone)]
+struct Reads {
+    services: Services,
+    endpoints: Informer<Obj<Endpoints>>,
+    slices: EndpointSlices,
+}
+
+impl Reads {
+    fn of(caches: &Caches) -> Self {
+        Self { services: caches.get(), endpoints: caches.get(), slices: caches.get() }
+    }
+}
+
+struct Mirror {
+    caches: Reads,
+    hands: Hands,
+}
+
+impl Reconcile for Mirror {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let caches = &self.caches;
+        let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
+        let slices = caches.slices.informer.by(&caches.slices.of, &of);
+        let slices: Vec<&EndpointSlice> =
+            slices.iter().map(|slice| &***slice).filter(|slice| is_ours(slice)).collect();
+        let (service, endpoints) = (caches.services.get(&cx.key), caches.endpoints.get(&cx.key));
+        let seen = Observed {
+            service: service.as_ref().map(|service| &***service),
+            endpoints: endpoints.as_ref().map(|endpoints| &***endpoints),
+            slices: &slices,
+        };
+        self.hands.carry_out(&cx, &plan::plan(seen)).await.result()?;
+        Ok(Next::Done)
+    }
+}

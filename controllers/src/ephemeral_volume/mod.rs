@@ -1,0 +1,74 @@
+//! Makes the claims of pods' ephemeral volumes: each volume with a template gets a claim of its own, which goes with the pod. `plan`
+//! judges; this file reads the caches, the template of a pod whose claim is missing, and has the plan carried out.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::action::Action;
+use crate::apply::Hands;
+use crate::caches::Pods;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::view::Pod;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
+use plan::Found;
+use std::sync::Arc;
+
+const WORKERS: usize = 5;
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let claims: Informer<Obj<PersistentVolumeClaim>> = cluster.caches.get();
+    let pods: Pods = cluster.caches.get();
+    let controller = cluster
+        .controller("ephemeral-volume")
+        .watch_deltas(&pods, |delta: &Delta<Pod>| {
+            let pod = delta.object();
+            let is_new = matches!(delta, Delta::Added(_) | Delta::Resync(_));
+            (is_new && plan::wants_claims(pod)).then(|| pod.key())
+        })
+        .watch_deltas(&claims, |delta: &Delta<Obj<PersistentVolumeClaim>>| {
+            matches!(delta, Delta::Deleted(_)).then(|| plan::owner(delta.object())).flatten()
+        })
+        .workers(WORKERS);
+    let hands = cluster.hands("ephemeral_volume");
+    work(controller, cluster.stop.clone(), Volumes { claims, pods, hands })
+}
+
+struct Volumes {
+    claims: Informer<Obj<PersistentVolumeClaim>>,
+    pods: Pods,
+    hands: Hands,
+}
+
+impl Reconcile for Volumes {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(pod) = self.pods.get(&cx.key).filter(|pod| plan::wants_claims(pod)) else {
+            return Ok(Next::Done);
+        };
+        let namespace = cx.key.namespace();
+        let find = |claim: &str| self.claims.get(&Key::new(namespace, claim)).map(|found| Found::of(&found));
+        let missing = match plan::missing(&pod, find) {
+            Ok(missing) if missing.is_empty() => return Ok(Next::Done),
+            Ok(missing) => missing,
+            Err(conflict) => {
+                self.hands.carry_out(&cx, &[conflict.event(&pod)]).await.result()?;
+                return Err(Trouble::Claim(conflict.to_string()));
+            }
+        };
+        let whole: core::Pod = match self.hands.client.api().get(namespace, cx.key.name()).await {
+            Ok(whole) => whole,
+            Err(error) if error.is_not_found() => return Ok(Next::Done),
+            Err(error) => return Err(error.into()),
+        };
+        let made: Vec<Action> = plan::claims(&whole, &missing);
+        match self.hands.carry_out(&cx, &made).await.result() {
+            // The cache is about to show whose it is.
+            Err(error) if error.is_already_exists() => Err(Trouble::Claim(error.to_string())),
+            done => Ok(done.map(|()| Next::Done)?),
+        }
+    }
+}

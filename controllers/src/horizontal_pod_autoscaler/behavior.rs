@@ -1,0 +1,214 @@
+//! From the number of replicas that the metrics ask for to the number that the target gets: stabilization, rates, bounds. Pure.
+//!
+//! With `spec.behavior`: the current size is moved no further than the lowest recommendation of the window for growth and the highest of
+//! the window for shrinkage allow; then the policies bound the step, counted from the size at the start of their periods; then the bounds of
+//! the autoscaler hold. Without it, as upstream: the highest recommendation of the last five minutes, at most doubled (or 4), within the
+//! bounds.
+
+use super::history::{History, before};
+use crate::limits::DOWNSCALE_STABILIZATION;
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscalerBehavior};
+
+/// The size of a target, its bounds, and what the metrics ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub current: i32,
+    pub desired: i32,
+    pub min: i32,
+    pub max: i32,
+}
+
+/// The size that the target gets, with what the conditions say about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounded {
+    pub replicas: i32,
+    /// Reason and message of `AbleToScale`, which is true.
+    pub able: (&'static str, &'static str),
+    /// Whether the size is limited: the status of `ScalingLimited`.
+    pub is_limited: bool,
+    /// Reason and message of `ScalingLimited`.
+    pub limited: (&'static str, &'static str),
+}
+
+const READY: (&str, &str) = ("ReadyForNewScale", "recommended size matches current size");
+const UP_STABILIZED: (&str, &str) = (
+    "ScaleUpStabilized",
+    "recent recommendations were lower than current one, applying the lowest recent recommendation",
+);
+const DOWN_STABILIZED: (&str, &str) = (
+    "ScaleDownStabilized",
+    "recent recommendations were higher than current one, applying the highest recent recommendation",
+);
+const UP_RATE: (&str, &str) =
+    ("ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate");
+const DOWN_RATE: (&str, &str) =
+    ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate");
+const TOO_MANY: (&str, &str) =
+    ("TooManyReplicas", "the desired replica count is more than the maximum replica count");
+const TOO_FEW: (&str, &str) =
+    ("TooFewReplicas", "the desired replica count is less than the minimum replica count");
+const WITHIN: (&str, &str) = ("DesiredWithinRange", "the desired count is within the acceptable range");
+
+/// The size that the target gets. Notes the recommendation in `history`.
+pub(crate) fn bound(
+    behavior: Option<&HorizontalPodAutoscalerBehavior>,
+    sizes: Sizes,
+    history: &mut History,
+    now: Timestamp,
+) -> Bounded {
+    match behavior {
+        None => without_rules(sizes, history, now),
+        Some(behavior) => {
+            let rules = Rules::of(behavior);
+            let (stable, able) = stabilize(&rules, sizes, history, now);
+            let (replicas, limited) = limit(&rules, Sizes { desired: stable, ..sizes }, history, now);
+            Bounded { replicas, able, is_limited: replicas != stable, limited }
+        }
+    }
+}
+
+/// The rules for both directions.
+struct Rules<'a> {
+    up: Option<&'a HPAScalingRules>,
+    down: Option<&'a HPAScalingRules>,
+}
+
+impl<'a> Rules<'a> {
+    fn of(behavior: &'a HorizontalPodAutoscalerBehavior) -> Self {
+        Self { up: behavior.scale_up.as_ref(), down: behavior.scale_down.as_ref() }
+    }
+
+    /// The windows for growth and shrinkage, in seconds.
+    fn windows(&self) -> (i32, i32) {
+        let of = |rules: Option<&HPAScalingRules>, default| {
+            rules.and_then(|rules| rules.stabilization_window_seconds).unwrap_or(default)
+        };
+        (of(self.up, 0), of(self.down, DOWNSCALE_STABILIZATION))
+    }
+}
+
+/// The longest periods of the policies for growth and shrinkage, in seconds.
+pub(crate) fn longest_periods(behavior: Option<&HorizontalPodAutoscalerBehavior>) -> (i32, i32) {
+    let longest = |rules: Option<&HPAScalingRules>| {
+        let policies = rules.and_then(|rules| rules.policies.as_ref()).into_iter().flatten();
+        policies.map(|policy| policy.period_seconds).max().unwrap_or_default()
+    };
+    let up = longest(behavior.and_then(|behavior| behavior.scale_up.as_ref()));
+    let down = longest(behavior.and_then(|behavior| behavior.scale_down.as_ref()));
+    // A policy of either direction counts the changes of both.
+    (up.max(down), up.max(down))
+}
+
+fn without_rules(sizes: Sizes, history: &mut History, now: Timestamp) -> Bounded {
+    let cutoff = before(now, DOWNSCALE_STABILIZATION);
+    let recent = history.recommendations.iter().filter(|one| one.at >= cutoff).map(|one| one.replicas);
+    let stable = recent.fold(sizes.desired, i32::max);
+    history.recommend(sizes.desired, DOWNSCALE_STABILIZATION, now);
+    let able = if stable == sizes.desired { READY } else { DOWN_STABILIZED };
+    let doubled = sizes.current.saturating_mul(2).max(4);
+    let (most, above) = if sizes.max > doubled { (doubled, UP_RATE) } else { (sizes.max, TOO_MANY) };
+    let (replicas, limited) = match stable {
+        few if few < sizes.min => (sizes.min, TOO_FEW),
+        many if many > most => (most, above),
+        _ => (stable, WITHIN),
+    };
+    Bounded { replicas, able, is_limited: replicas != stable, limited }
+}
+
+/// The current size, moved as far as the recommendations of both windows agree, with what `AbleToScale` says.
+fn stabilize(
+    rules: &Rules<'_>,
+    sizes: Sizes,
+    history: &mut History,
+    now: Timestamp,
+) -> (i32, (&'static str, &'static str)) {
+    let (up, down) = rules.windows();
+    let (up_cutoff, down_cutoff) = (before(now, up), before(now, down));
+    let (mut lowest, mut highest) = (sizes.desired, sizes.desired);
+    for one in &history.recommendations {
+        if one.at > up_cutoff {
+            lowest = lowest.min(one.replicas);
+        }
+        if one.at > down_cutoff {
+            highest = highest.max(one.replicas);
+        }
+    }
+    let stable = sizes.current.max(lowest).min(highest);
+    history.recommend(sizes.desired, up.max(down), now);
+    let able = match stable {
+        same if same == sizes.desired => READY,
+        _ if sizes.desired >= sizes.current => UP_STABILIZED,
+        _ => DOWN_STABILIZED,
+    };
+    (stable, able)
+}
+
+/// The desired size within the rates and bounds, with what `ScalingLimited` says.
+fn limit(
+    rules: &Rules<'_>,
+    sizes: Sizes,
+    history: &History,
+    now: Timestamp,
+) -> (i32, (&'static str, &'static str)) {
+    let Sizes { current, desired, min, max } = sizes;
+    if desired > current {
+        let rate = most_up(rules.up, current, history, now).max(current);
+        let (most, why) = if max > rate { (rate, UP_RATE) } else { (max, TOO_MANY) };
+        if desired > most {
+            return (most, why);
+        }
+    } else if desired < current {
+        let rate = fewest_down(rules.down, current, history, now).min(current);
+        let (fewest, why) = if min < rate { (rate, DOWN_RATE) } else { (min, TOO_FEW) };
+        if desired < fewest {
+            return (fewest, why);
+        }
+    }
+    (desired, WITHIN)
+}
+
+fn policy(rules: Option<&HPAScalingRules>) -> &str {
+    rules.and_then(|rules| rules.select_policy.as_deref()).unwrap_or("Max")
+}
+
+/// The largest size that the policies for growth allow.
+fn most_up(rules: Option<&HPAScalingRules>, current: i32, history: &History, now: Timestamp) -> i32 {
+    let select = policy(rules);
+    if select == "Disabled" {
+        return current;
+    }
+    let proposals = rules.and_then(|rules| rules.policies.as_ref()).into_iter().flatten().map(|policy| {
+        let start = current.saturating_sub(history.change_within(policy.period_seconds, now));
+        match policy.type_.as_str() {
+            "Pods" => start.saturating_add(policy.value),
+            // Rounded up: a small target grows by one at least.
+            _ => percent_of(start, 100 + i64::from(policy.value), true),
+        }
+    });
+    let chosen = if select == "Min" { proposals.min() } else { proposals.max() };
+    chosen.unwrap_or(current)
+}
+
+/// The smallest size that the policies for shrinkage allow.
+fn fewest_down(rules: Option<&HPAScalingRules>, current: i32, history: &History, now: Timestamp) -> i32 {
+    let select = policy(rules);
+    if select == "Disabled" {
+        return current;
+    }
+    let proposals = rules.and_then(|rules| rules.policies.as_ref()).into_iter().flatten().map(|policy| {
+        let start = current.saturating_sub(history.change_within(policy.period_seconds, now));
+        match policy.type_.as_str() {
+            "Pods" => start.saturating_sub(policy.value),
+            _ => percent_of(start, 100 - i64::from(policy.value), false),
+        }
+    });
+    let chosen = if select == "Min" { proposals.max() } else { proposals.min() };
+    chosen.unwrap_or(current)
+}
+
+fn percent_of(size: i32, percent: i64, up: bool) -> i32 {
+    let product = i64::from(size).saturating_mul(percent);
+    let share = if up { product.saturating_add(99).div_euclid(100) } else { product / 100 };
+    i32::try_from(share).unwrap_or(if share > 0 { i32::MAX } else { i32::MIN })
+}

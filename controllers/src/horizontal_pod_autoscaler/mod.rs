@@ -1,0 +1,231 @@
+//! Scales workloads by their metrics, as their HorizontalPodAutoscalers say. `plan` decides; `metric` and `calculate` say what a metric asks
+//! for, `behavior` bounds it, `history` is what an autoscaler remembers. This file reads the target, its pods and the metrics, and has the
+//! decision carried out; `target` and `source` are the reads.
+//!
+//! An autoscaler is looked at when it is made or its spec changes, and every 15 seconds. Without autoscalers nothing is read: pods are
+//! listed for each look, by the selector of the target, and not kept.
+
+mod behavior;
+mod calculate;
+mod history;
+mod metric;
+mod plan;
+mod pods;
+mod sample;
+mod source;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use crate::action::Action;
+use crate::apply::Hands;
+use crate::limits::{AUTOSCALING_PERIOD, METRICS_IN_FLIGHT};
+use crate::object::Object as Written;
+use crate::resource::{PODS, Resource, gvr};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::view::subject;
+use futures::StreamExt as _;
+use history::History;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kstore_api::lenient;
+use kstore_api::selector::label;
+use kstore_client::{ApiError, ListParams, Obj};
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object, Occurrence};
+use parking_lot::Mutex;
+use plan::{Decision, Metrics, Scale, Told};
+use pods::Pod;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use target::ReadScale;
+
+const WORKERS: usize = 5;
+const COMPONENT: &str = "horizontal-pod-autoscaler";
+
+type Autoscalers = Informer<Obj<HorizontalPodAutoscaler>>;
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let autoscalers: Autoscalers = cluster.caches.get();
+    let controller = cluster.controller(COMPONENT).watch_deltas(&autoscalers, changed).workers(WORKERS);
+    let hands = cluster.hands(COMPONENT);
+    let stop = cluster.stop.clone();
+    work(controller, stop, Autoscaling { cluster, autoscalers, hands, memory: Mutex::default() })
+}
+
+/// The key of an autoscaler unless only its status changed.
+fn changed(delta: &Delta<Obj<HorizontalPodAutoscaler>>) -> Option<Key> {
+    let is_same = matches!(delta, Delta::Updated { old, new } if old.spec == new.spec && old.metadata.uid == new.metadata.uid);
+    (!is_same).then(|| delta.object().key())
+}
+
+/// What is remembered of an autoscaler.
+#[derive(Clone, Default)]
+struct Memory {
+    uid: Option<String>,
+    history: History,
+    /// The selector of its target, when it was read last.
+    selector: String,
+}
+
+struct Autoscaling {
+    cluster: Arc<Cluster>,
+    autoscalers: Autoscalers,
+    hands: Hands,
+    memory: Mutex<BTreeMap<Key, Memory>>,
+}
+
+impl Reconcile for Autoscaling {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(hpa) = self.autoscalers.get(&cx.key) else {
+            self.memory.lock().remove(&cx.key);
+            return Ok(Next::Done);
+        };
+        let mut memory = self.memory.lock().get(&cx.key).cloned().unwrap_or_default();
+        if memory.uid != hpa.metadata.uid {
+            memory = Memory { uid: hpa.metadata.uid.clone(), ..Memory::default() };
+        }
+        let decision = self.decide(&cx, &hpa, &mut memory).await;
+        // Looks at one key do not overlap: nobody else has changed what is remembered of it.
+        self.memory.lock().insert(cx.key.clone(), memory);
+        match self.hands.carry_out(&cx, &report(&hpa, decision)).await.result() {
+            // The cache is about to show another state, or none.
+            Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
+            Err(_) | Ok(()) => Ok(Next::Again(AUTOSCALING_PERIOD)),
+        }
+    }
+}
+
+impl Autoscaling {
+    /// Decides about the target and gives it its size.
+    async fn decide(&self, cx: &Context, hpa: &HorizontalPodAutoscaler, memory: &mut Memory) -> Decision {
+        let now = || self.cluster.nondet.clock.now();
+        let (resource, read) = match self.read_scale(hpa).await {
+            Ok(read) => read,
+            Err(error) => return plan::without_scale(hpa, &error, now()),
+        };
+        let scale = read.scale();
+        memory.selector.clone_from(&scale.selector);
+        let decision = self.plan(cx, hpa, &scale, &mut memory.history).await;
+        let Some((size, _)) = &decision.rescale else { return decision };
+        match self.rescale(cx, hpa, &resource, (read, *size)).await {
+            Ok(()) => plan::rescaled(decision, hpa, scale.replicas, &mut memory.history, now()),
+            Err(error) => plan::refused(decision, hpa, &error.to_string(), now()),
+        }
+    }
+
+    async fn read_scale(&self, hpa: &HorizontalPodAutoscaler) -> Result<(Resource, ReadScale), String> {
+        let to = &hpa.spec.scale_target_ref;
+        let resource = target::resource(&self.hands.client, to).await?;
+        let namespace = hpa.metadata.namespace.as_deref().unwrap_or_default();
+        let read = ReadScale::read(&self.hands.client, &resource, (namespace, &to.name)).await;
+        Ok((resource, read.map_err(|error| error.to_string())?))
+    }
+
+    async fn plan(
+        &self,
+        cx: &Context,
+        hpa: &HorizontalPodAutoscaler,
+        scale: &Scale,
+        history: &mut History,
+    ) -> Decision {
+        let clock = &self.cluster.nondet.clock;
+        if !plan::needs_metrics(hpa, scale.replicas) {
+            return plan::plan(hpa, scale, &Metrics::Unread, history, clock.now());
+        }
+        let pods = match self.pods(cx, scale).await {
+            Ok(pods) => pods,
+            Err(metrics) => return plan::plan(hpa, scale, &metrics, history, clock.now()),
+        };
+        let specs = hpa.spec.metrics.as_deref().unwrap_or_default();
+        let (client, namespace) = (&self.hands.client, cx.key.namespace());
+        let reads: Vec<_> =
+            specs.iter().map(|spec| source::read(client, spec, namespace, &scale.selector)).collect();
+        let readings: Vec<_> = futures::stream::iter(reads).buffered(METRICS_IN_FLIGHT).collect().await;
+        let metrics = Metrics::Read { pods: &pods, readings: &readings };
+        plan::plan(hpa, scale, &metrics, history, clock.now())
+    }
+
+    /// The pods of the target, or why there can be none to look at.
+    async fn pods(&self, cx: &Context, scale: &Scale) -> Result<Vec<Pod>, Metrics<'static>> {
+        let selector = scale.selector.as_str();
+        if selector.is_empty() {
+            let message = "the HPA target's scale is missing a selector".to_owned();
+            let event = ("SelectorRequired", "selector is required".to_owned());
+            return Err(Metrics::NoPods { reason: "InvalidSelector", message, event });
+        }
+        let listed = self.list(cx.key.namespace(), selector).await.map_err(|error| {
+            let message =
+                format!("couldn't convert selector into a corresponding internal selector object: {error}");
+            let event = ("InvalidSelector", message.clone());
+            Metrics::NoPods { reason: "InvalidSelector", message, event }
+        })?;
+        let sharing = self.sharing(&cx.key, &listed);
+        if !sharing.is_empty() {
+            let names: Vec<String> = std::iter::once(&cx.key)
+                .chain(&sharing)
+                .map(|key| format!("{{{} {}}}", key.name(), key.namespace()))
+                .collect();
+            let names = names.join(" ");
+            let message = format!("pods by selector {selector} are controlled by multiple HPAs: [{names}]");
+            let event = ("AmbiguousSelector", message.clone());
+            return Err(Metrics::NoPods { reason: "AmbiguousSelector", message, event });
+        }
+        Ok(listed)
+    }
+
+    async fn list(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>, ApiError> {
+        let params = ListParams::default().labels(selector);
+        let (pods, _) = self.hands.client.dynamic(gvr(&PODS)).list(namespace, &params).await?;
+        let pods = pods.iter().map(lenient::from_value);
+        pods.collect::<Result<_, _>>().map_err(|error| ApiError::Json(error.to_string()))
+    }
+
+    /// The other autoscalers whose targets select one of these pods, too.
+    fn sharing(&self, own: &Key, pods: &[Pod]) -> Vec<Key> {
+        let memory = self.memory.lock();
+        let others = memory.iter().filter(|(key, other)| {
+            *key != own && key.namespace() == own.namespace() && !other.selector.is_empty()
+        });
+        let selects = |other: &Memory| {
+            let parsed = label::Selector::parse(&other.selector);
+            parsed.is_ok_and(|selector| pods.iter().any(|pod| selector.matches(&pod.metadata.labels)))
+        };
+        others.filter(|(_, other)| selects(other)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Gives the target its size. A target that was written meanwhile, but has the size that the decision is about, is read once more.
+    async fn rescale(
+        &self,
+        cx: &Context,
+        hpa: &HorizontalPodAutoscaler,
+        resource: &Resource,
+        (read, size): (ReadScale, i32),
+    ) -> Result<(), ApiError> {
+        let client = self.hands.client.causes(&cx.causes);
+        let (api, before) = (client.dynamic(gvr(resource)), read.scale().replicas);
+        let refused = match api.replace(&read.with(size), "scale").await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_conflict() => error,
+            Err(error) => return Err(error),
+        };
+        let target = (cx.key.namespace(), &*hpa.spec.scale_target_ref.name);
+        let newer = ReadScale::read(&self.hands.client, resource, target).await?;
+        if newer.scale().replicas != before {
+            return Err(refused);
+        }
+        api.replace(&newer.with(size), "scale").await.map(drop)
+    }
+}
+
+/// The status, if it changes, and the events.
+fn report(hpa: &HorizontalPodAutoscaler, decision: Decision) -> Vec<Action> {
+    let about = subject("autoscaling/v2", "HorizontalPodAutoscaler", &hpa.metadata);
+    let tell =
+        |Told { type_, reason, message }| Action::Event(Occurrence::new(&about, type_, reason, message));
+    let mut actions: Vec<Action> = decision.events.into_iter().map(tell).collect();
+    if hpa.status.as_ref() != Some(&decision.status) {
+        let status = Some(decision.status);
+        actions.push(Action::UpdateStatus(Written::of(&HorizontalPodAutoscaler { status, ..hpa.clone() })));
+    }
+    actions
+}

@@ -1,0 +1,341 @@
+//! What an autoscaler does with its target, and what it says about it. Pure: readings, pods, history and time in; a decision out.
+
+use super::behavior::{Sizes, bound, longest_periods};
+use super::calculate::{Target, Tolerance};
+use super::history::History;
+use super::metric::{Evaluated, Failed, evaluate};
+use super::pods::Pod;
+use super::sample::Reading;
+use crate::view::seconds;
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::{
+    HPAScalingRules, HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
+    HorizontalPodAutoscalerStatus, MetricStatus,
+};
+use kstore_api::quantity::Quantity;
+use kstore_informer::EventType;
+
+/// How far usage may be from the target without an effect, unless the rules say otherwise.
+const TOLERANCE: f64 = 0.1;
+
+/// The scale of the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scale {
+    /// How many replicas are wanted.
+    pub replicas: i32,
+    /// How many there are.
+    pub status_replicas: i32,
+    /// Selects its pods.
+    pub selector: String,
+}
+
+/// What is known of the metrics.
+#[derive(Clone, Debug)]
+pub(crate) enum Metrics<'a> {
+    /// They were not read: the target's size alone decides.
+    Unread,
+    /// The pods are not known: the reason and message of the condition, and the event.
+    NoPods { reason: &'static str, message: String, event: (&'static str, String) },
+    /// Of each entry of the spec, in its order.
+    Read { pods: &'a [Pod], readings: &'a [Reading] },
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Decision {
+    /// The size that the target gets, and why, if it gets another one.
+    pub rescale: Option<(i32, String)>,
+    /// The status as it is to be if the target gets its size.
+    pub status: HorizontalPodAutoscalerStatus,
+    /// What users are told.
+    pub events: Vec<Told>,
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub type_: EventType,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl Told {
+    pub(crate) fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { type_: EventType::Warning, reason, message: message.into() }
+    }
+}
+
+/// Whether the metrics decide about a target of this size; else its size alone does.
+pub(crate) fn needs_metrics(hpa: &HorizontalPodAutoscaler, replicas: i32) -> bool {
+    matches!(by_size(hpa, replicas), BySize::Metrics)
+}
+
+enum BySize {
+    Disabled,
+    Bound(i32, &'static str),
+    Metrics,
+}
+
+fn min_replicas(hpa: &HorizontalPodAutoscaler) -> i32 {
+    hpa.spec.min_replicas.unwrap_or(1)
+}
+
+fn max_replicas(hpa: &HorizontalPodAutoscaler) -> i32 {
+    hpa.spec.max_replicas
+}
+
+fn by_size(hpa: &HorizontalPodAutoscaler, replicas: i32) -> BySize {
+    let (min, max) = (min_replicas(hpa), max_replicas(hpa));
+    match replicas {
+        0 if min != 0 => BySize::Disabled,
+        above if above > max => BySize::Bound(max, "Current number of replicas above Spec.MaxReplicas"),
+        below if below < min => BySize::Bound(min, "Current number of replicas below Spec.MinReplicas"),
+        _ => BySize::Metrics,
+    }
+}
+
+/// Decides what becomes of the target. Notes the recommendation in `history`.
+pub(crate) fn plan(
+    hpa: &HorizontalPodAutoscaler,
+    scale: &Scale,
+    metrics: &Metrics<'_>,
+    history: &mut History,
+    now: Timestamp,
+) -> Decision {
+    let mut draft = Draft::of(hpa, now);
+    draft.set("AbleToScale", true, "SucceededGetScale", GOT_SCALE);
+    history.begin(scale.replicas, now);
+    match by_size(hpa, scale.replicas) {
+        BySize::Disabled => {
+            let message = "scaling is disabled since the replica count of the target is zero";
+            draft.set("ScalingActive", false, "ScalingDisabled", message);
+            draft.sizes(scale.replicas, scale.replicas, None);
+            draft.decide(None)
+        }
+        BySize::Bound(size, why) => {
+            draft.sizes(scale.replicas, size, None);
+            draft.decide(Some((size, why.to_owned())))
+        }
+        BySize::Metrics => match propose(&mut draft, hpa, scale, metrics) {
+            Ok(proposal) => settle(draft, hpa, (scale.replicas, proposal), history),
+            Err(Refused { error, statuses }) => {
+                draft.events.push(Told::warning("FailedComputeMetricsReplicas", error));
+                let desired = draft.status.desired_replicas;
+                draft.sizes(scale.replicas, desired, Some(statuses));
+                draft.decide(None)
+            }
+        },
+    }
+}
+
+const GOT_SCALE: &str = "the HPA controller was able to get the target's current scale";
+
+/// What the metrics ask for together.
+struct Proposed {
+    replicas: i32,
+    name: String,
+    statuses: Vec<MetricStatus>,
+}
+
+/// Why the metrics ask for nothing.
+struct Refused {
+    error: String,
+    statuses: Vec<MetricStatus>,
+}
+
+/// The highest of what the metrics ask for. If some say nothing, the others may only let the target grow.
+fn propose(
+    draft: &mut Draft,
+    hpa: &HorizontalPodAutoscaler,
+    scale: &Scale,
+    metrics: &Metrics<'_>,
+) -> Result<Proposed, Refused> {
+    let (pods, readings) = match metrics {
+        Metrics::Read { pods, readings } => (*pods, *readings),
+        Metrics::NoPods { reason, message, event: (told, text) } => {
+            draft.events.push(Told::warning(told, text.clone()));
+            draft.set("ScalingActive", false, reason, message);
+            return Err(Refused { error: text.clone(), statuses: vec![] });
+        }
+        Metrics::Unread => return Err(Refused { error: "no metric was read".to_owned(), statuses: vec![] }),
+    };
+    let specs = hpa.spec.metrics.as_deref().unwrap_or_default();
+    let tolerance = tolerance(hpa);
+    let (spec_replicas, status_replicas) = (scale.replicas, scale.status_replicas);
+    let target = Target { spec_replicas, status_replicas, pods, tolerance };
+    let namespace = hpa.metadata.namespace.as_deref().unwrap_or_default();
+    let mut best: Option<(i32, String)> = None;
+    let (mut statuses, mut failures) = (Vec::new(), Vec::new());
+    for (spec, reading) in specs.iter().zip(readings) {
+        match evaluate(spec, reading, target, (namespace, draft.now)) {
+            Ok(Evaluated { replicas, name, status }) => {
+                statuses.push(status);
+                if best.as_ref().is_none_or(|(most, _)| *most == 0 || replicas > *most) {
+                    best = Some((replicas, name));
+                }
+            }
+            Err(failed) => {
+                statuses.push(MetricStatus::default());
+                draft.events.push(Told::warning(failed.reason, failed.message.clone()));
+                failures.push(failed);
+            }
+        }
+    }
+    let refused = |failures: &[Failed], statuses| {
+        let first = failures.first().map(|failed| failed.error.as_str()).unwrap_or_default();
+        let error = format!(
+            "invalid metrics ({} invalid out of {}), first error is: {first}",
+            failures.len(),
+            specs.len()
+        );
+        Refused { error, statuses }
+    };
+    match best {
+        Some((replicas, name)) if failures.is_empty() || replicas >= scale.replicas => {
+            let message = format!("the HPA was able to successfully calculate a replica count from {name}");
+            draft.set("ScalingActive", true, "ValidMetricFound", &message);
+            Ok(Proposed { replicas, name, statuses })
+        }
+        _ => {
+            if let Some(first) = failures.first() {
+                let message = format!("the HPA was unable to compute the replica count: {}", first.message);
+                draft.set("ScalingActive", false, first.reason, &message);
+            }
+            Err(refused(&failures, statuses))
+        }
+    }
+}
+
+/// Bounds what the metrics ask for.
+fn settle(
+    mut draft: Draft,
+    hpa: &HorizontalPodAutoscaler,
+    (current, proposed): (i32, Proposed),
+    history: &mut History,
+) -> Decision {
+    let behavior = hpa.spec.behavior.as_ref();
+    let desired = proposed.replicas.max(0);
+    let sizes = Sizes { current, desired, min: min_replicas(hpa), max: max_replicas(hpa) };
+    let bounded = bound(behavior, sizes, history, draft.now);
+    draft.set("AbleToScale", true, bounded.able.0, bounded.able.1);
+    draft.set("ScalingLimited", bounded.is_limited, bounded.limited.0, bounded.limited.1);
+    draft.sizes(current, bounded.replicas, Some(proposed.statuses));
+    let why = match desired {
+        more if more > current => format!("{} above target", proposed.name),
+        fewer if fewer < current => "All metrics below target".to_owned(),
+        _ => String::new(),
+    };
+    draft.decide((bounded.replicas != current).then_some((bounded.replicas, why)))
+}
+
+/// The tolerances that the rules name.
+fn tolerance(hpa: &HorizontalPodAutoscaler) -> Tolerance {
+    let behavior = hpa.spec.behavior.as_ref();
+    let of = |rules: Option<&HPAScalingRules>| {
+        let text = rules.and_then(|rules| rules.tolerance.as_ref())?;
+        Quantity::parse(&text.0).ok().map(Quantity::as_f64)
+    };
+    Tolerance {
+        up: of(behavior.and_then(|behavior| behavior.scale_up.as_ref())).unwrap_or(TOLERANCE),
+        down: of(behavior.and_then(|behavior| behavior.scale_down.as_ref())).unwrap_or(TOLERANCE),
+    }
+}
+
+/// The decision once the target got its size.
+pub(crate) fn rescaled(
+    mut decision: Decision,
+    hpa: &HorizontalPodAutoscaler,
+    from: i32,
+    history: &mut History,
+    now: Timestamp,
+) -> Decision {
+    let Some((size, why)) = decision.rescale.clone() else { return decision };
+    let message = format!("the HPA controller was able to update the target scale to {size}");
+    set(&mut decision.status, ("AbleToScale", true), ("SucceededRescale", &message), now);
+    decision.status.last_scale_time = Some(seconds(now));
+    let message = format!("New size: {size}; reason: {why}");
+    let (type_, reason) = (EventType::Normal, "SuccessfulRescale");
+    decision.events.push(Told { type_, reason, message });
+    let behavior = hpa.spec.behavior.as_ref();
+    if behavior.is_some() {
+        history.rescaled((from, size), longest_periods(behavior), now);
+    }
+    decision
+}
+
+/// The decision once the server refused to give the target its size.
+pub(crate) fn refused(
+    mut decision: Decision,
+    hpa: &HorizontalPodAutoscaler,
+    error: &str,
+    now: Timestamp,
+) -> Decision {
+    let Some((size, why)) = decision.rescale.clone() else { return decision };
+    let message = format!("the HPA controller was unable to update the target scale: {error}");
+    set(&mut decision.status, ("AbleToScale", false), ("FailedUpdateScale", &message), now);
+    let before = hpa.status.as_ref();
+    decision.status.desired_replicas = before.map_or(0, |status| status.desired_replicas);
+    let message = format!("New size: {size}; reason: {why}; error: {error}");
+    decision.events.push(Told::warning("FailedRescale", message));
+    decision
+}
+
+/// The decision when the scale of the target cannot be read.
+pub(crate) fn without_scale(hpa: &HorizontalPodAutoscaler, error: &str, now: Timestamp) -> Decision {
+    let mut draft = Draft::of(hpa, now);
+    draft.events.push(Told::warning("FailedGetScale", error));
+    let message = format!("the HPA controller was unable to get the target's current scale: {error}");
+    draft.set("AbleToScale", false, "FailedGetScale", &message);
+    draft.decide(None)
+}
+
+/// A decision in the making.
+struct Draft {
+    status: HorizontalPodAutoscalerStatus,
+    events: Vec<Told>,
+    now: Timestamp,
+}
+
+impl Draft {
+    fn of(hpa: &HorizontalPodAutoscaler, now: Timestamp) -> Self {
+        Self { status: hpa.status.clone().unwrap_or_default(), events: Vec::new(), now }
+    }
+
+    fn set(&mut self, type_: &str, status: bool, reason: &str, message: &str) {
+        set(&mut self.status, (type_, status), (reason, message), self.now);
+    }
+
+    /// Notes sizes and metrics. Without metrics none are shown.
+    fn sizes(&mut self, current: i32, desired: i32, metrics: Option<Vec<MetricStatus>>) {
+        self.status.current_replicas = Some(current);
+        self.status.desired_replicas = desired;
+        self.status.current_metrics = metrics.filter(|metrics| !metrics.is_empty());
+    }
+
+    fn decide(self, rescale: Option<(i32, String)>) -> Decision {
+        Decision { rescale, status: self.status, events: self.events }
+    }
+}
+
+/// Sets a condition; its time moves when its status changes.
+fn set(
+    status: &mut HorizontalPodAutoscalerStatus,
+    (type_, value): (&str, bool),
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) {
+    let value = if value { "True" } else { "False" };
+    let conditions = status.conditions.get_or_insert_default();
+    let at = conditions.iter().position(|condition| condition.type_ == type_).unwrap_or_else(|| {
+        let type_ = type_.to_owned();
+        conditions.push(HorizontalPodAutoscalerCondition { type_, ..Default::default() });
+        conditions.len() - 1
+    });
+    let condition = &mut conditions[at];
+    if condition.status != value {
+        condition.last_transition_time = Some(seconds(now));
+    }
+    condition.status = value.to_owned();
+    condition.reason = Some(reason.to_owned());
+    condition.message = Some(message.to_owned());
+}

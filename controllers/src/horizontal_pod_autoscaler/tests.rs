@@ -1,0 +1,178 @@
+//! Autoscalers: what metrics ask for, what bounds it, what the status says, and what always holds.
+
+mod behavior;
+mod metrics;
+mod properties;
+
+use super::history::History;
+use super::plan::{Decision, Metrics, Scale, plan, refused, rescaled, without_scale};
+use super::pods::Pod;
+use super::sample::{Reading, Sample, Samples};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use serde_json::{Value, from_value, json};
+use std::time::Duration;
+
+const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+/// So many seconds after the pods started.
+fn at(seconds: i64) -> Timestamp {
+    START.checked_add(SignedDuration::from_secs(seconds)).unwrap()
+}
+
+fn autoscaler(spec: Value) -> HorizontalPodAutoscaler {
+    let mut whole = json!({"maxReplicas": 10, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "metrics": [cpu(50)]});
+    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    from_value(json!({"metadata": {"name": "web", "namespace": "default"}, "spec": whole})).unwrap()
+}
+
+/// A target for processor time in percent of the requests.
+fn cpu(percent: i32) -> Value {
+    json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}})
+}
+
+/// A pod that requests 100m and has been ready since shortly after its start.
+fn pod(name: usize) -> Pod {
+    changed_pod(name, json!({}))
+}
+
+fn changed_pod(name: usize, status: Value) -> Pod {
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": at(5)});
+    let mut whole = json!({"phase": "Running", "startTime": START, "conditions": [ready]});
+    whole.as_object_mut().unwrap().extend(status.as_object().unwrap().clone());
+    let container = json!({"name": "c", "resources": {"requests": {"cpu": "100m", "memory": "1Mi"}}});
+    from_value(
+        json!({"metadata": {"name": name.to_string()}, "spec": {"containers": [container]}, "status": whole}),
+    )
+    .unwrap()
+}
+
+fn sample(value: i64, taken: Timestamp) -> Sample {
+    Sample { value, at: taken, window: Duration::from_secs(30) }
+}
+
+/// One sample for each value, of pods `0`, `1`, …
+fn samples(values: &[i64], taken: Timestamp) -> Samples {
+    values.iter().enumerate().map(|(name, value)| (name.to_string(), sample(*value, taken))).collect()
+}
+
+fn scale(replicas: i32) -> Scale {
+    Scale { replicas, status_replicas: replicas, selector: "app=web".to_owned() }
+}
+
+/// One look at a target whose pods use these thousandths of a processor, ten minutes after they started.
+fn look(hpa: &HorizontalPodAutoscaler, used: &[i64]) -> Decision {
+    look_at(hpa, used, &mut History::default(), at(600))
+}
+
+fn look_at(hpa: &HorizontalPodAutoscaler, used: &[i64], history: &mut History, now: Timestamp) -> Decision {
+    let pods: Vec<Pod> = (0..used.len()).map(pod).collect();
+    let readings = [Reading::Pods(Ok(samples(used, now)))];
+    let replicas = i32::try_from(used.len()).unwrap();
+    plan(hpa, &scale(replicas), &Metrics::Read { pods: &pods, readings: &readings }, history, now)
+}
+
+/// The size that the target gets, or has.
+fn size(decision: &Decision) -> i32 {
+    decision.status.desired_replicas
+}
+
+/// Status and reason of a condition.
+fn condition(decision: &Decision, type_: &str) -> (String, String) {
+    let conditions = decision.status.conditions.as_deref().unwrap_or_default();
+    let found = conditions.iter().find(|condition| condition.type_ == type_).unwrap();
+    (found.status.clone(), found.reason.clone().unwrap_or_default())
+}
+
+fn is(condition: (String, String), status: &str, reason: &str) -> bool {
+    (condition.0.as_str(), condition.1.as_str()) == (status, reason)
+}
+
+#[test]
+fn a_target_gets_the_size_that_its_usage_asks_for() {
+    // Usage of each pod against 50m of the requested 100m.
+    let table: [(&[i64], i32, &str); 7] = [
+        (&[50, 50, 50], 3, "ValidMetricFound"),
+        (&[54, 55, 55], 3, "ValidMetricFound"),
+        (&[60, 60, 60], 4, "ValidMetricFound"),
+        (&[100, 100, 100], 6, "ValidMetricFound"),
+        (&[1000, 1000, 1000], 6, "ValidMetricFound"),
+        (&[46, 46, 46], 3, "ValidMetricFound"),
+        (&[10, 10, 10], 3, "ValidMetricFound"),
+    ];
+    for (used, expected, reason) in table {
+        let decision = look(&autoscaler(json!({})), used);
+        assert_eq!(size(&decision), expected, "{used:?}");
+        assert!(is(condition(&decision, "ScalingActive"), "True", reason), "{used:?}");
+    }
+}
+
+#[test]
+fn without_rules_a_size_at_most_doubles_and_shrinks_after_five_minutes_of_lower_recommendations() {
+    let hpa = autoscaler(json!({"maxReplicas": 100}));
+    let mut history = History::default();
+    let up = look_at(&hpa, &[1000, 1000, 1000], &mut history, at(600));
+    assert_eq!(size(&up), 6);
+    assert!(is(condition(&up, "ScalingLimited"), "True", "ScaleUpLimit"));
+    let mut history = History::default();
+    for now in [600, 615, 885, 899] {
+        let stays = look_at(&hpa, &[10, 10, 10], &mut history, at(now));
+        assert_eq!(size(&stays), 3, "{now}");
+        assert!(is(condition(&stays, "AbleToScale"), "True", "ScaleDownStabilized"), "{now}");
+    }
+    let down = look_at(&hpa, &[10, 10, 10], &mut history, at(901));
+    assert_eq!((size(&down), down.rescale.unwrap().1.as_str()), (1, "All metrics below target"));
+}
+
+#[test]
+fn bounds_hold_whatever_the_metrics_say() {
+    let hpa = autoscaler(json!({"minReplicas": 2, "maxReplicas": 5}));
+    let above = look(&hpa, &[50; 7]);
+    assert_eq!(above.rescale, Some((5, "Current number of replicas above Spec.MaxReplicas".to_owned())));
+    let below = look(&hpa, &[50]);
+    assert_eq!(below.rescale, Some((2, "Current number of replicas below Spec.MinReplicas".to_owned())));
+    let most = look(&hpa, &[100, 100, 100, 100]);
+    assert_eq!(size(&most), 5);
+    assert!(is(condition(&most, "ScalingLimited"), "True", "TooManyReplicas"));
+    let within = look(&hpa, &[50, 50]);
+    assert!(is(condition(&within, "ScalingLimited"), "False", "DesiredWithinRange"));
+    assert!(is(condition(&within, "AbleToScale"), "True", "ReadyForNewScale"));
+}
+
+#[test]
+fn a_target_of_no_replicas_is_left_alone() {
+    let decision = plan(&autoscaler(json!({})), &scale(0), &Metrics::Unread, &mut History::default(), START);
+    assert_eq!(decision.rescale, None);
+    assert!(is(condition(&decision, "ScalingActive"), "False", "ScalingDisabled"));
+}
+
+#[test]
+fn the_outcome_of_a_rescale_is_in_the_status_and_in_an_event() {
+    let hpa = autoscaler(json!({}));
+    let decision = look(&hpa, &[100, 100, 100]);
+    let done = rescaled(decision.clone(), &hpa, 3, &mut History::default(), at(600));
+    assert!(is(condition(&done, "AbleToScale"), "True", "SucceededRescale"));
+    assert_eq!(done.status.last_scale_time.unwrap().0, at(600));
+    let told = done.events.last().unwrap();
+    assert_eq!(
+        (told.reason, told.message.as_str()),
+        (
+            "SuccessfulRescale",
+            "New size: 6; reason: cpu resource utilization (percentage of request) above target"
+        )
+    );
+    let failed = refused(decision, &hpa, "no", at(600));
+    assert!(is(condition(&failed, "AbleToScale"), "False", "FailedUpdateScale"));
+    assert_eq!((size(&failed), failed.events.last().unwrap().reason), (0, "FailedRescale"));
+    let lost = without_scale(&hpa, "gone", START);
+    assert!(is(condition(&lost, "AbleToScale"), "False", "FailedGetScale"));
+}
+
+#[test]
+fn the_time_of_a_condition_is_that_of_its_status() {
+    let mut hpa = autoscaler(json!({}));
+    hpa.status = Some(look_at(&hpa, &[50, 50], &mut History::default(), at(600)).status);
+    let later = look_at(&hpa, &[50, 50], &mut History::default(), at(700)).status;
+    assert_eq!(hpa.status, Some(later), "nothing to write");
+}

@@ -1,0 +1,109 @@
+//! Stands in for the load balancers of a cloud: Services of type LoadBalancer get addresses from a pool, and nothing listens there. `plan`
+//! judges; this file reads the caches and has the plan carried out. Without a pool it does nothing: such Services stay pending, or another
+//! program looks after them.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::caches::Services;
+use crate::networks::Blocks;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::core::v1::Service;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Delta, Key, Object};
+use parking_lot::Mutex;
+use plan::{Observed, Planned};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// An address is given to one Service at a time.
+const WORKERS: usize = 1;
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let pool = cluster.config.networks.load_balancers.clone();
+    let work = (!pool.is_empty()).then(|| {
+        let services: Services = cluster.caches.get();
+        let waiting: Arc<Mutex<BTreeSet<Key>>> = Arc::default();
+        let of_feed = Arc::clone(&waiting);
+        let controller = cluster
+            .controller("service-lb")
+            .watch_deltas(&services, move |delta| concerned(&of_feed, delta))
+            .workers(WORKERS);
+        let hands = cluster.hands("service-controller");
+        let given = Mutex::default();
+        work(controller, cluster.stop.clone(), LoadBalancers { services, hands, pool, given, waiting })
+    });
+    let stop = cluster.stop.clone();
+    async move {
+        match work {
+            Some(work) => work.await,
+            None => stop.cancelled().await,
+        }
+    }
+}
+
+/// The Service, if it has or had anything to do with load balancers; with it those that wait for an address, when one may be free.
+fn concerned(waiting: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Service>>) -> Vec<Key> {
+    let service = delta.object();
+    let before = if let Delta::Updated { old, .. } = delta { old } else { service };
+    if !plan::concerns(service) && !plan::concerns(before) {
+        return vec![];
+    }
+    let frees = matches!(delta, Delta::Deleted(_))
+        || plan::addresses(before).any(|ip| !plan::addresses(service).any(|own| own == ip));
+    let others = if frees { std::mem::take(&mut *waiting.lock()) } else { BTreeSet::new() };
+    std::iter::once(service.key()).chain(others).collect()
+}
+
+struct LoadBalancers {
+    services: Services,
+    hands: Hands,
+    pool: Blocks,
+    /// Addresses that were given lately: the cache need not show them yet.
+    given: Mutex<BTreeMap<IpAddr, Key>>,
+    /// Services that found no free address.
+    waiting: Arc<Mutex<BTreeSet<Key>>>,
+}
+
+impl Reconcile for LoadBalancers {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(service) = self.services.get(&cx.key) else {
+            self.given.lock().retain(|_, holder| *holder != cx.key);
+            self.waiting.lock().remove(&cx.key);
+            return Ok(Next::Done);
+        };
+        let taken = self.taken(&cx.key);
+        let plan = plan::plan(Observed { service: &service, pool: &self.pool, taken: &taken });
+        self.remember(&cx.key, &plan);
+        match self.hands.carry_out(&cx, &plan.actions).await.result() {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            Err(_) | Ok(()) => Ok(Next::Done),
+        }
+    }
+}
+
+impl LoadBalancers {
+    /// Notes the addresses that a Service is about to have, and whether it waits for one.
+    fn remember(&self, own: &Key, plan: &Planned) {
+        let mut given = self.given.lock();
+        given.retain(|_, holder| holder != own);
+        given.extend(plan.addresses.iter().map(|address| (*address, own.clone())));
+        match plan.is_short {
+            true => drop(self.waiting.lock().insert(own.clone())),
+            false => drop(self.waiting.lock().remove(own)),
+        }
+    }
+
+    /// The addresses that other Services have.
+    fn taken(&self, own: &Key) -> BTreeSet<IpAddr> {
+        let services = self.services.list();
+        let others = services.iter().filter(|service| service.key() != *own);
+        let given = self.given.lock();
+        let lately = given.iter().filter(|(_, holder)| *holder != own).map(|(address, _)| *address);
+        others.flat_map(|service| plan::addresses(service).collect::<Vec<_>>()).chain(lately).collect()
+    }
+}

@@ -1,0 +1,86 @@
+//! Gives each node without a pod network one out of the cluster's. `plan` judges; this file reads the cache of nodes and has the plan carried
+//! out. Without a network of the cluster it does nothing. Simulated nodes bring networks of their own.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::networks::PodNetworks;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::core::v1::Node;
+use kstore_api::cidr::Cidr;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A network is given to one node at a time.
+const WORKERS: usize = 1;
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let networks = cluster.config.networks.pods.clone();
+    let work = (!networks.is_empty()).then(|| {
+        let nodes: Informer<Obj<Node>> = cluster.caches.get();
+        let others = nodes.clone();
+        let controller = cluster
+            .controller("node-ipam")
+            .watch_deltas(&nodes, move |delta| concerned(&others, delta))
+            .workers(WORKERS);
+        let hands = cluster.hands("cidrAllocator");
+        let stop = cluster.stop.clone();
+        work(controller, stop, PodCidrs { nodes, hands, networks, given: Mutex::default() })
+    });
+    let stop = cluster.stop.clone();
+    async move {
+        match work {
+            Some(work) => work.await,
+            None => stop.cancelled().await,
+        }
+    }
+}
+
+/// A node without a network; all of them, when a network becomes free.
+fn concerned(nodes: &Informer<Obj<Node>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
+    match delta {
+        Delta::Deleted(gone) => {
+            let waiting = nodes.list();
+            let waiting = waiting.iter().filter(|node| plan::networks(node).is_empty()).map(Object::key);
+            std::iter::once(gone.key()).chain(waiting).collect()
+        }
+        Delta::Added(node) | Delta::Resync(node) | Delta::Updated { new: node, .. } => {
+            let waits = plan::networks(node).is_empty();
+            if waits { vec![node.key()] } else { vec![] }
+        }
+    }
+}
+
+struct PodCidrs {
+    nodes: Informer<Obj<Node>>,
+    hands: Hands,
+    networks: PodNetworks,
+    /// Networks that were given lately: the cache need not show them yet.
+    given: Mutex<BTreeMap<Key, Vec<Cidr>>>,
+}
+
+impl Reconcile for PodCidrs {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(node) = self.nodes.get(&cx.key) else {
+            self.given.lock().remove(&cx.key);
+            return Ok(Next::Done);
+        };
+        if !plan::networks(&node).is_empty() {
+            return Ok(Next::Done);
+        }
+        let all = self.nodes.list();
+        let others = all.iter().filter(|other| other.key() != cx.key);
+        let mut taken: Vec<Cidr> = others.flat_map(|other| plan::networks(other)).collect();
+        taken.extend(self.given.lock().iter().filter(|(key, _)| **key != cx.key).flat_map(|(_, own)| own));
+        let (chosen, action) = plan::plan(&node, &self.networks, &taken);
+        self.given.lock().insert(cx.key.clone(), chosen);
+        self.hands.carry_out(&cx, &[action]).await.result()?;
+        Ok(Next::Done)
+    }
+}

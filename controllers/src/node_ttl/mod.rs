@@ -1,0 +1,64 @@
+//! Annotates each node with how long its kubelet may keep Secrets and ConfigMaps without asking again, which grows with the cluster. `plan`
+//! judges; this file counts the nodes and has the plan carried out.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::core::v1::Node;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
+use parking_lot::Mutex;
+use plan::Sizes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const WORKERS: usize = 2;
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let nodes: Informer<Obj<Node>> = cluster.caches.get();
+    let sizes: Arc<Mutex<Sizes>> = Arc::default();
+    let seen = Mutex::new(BTreeSet::new());
+    let observed = Arc::clone(&sizes);
+    let controller = cluster
+        .controller("ttl")
+        .watch_deltas(&nodes, move |delta| concerned(&observed, &seen, delta))
+        .workers(WORKERS);
+    let hands = cluster.hands("ttl-controller");
+    work(controller, cluster.stop.clone(), Lifetimes { nodes, hands, sizes })
+}
+
+/// The node, unless nothing changed that counts here; all nodes if the size of the cluster comes to mean another time.
+fn concerned(sizes: &Mutex<Sizes>, seen: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
+    let node = delta.object();
+    let key = node.key();
+    let mut seen = seen.lock();
+    match delta {
+        Delta::Updated { old, .. } if plan::annotation(old) == plan::annotation(node) => return vec![],
+        Delta::Deleted(_) => drop(seen.remove(&key)),
+        Delta::Added(_) | Delta::Updated { .. } | Delta::Resync(_) => drop(seen.insert(key.clone())),
+    }
+    match sizes.lock().count(seen.len()) {
+        true => seen.iter().cloned().collect(),
+        false => vec![key],
+    }
+}
+
+struct Lifetimes {
+    nodes: Informer<Obj<Node>>,
+    hands: Hands,
+    sizes: Arc<Mutex<Sizes>>,
+}
+
+impl Reconcile for Lifetimes {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(node) = self.nodes.get(&cx.key) else { return Ok(Next::Done) };
+        let seconds = self.sizes.lock().seconds();
+        let action = plan::plan(&node, seconds);
+        self.hands.carry_out(&cx, action.as_slice()).await.result()?;
+        Ok(Next::Done)
+    }
+}
