@@ -20,6 +20,7 @@ mod deployment;
 mod disruption;
 mod disruption_target;
 mod endpoint_slice;
+mod ephemeral_volume;
 mod garbage_collector;
 mod job;
 mod limits;

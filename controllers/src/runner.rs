@@ -6,7 +6,7 @@ use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
+    cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice, ephemeral_volume,
     garbage_collector, job, namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca,
     service_account, service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished,
     volume_binder, volume_protection, volume_provisioner,
@@ -87,6 +87,7 @@ controllers! {
     "persistentvolume-binder-controller" ["persistentvolume-binder"] volume_binder::run, "persistent-volume-binder";
     "persistentvolumeclaim-protection-controller" ["pvc-protection"] volume_protection::run_claims, "pvc-protection-controller";
     "persistentvolume-protection-controller" ["pv-protection"] volume_protection::run_volumes, "pv-protection-controller";
+    "ephemeral-volume-controller" ["ephemeral-volume"] ephemeral_volume::run, "ephemeral-volume-controller";
     // In Kubernetes these are programs of their own, beside each storage driver.
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";

@@ -14,7 +14,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("device-taint-eviction-controller", ""),
     ("endpoints-controller", "endpoint"),
     ("endpointslice-mirroring-controller", "endpointslicemirroring"),
-    ("ephemeral-volume-controller", "ephemeral-volume"),
     ("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling"),
     ("kube-apiserver-serving-clustertrustbundle-publisher-controller", ""),
     ("legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner"),

@@ -67,6 +67,8 @@ pub(crate) struct ClaimVolume {
     pub name: String,
     /// The name of the claim.
     pub claim_name: String,
+    /// Whether the claim is made for this volume of this pod.
+    pub is_ephemeral: bool,
 }
 
 /// Reads volumes and keeps those that are claims.
@@ -76,6 +78,7 @@ fn claim_volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ClaimVolume>,
     struct Volume {
         name: String,
         persistent_volume_claim: Option<Source>,
+        ephemeral: Option<serde::de::IgnoredAny>,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -83,8 +86,14 @@ fn claim_volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ClaimVolume>,
         claim_name: String,
     }
     let volumes = Vec::<Volume>::deserialize(from)?;
-    let claim =
-        |v: Volume| Some(ClaimVolume { name: v.name, claim_name: v.persistent_volume_claim?.claim_name });
+    let claim = |v: Volume| match (v.persistent_volume_claim, v.ephemeral) {
+        (Some(Source { claim_name }), _) => {
+            Some(ClaimVolume { name: v.name, claim_name, is_ephemeral: false })
+        }
+        // The claim's name begins with that of the pod, which is not known here.
+        (None, Some(_)) => Some(ClaimVolume { name: v.name, claim_name: String::new(), is_ephemeral: true }),
+        (None, None) => None,
+    };
     Ok(volumes.into_iter().filter_map(claim).collect())
 }
 
@@ -250,6 +259,17 @@ impl Pod {
         self.spec.claim_volumes.iter().map(|volume| volume.claim_name.clone())
     }
 
+    /// Whether claims are made for volumes of the pod.
+    pub(crate) fn has_ephemeral_volumes(&self) -> bool {
+        self.spec.claim_volumes.iter().any(|volume| volume.is_ephemeral)
+    }
+
+    /// The claims that are made for volumes of the pod.
+    pub(crate) fn ephemeral_claims(&self) -> impl Iterator<Item = &str> {
+        let ephemeral = self.spec.claim_volumes.iter().filter(|volume| volume.is_ephemeral);
+        ephemeral.map(|volume| volume.claim_name.as_str())
+    }
+
     /// The pod as the object of an event.
     pub(crate) fn subject(&self) -> Reference {
         Reference {
@@ -323,6 +343,9 @@ pub(crate) struct NoSpec {}
 pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
     let mut pod: Pod = lenient::from_slice(json)?;
     pod.key = Some(Key::new(&pod.metadata.namespace, &pod.metadata.name));
+    for volume in pod.spec.claim_volumes.iter_mut().filter(|volume| volume.is_ephemeral) {
+        volume.claim_name = format!("{}-{}", pod.metadata.name, volume.name);
+    }
     Ok(pod)
 }
 

@@ -1,0 +1,135 @@
+//! Pods that were decided to go to a node and wait there for their claims to be bound. Such a pod counts on its node, but is bound to it
+//! only when its volumes are. Waiting takes no place among the writes under way, so that other pods are placed meanwhile. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kstore_informer::Revision;
+
+use crate::limits::VOLUME_BIND_TIMEOUT;
+use crate::node::NodeInfo;
+use crate::pod::Uid;
+use crate::scheduler::Binding;
+use crate::storage::{Progress, Storage, StorageEvent, VolumePlan};
+
+/// A pod that waits for its volumes.
+#[derive(Debug)]
+pub(crate) struct VolumeWait {
+    /// The decision for the pod.
+    pub(crate) binding: Binding,
+    /// What its claims get.
+    pub(crate) plan: VolumePlan,
+    /// Revision at which the plan was written; `None` while the write is under way.
+    written: Option<Revision>,
+    /// When the wait is given up.
+    deadline: Timestamp,
+}
+
+/// The pods that wait for their volumes, and those whose wait has ended.
+#[derive(Debug, Default)]
+pub(crate) struct VolumeWaits {
+    waits: BTreeMap<Uid, VolumeWait>,
+    deadlines: BTreeSet<(Timestamp, Uid)>,
+    ended: VecDeque<Uid>,
+    outcomes: BTreeMap<Uid, Result<(), String>>,
+}
+
+impl VolumeWaits {
+    /// Begins a wait; the write of its plan is under way.
+    pub(crate) fn add(&mut self, binding: Binding, plan: VolumePlan, now: Timestamp) {
+        let uid = Arc::clone(&binding.pod.uid);
+        let deadline = now.saturating_add(VOLUME_BIND_TIMEOUT).unwrap_or(Timestamp::MAX);
+        self.deadlines.insert((deadline, Arc::clone(&uid)));
+        let before = self.waits.insert(uid, VolumeWait { binding, plan, written: None, deadline });
+        assert!(before.is_none(), "a pod waits for its volumes once");
+    }
+
+    /// Ends a wait, whatever has become of it.
+    pub(crate) fn remove(&mut self, uid: &Uid) -> Option<VolumeWait> {
+        let wait = self.waits.remove(uid)?;
+        self.deadlines.remove(&(wait.deadline, Arc::clone(uid)));
+        self.outcomes.remove(uid);
+        self.ended.retain(|other| other != uid);
+        Some(wait)
+    }
+
+    /// The writes of a plan were carried out at `revision`. Ignored if the pod does not wait any more, or for another attempt.
+    pub(crate) fn written<'a>(
+        &mut self,
+        (uid, attempts): (&Uid, u32),
+        revision: Revision,
+        storage: &Storage,
+        node: impl Fn(&str) -> Option<&'a NodeInfo>,
+    ) {
+        if let Some(wait) = self.waits.get_mut(uid).filter(|wait| wait.binding.attempts == attempts) {
+            wait.written = Some(revision);
+            self.judge(uid, storage, node);
+        }
+    }
+
+    /// The writes of a plan were refused. Ignored if the pod does not wait any more, or for another attempt.
+    pub(crate) fn refused(&mut self, uid: &Uid, attempts: u32, why: String) {
+        if self.waits.get(uid).is_some_and(|wait| wait.binding.attempts == attempts) {
+            self.end(uid, Err(why));
+        }
+    }
+
+    /// Looks anew at the waits that a change of storage concerns.
+    pub(crate) fn on_storage_event<'a>(
+        &mut self,
+        event: &StorageEvent,
+        storage: &Storage,
+        node: impl Fn(&str) -> Option<&'a NodeInfo>,
+    ) {
+        let concerned = self.waits.iter().filter(|(_, wait)| wait.plan.concerns(event));
+        let concerned: Vec<Uid> = concerned.map(|(uid, _)| Arc::clone(uid)).collect();
+        concerned.iter().for_each(|uid| self.judge(uid, storage, &node));
+    }
+
+    /// Ends the waits for a node that is gone.
+    pub(crate) fn on_node_removed(&mut self, name: &str, storage: &Storage) {
+        let there = self.waits.iter().filter(|(_, wait)| *wait.binding.choice.node == *name);
+        let there: Vec<Uid> = there.map(|(uid, _)| Arc::clone(uid)).collect();
+        there.iter().for_each(|uid| self.judge(uid, storage, |_| None));
+    }
+
+    /// The next wait that has ended, and how: its claims are bound, or why they will not be.
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<(VolumeWait, Result<(), String>)> {
+        if let Some(uid) = self.ended.front().cloned() {
+            let outcome = self.outcomes.remove(&uid).expect("a wait that ended has an outcome");
+            let wait = self.remove(&uid).expect("a wait that ended was not removed");
+            return Some((wait, outcome));
+        }
+        let (_, uid) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now)?.clone();
+        let wait = self.remove(&uid).expect("a deadline is that of a wait");
+        Some((wait, Err("context deadline exceeded".to_owned())))
+    }
+
+    /// Whether [`next`](Self::next) has something without a wait.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// When [`next`](Self::next) has something although nothing else happens.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    fn judge<'a>(&mut self, uid: &Uid, storage: &Storage, node: impl Fn(&str) -> Option<&'a NodeInfo>) {
+        let wait = &self.waits[uid];
+        let Some(written) = wait.written else { return };
+        match wait.plan.progress(storage, node(&wait.binding.choice.node), written) {
+            Progress::Waiting => {}
+            Progress::Bound => self.end(uid, Ok(())),
+            Progress::Failed(why) => self.end(uid, Err(why)),
+        }
+    }
+
+    /// The newest outcome counts.
+    fn end(&mut self, uid: &Uid, outcome: Result<(), String>) {
+        if self.outcomes.insert(Arc::clone(uid), outcome).is_none() {
+            self.ended.push_back(Arc::clone(uid));
+        }
+    }
+}
