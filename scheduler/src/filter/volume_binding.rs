@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use kstore_informer::Key;
-
 use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
@@ -263,11 +261,14 @@ pub fn storage_may_help(pod: &PodInfo, event: &StorageEvent, storage: &Storage) 
     match event {
         StorageEvent::Claim(key) => pod.uses(key),
         StorageEvent::Volume(volume) => {
-            let is_named =
-                |claim: &Key| volume.claim.as_ref().is_some_and(|reference| reference.key == *claim);
+            // A volume that is kept for one claim helps no other.
+            let may_get = |claim: &Record<Claim>| match &volume.claim {
+                Some(reference) => reference.key == claim.key,
+                None => claim.class == volume.class,
+            };
             claims_of(pod, storage).any(|claim| match claim.is_bound() {
                 true => claim.volume.as_deref() == Some(volume.key.name()),
-                false => claim.class == volume.class || is_named(&claim.key),
+                false => may_get(claim),
             })
         }
         StorageEvent::Class(name) | StorageEvent::Capacity(name) => {
