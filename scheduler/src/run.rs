@@ -212,7 +212,9 @@ impl Edge {
                     self.tell(&notice, now);
                 }
             }
-            Done::Volumes(writes, Ok(revision)) => self.scheduler.volumes_written(&writes, revision),
+            Done::Volumes(writes, Ok(revision)) => {
+                self.scheduler.volumes_written(&writes, revision, self.clock.now());
+            }
             Done::Volumes(writes, Err(error)) => {
                 tracing::debug!(pod = %writes.binding.pod.key, %error, "the volumes were not written");
                 self.scheduler.volumes_refused(&writes, &error.error.to_string());

@@ -228,9 +228,9 @@ impl Scheduler {
     }
 
     /// Takes in that the volumes of a pod's claims were written at `revision`. The pod waits until the claims are bound.
-    pub fn volumes_written(&mut self, writes: &VolumeWrites, revision: Revision) {
+    pub fn volumes_written(&mut self, writes: &VolumeWrites, revision: Revision, now: Timestamp) {
         let attempt = (&writes.binding.pod.uid, writes.binding.attempts);
-        self.waits.written(attempt, revision, self.cache.storage(), |name| self.cache.node(name));
+        self.waits.written(attempt, (revision, now), self.cache.storage(), |name| self.cache.node(name));
     }
 
     /// Takes in that the API did not accept the volumes of a pod's claims.
@@ -372,7 +372,7 @@ impl Scheduler {
         let binding = Binding { pod, choice, attempts, cause, at: now };
         match plan {
             None => Verdict::Bind(binding),
-            Some(plan) => Verdict::BindVolumes(self.wait_for_volumes(binding, plan, now)),
+            Some(plan) => Verdict::BindVolumes(self.wait_for_volumes(binding, plan)),
         }
     }
 
@@ -385,7 +385,7 @@ impl Scheduler {
         (!plan.is_empty()).then_some(plan)
     }
 
-    fn wait_for_volumes(&mut self, binding: Binding, plan: VolumePlan, now: Timestamp) -> VolumeWrites {
+    fn wait_for_volumes(&mut self, binding: Binding, plan: VolumePlan) -> VolumeWrites {
         let node = &binding.choice.node;
         self.cache.storage_mut().assume(&binding.pod.uid, node, &plan);
         let writes = VolumeWrites {
@@ -393,7 +393,7 @@ impl Scheduler {
             provision: plan.unwritten_nodes(node).cloned().collect(),
             binding: binding.clone(),
         };
-        self.waits.add(binding, plan, now);
+        self.waits.add(binding, plan);
         writes
     }
 

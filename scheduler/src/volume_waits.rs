@@ -20,10 +20,8 @@ pub(crate) struct VolumeWait {
     pub(crate) binding: Binding,
     /// What its claims get.
     pub(crate) plan: VolumePlan,
-    /// Revision at which the plan was written; `None` while the write is under way.
-    written: Option<Revision>,
-    /// When the wait is given up.
-    deadline: Timestamp,
+    /// Revision at which the plan was written, and when the wait is given up; `None` while the write is under way.
+    written: Option<(Revision, Timestamp)>,
 }
 
 /// The pods that wait for their volumes, and those whose wait has ended.
@@ -37,33 +35,36 @@ pub(crate) struct VolumeWaits {
 
 impl VolumeWaits {
     /// Begins a wait; the write of its plan is under way.
-    pub(crate) fn add(&mut self, binding: Binding, plan: VolumePlan, now: Timestamp) {
+    pub(crate) fn add(&mut self, binding: Binding, plan: VolumePlan) {
         let uid = Arc::clone(&binding.pod.uid);
-        let deadline = now.saturating_add(VOLUME_BIND_TIMEOUT).unwrap_or(Timestamp::MAX);
-        self.deadlines.insert((deadline, Arc::clone(&uid)));
-        let before = self.waits.insert(uid, VolumeWait { binding, plan, written: None, deadline });
+        let before = self.waits.insert(uid, VolumeWait { binding, plan, written: None });
         assert!(before.is_none(), "a pod waits for its volumes once");
     }
 
     /// Ends a wait, whatever has become of it.
     pub(crate) fn remove(&mut self, uid: &Uid) -> Option<VolumeWait> {
         let wait = self.waits.remove(uid)?;
-        self.deadlines.remove(&(wait.deadline, Arc::clone(uid)));
+        if let Some((_, deadline)) = wait.written {
+            self.deadlines.remove(&(deadline, Arc::clone(uid)));
+        }
         self.outcomes.remove(uid);
         self.ended.retain(|other| other != uid);
         Some(wait)
     }
 
-    /// The writes of a plan were carried out at `revision`. Ignored if the pod does not wait any more, or for another attempt.
+    /// The writes of a plan were carried out at `revision`, and now its claims have some time to be bound. Ignored if the pod does not wait any more, or for another attempt.
     pub(crate) fn written<'a>(
         &mut self,
         (uid, attempts): (&Uid, u32),
-        revision: Revision,
+        (revision, now): (Revision, Timestamp),
         storage: &Storage,
         node: impl Fn(&str) -> Option<&'a NodeInfo>,
     ) {
-        if let Some(wait) = self.waits.get_mut(uid).filter(|wait| wait.binding.attempts == attempts) {
-            wait.written = Some(revision);
+        let is_awaited = |wait: &&mut VolumeWait| wait.binding.attempts == attempts && wait.written.is_none();
+        if let Some(wait) = self.waits.get_mut(uid).filter(is_awaited) {
+            let deadline = now.saturating_add(VOLUME_BIND_TIMEOUT).unwrap_or(Timestamp::MAX);
+            wait.written = Some((revision, deadline));
+            self.deadlines.insert((deadline, Arc::clone(uid)));
             self.judge(uid, storage, node);
         }
     }
@@ -118,7 +119,7 @@ impl VolumeWaits {
 
     fn judge<'a>(&mut self, uid: &Uid, storage: &Storage, node: impl Fn(&str) -> Option<&'a NodeInfo>) {
         let wait = &self.waits[uid];
-        let Some(written) = wait.written else { return };
+        let Some((written, _)) = wait.written else { return };
         match wait.plan.progress(storage, node(&wait.binding.choice.node), written) {
             Progress::Waiting => {}
             Progress::Bound => self.end(uid, Ok(())),

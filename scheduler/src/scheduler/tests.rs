@@ -158,6 +158,7 @@ fn pods_that_are_not_ours_to_place_are_left_alone() {
     assert_eq!(bind(&mut s, 1).attempts, 1, "the last gate is gone");
 }
 
+mod volume_model;
 mod volumes;
 
 /// What can happen. Numbers choose among what there is.

@@ -77,7 +77,7 @@ fn a_pod_is_bound_when_its_claim_is_bound_to_the_volume_that_was_chosen_and_othe
     s.pod(Change::Set(cpu_pod("r", "1")), at(11));
     assert_eq!(&*bind(&mut s, 11).pod.uid, "r", "a pod without claims does not wait for it");
 
-    s.volumes_written(&writes, Revision(20));
+    s.volumes_written(&writes, Revision(20), at(0));
     assert!(s.next(at(12)).is_none());
     let mut kept = local.clone();
     crate::testing::merge(
@@ -123,25 +123,25 @@ fn a_wait_for_volumes_fails_in_upstreams_words_and_the_pod_tries_again() {
     let cases: [(&str, fn(&mut Scheduler, &VolumeWrites)); 6] = [
         ("conflict", |s, writes| s.volumes_refused(writes, "conflict")),
         ("provisioning failed for PVC \"c\"", |s, writes| {
-            s.volumes_written(writes, Revision(9));
+            s.volumes_written(writes, Revision(9), at(0));
             s.storage(claim("c", at_revision(9, selected("n1", json!({})))), at(1));
             s.storage(claim("c", at_revision(10, json!({ "spec": { "storageClassName": "s" } }))), at(1));
         }),
         ("failed to check pvc binding: persistentvolumeclaim \"c\" not found", |s, writes| {
-            s.volumes_written(writes, Revision(9));
+            s.volumes_written(writes, Revision(9), at(0));
             s.storage(gone(claim("c", json!({}))), at(1));
         }),
         ("pv \"v\" node affinity doesn't match node \"n1\": no matching NodeSelectorTerms", |s, writes| {
-            s.volumes_written(writes, Revision(9));
+            s.volumes_written(writes, Revision(9), at(0));
             s.storage(volume("v", "1Gi", near("kubernetes.io/hostname", "n2")), at(1));
             s.storage(bound_claim("c", "v", at_revision(10, selected("n1", json!({})))), at(1));
         }),
         ("the selected node does not exist any more", |s, writes| {
-            s.volumes_written(writes, Revision(9));
+            s.volumes_written(writes, Revision(9), at(0));
             s.node(Change::Gone(node("n1", json!({}))), at(1));
         }),
         ("context deadline exceeded", |s, writes| {
-            s.volumes_written(writes, Revision(9));
+            s.volumes_written(writes, Revision(9), at(0));
             s.storage(claim("c", at_revision(9, selected("n1", json!({})))), at(1));
         }),
     ];
@@ -159,7 +159,7 @@ fn a_wait_for_volumes_fails_in_upstreams_words_and_the_pod_tries_again() {
         assert!(!s.cache().holds(&notice.pod.uid), "the room on the node is free again");
         assert!(s.deadline().is_some_and(|deadline| deadline <= at(end + 2)), "it tries again");
         // What comes of the write now is of no interest any more.
-        s.volumes_written(&writes, Revision(9));
+        s.volumes_written(&writes, Revision(9), at(0));
         assert!(s.next(at(end)).is_none());
     }
 }
@@ -178,7 +178,7 @@ fn a_scheduler_that_starts_in_the_midst_of_a_binding_goes_on_with_it() {
     let writes = bind_volumes(&mut s, 0);
     assert_eq!(&*writes.binding.choice.node, "n2");
     assert!(writes.bind.is_empty() && writes.provision.is_empty(), "all of it is written: {writes:?}");
-    s.volumes_written(&writes, Revision(0));
+    s.volumes_written(&writes, Revision(0), at(0));
     s.storage(bound_claim("d", "v", json!({ "spec": { "storageClassName": "s" } })), at(1));
     assert!(s.next(at(1)).is_none());
     s.storage(volume("new", "1Gi", json!({})), at(1));
