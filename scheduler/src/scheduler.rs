@@ -23,7 +23,7 @@ use crate::storage::claim::Claim;
 use crate::storage::volume::Volume;
 use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
 use crate::victims;
-use crate::volume_waits::{VolumeWait, VolumeWaits};
+use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
 
 /// What an object has come to.
 #[derive(Clone, Debug)]
@@ -205,7 +205,7 @@ impl Scheduler {
     fn on_storage_event(&mut self, event: &StorageEvent, revision: Revision, now: Timestamp) {
         let storage = self.cache.storage();
         self.queue.on_storage_event(event, storage, revision, now);
-        self.waits.on_storage_event(event, storage, |name| self.cache.node(name));
+        self.waits.on_storage_event((event, revision), storage, |name| self.cache.node(name));
     }
 
     /// Decides on the next pod that is ready, or goes on with one whose volumes are; `None` when there is none.
@@ -261,14 +261,13 @@ impl Scheduler {
     }
 
     /// Goes on with a pod whose wait for its volumes is over.
-    fn end_wait(&mut self, wait: VolumeWait, outcome: Result<(), String>, now: Timestamp) -> Option<Verdict> {
-        let binding = Binding { at: now, ..wait.binding };
-        let uid = &binding.pod.uid;
+    fn end_wait(&mut self, wait: VolumeWait, outcome: WaitOutcome, now: Timestamp) -> Option<Verdict> {
+        let uid = &wait.binding.pod.uid;
         match outcome {
-            Ok(()) => {
+            Ok(revision) => {
                 // The API shows all of it: nothing becomes free.
                 self.cache.storage_mut().forget(uid, &wait.plan);
-                Some(Verdict::Bind(binding))
+                Some(Verdict::Bind(Binding { at: now, cause: revision, ..wait.binding }))
             }
             Err(why) => {
                 self.forget_volumes(uid, &wait.plan, now);

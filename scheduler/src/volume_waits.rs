@@ -24,13 +24,16 @@ pub(crate) struct VolumeWait {
     written: Option<(Revision, Timestamp)>,
 }
 
+/// How a wait ended: the revision that bound the last claim, or why the claims will not be bound.
+pub(crate) type WaitOutcome = Result<Revision, String>;
+
 /// The pods that wait for their volumes, and those whose wait has ended.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeWaits {
     waits: BTreeMap<Uid, VolumeWait>,
     deadlines: BTreeSet<(Timestamp, Uid)>,
     ended: VecDeque<Uid>,
-    outcomes: BTreeMap<Uid, Result<(), String>>,
+    outcomes: BTreeMap<Uid, WaitOutcome>,
 }
 
 impl VolumeWaits {
@@ -52,7 +55,8 @@ impl VolumeWaits {
         Some(wait)
     }
 
-    /// The writes of a plan were carried out at `revision`, and now its claims have some time to be bound. Ignored if the pod does not wait any more, or for another attempt.
+    /// The writes of a plan were carried out at `revision`, and now its claims have some time to be bound. Ignored if the pod does not wait any
+    /// more, or for another attempt.
     pub(crate) fn written<'a>(
         &mut self,
         (uid, attempts): (&Uid, u32),
@@ -65,7 +69,7 @@ impl VolumeWaits {
             let deadline = now.saturating_add(VOLUME_BIND_TIMEOUT).unwrap_or(Timestamp::MAX);
             wait.written = Some((revision, deadline));
             self.deadlines.insert((deadline, Arc::clone(uid)));
-            self.judge(uid, storage, node);
+            self.judge(uid, storage, revision, node);
         }
     }
 
@@ -79,24 +83,24 @@ impl VolumeWaits {
     /// Looks anew at the waits that a change of storage concerns.
     pub(crate) fn on_storage_event<'a>(
         &mut self,
-        event: &StorageEvent,
+        (event, revision): (&StorageEvent, Revision),
         storage: &Storage,
         node: impl Fn(&str) -> Option<&'a NodeInfo>,
     ) {
         let concerned = self.waits.iter().filter(|(_, wait)| wait.plan.concerns(event));
         let concerned: Vec<Uid> = concerned.map(|(uid, _)| Arc::clone(uid)).collect();
-        concerned.iter().for_each(|uid| self.judge(uid, storage, &node));
+        concerned.iter().for_each(|uid| self.judge(uid, storage, revision, &node));
     }
 
     /// Ends the waits for a node that is gone.
     pub(crate) fn on_node_removed(&mut self, name: &str, storage: &Storage) {
         let there = self.waits.iter().filter(|(_, wait)| *wait.binding.choice.node == *name);
         let there: Vec<Uid> = there.map(|(uid, _)| Arc::clone(uid)).collect();
-        there.iter().for_each(|uid| self.judge(uid, storage, |_| None));
+        there.iter().for_each(|uid| self.judge(uid, storage, Revision(0), |_| None));
     }
 
     /// The next wait that has ended, and how: its claims are bound, or why they will not be.
-    pub(crate) fn next(&mut self, now: Timestamp) -> Option<(VolumeWait, Result<(), String>)> {
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<(VolumeWait, WaitOutcome)> {
         if let Some(uid) = self.ended.front().cloned() {
             let outcome = self.outcomes.remove(&uid).expect("a wait that ended has an outcome");
             let wait = self.remove(&uid).expect("a wait that ended was not removed");
@@ -117,18 +121,24 @@ impl VolumeWaits {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    fn judge<'a>(&mut self, uid: &Uid, storage: &Storage, node: impl Fn(&str) -> Option<&'a NodeInfo>) {
+    fn judge<'a>(
+        &mut self,
+        uid: &Uid,
+        storage: &Storage,
+        revision: Revision,
+        node: impl Fn(&str) -> Option<&'a NodeInfo>,
+    ) {
         let wait = &self.waits[uid];
         let Some((written, _)) = wait.written else { return };
         match wait.plan.progress(storage, node(&wait.binding.choice.node), written) {
             Progress::Waiting => {}
-            Progress::Bound => self.end(uid, Ok(())),
+            Progress::Bound => self.end(uid, Ok(revision)),
             Progress::Failed(why) => self.end(uid, Err(why)),
         }
     }
 
     /// The newest outcome counts.
-    fn end(&mut self, uid: &Uid, outcome: Result<(), String>) {
+    fn end(&mut self, uid: &Uid, outcome: WaitOutcome) {
         if self.outcomes.insert(Arc::clone(uid), outcome).is_none() {
             self.ended.push_back(Arc::clone(uid));
         }

@@ -91,6 +91,7 @@ fn a_pod_is_bound_when_its_claim_is_bound_to_the_volume_that_was_chosen_and_othe
     s.storage(bound_claim("c", "v", at_revision(21, spec)), at(14));
     let binding = bind(&mut s, 14);
     assert_eq!((&*binding.pod.uid, &*binding.choice.node, binding.at), ("p", "n2", at(14)));
+    assert_eq!(binding.cause, Revision(21), "what bound the claim made the pod ready");
     s.bound(&binding.pod.uid);
     assert!(s.deadline().is_none_or(|deadline| deadline > at(300)));
 }
