@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
-use kstore_client::{ApiError, Client, Patch};
-use kstore_informer::Causes;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use kstore_client::{ApiError, Client, Patch, Transaction, TransactionError};
+use kstore_informer::{Causes, Revision};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -14,7 +14,13 @@ use tracing::Instrument;
 use crate::lanes::Lanes;
 use crate::limits::WRITES_IN_FLIGHT;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
-use crate::scheduler::{Binding, Notice};
+use crate::scheduler::{Binding, Notice, VolumeWrites};
+
+/// On a volume: its reference to a claim was made by the control plane, which may take it back.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+
+/// On a claim: the node for which its volume is to be made.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// The binds and condition writes that are under way.
 pub(crate) struct Writes {
@@ -25,6 +31,7 @@ pub(crate) struct Writes {
 
 enum Write {
     Bind(Binding),
+    Volumes(Box<VolumeWrites>),
     Condition(Arc<PodInfo>, Patch, Causes),
 }
 
@@ -32,6 +39,8 @@ enum Write {
 pub(crate) enum Done {
     /// A bind, and how it ended.
     Bind(Binding, Result<(), ApiError>),
+    /// The volumes of a pod's claims: the revision at which they were written, or why they were not.
+    Volumes(Box<VolumeWrites>, Result<Revision, TransactionError>),
     /// A condition. It is told again when it changes again, so its failure is not.
     Condition(Uid),
 }
@@ -50,6 +59,12 @@ impl Writes {
     pub(crate) fn bind(&mut self, binding: Binding) {
         let uid = Arc::clone(&binding.pod.uid);
         self.submit(&uid, Write::Bind(binding));
+    }
+
+    /// Starts to write which volumes the claims of a pod get, or will when the pod's present write has ended.
+    pub(crate) fn bind_volumes(&mut self, writes: VolumeWrites) {
+        let uid = Arc::clone(&writes.binding.pod.uid);
+        self.submit(&uid, Write::Volumes(Box::new(writes)));
     }
 
     /// Starts to write what `notice` says into the pod's condition, unless it says so already.
@@ -91,6 +106,10 @@ impl Writes {
                 let span = tracing::debug_span!("bind", pod = %binding.pod.key, node = %binding.choice.node);
                 self.tasks.spawn(bind(client, binding).instrument(span));
             }
+            Write::Volumes(writes) => {
+                let span = tracing::debug_span!("volumes", pod = %writes.binding.pod.key);
+                self.tasks.spawn(bind_volumes(client, writes).instrument(span));
+            }
             Write::Condition(pod, patch, causes) => {
                 let span = tracing::debug_span!("condition", pod = %pod.key);
                 self.tasks.spawn(write_condition(client.causes(&causes), pod, patch).instrument(span));
@@ -102,6 +121,7 @@ impl Writes {
         let done = done.expect("a write neither panics nor is cancelled before the end");
         let uid = match &done {
             Done::Bind(binding, _) => &binding.pod.uid,
+            Done::Volumes(writes, _) => &writes.binding.pod.uid,
             Done::Condition(uid) => uid,
         };
         if let Some(next) = self.lanes.leave(uid) {
@@ -124,6 +144,37 @@ async fn bind(client: Client, binding: Binding) -> Done {
         Err(error) => Err(error),
     };
     Done::Bind(binding, outcome)
+}
+
+/// Writes all of it at one revision, or nothing. A volume must be as it was seen, so that no other claim has got it meanwhile. A claim need
+/// only be the same one: its node is a wish, which the scheduler compares with what the claim got.
+async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> Done {
+    let mut transaction = Transaction::new(&client.causes(&writes.binding.causes()));
+    for (volume, claim) in &writes.bind {
+        let patch = Patch::Merge(json!({
+            "metadata": {
+                "uid": volume.uid, "resourceVersion": volume.revision.0.to_string(),
+                "annotations": { BOUND_BY_CONTROLLER: "yes" },
+            },
+            "spec": { "claimRef": {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.key.namespace(),
+                "name": claim.key.name(), "uid": claim.uid, "resourceVersion": claim.revision.0.to_string(),
+            } },
+        }));
+        transaction = transaction.patch::<PersistentVolume>("", volume.key.name(), "", &patch);
+    }
+    for claim in &writes.provision {
+        let patch = Patch::Merge(json!({
+            "metadata": { "uid": claim.uid, "annotations": { SELECTED_NODE: &*writes.binding.choice.node } },
+        }));
+        let (namespace, name) = (claim.key.namespace(), claim.key.name());
+        transaction = transaction.patch::<PersistentVolumeClaim>(namespace, name, "", &patch);
+    }
+    let outcome = match writes.bind.is_empty() && writes.provision.is_empty() {
+        true => Ok(Revision(0)),
+        false => transaction.commit().await.map(|committed| committed.revision()),
+    };
+    Done::Volumes(writes, outcome)
 }
 
 fn is_on(pod: &Pod, binding: &Binding) -> bool {

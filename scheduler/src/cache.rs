@@ -8,16 +8,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kstore_informer::Key;
 use kstore_nondet::HashMap;
 
-use crate::claim::Claims;
 use crate::companions::{Labels, Namespaces};
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
 use crate::ports::HostPort;
 use crate::resources::RequestedTotal;
+use crate::storage::Storage;
 
 /// A node with the sums of what is on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,7 +152,7 @@ pub struct Cache {
     pods: HashMap<Uid, Placed>,
     order: NodeOrder,
     namespaces: Arc<Namespaces>,
-    claims: Claims,
+    storage: Storage,
     /// The node that changed in each generation; a node occurs once, at its latest.
     recent: BTreeMap<u64, Arc<str>>,
     generation: u64,
@@ -200,18 +199,19 @@ impl Cache {
         };
     }
 
-    /// Notes a claim and whether it is being deleted, or with `None` that it is gone. True if that is news.
-    pub fn set_claim(&mut self, key: &Key, deleting: Option<bool>) -> bool {
-        let before = match deleting {
-            Some(deleting) => self.claims.insert(key.clone(), deleting),
-            None => self.claims.remove(key),
-        };
-        before != deleting
+    /// Claims, volumes and classes.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
     }
 
-    /// The claims that exist.
-    pub(crate) fn claims(&self) -> &Claims {
-        &self.claims
+    /// Claims, volumes and classes, to be changed.
+    pub(crate) fn storage_mut(&mut self) -> &mut Storage {
+        &mut self.storage
+    }
+
+    /// The node of this name, if its object exists.
+    pub(crate) fn node(&self, name: &str) -> Option<&NodeInfo> {
+        self.nodes.get(name).filter(|entry| entry.exists).map(|entry| entry.state.info())
     }
 
     /// Counts `pod` on `node` while its bind is under way.
@@ -247,6 +247,7 @@ impl Cache {
     /// Counts a pod no longer, assumed or not. Returns it if it was counted.
     pub fn remove_pod(&mut self, uid: &Uid) -> Option<Arc<PodInfo>> {
         let placed = self.pods.remove(uid)?;
+        self.storage.remove_user(&placed.pod);
         self.entry(&placed.node).state.remove(uid);
         self.touch(&placed.node);
         self.drop_if_empty(&placed.node);
@@ -293,6 +294,7 @@ impl Cache {
     }
 
     fn place(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, assumed: bool) {
+        self.storage.add_user(&pod);
         self.entry(node).state.add(Arc::clone(&pod));
         self.touch(node);
         let uid = Arc::clone(&pod.uid);

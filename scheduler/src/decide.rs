@@ -4,6 +4,7 @@
 //!
 //! 1. **Candidates.** The nodes in order of search ([`Snapshot::nodes`]). When every required affinity term pins node names,
 //!    only the existing nodes of those names, in order of name.
+//!    A pod that contradicts itself, or whose volumes no node can have, goes nowhere, and no node is asked.
 //! 2. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is feasible when
 //!    every filter admits it ([`filter::check`]). The search stops when one feasible node more than
 //!    [`sampling::wanted`] has been seen; that one is dropped.
@@ -17,11 +18,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cache::NodeState;
-use crate::filter::{self, Plugin, PluginSet, Rejection, Surroundings};
+use crate::filter::{self, Plugin, PluginSet, Rejection, Surroundings, VolumeRefusal, Volumes};
 use crate::pod::PodInfo;
 use crate::sampling;
 use crate::score::Scorer;
 use crate::snapshot::Snapshot;
+use crate::storage::Storage;
 
 /// What a decision depends on besides the pod and the nodes.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +76,7 @@ pub struct Choice {
 pub struct Refusal {
     /// How many nodes there are.
     pub nodes: usize,
-    /// Set when no node was asked: the pod contradicts itself, or names a claim that does not exist.
+    /// Set when no node was asked: the pod contradicts itself, or its volumes can be nowhere.
     pub contradiction: Option<Cow<'static, str>>,
     /// Each refusing node's place in the snapshot, and its refusal, in the order in which they were asked.
     pub rejections: Vec<(usize, Rejection)>,
@@ -90,7 +92,7 @@ impl Refusal {
 }
 
 /// Decides where `pod` goes. The rule stands at the head of this module.
-pub fn decide(snapshot: &Snapshot, pod: &PodInfo, terms: Terms) -> Decision {
+pub fn decide(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, terms: Terms) -> Decision {
     let all = snapshot.nodes();
     let named = pod.affinity.pinned.as_ref();
     if let Some([]) = named.map(Vec::as_slice)
@@ -98,7 +100,13 @@ pub fn decide(snapshot: &Snapshot, pod: &PodInfo, terms: Terms) -> Decision {
     {
         return Decision { outcome: Outcome::Unfit(contradiction(all.len())), next_start: terms.start };
     }
-    let around = Surroundings::of(pod, all.iter(), snapshot.anyone_shuns(), snapshot.namespaces());
+    let volumes = match Volumes::of(pod, storage) {
+        Err(why) if !all.is_empty() => {
+            return Decision { outcome: Outcome::Unfit(unusable(all.len(), why)), next_start: terms.start };
+        }
+        volumes => volumes.unwrap_or(None),
+    };
+    let around = Surroundings::of(pod, all.iter(), snapshot.anyone_shuns(), snapshot.namespaces(), volumes);
     let check = |slot: usize| filter::check(pod, &around, &all[slot]);
     let search = match named {
         None => search(all.len(), |at| at, check, terms),
@@ -179,13 +187,13 @@ fn contradiction(nodes: usize) -> Refusal {
     }
 }
 
-/// The refusal of a pod whose claims do not stand, for the reason `why`.
-pub fn unbound(nodes: usize, why: String) -> Refusal {
+/// The refusal of a pod whose volumes no node can have.
+fn unusable(nodes: usize, refusal: VolumeRefusal) -> Refusal {
     Refusal {
         nodes,
-        contradiction: Some(Cow::Owned(why)),
+        contradiction: Some(Cow::Owned(refusal.why)),
         rejections: Vec::new(),
-        plugins: [Plugin::VolumeBinding].into_iter().collect(),
+        plugins: [refusal.plugin].into_iter().collect(),
     }
 }
 

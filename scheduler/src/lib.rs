@@ -7,9 +7,9 @@
 pub mod affinity;
 mod bind;
 pub mod cache;
-pub mod claim;
 pub mod companions;
 pub mod decide;
+pub mod disk;
 pub mod event;
 pub mod explain;
 pub mod filter;
@@ -30,9 +30,11 @@ pub mod sampling;
 pub mod scheduler;
 pub mod score;
 pub mod snapshot;
+pub mod storage;
 pub mod taint;
 #[cfg(test)]
 mod testing;
 pub mod victims;
+mod volume_waits;
 
 pub use run::{Config, run};

@@ -22,6 +22,10 @@ pub const BACKOFF_WINDOW: SignedDuration = SignedDuration::from_secs(1);
 /// A pod that no event has woken is tried again after this long: the net below the queueing hints.
 pub const MAX_UNSCHEDULABLE_STAY: SignedDuration = SignedDuration::from_mins(5);
 
+/// How long the claims of a pod may take to be bound before the pod is tried anew, perhaps on another node. Upstream's
+/// `bindTimeoutSeconds`.
+pub const VOLUME_BIND_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+
 /// Below this many nodes every node is looked at, and never fewer feasible ones than this are sought.
 pub const MIN_FEASIBLE_NODES: usize = 100;
 

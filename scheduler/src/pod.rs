@@ -2,6 +2,7 @@
 //! its JSON is `pod/decode`, and nothing is ever encoded back.
 
 mod decode;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use kstore_informer::{Key, Object, Revision};
 
 use crate::affinity::NodeAffinity;
 use crate::companions::{Companions, Labels, Spread};
+use crate::disk::Disk;
 use crate::ports::HostPort;
 use crate::resources::Resources;
 use crate::taint::Toleration;
@@ -70,8 +72,8 @@ pub struct PodInfo {
     pub nonzero: NonZero,
     /// The host ports it wants.
     pub ports: Vec<HostPort>,
-    /// The claims that its volumes name.
-    pub claims: Vec<String>,
+    /// Its volumes that matter to scheduling; `None` for none, as most pods have.
+    pub volumes: Option<Box<PodVolumes>>,
     /// The taints it bears.
     pub tolerations: Vec<Toleration>,
     /// The nodes it wants.
@@ -86,6 +88,31 @@ pub struct PodInfo {
     pub scheduled: Option<ScheduledCondition>,
 }
 
+/// The volumes of a pod that decide on its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodVolumes {
+    /// Claims, each once, in the order of the volumes.
+    pub claims: Vec<PodClaim>,
+    /// Disks of the kinds that existed before claims.
+    pub disks: Vec<Disk>,
+}
+
+/// A claim that a pod uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodClaim {
+    /// Name of the claim.
+    pub name: String,
+    /// Whether the claim is made for the pod's ephemeral volume, and lives as long as the pod.
+    pub is_ephemeral: bool,
+}
+
+impl PodClaim {
+    /// Namespace and name of the claim, which `pod` uses.
+    pub fn key(&self, pod: &PodInfo) -> Key {
+        Key::new(pod.key.namespace(), &self.name)
+    }
+}
+
 /// What a pod is to this scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -98,6 +125,21 @@ pub enum Standing {
 }
 
 impl PodInfo {
+    /// The claims that its volumes name.
+    pub fn claims(&self) -> &[PodClaim] {
+        self.volumes.as_ref().map_or(&[], |volumes| &volumes.claims)
+    }
+
+    /// The disks that its volumes name.
+    pub fn disks(&self) -> &[Disk] {
+        self.volumes.as_ref().map_or(&[], |volumes| &volumes.disks)
+    }
+
+    /// Whether its volumes name the claim.
+    pub fn uses(&self, claim: &Key) -> bool {
+        claim.namespace() == self.key.namespace() && self.claims().iter().any(|own| own.name == claim.name())
+    }
+
     /// What the pod is to the scheduler of this name.
     pub fn standing(&self, scheduler_name: &str) -> Standing {
         match &self.node_name {

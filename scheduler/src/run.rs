@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
@@ -16,13 +16,14 @@ use kstore_nondet::{Clock, Nondet};
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Done, Writes};
-use crate::claim::{self, ClaimInfo};
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
 use crate::scheduler::{Binding, Change, Notice, Scheduler, Verdict};
+use crate::storage::StorageChange;
+use storage::{StorageInformers, StorageSubscriptions};
 
 /// The component's name in provenance and as owner of fields, as upstream's.
 const AGENT: &str = "kube-scheduler";
@@ -75,8 +76,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
     let caches = Caches { tasks: &tasks, nondet: &nondet, config: &config };
     let namespaces = multi.project::<Namespace, _, _>(all(), namespace::decode);
     let namespaces = caches.start("scheduler-namespaces", namespaces);
-    let claims = multi.project::<PersistentVolumeClaim, _, _>(all(), claim::decode);
-    let claims = caches.start("scheduler-claims", claims);
+    let storage = StorageInformers::start(&multi, &caches);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
@@ -86,14 +86,14 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
 
     // A pod must not be refused by a cluster that is only half known.
     let known = async {
-        (namespaces.synced().await, claims.synced().await, nodes.synced().await, pods.synced().await)
+        (namespaces.synced().await, storage.synced().await, nodes.synced().await, pods.synced().await)
     };
     if let (Ok(()), Ok(()), Ok(()), Ok(())) = known.await {
         let rng = nondet.rng.fork("scheduler");
         let edge = Edge {
             scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng),
             namespaces: namespaces.subscribe(),
-            claims: claims.subscribe(),
+            storage: storage.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
@@ -128,7 +128,7 @@ impl Caches<'_> {
 struct Edge {
     scheduler: Scheduler,
     namespaces: Subscription<NamespaceInfo>,
-    claims: Subscription<ClaimInfo>,
+    storage: StorageSubscriptions,
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
@@ -150,12 +150,12 @@ impl Edge {
         self.writes.shutdown().await;
     }
 
-    /// Takes in all that has happened, namespaces, claims and nodes first: pods refer to them.
+    /// Takes in all that has happened, namespaces, claims, volumes and nodes first: pods refer to them.
     fn absorb(&mut self) {
         let namespaces = self.namespaces.try_next();
         self.take_namespaces(namespaces);
-        let claims = self.claims.try_next();
-        self.take_claims(claims);
+        let changes = self.storage.try_next();
+        self.take_storage(changes);
         let nodes = self.nodes.try_next();
         self.take_nodes(nodes);
         let pods = self.pods.try_next();
@@ -172,7 +172,7 @@ impl Edge {
             biased;
             () = stop.cancelled() => {}
             Some(deltas) = self.namespaces.next() => self.take_namespaces(deltas),
-            Some(deltas) = self.claims.next() => self.take_claims(deltas),
+            Some(changes) = self.storage.next() => self.take_storage(changes),
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
@@ -192,6 +192,7 @@ impl Edge {
             decided = true;
             match verdict {
                 Verdict::Bind(binding) => self.writes.bind(binding),
+                Verdict::BindVolumes(writes) => self.writes.bind_volumes(writes),
                 Verdict::Refuse(notice) => self.tell(&notice, now),
             }
         }
@@ -210,6 +211,13 @@ impl Edge {
                 if let Some(notice) = self.scheduler.bind_failed(&binding.pod.uid, &error.to_string(), now) {
                     self.tell(&notice, now);
                 }
+            }
+            Done::Volumes(writes, Ok(revision)) => {
+                self.scheduler.volumes_written(&writes, revision, self.clock.now());
+            }
+            Done::Volumes(writes, Err(error)) => {
+                tracing::debug!(pod = %writes.binding.pod.key, %error, "the volumes were not written");
+                self.scheduler.volumes_refused(&writes, &error.error.to_string());
             }
             Done::Condition(_) => {}
         }
@@ -236,9 +244,9 @@ impl Edge {
         deltas.into_iter().for_each(|delta| self.scheduler.namespace(change(delta)));
     }
 
-    fn take_claims(&mut self, deltas: Vec<Delta<ClaimInfo>>) {
+    fn take_storage(&mut self, changes: Vec<StorageChange>) {
         let now = self.clock.now();
-        deltas.into_iter().for_each(|delta| self.scheduler.claim(change(delta), now));
+        changes.into_iter().for_each(|change| self.scheduler.storage(change, now));
     }
 
     fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {
@@ -282,6 +290,8 @@ async fn until(deadline: Option<Timestamp>, clock: Clock) {
         None => std::future::pending().await,
     }
 }
+
+mod storage;
 
 #[cfg(test)]
 mod fake;

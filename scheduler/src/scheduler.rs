@@ -10,17 +10,20 @@ use kstore_informer::{Causes, Revision};
 use kstore_nondet::{HashMap, Rng};
 
 use crate::cache::Cache;
-use crate::claim::ClaimInfo;
-use crate::decide::{self, Choice, Outcome, Refusal, Terms, decide};
+use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
 use crate::event::ClusterEvent;
 use crate::explain;
-use crate::filter::volume_binding;
+use crate::filter::Volumes;
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
 use crate::pod::{PodInfo, Standing, Uid};
 use crate::queue::{Depths, Queue, QueuedPod};
 use crate::snapshot::Snapshot;
+use crate::storage::claim::Claim;
+use crate::storage::volume::Volume;
+use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
 use crate::victims;
+use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
 
 /// What an object has come to.
 #[derive(Clone, Debug)]
@@ -36,6 +39,9 @@ pub enum Change<T> {
 pub enum Verdict {
     /// Bind it. It is assumed to be there until [`Scheduler::bind_failed`] says otherwise.
     Bind(Binding),
+    /// Write which volumes its claims get, and report to [`Scheduler::volumes_written`] or [`Scheduler::volumes_refused`]. It is assumed to
+    /// be on its node meanwhile, and is bound when its claims are.
+    BindVolumes(VolumeWrites),
     /// Tell that no node will take it. It waits until that may have changed.
     Refuse(Notice),
 }
@@ -60,6 +66,17 @@ impl Binding {
     pub fn causes(&self) -> Causes {
         causes(&self.pod, self.cause)
     }
+}
+
+/// What has to be written so that the claims of a pod get their volumes on its node.
+#[derive(Clone, Debug)]
+pub struct VolumeWrites {
+    /// The decision.
+    pub binding: Binding,
+    /// Volumes, each with the claim that it is to refer to.
+    pub bind: Vec<(Arc<Record<Volume>>, Arc<Record<Claim>>)>,
+    /// Claims that are to name the node, so that a volume is made there.
+    pub provision: Vec<Arc<Record<Claim>>>,
 }
 
 /// A pod and why it goes nowhere.
@@ -93,6 +110,8 @@ pub enum Trouble {
     Unfit(Refusal),
     /// The API did not accept the bind.
     BindFailed,
+    /// The pod's claims were not bound.
+    VolumesFailed,
 }
 
 impl Trouble {
@@ -100,7 +119,7 @@ impl Trouble {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unfit(_) => "Unschedulable",
-            Self::BindFailed => "SchedulerError",
+            Self::BindFailed | Self::VolumesFailed => "SchedulerError",
         }
     }
 }
@@ -116,6 +135,8 @@ pub struct Scheduler {
     queue: Queue,
     /// Pods whose bind is under way, as last seen.
     binding: HashMap<Uid, QueuedPod>,
+    /// Those of them that wait for their volumes.
+    waits: VolumeWaits,
 }
 
 impl Scheduler {
@@ -131,6 +152,7 @@ impl Scheduler {
             snapshot: Snapshot::default(),
             queue: Queue::default(),
             binding: HashMap::default(),
+            waits: VolumeWaits::default(),
         }
     }
 
@@ -142,7 +164,7 @@ impl Scheduler {
             Change::Set(pod) => match pod.standing(&self.name) {
                 Standing::Assigned(node) => self.assigned(pod, &node, now),
                 Standing::Pending => self.pending(pod, now),
-                Standing::Ignored => self.ignored(pod),
+                Standing::Ignored => self.ignored(pod, now),
             },
         }
     }
@@ -153,6 +175,7 @@ impl Scheduler {
             Change::Gone(node) => {
                 if let Some(known) = self.cache.remove_node(&node.name) {
                     self.wake(ClusterEvent::NodeRemoved(&known), node.revision, now);
+                    self.waits.on_node_removed(&node.name, self.cache.storage());
                 }
             }
             Change::Set(new) => match self.cache.set_node(Arc::clone(&new)) {
@@ -171,34 +194,48 @@ impl Scheduler {
         }
     }
 
-    /// Takes in what a claim has come to.
-    pub fn claim(&mut self, change: Change<ClaimInfo>, now: Timestamp) {
-        let (claim, deleting) = match change {
-            Change::Set(claim) => (Arc::clone(&claim), Some(claim.deleting)),
-            Change::Gone(claim) => (claim, None),
-        };
-        if self.cache.set_claim(&claim.key, deleting) {
-            self.queue.on_claim(&claim.key, claim.revision, now);
+    /// Takes in what an object of a storage kind has come to.
+    pub fn storage(&mut self, change: StorageChange, now: Timestamp) {
+        let revision = change.revision();
+        if let Some(event) = self.cache.storage_mut().apply(change) {
+            self.on_storage_event(&event, revision, now);
         }
     }
 
-    /// Decides on the next pod that is ready; `None` when there is none.
+    fn on_storage_event(&mut self, event: &StorageEvent, revision: Revision, now: Timestamp) {
+        let storage = self.cache.storage();
+        self.queue.on_storage_event(event, storage, revision, now);
+        self.waits.on_storage_event((event, revision), storage, |name| self.cache.node(name));
+    }
+
+    /// Decides on the next pod that is ready, or goes on with one whose volumes are; `None` when there is none.
     pub fn next(&mut self, now: Timestamp) -> Option<Verdict> {
+        while let Some((wait, outcome)) = self.waits.next(now) {
+            if let Some(verdict) = self.end_wait(wait, outcome, now) {
+                return Some(verdict);
+            }
+        }
         let queued = self.queue.pop(now)?;
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
-        let nodes = self.snapshot.nodes().len();
-        let unbound = volume_binding::refusal(&queued.pod, self.cache.claims());
-        if let Some(why) = unbound.filter(|_| nodes > 0) {
-            return Some(Verdict::Refuse(self.refuse(queued, decide::unbound(nodes, why), now)));
-        }
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
-        let decision = decide(&self.snapshot, &queued.pod, terms);
+        let decision = decide(&self.snapshot, self.cache.storage(), &queued.pod, terms);
         self.start = decision.next_start;
         Some(match decision.outcome {
-            Outcome::Fits(choice) => Verdict::Bind(self.assume(queued, choice, now)),
+            Outcome::Fits(choice) => self.assume(queued, choice, now),
             Outcome::Unfit(refusal) => Verdict::Refuse(self.refuse(queued, refusal, now)),
         })
+    }
+
+    /// Takes in that the volumes of a pod's claims were written at `revision`. The pod waits until the claims are bound.
+    pub fn volumes_written(&mut self, writes: &VolumeWrites, revision: Revision, now: Timestamp) {
+        let attempt = (&writes.binding.pod.uid, writes.binding.attempts);
+        self.waits.written(attempt, (revision, now), self.cache.storage(), |name| self.cache.node(name));
+    }
+
+    /// Takes in that the API did not accept the volumes of a pod's claims.
+    pub fn volumes_refused(&mut self, writes: &VolumeWrites, error: &str) {
+        self.waits.refused(&writes.binding.pod.uid, writes.binding.attempts, error.to_owned());
     }
 
     /// Takes in that the API accepted a bind. The watch will confirm it.
@@ -209,24 +246,60 @@ impl Scheduler {
     /// Takes in that the API did not accept a bind. The room is free again, and the pod, if it still waits, is tried
     /// again after a back-off and is told `error`. `None` if there is nobody to tell.
     pub fn bind_failed(&mut self, uid: &Uid, error: &str, now: Timestamp) -> Option<Notice> {
+        let message = format!("running Bind plugin \"DefaultBinder\": {error}");
+        self.fail(uid, Trouble::BindFailed, message, now)
+    }
+
+    fn fail(&mut self, uid: &Uid, trouble: Trouble, message: String, now: Timestamp) -> Option<Notice> {
         let queued = self.binding.remove(uid);
         let forgotten = self.cache.forget(uid)?;
         self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
         let queued = queued.filter(|q| q.pod.standing(&self.name) == Standing::Pending)?;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_failed(queued, now);
-        let message = format!("running Bind plugin \"DefaultBinder\": {error}");
-        Some(Notice { pod, trouble: Trouble::BindFailed, message, cause })
+        Some(Notice { pod, trouble, message, cause })
+    }
+
+    /// Goes on with a pod whose wait for its volumes is over.
+    fn end_wait(&mut self, wait: VolumeWait, outcome: WaitOutcome, now: Timestamp) -> Option<Verdict> {
+        let uid = &wait.binding.pod.uid;
+        match outcome {
+            Ok(revision) => {
+                // The API shows all of it: nothing becomes free.
+                self.cache.storage_mut().forget(uid, &wait.plan);
+                Some(Verdict::Bind(Binding { at: now, cause: revision, ..wait.binding }))
+            }
+            Err(why) => {
+                self.forget_volumes(uid, &wait.plan, now);
+                let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
+                self.fail(uid, Trouble::VolumesFailed, message, now).map(Verdict::Refuse)
+            }
+        }
+    }
+
+    /// Gives up what was decided about the volumes of a pod, which other pods may get then.
+    fn forget_volumes(&mut self, uid: &Uid, plan: &VolumePlan, now: Timestamp) {
+        for event in self.cache.storage_mut().forget(uid, plan) {
+            self.on_storage_event(&event, Revision(0), now);
+        }
+    }
+
+    /// Gives up the wait of a pod for its volumes. True if it waited.
+    fn cancel_wait(&mut self, uid: &Uid, now: Timestamp) -> bool {
+        let Some(wait) = self.waits.remove(uid) else { return false };
+        self.forget_volumes(uid, &wait.plan, now);
+        self.binding.remove(uid);
+        true
     }
 
     /// Whether [`next`](Self::next) has something now.
     pub fn is_ready(&self, now: Timestamp) -> bool {
-        self.queue.is_ready(now)
+        self.queue.is_ready(now) || self.waits.is_ready() || self.waits.deadline().is_some_and(|at| at <= now)
     }
 
     /// When [`next`](Self::next) may have something although nothing else happens.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.queue.deadline()
+        self.queue.deadline().into_iter().chain(self.waits.deadline()).min()
     }
 
     /// How many pods wait where.
@@ -241,6 +314,7 @@ impl Scheduler {
 
     /// The pod holds nothing any more and waits for nothing.
     fn release(&mut self, pod: &PodInfo, now: Timestamp) {
+        self.cancel_wait(&pod.uid, now);
         self.queue.remove(&pod.uid);
         self.binding.remove(&pod.uid);
         if let Some(freed) = self.cache.remove_pod(&pod.uid) {
@@ -249,6 +323,7 @@ impl Scheduler {
     }
 
     fn assigned(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, now: Timestamp) {
+        self.cancel_wait(&pod.uid, now);
         self.queue.remove(&pod.uid);
         let known = self.cache.holds(&pod.uid);
         let before = self.cache.set_pod(Arc::clone(&pod), node);
@@ -270,9 +345,14 @@ impl Scheduler {
         }
     }
 
-    /// A bind under way is not called off; its end sees that the pod no longer waits.
-    fn ignored(&mut self, pod: Arc<PodInfo>) {
+    /// A bind under way is not called off; its end sees that the pod no longer waits. A wait for volumes is.
+    fn ignored(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         self.queue.remove(&pod.uid);
+        if self.cancel_wait(&pod.uid, now)
+            && let Some(freed) = self.cache.forget(&pod.uid)
+        {
+            self.wake(ClusterEvent::PodFreed(&freed), pod.revision, now);
+        }
         if let Some(queued) = self.binding.get_mut(&pod.uid) {
             queued.pod = pod;
         }
@@ -282,18 +362,44 @@ impl Scheduler {
         self.queue.on_event(event, revision, now);
     }
 
-    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Binding {
+    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Verdict {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
+        let plan = self.volumes(&pod, &choice.node);
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
         self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
-        Binding { pod, choice, attempts, cause, at: now }
+        let binding = Binding { pod, choice, attempts, cause, at: now };
+        match plan {
+            None => Verdict::Bind(binding),
+            Some(plan) => Verdict::BindVolumes(self.wait_for_volumes(binding, plan)),
+        }
+    }
+
+    /// What has to be done about the volumes of a pod that the filters admitted to the node; `None` for nothing.
+    fn volumes(&self, pod: &PodInfo, node: &str) -> Option<VolumePlan> {
+        let volumes =
+            Volumes::of(pod, self.cache.storage()).expect("a pod that was admitted may have volumes");
+        let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
+        let plan = volumes?.plan(node).expect("the filters asked for this plan");
+        (!plan.is_empty()).then_some(plan)
+    }
+
+    fn wait_for_volumes(&mut self, binding: Binding, plan: VolumePlan) -> VolumeWrites {
+        let node = &binding.choice.node;
+        self.cache.storage_mut().assume(&binding.pod.uid, node, &plan);
+        let writes = VolumeWrites {
+            bind: plan.unwritten_bindings().cloned().collect(),
+            provision: plan.unwritten_nodes(node).cloned().collect(),
+            binding: binding.clone(),
+        };
+        self.waits.add(binding, plan);
+        writes
     }
 
     fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Notice {
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_refused(queued, refusal.plugins, now);
-        let preemption = victims::why_not(&self.snapshot, &pod, &refusal);
+        let preemption = victims::why_not(&self.snapshot, self.cache.storage(), &pod, &refusal);
         let message = explain::message(&refusal, preemption.as_deref());
         Notice { pod, trouble: Trouble::Unfit(refusal), message, cause }
     }

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
+use crate::scheduler::Change;
+use crate::storage::{Record, StorageChange, claim, class, volume};
 
 pub(crate) const NAME: &str = "default-scheduler";
 
@@ -54,6 +56,83 @@ pub(crate) fn node(name: &str, spec: Value) -> Arc<NodeInfo> {
 
 pub(crate) fn decode_node(json: &Value) -> Arc<NodeInfo> {
     Arc::new(node::decode(json.to_string().as_bytes()).unwrap())
+}
+
+/// A waiting pod with a volume for each of these claims.
+pub(crate) fn claiming_pod(name: &str, claims: &[&str]) -> Arc<PodInfo> {
+    let volume = |claim: &&str| json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } });
+    pod(name, json!({ "volumes": claims.iter().map(volume).collect::<Vec<_>>() }))
+}
+
+/// A claim of one gibibyte in the namespace of [`pod`], with these members beside.
+pub(crate) fn claim(name: &str, more: Value) -> StorageChange {
+    let mut value = json!({
+        "metadata": { "namespace": "ns", "name": name, "uid": name, "resourceVersion": "5" },
+        "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+        "status": { "phase": "Pending" },
+    });
+    merge(&mut value, more);
+    StorageChange::Claim(set(&value, claim::decode))
+}
+
+/// A claim that is bound to a volume.
+pub(crate) fn bound_claim(name: &str, volume: &str, mut more: Value) -> StorageChange {
+    merge(
+        &mut more,
+        json!({
+            "metadata": { "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+            "spec": { "volumeName": volume }, "status": { "phase": "Bound" },
+        }),
+    );
+    claim(name, more)
+}
+
+/// An available volume of this size, with these members beside.
+pub(crate) fn volume(name: &str, size: &str, more: Value) -> StorageChange {
+    let mut value = json!({
+        "metadata": { "name": name, "uid": name, "resourceVersion": "5" },
+        "spec": { "accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "capacity": { "storage": size } },
+        "status": { "phase": "Available" },
+    });
+    merge(&mut value, more);
+    StorageChange::Volume(set(&value, volume::decode))
+}
+
+/// The part of a volume that says that only nodes with this label can use it.
+pub(crate) fn near(label: &str, value: &str) -> Value {
+    let expression = json!({ "key": label, "operator": "In", "values": [value] });
+    let terms = json!([{ "matchExpressions": [expression] }]);
+    json!({ "spec": { "nodeAffinity": { "required": { "nodeSelectorTerms": terms } } } })
+}
+
+/// A class, with these members beside.
+pub(crate) fn class(name: &str, provisioner: &str, mode: &str, more: Value) -> StorageChange {
+    let mut value = json!({
+        "metadata": { "name": name, "uid": name, "resourceVersion": "5" },
+        "provisioner": provisioner, "volumeBindingMode": mode,
+    });
+    merge(&mut value, more);
+    StorageChange::Class(set(&value, class::decode))
+}
+
+/// A change that sets an object.
+pub(crate) fn set<T>(
+    value: &Value,
+    decode: fn(&[u8]) -> Result<Record<T>, serde_json::Error>,
+) -> Change<Record<T>> {
+    Change::Set(Arc::new(decode(value.to_string().as_bytes()).unwrap()))
+}
+
+/// Puts the members of `more` into `value`, recursively.
+pub(crate) fn merge(value: &mut Value, more: Value) {
+    match (value, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (name, member) in more {
+                merge(into.entry(name).or_insert(Value::Null), member);
+            }
+        }
+        (value, more) => *value = more,
+    }
 }
 
 fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = &'static str> {

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use crate::cache::NodeState;
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
-use crate::filter::{self, Change, Surroundings};
+use crate::filter::{self, Change, Surroundings, Volumes};
 use crate::pod::PodInfo;
 use crate::snapshot::Snapshot;
+use crate::storage::Storage;
 
 const NOT_ELIGIBLE: &str = "not eligible due to preemptionPolicy=Never.";
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
@@ -16,7 +17,7 @@ const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
 /// The sentence for `refusal`, which was given for `pod` on this very snapshot. `None` when there is nothing to say: no
 /// nodes at all, or somewhere the pod would fit if others of lower priority left.
-pub fn why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
+pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
     if refusal.nodes == 0 {
         return None;
     }
@@ -25,7 +26,7 @@ pub fn why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<
     }
     let mut reasons = BTreeMap::new();
     // Counted once for all nodes: of a full cluster thousands of nodes are examined, each of which changes only what is on itself.
-    let mut around = surroundings(snapshot, pod, snapshot.nodes().iter());
+    let mut around = surroundings(snapshot, storage, pod, snapshot.nodes().iter());
     let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
     let mut examined = 0;
     for (slot, _) in resolvable {
@@ -35,7 +36,7 @@ pub fn why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<
             count(&mut reasons, NO_VICTIMS, 1);
             continue;
         };
-        let adjust = |around: &mut Surroundings, change| {
+        let adjust = |around: &mut Surroundings<'_>, change| {
             lower
                 .iter()
                 .for_each(|other| around.adjust(pod, node.info(), other, change, snapshot.namespaces()));
@@ -52,12 +53,15 @@ pub fn why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<
     Some(counted(refusal.nodes, &reasons))
 }
 
-fn surroundings<'a>(
+/// A pod whose volumes can be nowhere was refused by no node, so that its volumes are not looked at.
+fn surroundings<'a, 'v>(
     snapshot: &Snapshot,
+    storage: &'v Storage,
     pod: &PodInfo,
     nodes: impl Iterator<Item = &'a NodeState> + Clone,
-) -> Surroundings {
-    Surroundings::of(pod, nodes, snapshot.anyone_shuns(), snapshot.namespaces())
+) -> Surroundings<'v> {
+    let volumes = Volumes::of(pod, storage).unwrap_or(None);
+    Surroundings::of(pod, nodes, snapshot.anyone_shuns(), snapshot.namespaces(), volumes)
 }
 
 #[cfg(test)]
@@ -87,8 +91,8 @@ mod tests {
         place(&mut cache, "low", "2", 0, "half");
         place(&mut cache, "other", "1500m", 5, "half");
         snapshot.update(&cache);
-        match decide(&snapshot, pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
-            Outcome::Unfit(refusal) => why_not(&snapshot, pod, &refusal),
+        match decide(&snapshot, &Storage::default(), pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
+            Outcome::Unfit(refusal) => why_not(&snapshot, &Storage::default(), pod, &refusal),
             Outcome::Fits(choice) => panic!("{choice:?}"),
         }
     }
@@ -105,7 +109,7 @@ mod tests {
             };
             let nodes = snapshot.nodes().iter().enumerate();
             let nodes = nodes.map(|(at, node)| if at == *slot { &stripped } else { node });
-            match filter::check(pod, &surroundings(snapshot, pod, nodes), &stripped) {
+            match filter::check(pod, &surroundings(snapshot, &Storage::default(), pod, nodes), &stripped) {
                 Ok(()) => return None,
                 Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
             }
@@ -132,8 +136,8 @@ mod tests {
             }
             snapshot.update(&cache);
             let pod = with(&pod, |pod| pod.priority = 2);
-            if let Outcome::Unfit(refusal) = decide(&snapshot, &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
-                assert_eq!(why_not(&snapshot, &pod, &refusal), plainly_why_not(&snapshot, &pod, &refusal));
+            if let Outcome::Unfit(refusal) = decide(&snapshot, &Storage::default(), &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
+                assert_eq!(why_not(&snapshot, &Storage::default(), &pod, &refusal), plainly_why_not(&snapshot, &pod, &refusal));
             }
         }
     }
@@ -165,13 +169,14 @@ mod tests {
             snapshot.update(&cache);
             let pod = with(&crate::testing::pod("p", spec("2")), |pod| pod.priority = 5);
             let Outcome::Unfit(refusal) =
-                decide(&snapshot, &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome
+                decide(&snapshot, &Storage::default(), &pod, Terms { start: 0, tie: 0, percentage: 0 })
+                    .outcome
             else {
                 panic!("the cluster is full");
             };
             let measure = || {
                 let began = std::time::Instant::now();
-                assert!(why_not(&snapshot, &pod, &refusal).is_some());
+                assert!(why_not(&snapshot, &Storage::default(), &pod, &refusal).is_some());
                 began.elapsed()
             };
             (0..3).map(|_| measure()).min().unwrap()

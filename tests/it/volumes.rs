@@ -36,7 +36,7 @@ async fn volumes(cluster: &Cluster) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_claim_without_class_gets_a_volume_when_its_first_pod_is_on_a_node() {
+fn a_claim_without_class_gets_a_volume_on_the_node_of_its_first_pod() {
     simulate(Setup::seed(61), async |cluster| {
         cluster.create(claim("data", json!({}))).await;
         let classed = |claim: &Value| claim["spec"]["storageClassName"] == "standard";
@@ -50,9 +50,8 @@ fn a_claim_without_class_gets_a_volume_when_its_first_pod_is_on_a_node() {
         assert_eq!(name, format!("pvc-{}", claim["metadata"]["uid"].as_str().unwrap()));
         assert_eq!(claim["status"]["capacity"]["storage"], "1Gi");
         assert_eq!(volumes(cluster).await, [(name.to_owned(), "Bound".to_owned())]);
-        let pod = cluster.get("pods", "default", "db").await.unwrap();
         let node = &claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"];
-        assert_eq!(*node, pod["spec"]["nodeName"]);
+        assert_eq!(*node, running(cluster, "db").await.as_str());
 
         let more = json!({"spec": {"resources": {"requests": {"storage": "5Gi"}}}});
         cluster.merge("persistentvolumeclaims", "data", more).await;
@@ -131,5 +130,249 @@ fn a_binding_is_one_revision() {
             seen.iter().all(|(claim, volume)| claim == volume),
             "one is bound without the other: {seen:?}"
         );
+    });
+}
+
+const HOST: &str = "kubernetes.io/hostname";
+
+fn class(name: &str, provisioner: &str, more: Value) -> Value {
+    let mut class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    for (field, value) in more.as_object().unwrap() {
+        class[field] = value.clone();
+    }
+    class
+}
+
+/// A volume of a class that only one node can use.
+fn local_volume(name: &str, class: &str, node: &str) -> Value {
+    let here = json!({"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]});
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "local": {"path": "/disk"},
+            "persistentVolumeReclaimPolicy": "Retain", "storageClassName": class,
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
+        },
+    })
+}
+
+async fn running(cluster: &Cluster, pod: &str) -> String {
+    let pod = cluster.wait_object("pods", pod, "it runs", |pod| pod["status"]["phase"] == "Running").await;
+    pod["spec"]["nodeName"].as_str().unwrap().to_owned()
+}
+
+/// Waits until an event says that the pod was not scheduled because of this, and checks that its condition says so.
+async fn unschedulable(cluster: &Cluster, pod: &str, why: &str) {
+    let told = async || {
+        let events = cluster.list("events", "default").await;
+        events.iter().any(|event| {
+            event["reason"] == "FailedScheduling"
+                && event["involvedObject"]["name"] == pod
+                && event["message"].as_str().unwrap().contains(why)
+        })
+    };
+    cluster.wait_until(&format!("{pod} is unschedulable: {why}"), told).await;
+    let pod = cluster.get("pods", "default", pod).await.unwrap();
+    assert_eq!(pod["status"]["phase"], "Pending");
+    assert_eq!(pod["status"]["conditions"][0]["reason"], "Unschedulable", "{}", pod["status"]);
+}
+
+const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
+
+#[test]
+fn a_stateful_set_gets_volumes_in_the_topology_of_its_class_and_its_pods_come_back_to_them() {
+    simulate(Setup::seed(65), async |cluster| {
+        let topology = json!([{"matchLabelExpressions": [{"key": HOST, "values": ["node-1", "node-2"]}]}]);
+        let more = json!({"allowedTopologies": topology});
+        cluster.create(class("zonal", "volumes.kstore.dev", more)).await;
+        let template = json!({
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "zonal",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        });
+        cluster
+            .create(json!({
+                "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+                "spec": {
+                    "replicas": 4, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}},
+                    "podManagementPolicy": "Parallel", "volumeClaimTemplates": [template],
+                    "template": {
+                        "metadata": {"labels": {"app": "db"}},
+                        "spec": {"containers": [{"name": "main", "image": "db:1"}]},
+                    },
+                },
+            }))
+            .await;
+        for ordinal in 0..4 {
+            let node = running(cluster, &format!("db-{ordinal}")).await;
+            assert!(["node-1", "node-2"].contains(&node.as_str()), "db-{ordinal} is on {node}");
+            let claim = bound(cluster, &format!("data-db-{ordinal}")).await;
+            assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], node.as_str());
+        }
+        // The volume stays where it is, and the pod comes back to it, or waits.
+        for node in ["node-1", "node-2"] {
+            cluster.merge("nodes", node, json!({"spec": {"unschedulable": true}})).await;
+        }
+        cluster.delete("pods", "db-0", DeleteParams::default()).await;
+        unschedulable(cluster, "db-0", "1 node(s) didn't match PersistentVolume's node affinity").await;
+        cluster.merge("nodes", "node-2", json!({"spec": {"unschedulable": null}})).await;
+        assert_eq!(running(cluster, "db-0").await, "node-2");
+    });
+}
+
+#[test]
+fn pods_go_where_their_local_volumes_are_and_wait_until_there_is_one() {
+    simulate(Setup::seed(66), async |cluster| {
+        cluster.create(class("local", "kubernetes.io/no-provisioner", json!({}))).await;
+        cluster.create(local_volume("disk-0", "local", "node-0")).await;
+        cluster.create(local_volume("disk-1", "local", "node-1")).await;
+        for name in ["a", "b", "c"] {
+            cluster.create(claim(name, json!({"storageClassName": "local"}))).await;
+            cluster.create(user_of(name, name)).await;
+        }
+        let both = async || {
+            let all = cluster.list("pods", "default").await;
+            all.iter().filter(|pod| pod["status"]["phase"] == "Running").count() == 2
+        };
+        cluster.wait_until("two of the pods run", both).await;
+        let pods = cluster.list("pods", "default").await;
+        let waiting = pods.iter().find(|pod| pod["status"]["phase"] == "Pending").unwrap();
+        let waiting = waiting["metadata"]["name"].as_str().unwrap();
+        unschedulable(cluster, waiting, &format!("0/3 nodes are available: 3 {NO_VOLUME}.")).await;
+        assert_eq!(
+            cluster.get("persistentvolumeclaims", "default", waiting).await.unwrap()["status"]["phase"],
+            "Pending"
+        );
+        cluster.create(local_volume("disk-2", "local", "node-2")).await;
+        assert_eq!(running(cluster, waiting).await, "node-2");
+        for name in ["a", "b", "c"] {
+            let claim = bound(cluster, name).await;
+            let volume = claim["spec"]["volumeName"].as_str().unwrap();
+            let node = running(cluster, name).await;
+            assert_eq!(volume.strip_prefix("disk-"), node.strip_prefix("node-"), "{name} is with its volume");
+        }
+    });
+}
+
+#[test]
+fn a_pod_whose_claim_cannot_be_bound_waits_and_says_why() {
+    simulate(Setup::seed(67), async |cluster| {
+        let immediate = json!({"volumeBindingMode": "Immediate"});
+        cluster.create(class("by-hand", "kubernetes.io/no-provisioner", immediate)).await;
+        cluster.create(claim("data", json!({"storageClassName": "by-hand"}))).await;
+        cluster.create(user_of("db", "data")).await;
+        unschedulable(cluster, "db", "pod has unbound immediate PersistentVolumeClaims").await;
+        cluster.create(local_volume("disk", "by-hand", "node-1")).await;
+        assert_eq!(running(cluster, "db").await, "node-1");
+        // Another pod with the claim goes to the same node, or nowhere.
+        let mut elsewhere = user_of("elsewhere", "data");
+        elsewhere["spec"]["nodeSelector"] = json!({HOST: "node-0"});
+        cluster.create(elsewhere).await;
+        unschedulable(cluster, "elsewhere", "1 node(s) didn't match PersistentVolume's node affinity").await;
+    });
+}
+
+#[test]
+fn a_scheduler_that_starts_anew_while_a_pod_waits_for_its_volume_goes_on_waiting() {
+    let setup = Setup::seed(68).panics();
+    let metrics = setup.kubelets.metrics.clone();
+    simulate(setup, async |cluster| {
+        // Its provisioner is this test.
+        cluster.create(class("slow", "example.com/slow", json!({}))).await;
+        cluster.create(claim("data", json!({"storageClassName": "slow"}))).await;
+        cluster.create(user_of("db", "data")).await;
+        let asked = |claim: &Value| {
+            let annotations = &claim["metadata"]["annotations"];
+            annotations["volume.kubernetes.io/selected-node"].is_string()
+                && annotations["volume.kubernetes.io/storage-provisioner"] == "example.com/slow"
+        };
+        let waiting =
+            cluster.wait_object("persistentvolumeclaims", "data", "a volume is asked for", asked).await;
+        let node = waiting["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].as_str().unwrap();
+        // The scheduler panics at this bind, and places the pod afterwards: neither waits for the other pod's volume.
+        cluster.create(manifests::pod("quick", json!({}))).await;
+        running(cluster, "quick").await;
+        let mut page = String::new();
+        metrics.render(&mut page);
+        assert!(page.contains("kstore_component_restarts_total{component=\"scheduler\"} 1\n"), "{page}");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let db = cluster.get("pods", "default", "db").await.unwrap();
+        assert_eq!(db["spec"]["nodeName"], Value::Null);
+
+        let mut volume = local_volume("made", "slow", node);
+        let reference = json!({
+            "namespace": "default", "name": "data", "uid": waiting["metadata"]["uid"],
+            "kind": "PersistentVolumeClaim", "apiVersion": "v1",
+        });
+        volume["spec"]["claimRef"] = reference;
+        cluster.create(volume).await;
+        assert_eq!(running(cluster, "db").await, node);
+    });
+}
+
+#[test]
+fn a_volume_that_does_not_come_in_ten_minutes_is_given_up_and_asked_for_again() {
+    simulate(Setup::seed(69), async |cluster| {
+        cluster.create(class("never", "example.com/never", json!({}))).await;
+        cluster.create(claim("data", json!({"storageClassName": "never"}))).await;
+        cluster.create(user_of("db", "data")).await;
+        let why = "running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded";
+        let began = tokio::time::Instant::now();
+        let failed = |pod: &Value| pod["status"]["conditions"][0]["message"] == why;
+        let pod = cluster.wait_object("pods", "db", "its volume is given up", failed).await;
+        assert_eq!(began.elapsed().as_secs(), 600);
+        assert_eq!(pod["status"]["conditions"][0]["reason"], "SchedulerError");
+    });
+}
+
+#[test]
+fn an_ephemeral_volume_gets_a_claim_that_goes_with_its_pod() {
+    simulate(Setup::seed(70), async |cluster| {
+        let template = json!({
+            "metadata": {"labels": {"of": "scratch"}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        });
+        let volumes = json!([{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]);
+        cluster.create(manifests::pod("worker", json!({"volumes": volumes}))).await;
+        running(cluster, "worker").await;
+        let claim = bound(cluster, "worker-scratch").await;
+        assert_eq!(claim["metadata"]["labels"]["of"], "scratch");
+        cluster.delete("pods", "worker", DeleteParams::default()).await;
+        let gone = async || {
+            cluster.list("persistentvolumeclaims", "default").await.is_empty()
+                && volumes_left(cluster).await == 0
+        };
+        cluster.wait_until("claim and volume are gone", gone).await;
+    });
+}
+
+async fn volumes_left(cluster: &Cluster) -> usize {
+    cluster.list("persistentvolumes", "").await.len()
+}
+
+#[test]
+fn a_pod_on_a_node_that_it_names_waits_there_until_its_claim_is_bound() {
+    simulate(Setup::seed(71), async |cluster| {
+        cluster.create(claim("data", json!({"storageClassName": ""}))).await;
+        let mut pod = user_of("placed", "data");
+        pod["spec"]["nodeName"] = json!("node-0");
+        cluster.create(pod).await;
+        let why = "error processing PVC default/data: PVC is not bound";
+        let told = async || {
+            let events = cluster.list("events", "default").await;
+            events.iter().any(|event| {
+                event["reason"] == "FailedMount" && event["message"].as_str().unwrap().ends_with(why)
+            })
+        };
+        cluster.wait_until("the kubelet says what it waits for", told).await;
+        let pod = cluster.get("pods", "default", "placed").await.unwrap();
+        assert_eq!(pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "ContainerCreating");
+        cluster.create(local_volume("disk", "", "node-0")).await;
+        running(cluster, "placed").await;
     });
 }

@@ -32,7 +32,7 @@ pub(super) struct Observed<'a> {
     pub class: Option<&'a StorageClass>,
     /// The class of claims that name none, if there is one.
     pub default: Option<&'a StorageClass>,
-    /// A pod that uses the claim, preferably one that is on a node.
+    /// A pod that uses the claim and waits for a node.
     pub consumer: &'a dyn Fn() -> Option<Arc<Pod>>,
 }
 
@@ -115,7 +115,8 @@ fn find(seen: &Observed<'_>) -> Vec<Action> {
     if waits && !meant && selected.is_none() {
         return wait(claim, (seen.consumer)());
     }
-    if let Some(volume) = best(claim, seen.volumes, |_| true) {
+    // Which free volume it gets depends on the node, and is the scheduler's to say.
+    if let Some(volume) = best(claim, seen.volumes, |_| !waits) {
         return bind(claim, volume).into_iter().collect();
     }
     let wanted = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
@@ -139,17 +140,14 @@ fn find(seen: &Observed<'_>) -> Vec<Action> {
     }
 }
 
-/// Waits for a pod on a node; with one, says on the claim which node it is.
+/// Waits for a pod, and for the scheduler to find its node.
 fn wait(claim: &PersistentVolumeClaim, consumer: Option<Arc<Pod>>) -> Vec<Action> {
     let Some(pod) = consumer else {
         let message = "waiting for first consumer to be created before binding";
         return pending(claim, Action::normal(about(claim), "WaitForFirstConsumer", message.to_owned()));
     };
-    if pod.spec.node_name.is_empty() {
-        let message = format!("waiting for pod {} to be scheduled", pod.metadata.name);
-        return pending(claim, Action::normal(about(claim), "WaitForPodScheduled", message));
-    }
-    vec![annotated(claim, &[SELECTED_NODE], &pod.spec.node_name)]
+    let message = format!("waiting for pod {} to be scheduled", pod.metadata.name);
+    pending(claim, Action::normal(about(claim), "WaitForPodScheduled", message))
 }
 
 /// The claim with this class.
@@ -169,10 +167,10 @@ pub(super) fn default_class<'a>(classes: impl Iterator<Item = &'a StorageClass>)
         .min_by_key(|class| (Reverse(class.metadata.creation_timestamp.clone()), class.metadata.name.clone()))
 }
 
-/// The claim with these annotations, all of one value.
-fn annotated(claim: &PersistentVolumeClaim, names: &[&str], value: &str) -> Action {
+/// The claim with the name of its provisioner.
+fn annotated(claim: &PersistentVolumeClaim, provisioner: &str) -> Action {
     let mut claim = claim.clone();
-    names.iter().for_each(|name| annotate(&mut claim.metadata, name, value));
+    PROVISIONER.iter().for_each(|name| annotate(&mut claim.metadata, name, provisioner));
     Action::Update(Object::of(&claim))
 }
 
@@ -180,7 +178,7 @@ fn annotated(claim: &PersistentVolumeClaim, names: &[&str], value: &str) -> Acti
 fn ask(claim: &PersistentVolumeClaim, class: &StorageClass) -> Vec<Action> {
     let provisioner = &class.provisioner;
     if PROVISIONER.iter().any(|name| annotation(&claim.metadata, name) != Some(provisioner)) {
-        return vec![annotated(claim, &PROVISIONER, provisioner)];
+        return vec![annotated(claim, provisioner)];
     }
     let message = format!(
         "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system \

@@ -2,8 +2,8 @@
 //! gets; this file reads the caches and has the plans carried out. Volumes are made and removed by provisioners, not here.
 //!
 //! A claim and its volume are bound at one revision, so that no reader sees one of them bound to nothing, and no crash leaves half a
-//! binding. A claim whose class waits for its first consumer is bound when a pod that uses it is on a node: simulated nodes need
-//! no volume to start a pod, so the scheduler does not wait for the binding as Kubernetes' does.
+//! binding. A claim whose class waits for its first consumer is the scheduler's to decide: it keeps a volume for the claim, or names the
+//! node for which one is to be made (`volume.kubernetes.io/selected-node`), and binds the pod when its claims are bound.
 
 mod bind;
 mod claim;
@@ -55,8 +55,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             claims.iter().filter(|claim| waits(claim)).map(|claim| claim.key()).collect::<Vec<_>>()
         })
         .watch(&caches.pods, |pod: &Pod| {
-            let scheduled = !pod.spec.node_name.is_empty();
-            let claims = pod.claims().filter(|_| scheduled);
+            // A claim tells for which pod it waits.
+            let waits = pod.spec.node_name.is_empty();
+            let claims = pod.claims().filter(|_| waits);
             claims.map(|claim| Key::new(&pod.metadata.namespace, &claim)).collect::<Vec<_>>()
         })
         .workers(WORKERS);
@@ -118,11 +119,11 @@ impl Reconcile for Binder {
             let named = volume_of(claim).and_then(|key| volumes.get(&key));
             // Looked for only where it counts: most claims are bound.
             let consumer = || {
-                let uses = |pod: &&Arc<Pod>| pod.claims().any(|name| name == cx.key.name());
-                let mut of_claim =
-                    pods.namespace(cx.key.namespace()).filter(uses).cloned().collect::<Vec<_>>();
-                of_claim.sort_by_key(|pod| (pod.spec.node_name.is_empty(), pod.metadata.name.clone()));
-                of_claim.into_iter().next()
+                let waits = |pod: &&Arc<Pod>| {
+                    pod.spec.node_name.is_empty() && pod.claims().any(|name| name == cx.key.name())
+                };
+                let of_claim = pods.namespace(cx.key.namespace()).filter(waits);
+                of_claim.min_by_key(|pod| &pod.metadata.name).cloned()
             };
             claim::plan(&claim::Observed {
                 claim,

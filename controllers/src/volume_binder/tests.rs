@@ -160,13 +160,12 @@ fn a_class_makes_its_provisioner_responsible_at_once_or_for_the_first_consumer()
     };
     let asked = json!({"volume.beta.kubernetes.io/storage-provisioner": "x", "volume.kubernetes.io/storage-provisioner": "x"});
     let (now, later) = (class("Immediate", "x"), class("WaitForFirstConsumer", "x"));
-    let pod = |node: &str| Some(json!({"metadata": {"name": "p"}, "spec": {"nodeName": node}}));
+    let pod = Some(json!({"metadata": {"name": "p"}}));
     let table = [
         (of_class(json!({})), Some(&now), None, vec!["mark c x"]),
         (of_class(asked), Some(&now), None, vec!["ExternalProvisioning"]),
         (of_class(json!({})), Some(&later), None, vec!["WaitForFirstConsumer"]),
-        (of_class(json!({})), Some(&later), pod(""), vec!["WaitForPodScheduled"]),
-        (of_class(json!({})), Some(&later), pod("n1"), vec!["mark c n1"]),
+        (of_class(json!({})), Some(&later), pod, vec!["WaitForPodScheduled"]),
         (of_class(json!({"volume.kubernetes.io/selected-node": "n1"})), Some(&later), None, vec!["mark c x"]),
         (of_class(json!({})), None, None, vec!["ProvisioningFailed"]),
         (claim(json!({})), None, None, vec!["FailedBinding"]),
@@ -176,6 +175,18 @@ fn a_class_makes_its_provisioner_responsible_at_once_or_for_the_first_consumer()
     }
     let by_hand = class("Immediate", "kubernetes.io/no-provisioner");
     assert_eq!(of_claim(&of_class(json!({})), &[], Some(&by_hand), None), ["FailedBinding"]);
+}
+
+#[test]
+fn a_claim_that_waits_for_its_first_pod_gets_only_the_volume_that_the_scheduler_keeps_for_it() {
+    let waits = class("WaitForFirstConsumer", "kubernetes.io/no-provisioner");
+    let selected = json!({"volume.kubernetes.io/selected-node": "n1"});
+    let of_class = claim(json!({"spec": {"storageClassName": "s"}, "metadata": {"annotations": selected}}));
+    let free = volume("free", "1Gi", json!({"spec": {"storageClassName": "s"}}));
+    assert_eq!(of_claim(&of_class, std::slice::from_ref(&free), Some(&waits), None), ["FailedBinding"]);
+    let kept = json!({"spec": {"storageClassName": "s", "claimRef": {"namespace": "n", "name": "c", "uid": "c-uid"}}});
+    let volumes = [free, volume("kept", "9Gi", kept)];
+    assert_eq!(of_claim(&of_class, &volumes, Some(&waits), None), ["bind kept Bound, c, c Bound"]);
 }
 
 #[test]

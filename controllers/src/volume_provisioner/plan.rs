@@ -5,7 +5,8 @@ use crate::object::Object;
 use crate::view;
 use crate::volume_binder::{SELECTED_NODE, is_bound, reference_to};
 use k8s_openapi::api::core::v1::{
-    CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
+    CSIPersistentVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume,
+    PersistentVolumeClaim, PersistentVolumeSpec, TopologySelectorTerm, VolumeNodeAffinity,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -76,6 +77,7 @@ pub(super) fn provision(claim: &PersistentVolumeClaim, class: &StorageClass) -> 
                 ..CSIPersistentVolumeSource::default()
             }),
             mount_options: class.mount_options.clone(),
+            node_affinity: reach(class),
             persistent_volume_reclaim_policy: class
                 .reclaim_policy
                 .clone()
@@ -88,6 +90,22 @@ pub(super) fn provision(claim: &PersistentVolumeClaim, class: &StorageClass) -> 
         ..PersistentVolume::default()
     };
     vec![Action::Create(Object::of(&volume)), provisioned]
+}
+
+/// The nodes that can use a volume of the class: those in one of its topologies. `None` for all.
+fn reach(class: &StorageClass) -> Option<VolumeNodeAffinity> {
+    let topologies = class.allowed_topologies.as_deref().filter(|topologies| !topologies.is_empty())?;
+    let term = |topology: &TopologySelectorTerm| {
+        let labels = topology.match_label_expressions.iter().flatten();
+        let labels = labels.map(|label| NodeSelectorRequirement {
+            key: label.key.clone(),
+            operator: "In".to_owned(),
+            values: Some(label.values.clone()),
+        });
+        NodeSelectorTerm { match_expressions: Some(labels.collect()), match_fields: None }
+    };
+    let required = NodeSelector { node_selector_terms: topologies.iter().map(term).collect() };
+    Some(VolumeNodeAffinity { required: Some(required) })
 }
 
 /// Enlarges the volume of a bound claim that asks for more than it has, and says so on the claim, at one revision.

@@ -39,6 +39,17 @@ fn a_volume_is_made_to_measure_for_a_claim_that_asks_this_provisioner() {
 }
 
 #[test]
+fn a_volume_of_a_class_with_topologies_is_for_the_nodes_in_one_of_them() {
+    let zones = json!([{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}]);
+    let class =
+        StorageClass { allowed_topologies: from_value(zones).unwrap(), ..class("Immediate", PROVISIONER) };
+    let made = provision(&claim(json!({ASKED: PROVISIONER}), "3Gi"), &class);
+    let value = json!(made[0].created::<PersistentVolume>().unwrap());
+    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]});
+    assert_eq!(value["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"], json!([term]));
+}
+
+#[test]
 fn nothing_is_made_for_others_nor_before_the_node_is_known() {
     let (here, later) = (class("Immediate", PROVISIONER), class("WaitForFirstConsumer", PROVISIONER));
     let none =

@@ -124,6 +124,7 @@ async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc:
     let place = Key::new(&key.namespace, &key.name);
     loop {
         let state = match informer.get(&place) {
+            Some(record) if key.kind == SourceKind::Claim && !record.is_bound => SourceState::Unbound,
             Some(record) => SourceState::Present(record.keys.keys().cloned().collect()),
             None => SourceState::Missing,
         };
@@ -133,13 +134,14 @@ async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc:
     }
 }
 
-/// An object that pods refer to: its identity and its keys.
+/// An object that pods refer to: its identity, its keys, and of a claim whether it is bound to a volume.
 #[derive(Debug)]
 struct SourceRecord {
     key: Key,
     uid: String,
     revision: Revision,
     keys: Keys,
+    is_bound: bool,
 }
 
 impl SourceRecord {
@@ -150,6 +152,20 @@ impl SourceRecord {
             metadata: Meta,
             data: Option<Keys>,
             binary_data: Option<Keys>,
+            #[serde(default)]
+            spec: Spec,
+            #[serde(default)]
+            status: Status,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Spec {
+            volume_name: String,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Status {
+            phase: String,
         }
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -159,10 +175,12 @@ impl SourceRecord {
             uid: String,
             resource_version: String,
         }
-        let Doc { metadata, data, binary_data } = lenient::from_slice(json)?;
+        let Doc { metadata, data, binary_data, spec, status } = lenient::from_slice(json)?;
         let revision = Revision(metadata.resource_version.parse().unwrap_or(0));
         let keys = data.into_iter().chain(binary_data).flatten().collect();
-        Ok(Self { key: Key::new(&metadata.namespace, &metadata.name), uid: metadata.uid, revision, keys })
+        let is_bound = status.phase == "Bound" && !spec.volume_name.is_empty();
+        let key = Key::new(&metadata.namespace, &metadata.name);
+        Ok(Self { key, uid: metadata.uid, revision, keys, is_bound })
     }
 }
 
@@ -181,6 +199,19 @@ impl Object for SourceRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_is_bound_when_it_says_so_and_names_its_volume() {
+        let is_bound = |json: &str| SourceRecord::decode(json.as_bytes()).unwrap().is_bound;
+        assert!(is_bound(
+            r#"{"metadata":{"name":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Bound"}}"#
+        ));
+        assert!(!is_bound(
+            r#"{"metadata":{"name":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Pending"}}"#
+        ));
+        assert!(!is_bound(r#"{"metadata":{"name":"a"},"spec":null,"status":{"phase":"Bound"}}"#));
+        assert!(!is_bound(r#"{"metadata":{"name":"a"}}"#));
+    }
 
     #[test]
     fn the_keys_of_an_object_are_read_and_its_values_skipped() {

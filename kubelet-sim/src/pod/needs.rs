@@ -13,8 +13,10 @@ pub struct VolumeNeed {
     pub volume: String,
     /// The kind of the object.
     pub kind: SourceKind,
-    /// The object's name.
+    /// The object's name. That of the claim of an ephemeral volume is the volume's, and follows the pod's.
     pub name: String,
+    /// The object is a claim that is made for this volume of this pod.
+    pub is_ephemeral: bool,
     /// The keys that the volume's items name.
     pub keys: Vec<String>,
     /// The volume can do without the object and without the keys.
@@ -67,10 +69,19 @@ pub enum Readiness {
 
 /// The objects that the pod refers to.
 pub fn references(pod: &PodObject) -> BTreeSet<SourceKey> {
-    let volumes = pod.spec.volumes.iter().map(|need| (need.kind, &need.name));
+    let volumes = pod.spec.volumes.iter().map(|need| need.key(pod));
     let env = pod.containers().filter_map(|spec| spec.needs.as_deref());
-    let env = env.flat_map(|needs| &needs.env).map(|need| (need.kind, &need.name));
-    volumes.chain(env).map(|(kind, name)| key(pod, kind, name)).collect()
+    let env = env.flat_map(|needs| &needs.env).map(|need| key(pod, need.kind, &need.name));
+    volumes.chain(env).collect()
+}
+
+impl VolumeNeed {
+    fn key(&self, pod: &PodObject) -> SourceKey {
+        match self.is_ephemeral {
+            true => key(pod, self.kind, &format!("{}-{}", pod.metadata.name, self.name)),
+            false => key(pod, self.kind, &self.name),
+        }
+    }
 }
 
 fn key(pod: &PodObject, kind: SourceKind, name: &str) -> SourceKey {
@@ -88,7 +99,7 @@ pub fn volumes(pod: &PodObject, sources: &Sources) -> Readiness {
     for of_volume in needs.chunk_by(|a, b| a.volume == b.volume) {
         let mut problems = Vec::new();
         for need in of_volume {
-            match sources.get(&key(pod, need.kind, &need.name)) {
+            match sources.get(&need.key(pod)) {
                 None => return Readiness::Unknown,
                 Some(state) => problems.extend(volume_problem(pod, need, state)),
             }
@@ -112,15 +123,15 @@ pub fn volumes(pod: &PodObject, sources: &Sources) -> Readiness {
 }
 
 fn volume_problem(pod: &PodObject, need: &VolumeNeed, state: &SourceState) -> Option<String> {
+    let name = need.key(pod).name;
+    let of_claim = |why: &str| format!("error processing PVC {}/{name}: {why}", pod.metadata.namespace);
     match (state, need.kind) {
         _ if need.optional => None,
-        (SourceState::Missing, SourceKind::Claim) => {
-            let (namespace, name) = (&pod.metadata.namespace, &need.name);
-            let why =
-                format!("failed to fetch PVC from API server: persistentvolumeclaims \"{name}\" not found");
-            Some(format!("error processing PVC {namespace}/{name}: {why}"))
-        }
-        (SourceState::Missing, kind) => Some(not_found(kind, &need.name)),
+        (SourceState::Missing, SourceKind::Claim) => Some(of_claim(&format!(
+            "failed to fetch PVC from API server: persistentvolumeclaims \"{name}\" not found"
+        ))),
+        (SourceState::Unbound, _) => Some(of_claim("PVC is not bound")),
+        (SourceState::Missing, kind) => Some(not_found(kind, &name)),
         (SourceState::Present(keys), kind) => {
             let missing = need.keys.iter().find(|key| !keys.contains(*key))?;
             Some(match kind {
@@ -166,7 +177,7 @@ fn env_problem(pod: &PodObject, need: &EnvNeed, state: &SourceState) -> Option<S
             let (namespace, name) = (&pod.metadata.namespace, &need.name);
             Some(format!("couldn't find key {key} in {kind} {namespace}/{name}"))
         }
-        (SourceState::Present(_), _) => None,
+        (SourceState::Present(_) | SourceState::Unbound, _) => None,
     }
 }
 
@@ -332,11 +343,24 @@ mod tests {
                 "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process \
                  volumes=[v]: error processing PVC ns/x: failed to fetch PVC from API server: persistentvolumeclaims \"x\" not found",
             ),
+            (
+                "{name: v, persistentVolumeClaim: {claimName: unbound}}",
+                "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process \
+                 volumes=[v]: error processing PVC ns/unbound: PVC is not bound",
+            ),
+            (
+                "{name: v, ephemeral: {volumeClaimTemplate: {spec: {}}}}",
+                "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process \
+                 volumes=[v]: error processing PVC ns/p-v: PVC is not bound",
+            ),
         ];
-        let known = sources(
-            &[(ConfigMap, "y", &["j"]), (Secret, "y", &["j"])],
+        let mut known = sources(
+            &[(ConfigMap, "y", &["j"]), (Secret, "y", &["j"]), (Claim, "bound", &[])],
             &[(ConfigMap, "x"), (Secret, "x"), (Claim, "x")],
         );
+        let claim = |name: &str| SourceKey { kind: Claim, namespace: "ns".into(), name: name.into() };
+        known.set(claim("unbound"), SourceState::Unbound);
+        known.set(claim("p-v"), SourceState::Unbound);
         let of = |volume: &str| pod(&format!("{{containers: [{{name: c, image: i}}], volumes: [{volume}]}}"));
         for (volume, message) in cases {
             assert_eq!(volumes(&of(volume), &known), blocked(message));
@@ -347,6 +371,7 @@ mod tests {
             "{name: v, secret: {secretName: y, optional: true, items: [{key: k, path: p}]}}",
             "{name: v, projected: {sources: [{configMap: {name: x, optional: true}}]}}",
             "{name: v, configMap: {name: y, items: [{key: j, path: p}]}}",
+            "{name: v, persistentVolumeClaim: {claimName: bound}}",
         ] {
             assert_eq!(volumes(&of(volume), &known), Readiness::Ready, "{volume}");
         }

@@ -81,6 +81,7 @@ struct RawVolume {
     config_map: Option<RawSource>,
     secret: Option<RawSource>,
     persistent_volume_claim: Option<RawClaim>,
+    ephemeral: Option<IgnoredAny>,
     projected: Option<RawProjected>,
 }
 
@@ -170,12 +171,13 @@ fn env_need(config_map: Option<RawSource>, secret: Option<RawSource>, keyed: boo
 pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNeed>, D::Error> {
     let raw: Option<Vec<RawVolume>> = Deserialize::deserialize(from)?;
     let mut needs = Vec::new();
-    for RawVolume { name, config_map, secret, persistent_volume_claim, projected } in
+    for RawVolume { name, config_map, secret, persistent_volume_claim, ephemeral, projected } in
         raw.into_iter().flatten()
     {
         let need = |kind, source: RawSource| VolumeNeed {
             volume: name.clone(),
             kind,
+            is_ephemeral: false,
             keys: source.items.into_iter().flatten().map(|item| item.key).collect(),
             optional: source.optional == Some(true),
             name: if source.name.is_empty() { source.secret_name } else { source.name },
@@ -189,6 +191,14 @@ pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNe
         let claim =
             persistent_volume_claim.map(|claim| RawSource { name: claim.claim_name, ..RawSource::default() });
         needs.extend(claim.map(|source| need(SourceKind::Claim, source)));
+        needs.extend(ephemeral.map(|_| VolumeNeed {
+            volume: name.clone(),
+            kind: SourceKind::Claim,
+            name: name.clone(),
+            is_ephemeral: true,
+            keys: Vec::new(),
+            optional: false,
+        }));
     }
     // A name that validation lets be empty names nothing.
     needs.retain(|need| !need.name.is_empty());

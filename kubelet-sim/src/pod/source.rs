@@ -43,6 +43,8 @@ pub enum SourceState {
     Missing,
     /// It exists and has these keys.
     Present(BTreeSet<String>),
+    /// A claim that is bound to no volume.
+    Unbound,
 }
 
 /// What is known of all objects that pods refer to.

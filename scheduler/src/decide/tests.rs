@@ -47,7 +47,7 @@ fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = World>
 }
 
 fn agree(world: &World, pod: &PodInfo, terms: Terms) {
-    let decision = decide(&snapshot(world), pod, terms);
+    let decision = decide(&snapshot(world), &Storage::default(), pod, terms);
     let (expected, next_start) = world.decide(pod, terms);
     assert_eq!(answer(&decision.outcome), expected);
     assert_eq!(decision.next_start, next_start);
@@ -85,9 +85,11 @@ fn every_one_of_the_best_can_win_and_the_tie_says_which() {
     let mut world = World::default();
     (0..3).for_each(|n| world.set_node(node(&format!("n{n}"), json!({}))));
     let winners: Vec<String> = (0..4)
-        .map(|tie| match decide(&snapshot(&world), &cpu_pod("p", "1"), terms(1, tie)).outcome {
-            Outcome::Fits(choice) => choice.node.to_string(),
-            Outcome::Unfit(refusal) => panic!("{refusal:?}"),
+        .map(|tie| {
+            match decide(&snapshot(&world), &Storage::default(), &cpu_pod("p", "1"), terms(1, tie)).outcome {
+                Outcome::Fits(choice) => choice.node.to_string(),
+                Outcome::Unfit(refusal) => panic!("{refusal:?}"),
+            }
         })
         .collect();
     assert_eq!(winners, ["n1", "n2", "n0", "n1"], "in the order of search, which starts at n1");
@@ -100,7 +102,7 @@ fn a_choice_says_what_it_was_made_from() {
     world.set_node(node("free", json!({})));
     world.set_node(node("cordoned", json!({ "unschedulable": true })));
     world.placed.push((on(&cpu_pod("old", "2"), "full"), "full".into()));
-    let decision = decide(&snapshot(&world), &cpu_pod("p", "1"), terms(0, 0));
+    let decision = decide(&snapshot(&world), &Storage::default(), &cpu_pod("p", "1"), terms(0, 0));
     let Outcome::Fits(choice) = decision.outcome else { panic!("it fits") };
     assert_eq!((&*choice.node, choice.evaluated, choice.feasible, choice.best), ("free", 3, 2, 1));
     // Free: cpu (4000-1000)/4000 = 75 %, memory nearly all of it: (75 + 99) / 2 = 87. Balance: 100 → 87.
@@ -121,10 +123,11 @@ fn the_message_counts_reasons_in_the_order_of_their_text() {
     world.set_node(node("small-1", json!({})));
     world.set_node(node("small-2", json!({})));
     world.set_node(node("cordoned", json!({ "unschedulable": true })));
-    let message = |pod: &PodInfo| match decide(&snapshot(&world), pod, terms(0, 0)).outcome {
-        Outcome::Unfit(refusal) => (explain::message(&refusal, None), refusal.plugins),
-        Outcome::Fits(choice) => panic!("{choice:?}"),
-    };
+    let message =
+        |pod: &PodInfo| match decide(&snapshot(&world), &Storage::default(), pod, terms(0, 0)).outcome {
+            Outcome::Unfit(refusal) => (explain::message(&refusal, None), refusal.plugins),
+            Outcome::Fits(choice) => panic!("{choice:?}"),
+        };
     let (text, plugins) = message(&cpu_pod("big", "100"));
     assert_eq!(
         text,
@@ -148,7 +151,7 @@ fn the_message_counts_reasons_in_the_order_of_their_text() {
 
 #[test]
 fn an_empty_cluster_has_its_own_message() {
-    let decision = decide(&snapshot(&World::default()), &cpu_pod("p", "1"), terms(5, 0));
+    let decision = decide(&snapshot(&World::default()), &Storage::default(), &cpu_pod("p", "1"), terms(5, 0));
     let expected = Answer::Nowhere { message: "no nodes available to schedule pods".to_owned() };
     assert_eq!((answer(&decision.outcome), decision.next_start), (expected, 0));
 }
@@ -162,12 +165,18 @@ fn a_node_is_schedulable_again_after_pods_with_the_largest_requests_left() {
     huge.iter().for_each(|pod| assert!(cache.set_pod(Arc::clone(pod), &Arc::from("n")).is_none()));
     let mut outcome = |cache: &Cache| {
         snapshot.update(cache);
-        decide(&snapshot, &cpu_pod("p", "4"), Terms { start: 0, tie: 0, percentage: 0 }).outcome
+        decide(&snapshot, &Storage::default(), &cpu_pod("p", "4"), Terms { start: 0, tie: 0, percentage: 0 })
+            .outcome
     };
     assert!(matches!(outcome(&cache), Outcome::Unfit(_)));
     huge.iter().for_each(|pod| assert!(cache.remove_pod(&pod.uid).is_some()));
     assert!(matches!(outcome(&cache), Outcome::Fits(_)));
-    let another =
-        decide(&snapshot, &cpu_pod("p", "4001m"), Terms { start: 0, tie: 0, percentage: 0 }).outcome;
+    let another = decide(
+        &snapshot,
+        &Storage::default(),
+        &cpu_pod("p", "4001m"),
+        Terms { start: 0, tie: 0, percentage: 0 },
+    )
+    .outcome;
     assert!(matches!(another, Outcome::Unfit(_)), "and offers no more than it has");
 }

@@ -7,18 +7,28 @@ pub mod node_name;
 pub mod node_ports;
 pub mod node_resources_fit;
 pub mod node_unschedulable;
+pub mod node_volume_limits;
 pub mod pod_topology_spread;
 pub mod taint_toleration;
 pub mod volume_binding;
+pub mod volume_restrictions;
+pub mod volume_zone;
+
+use std::collections::BTreeSet;
 
 use crate::cache::NodeState;
 use crate::companions::Namespaces;
 use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::storage::volume::CsiHandle;
+use crate::storage::{Storage, StorageEvent, VolumePlan};
 use inter_pod_affinity::{Neighbours, Unwelcome};
 use node_resources_fit::Shortage;
 use pod_topology_spread::{Counts, Uneven};
+use volume_binding::{ClaimVolumes, VolumeConflict};
+use volume_restrictions::{ExclusiveClaims, Restriction};
+use volume_zone::ZoneLabel;
 
 /// The filters, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,8 +45,14 @@ pub enum Plugin {
     NodePorts,
     /// The node has room for the pod and its requests.
     NodeResourcesFit,
-    /// The claims that the pod names exist.
+    /// No other pod uses a claim or disk that cannot be shared.
+    VolumeRestrictions,
+    /// The node can attach the pod's volumes beside those of its pods.
+    NodeVolumeLimits,
+    /// The node can use the volumes of the pod's claims, or there they get some.
     VolumeBinding,
+    /// The node is in the zones of the pod's volumes.
+    VolumeZone,
     /// The pod's like stay evenly spread.
     PodTopologySpread,
     /// The pod is near whom it wants, and nobody near shuns the other.
@@ -45,14 +61,17 @@ pub enum Plugin {
 
 impl Plugin {
     /// All of them, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::NodeUnschedulable,
         Self::NodeName,
         Self::TaintToleration,
         Self::NodeAffinity,
         Self::NodePorts,
         Self::NodeResourcesFit,
+        Self::VolumeRestrictions,
+        Self::NodeVolumeLimits,
         Self::VolumeBinding,
+        Self::VolumeZone,
         Self::PodTopologySpread,
         Self::InterPodAffinity,
     ];
@@ -66,7 +85,10 @@ impl Plugin {
             Self::NodeAffinity => "NodeAffinity",
             Self::NodePorts => "NodePorts",
             Self::NodeResourcesFit => "NodeResourcesFit",
+            Self::VolumeRestrictions => "VolumeRestrictions",
+            Self::NodeVolumeLimits => "NodeVolumeLimits",
             Self::VolumeBinding => "VolumeBinding",
+            Self::VolumeZone => "VolumeZone",
             Self::PodTopologySpread => "PodTopologySpread",
             Self::InterPodAffinity => "InterPodAffinity",
         }
@@ -127,6 +149,14 @@ pub enum Rejection {
     NodePorts,
     /// Something does not suffice.
     NodeResourcesFit(Shortage),
+    /// A claim or disk is in use.
+    VolumeRestrictions(Restriction),
+    /// Too many volumes.
+    NodeVolumeLimits,
+    /// The pod's claims have no volumes there.
+    VolumeBinding(VolumeConflict),
+    /// The pod's volumes are in another zone.
+    VolumeZone,
     /// The pod's like would be spread too unevenly.
     PodTopologySpread(Uneven),
     /// Other pods stand against it.
@@ -143,6 +173,10 @@ impl Rejection {
             Self::NodeAffinity => Plugin::NodeAffinity,
             Self::NodePorts => Plugin::NodePorts,
             Self::NodeResourcesFit(_) => Plugin::NodeResourcesFit,
+            Self::VolumeRestrictions(_) => Plugin::VolumeRestrictions,
+            Self::NodeVolumeLimits => Plugin::NodeVolumeLimits,
+            Self::VolumeBinding(_) => Plugin::VolumeBinding,
+            Self::VolumeZone => Plugin::VolumeZone,
             Self::PodTopologySpread(_) => Plugin::PodTopologySpread,
             Self::InterPodAffinity(_) => Plugin::InterPodAffinity,
         }
@@ -151,8 +185,13 @@ impl Rejection {
     /// Whether removing pods from the node could change the answer.
     pub fn is_resolvable(&self) -> bool {
         match self {
-            Self::NodeUnschedulable | Self::NodeName | Self::TaintToleration | Self::NodeAffinity => false,
-            Self::NodePorts => true,
+            Self::NodeUnschedulable
+            | Self::NodeName
+            | Self::TaintToleration
+            | Self::NodeAffinity
+            | Self::VolumeBinding(_)
+            | Self::VolumeZone => false,
+            Self::NodePorts | Self::VolumeRestrictions(_) | Self::NodeVolumeLimits => true,
             Self::NodeResourcesFit(shortage) => shortage.is_resolvable(),
             Self::PodTopologySpread(uneven) => *uneven == Uneven::TooMany,
             Self::InterPodAffinity(unwelcome) => *unwelcome != Unwelcome::Lonely,
@@ -168,6 +207,11 @@ impl Rejection {
             Self::NodeAffinity => emit(node_affinity::REASON),
             Self::NodePorts => emit(node_ports::REASON),
             Self::NodeResourcesFit(shortage) => shortage.reasons(emit),
+            Self::VolumeRestrictions(Restriction::ClaimInUse) => emit(volume_restrictions::CLAIM_IN_USE),
+            Self::VolumeRestrictions(Restriction::DiskInUse) => emit(volume_restrictions::DISK_IN_USE),
+            Self::NodeVolumeLimits => emit(node_volume_limits::REASON),
+            Self::VolumeBinding(conflict) => conflict.reasons(emit),
+            Self::VolumeZone => emit(volume_zone::REASON),
             Self::PodTopologySpread(Uneven::TooMany) => emit(pod_topology_spread::REASON),
             Self::PodTopologySpread(Uneven::NoDomain) => emit(pod_topology_spread::NO_DOMAIN),
             Self::InterPodAffinity(Unwelcome::Lonely) => emit(inter_pod_affinity::LONELY),
@@ -177,23 +221,80 @@ impl Rejection {
     }
 }
 
-/// What must be known of all nodes before one can be judged.
-#[derive(Debug)]
-pub struct Surroundings {
-    counts: Counts,
-    neighbours: Neighbours,
+/// What is known of the volumes of a pod before one node is judged.
+pub struct Volumes<'a> {
+    storage: &'a Storage,
+    claims: ClaimVolumes<'a>,
+    exclusive: ExclusiveClaims,
+    csi: BTreeSet<CsiHandle>,
+    zones: Vec<ZoneLabel>,
 }
 
-impl Surroundings {
-    /// Looks around for `pod`. `anyone_shuns`: whether any pod on any of `nodes` has required anti-affinity terms.
+/// A refusal by a filter before any node is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeRefusal {
+    /// The filter.
+    pub plugin: Plugin,
+    /// Why, in upstream's words.
+    pub why: String,
+}
+
+impl<'a> Volumes<'a> {
+    /// Looks up the volumes of `pod`; `None` if it has none that matter, which costs nothing.
+    ///
+    /// # Errors
+    /// Why the pod can be on no node.
+    pub fn of(pod: &PodInfo, storage: &'a Storage) -> Result<Option<Self>, VolumeRefusal> {
+        if pod.volumes.is_none() {
+            return Ok(None);
+        }
+        let by = |plugin| move |why| VolumeRefusal { plugin, why };
+        let exclusive =
+            volume_restrictions::prefilter(pod, storage).map_err(by(Plugin::VolumeRestrictions))?;
+        let claims = volume_binding::prefilter(pod, storage).map_err(by(Plugin::VolumeBinding))?;
+        let zones = volume_zone::prefilter(pod, storage).map_err(by(Plugin::VolumeZone))?;
+        let csi = node_volume_limits::csi_volumes(pod, storage);
+        Ok(Some(Self { storage, claims, exclusive, csi, zones }))
+    }
+
+    /// What is to be done for the pod's claims if it goes to `node`, which the filters admitted.
+    ///
+    /// # Errors
+    /// Why the node cannot serve them.
+    pub fn plan(&self, node: &NodeInfo) -> Result<VolumePlan, VolumeConflict> {
+        self.claims.plan(node)
+    }
+
+    fn check(&self, pod: &PodInfo, node: &NodeState) -> Result<(), Rejection> {
+        volume_restrictions::check(pod, &self.exclusive, node).map_err(Rejection::VolumeRestrictions)?;
+        if !node_volume_limits::admits(&self.csi, self.storage, node) {
+            return Err(Rejection::NodeVolumeLimits);
+        }
+        self.claims.plan(node.info()).map_err(Rejection::VolumeBinding)?;
+        if volume_zone::admits(&self.zones, node.info()) { Ok(()) } else { Err(Rejection::VolumeZone) }
+    }
+}
+
+/// What must be known of all nodes, and of the pod's volumes, before one node can be judged.
+pub struct Surroundings<'a> {
+    counts: Counts,
+    neighbours: Neighbours,
+    volumes: Option<Volumes<'a>>,
+}
+
+impl<'v> Surroundings<'v> {
+    /// Looks around for `pod`, whose volumes are these. `anyone_shuns`: whether any pod on any of `nodes` has required anti-affinity
+    /// terms.
     pub fn of<'a>(
         pod: &PodInfo,
         nodes: impl Iterator<Item = &'a NodeState> + Clone,
         anyone_shuns: bool,
         namespaces: &Namespaces,
+        volumes: Option<Volumes<'v>>,
     ) -> Self {
         let counts = pod_topology_spread::count(pod, nodes.clone());
-        Self { counts, neighbours: inter_pod_affinity::look(pod, nodes, anyone_shuns, namespaces) }
+        let neighbours = inter_pod_affinity::look(pod, nodes, anyone_shuns, namespaces);
+        Self { counts, neighbours, volumes }
     }
 }
 
@@ -216,7 +317,7 @@ impl Change {
     }
 }
 
-impl Surroundings {
+impl Surroundings<'_> {
     /// Accounts for a change of `other` on `node`, as if these were the surroundings of `pod` after it.
     pub fn adjust(
         &mut self,
@@ -228,6 +329,9 @@ impl Surroundings {
     ) {
         self.counts.adjust(pod, node, other, change);
         self.neighbours.adjust(pod, node, other, change, namespaces);
+        if let Some(volumes) = &mut self.volumes {
+            volumes.exclusive.adjust(other, change);
+        }
     }
 }
 
@@ -235,7 +339,7 @@ impl Surroundings {
 ///
 /// # Errors
 /// The first refusal.
-pub fn check(pod: &PodInfo, around: &Surroundings, node: &NodeState) -> Result<(), Rejection> {
+pub fn check(pod: &PodInfo, around: &Surroundings<'_>, node: &NodeState) -> Result<(), Rejection> {
     if !node_unschedulable::admits(pod, node.info()) {
         return Err(Rejection::NodeUnschedulable);
     }
@@ -252,6 +356,9 @@ pub fn check(pod: &PodInfo, around: &Surroundings, node: &NodeState) -> Result<(
         return Err(Rejection::NodePorts);
     }
     node_resources_fit::check(pod, node).map_err(Rejection::NodeResourcesFit)?;
+    if let Some(volumes) = &around.volumes {
+        volumes.check(pod, node)?;
+    }
     pod_topology_spread::check(&around.counts, node.info()).map_err(Rejection::PodTopologySpread)?;
     inter_pod_affinity::check(&around.neighbours, node.info()).map_err(Rejection::InterPodAffinity)
 }
@@ -266,10 +373,30 @@ pub fn may_help(plugin: Plugin, pod: &PodInfo, event: ClusterEvent<'_>) -> bool 
         Plugin::NodeAffinity => node_affinity::may_help(pod, event),
         Plugin::NodePorts => node_ports::may_help(pod, event),
         Plugin::NodeResourcesFit => node_resources_fit::may_help(pod, event),
-        // News of claims come by another way, see `Queue::on_claim`.
-        Plugin::VolumeBinding => false,
+        Plugin::VolumeRestrictions => volume_restrictions::may_help(pod, event),
+        Plugin::NodeVolumeLimits => node_volume_limits::may_help(event),
+        Plugin::VolumeBinding => volume_binding::may_help(event),
+        Plugin::VolumeZone => volume_zone::may_help(event),
         Plugin::PodTopologySpread => pod_topology_spread::may_help(pod, event),
         Plugin::InterPodAffinity => inter_pod_affinity::may_help(pod, event),
+    }
+}
+
+/// Whether a change of a storage object may have changed what `plugin` said of `pod`. As [`may_help`].
+pub fn storage_may_help(plugin: Plugin, pod: &PodInfo, event: &StorageEvent, storage: &Storage) -> bool {
+    match plugin {
+        Plugin::VolumeRestrictions => volume_restrictions::storage_may_help(pod, event),
+        Plugin::NodeVolumeLimits => node_volume_limits::storage_may_help(pod, event),
+        Plugin::VolumeBinding => volume_binding::storage_may_help(pod, event, storage),
+        Plugin::VolumeZone => volume_zone::storage_may_help(pod, event, storage),
+        Plugin::NodeUnschedulable
+        | Plugin::NodeName
+        | Plugin::TaintToleration
+        | Plugin::NodeAffinity
+        | Plugin::NodePorts
+        | Plugin::NodeResourcesFit
+        | Plugin::PodTopologySpread
+        | Plugin::InterPodAffinity => false,
     }
 }
 
@@ -280,6 +407,11 @@ pub fn own_change_may_help(plugin: Plugin, old: &PodInfo, new: &PodInfo) -> bool
         Plugin::NodeAffinity => old.affinity != new.affinity,
         Plugin::NodeResourcesFit => old.requests.exceeds(&new.requests),
         Plugin::PodTopologySpread | Plugin::InterPodAffinity => old.labels != new.labels,
-        Plugin::NodeName | Plugin::NodePorts | Plugin::VolumeBinding => false,
+        Plugin::NodeName
+        | Plugin::NodePorts
+        | Plugin::VolumeRestrictions
+        | Plugin::NodeVolumeLimits
+        | Plugin::VolumeBinding
+        | Plugin::VolumeZone => false,
     }
 }

@@ -1,21 +1,285 @@
-//! The claims that a pod names exist and are not being deleted. The only part of upstream's VolumeBinding that is looked at:
-//! volumes are not bound, nor matched with nodes. Asked before any node.
+//! VolumeBinding: the node can use the volumes that the pod's claims are bound to, and claims that wait for their first pod find volumes
+//! there, or volumes can be made. [`prefilter`] looks at the claims once, [`ClaimVolumes::plan`] at a node.
 
-use kstore_informer::Key;
+use std::sync::Arc;
 
-use crate::claim::Claims;
+use crate::event::ClusterEvent;
+use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::storage::claim::{Claim, VolumeRequest};
+use crate::storage::volume::{Volume, VolumePhase};
+use crate::storage::{Record, Storage, StorageEvent, VolumePlan};
 
-/// Why the pod can be on no node, in upstream's words; `None` if its claims stand.
-pub fn refusal(pod: &PodInfo, claims: &Claims) -> Option<String> {
-    pod.claims.iter().find_map(|name| match claims.get(&Key::new(pod.key.namespace(), name)) {
-        None => Some(format!("persistentvolumeclaim \"{name}\" not found")),
-        Some(true) => Some(format!("persistentvolumeclaim \"{name}\" is being deleted")),
-        Some(false) => None,
-    })
+/// What is said of every node while a claim waits for a volume that does not depend on the node.
+pub const UNBOUND_IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
+
+/// Why a node cannot serve the claims of a pod. Several may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeConflict {
+    is_unreachable: bool,
+    has_no_volume: bool,
+    has_no_space: bool,
+    is_volume_missing: bool,
 }
 
-/// Whether news of a claim may have changed what is said of `pod`.
-pub fn may_help(pod: &PodInfo, claim: &Key) -> bool {
-    claim.namespace() == pod.key.namespace() && pod.claims.iter().any(|name| name == claim.name())
+impl VolumeConflict {
+    /// Calls `emit` with each reason.
+    pub fn reasons(&self, emit: &mut dyn FnMut(&str)) {
+        let reasons = [
+            (self.is_unreachable, "node(s) didn't match PersistentVolume's node affinity"),
+            (self.has_no_volume, "node(s) didn't find available persistent volumes to bind"),
+            (self.has_no_space, "node(s) did not have enough free storage"),
+            (
+                self.is_volume_missing,
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+            ),
+        ];
+        reasons.into_iter().filter(|(holds, _)| *holds).for_each(|(_, reason)| emit(reason));
+    }
+
+    fn is_none(self) -> bool {
+        self == Self::default()
+    }
 }
+
+/// The claims of a pod, by what each needs of a node.
+pub struct ClaimVolumes<'a> {
+    storage: &'a Storage,
+    /// Volumes of bound claims; `None` for a volume that is gone.
+    bound: Vec<Option<&'a Record<Volume>>>,
+    /// Claims whose volume is to be made for a node that was decided before.
+    selected: Vec<(&'a Arc<Record<Claim>>, &'a str)>,
+    /// Claims that take any volume, smallest first, so that a small claim does not take what a large one needs.
+    open: Vec<OpenClaim<'a>>,
+}
+
+/// A claim that waits for its first pod, and the volumes that it can get somewhere.
+struct OpenClaim<'a> {
+    claim: &'a Arc<Record<Claim>>,
+    size: i64,
+    /// A volume that is kept for the claim: the claim gets no other one.
+    kept: Option<&'a Arc<Record<Volume>>>,
+    /// Free volumes that fit, smallest first, those of one size by name.
+    free: Vec<&'a Arc<Record<Volume>>>,
+}
+
+/// What is said of a claim that does not exist.
+pub(super) fn not_found(claim: &str) -> String {
+    format!("persistentvolumeclaim \"{claim}\" not found")
+}
+
+/// The claims of `pod` that exist.
+pub(super) fn claims_of<'a>(
+    pod: &'a PodInfo,
+    storage: &'a Storage,
+) -> impl Iterator<Item = &'a Arc<Record<Claim>>> {
+    pod.claims().iter().filter_map(|claim| storage.claim(&claim.key(pod)))
+}
+
+/// Sorts the claims of `pod` by what each needs of a node.
+///
+/// # Errors
+/// Why the pod can be on no node, in upstream's words.
+pub fn prefilter<'a>(pod: &PodInfo, storage: &'a Storage) -> Result<ClaimVolumes<'a>, String> {
+    let mut records = Vec::with_capacity(pod.claims().len());
+    for claim in pod.claims() {
+        let name = &claim.name;
+        let record = storage.claim(&claim.key(pod));
+        let record = record.ok_or_else(|| match claim.is_ephemeral {
+            false => not_found(name),
+            true => format!(
+                "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\""
+            ),
+        })?;
+        if record.lost {
+            let volume = record.volume.as_deref().unwrap_or_default();
+            return Err(format!(
+                "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
+            ));
+        }
+        if record.deleting {
+            return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
+        }
+        if claim.is_ephemeral && record.controller.as_deref() != Some(&*pod.uid) {
+            let (namespace, pod) = (pod.key.namespace(), pod.key.name());
+            return Err(format!(
+                "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
+            ));
+        }
+        records.push(record);
+    }
+    let mut claims = ClaimVolumes { storage, bound: Vec::new(), selected: Vec::new(), open: Vec::new() };
+    for record in records {
+        if record.is_bound() {
+            let name = record.volume.as_deref();
+            claims.bound.push(name.and_then(|name| storage.volume(name)).map(|volume| &**volume));
+            continue;
+        }
+        // A claim that names its volume does not wait for a pod, whatever its class says.
+        let waits = storage.class(&record.class).is_some_and(|class| class.waits_for_consumer);
+        if !waits || record.volume.is_some() {
+            return Err(UNBOUND_IMMEDIATE.to_owned());
+        }
+        match storage.selected_node(record) {
+            Some(node) => claims.selected.push((record, node)),
+            None => claims.open.push(OpenClaim::find(record, storage)),
+        }
+    }
+    claims.open.sort_by_key(|open| open.size);
+    Ok(claims)
+}
+
+impl<'a> OpenClaim<'a> {
+    fn find(claim: &'a Arc<Record<Claim>>, storage: &'a Storage) -> Self {
+        let mut found = Self { claim, size: 0, kept: None, free: Vec::new() };
+        let Some(request) = claim.request.as_deref() else { return found };
+        found.size = request.size;
+        for volume in storage.open_volumes(&claim.class) {
+            match storage.is_kept_for(volume, claim) {
+                Some(true) if suffices(request, volume) && found.kept.is_none() => found.kept = Some(volume),
+                None if is_free_for(request, volume) => found.free.push(volume),
+                Some(_) | None => {}
+            }
+        }
+        found.free.sort_by_key(|volume| volume.size);
+        found
+    }
+
+    /// The volume that the claim gets on `node`, but for those that other claims of the pod get.
+    fn volume_on(&self, node: &NodeInfo, taken: &VolumePlan) -> Option<&'a Arc<Record<Volume>>> {
+        let is_taken = |volume: &Record<Volume>| taken.bind.iter().any(|(other, _)| other.key == volume.key);
+        let fits = |volume: &&&Arc<Record<Volume>>| !is_taken(volume) && volume.is_reachable_from(node);
+        match &self.kept {
+            Some(kept) => Some(kept).filter(fits).copied(),
+            None => self.free.iter().find(fits).copied(),
+        }
+    }
+}
+
+/// Whether a volume that is kept for a claim will do.
+fn suffices(request: &VolumeRequest, volume: &Volume) -> bool {
+    volume.size >= request.size
+        && volume.is_block == request.is_block
+        && volume.attributes_class == request.attributes_class
+        && !volume.deleting
+}
+
+fn is_free_for(request: &VolumeRequest, volume: &Volume) -> bool {
+    suffices(request, volume)
+        && volume.phase == VolumePhase::Available
+        && volume.modes.includes(request.modes)
+        && request.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels))
+}
+
+impl ClaimVolumes<'_> {
+    /// What is to be done for the claims if the pod goes to `node`.
+    ///
+    /// # Errors
+    /// Why the node cannot serve them.
+    pub fn plan(&self, node: &NodeInfo) -> Result<VolumePlan, VolumeConflict> {
+        let mut conflict = VolumeConflict::default();
+        for volume in &self.bound {
+            match volume {
+                None => {
+                    conflict.is_volume_missing = true;
+                    break;
+                }
+                Some(volume) if !volume.is_reachable_from(node) => {
+                    conflict.is_unreachable = true;
+                    break;
+                }
+                Some(_) => {}
+            }
+        }
+        let mut plan = VolumePlan::default();
+        for (claim, selected) in &self.selected {
+            if **selected != *node.name {
+                conflict.has_no_volume = true;
+                return Err(conflict);
+            }
+            plan.provision.push(Arc::clone(claim));
+        }
+        for open in &self.open {
+            match open.volume_on(node, &plan) {
+                Some(volume) => plan.bind.push((Arc::clone(volume), Arc::clone(open.claim))),
+                None => plan.provision.push(Arc::clone(open.claim)),
+            }
+        }
+        for claim in &plan.provision {
+            match self.can_provision(claim, node) {
+                Provision::Possible => {}
+                Provision::NotHere => {
+                    conflict.has_no_volume = true;
+                    break;
+                }
+                Provision::NoSpace => {
+                    conflict.has_no_space = true;
+                    break;
+                }
+            }
+        }
+        if conflict.is_none() { Ok(plan) } else { Err(conflict) }
+    }
+
+    fn can_provision(&self, claim: &Record<Claim>, node: &NodeInfo) -> Provision {
+        let class = self.storage.class(&claim.class);
+        let Some(class) = class.filter(|class| class.provisions() && class.admits(node)) else {
+            return Provision::NotHere;
+        };
+        let size = claim.request.as_ref().map_or(0, |request| request.size);
+        let mut capacities = self.storage.capacities();
+        if !self.storage.publishes_capacity(&class.provisioner)
+            || capacities.any(|capacity| capacity.suffices(&claim.class, size, node))
+        {
+            Provision::Possible
+        } else {
+            Provision::NoSpace
+        }
+    }
+}
+
+/// Whether a volume can be made for a node.
+enum Provision {
+    Possible,
+    /// The class makes none, or none for this node.
+    NotHere,
+    NoSpace,
+}
+
+/// A node helps that is new or has other labels.
+pub fn may_help(event: ClusterEvent<'_>) -> bool {
+    match event {
+        ClusterEvent::NodeAdded(_) => true,
+        ClusterEvent::NodeChanged { old, new } => old.labels != new.labels,
+        ClusterEvent::NodeRemoved(_) | ClusterEvent::PodPlaced(_) | ClusterEvent::PodFreed(_) => false,
+    }
+}
+
+/// News help of the pod's claims, their classes, the volumes that they are bound to, and of volumes and room of their classes.
+pub fn storage_may_help(pod: &PodInfo, event: &StorageEvent, storage: &Storage) -> bool {
+    let unbound = || claims_of(pod, storage).filter(|claim| !claim.is_bound());
+    match event {
+        StorageEvent::Claim(key) => pod.uses(key),
+        StorageEvent::Volume(volume) => {
+            // A volume that is kept for one claim helps no other.
+            let may_get = |claim: &Record<Claim>| match &volume.claim {
+                Some(reference) => reference.key == claim.key,
+                None => claim.class == volume.class,
+            };
+            claims_of(pod, storage).any(|claim| match claim.is_bound() {
+                true => claim.volume.as_deref() == Some(volume.key.name()),
+                false => may_get(claim),
+            })
+        }
+        StorageEvent::Class(name) | StorageEvent::Capacity(name) => {
+            unbound().any(|claim| claim.class == *name)
+        }
+        StorageEvent::CsiDriver(name) => {
+            unbound().any(|claim| storage.class(&claim.class).is_some_and(|class| class.provisioner == *name))
+        }
+        StorageEvent::CsiNode => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

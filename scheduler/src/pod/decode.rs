@@ -6,7 +6,7 @@ use kstore_api::lenient;
 use kstore_informer::{Key, Revision};
 use serde::Deserialize;
 
-use super::{NonZero, PodInfo, ScheduledCondition};
+use super::{NonZero, PodInfo, ScheduledCondition, volumes};
 use crate::affinity::{NodeAffinity, Operator, Preference, Requirement, Term};
 use crate::companions::{AffinityTerm, Companions, LabelSelector, Labels, Spread};
 use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
@@ -66,19 +66,7 @@ struct SpecDoc {
     node_selector: Option<BTreeMap<String, String>>,
     affinity: Option<AffinityDoc>,
     topology_spread_constraints: Option<Vec<SpreadDoc>>,
-    volumes: Option<Vec<VolumeDoc>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct VolumeDoc {
-    persistent_volume_claim: Option<ClaimDoc>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ClaimDoc {
-    claim_name: String,
+    volumes: Option<Vec<volumes::VolumeDoc>>,
 }
 
 type Amounts = BTreeMap<String, Amount>;
@@ -163,13 +151,6 @@ struct ConditionDoc {
     message: Option<String>,
 }
 
-impl SpecDoc {
-    fn claims(&mut self) -> Vec<String> {
-        let volumes = self.volumes.take().into_iter().flatten();
-        volumes.filter_map(|volume| Some(volume.persistent_volume_claim?.claim_name)).collect()
-    }
-}
-
 impl PodDoc {
     fn into_info(self) -> PodInfo {
         let Self { metadata, mut spec, status } = self;
@@ -191,7 +172,7 @@ impl PodDoc {
             ports: spec.host_ports(),
             companions: spec.companions(&metadata.namespace),
             spread: spec.spread(&labels),
-            claims: spec.claims(),
+            volumes: volumes::read(spec.volumes, &metadata.name),
             tolerations: spec.tolerations.unwrap_or_default(),
             affinity: node_affinity(spec.node_selector, spec.affinity),
             labels,

@@ -18,13 +18,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kstore_informer::{Key, Revision};
+use kstore_informer::Revision;
 use kstore_nondet::HashMap;
 
 use crate::event::ClusterEvent;
-use crate::filter::{self, Plugin, PluginSet};
+use crate::filter::{self, PluginSet};
 use crate::limits::MAX_UNSCHEDULABLE_STAY;
 use crate::pod::{PodInfo, Uid};
+use crate::storage::{Storage, StorageEvent};
 
 /// A waiting pod with its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,11 +176,17 @@ impl Queue {
         self.wake_where(helps, revision, now)
     }
 
-    /// Wakes the pods that were refused for a claim, of which there are news at `revision`. Returns how many.
-    pub fn on_claim(&mut self, claim: &Key, revision: Revision, now: Timestamp) -> usize {
+    /// Wakes the unschedulable pods that a change of a storage object, of `revision`, may help. Returns how many.
+    pub fn on_storage_event(
+        &mut self,
+        event: &StorageEvent,
+        storage: &Storage,
+        revision: Revision,
+        now: Timestamp,
+    ) -> usize {
         let helps = |queued: &QueuedPod| {
-            queued.refused_by.contains(Plugin::VolumeBinding)
-                && filter::volume_binding::may_help(&queued.pod, claim)
+            let helps = |plugin| filter::storage_may_help(plugin, &queued.pod, event, storage);
+            queued.pod.volumes.is_some() && queued.refused_by.iter().any(helps)
         };
         self.wake_where(helps, revision, now)
     }

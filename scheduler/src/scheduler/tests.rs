@@ -46,39 +46,6 @@ fn a_pod_that_does_not_fit_is_tried_again_when_room_appears_and_not_before() {
 }
 
 #[test]
-fn a_pod_is_unschedulable_until_the_claims_that_it_names_exist() {
-    let claim = |name: &str, deleting: bool| {
-        let (key, uid) = (kstore_informer::Key::new("ns", name), name.to_owned());
-        Arc::new(ClaimInfo { key, uid, revision: Revision(7), deleting })
-    };
-    let mut s = scheduler();
-    s.node(Change::Set(node("n1", json!({}))), at(0));
-    let volumes = json!([
-        { "name": "a", "emptyDir": {} },
-        { "name": "b", "persistentVolumeClaim": { "claimName": "data" } },
-    ]);
-    s.pod(Change::Set(crate::testing::pod("p", json!({ "volumes": volumes }))), at(0));
-    let refused = |what: &str| {
-        format!(
-            "0/1 nodes are available: persistentvolumeclaim \"data\" {what}. preemption: 0/1 nodes are available: \
-             1 Preemption is not helpful for scheduling."
-        )
-    };
-    assert_eq!(refuse(&mut s, 0).message, refused("not found"));
-    s.claim(Change::Set(claim("other", false)), at(10));
-    s.node(Change::Set(node("n2", json!({ "unschedulable": true }))), at(10));
-    assert!(!s.is_ready(at(10)), "neither another claim nor a node helps");
-    s.claim(Change::Set(claim("data", true)), at(20));
-    s.node(Change::Gone(node("n2", json!({}))), at(20));
-    assert_eq!(refuse(&mut s, 20).message, refused("is being deleted"));
-    s.claim(Change::Gone(claim("data", true)), at(30));
-    assert_eq!(refuse(&mut s, 30).message, refused("not found"));
-    s.claim(Change::Set(claim("data", false)), at(40));
-    let binding = bind(&mut s, 40);
-    assert_eq!((&*binding.choice.node, binding.cause), ("n1", Revision(7)));
-}
-
-#[test]
 fn a_pod_that_nothing_wakes_is_tried_again_after_five_minutes() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
@@ -190,6 +157,9 @@ fn pods_that_are_not_ours_to_place_are_left_alone() {
     s.pod(Change::Set(pod), at(1));
     assert_eq!(bind(&mut s, 1).attempts, 1, "the last gate is gone");
 }
+
+mod volume_model;
+mod volumes;
 
 /// What can happen. Numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -318,6 +288,7 @@ impl Run {
                 };
                 (Arc::clone(&n.pod), Outcome::Unfit(refusal.clone()), 0)
             }
+            Verdict::BindVolumes(_) => panic!("no pod here has claims"),
         };
         let tie =
             Rng::seeded(self.scheduler.seed.wrapping_add(u64::from(attempts))).fork(&pod.uid).next_u64();

@@ -1,0 +1,326 @@
+//! Pods with claims: when they wait, when they wake, and what is decided about their volumes.
+
+use super::*;
+use crate::testing::{bound_claim, claim, claiming_pod, class, near, volume};
+
+fn bind_volumes(scheduler: &mut Scheduler, second: i64) -> VolumeWrites {
+    match scheduler.next(at(second)) {
+        Some(Verdict::BindVolumes(writes)) => writes,
+        other => panic!("expected writes of volumes, not {other:?}"),
+    }
+}
+
+fn refused(nodes: usize, why: &str) -> String {
+    format!(
+        "0/{nodes} nodes are available: {why}. preemption: 0/{nodes} nodes are available: \
+         {nodes} Preemption is not helpful for scheduling."
+    )
+}
+
+fn gone(change: StorageChange) -> StorageChange {
+    match change {
+        StorageChange::Claim(Change::Set(record)) => StorageChange::Claim(Change::Gone(record)),
+        StorageChange::Volume(Change::Set(record)) => StorageChange::Volume(Change::Gone(record)),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn at_revision(revision: u64, mut more: serde_json::Value) -> serde_json::Value {
+    crate::testing::merge(&mut more, json!({ "metadata": { "resourceVersion": revision.to_string() } }));
+    more
+}
+
+const LOCAL: &str = "kubernetes.io/no-provisioner";
+
+#[test]
+fn a_pod_is_unschedulable_until_its_claims_are_there_and_bound() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.storage(volume("v", "1Gi", json!({})), at(0));
+    s.pod(Change::Set(claiming_pod("p", &["data"])), at(0));
+    assert_eq!(refuse(&mut s, 0).message, refused(1, "persistentvolumeclaim \"data\" not found"));
+    s.storage(claim("other", json!({})), at(10));
+    s.node(Change::Set(node("n2", json!({ "unschedulable": true }))), at(10));
+    s.node(Change::Gone(node("n2", json!({}))), at(10));
+    assert!(!s.is_ready(at(10)), "neither another claim nor a node helps");
+    let leaving = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });
+    s.storage(claim("data", leaving), at(20));
+    assert_eq!(refuse(&mut s, 20).message, refused(1, "persistentvolumeclaim \"data\" is being deleted"));
+    s.storage(claim("data", json!({})), at(40));
+    let unbound = "pod has unbound immediate PersistentVolumeClaims";
+    assert_eq!(refuse(&mut s, 40).message, refused(1, unbound));
+    s.storage(bound_claim("data", "v", at_revision(7, json!({}))), at(60));
+    let binding = bind(&mut s, 60);
+    assert_eq!((&*binding.choice.node, binding.cause), ("n1", Revision(7)));
+}
+
+#[test]
+fn a_pod_is_bound_when_its_claim_is_bound_to_the_volume_that_was_chosen_and_others_go_on_meanwhile() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.node(Change::Set(node("n2", json!({}))), at(0));
+    let spec = json!({ "spec": { "storageClassName": "s" } });
+    let mut local = near("kubernetes.io/hostname", "n2");
+    crate::testing::merge(&mut local, spec.clone());
+    s.storage(class("s", LOCAL, "WaitForFirstConsumer", json!({})), at(0));
+    s.storage(claim("c", spec.clone()), at(0));
+    s.storage(claim("d", spec.clone()), at(0));
+    s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
+    let none = "2 node(s) didn't find available persistent volumes to bind";
+    assert_eq!(refuse(&mut s, 0).message, refused(2, none));
+    s.storage(volume("v", "1Gi", local.clone()), at(10));
+    let writes = bind_volumes(&mut s, 10);
+    assert_eq!((&*writes.binding.choice.node, writes.bind.len(), writes.provision.len()), ("n2", 1, 0));
+
+    s.pod(Change::Set(claiming_pod("q", &["d"])), at(11));
+    assert_eq!(refuse(&mut s, 11).message, refused(2, none), "the volume is kept for the other claim");
+    s.pod(Change::Set(cpu_pod("r", "1")), at(11));
+    assert_eq!(&*bind(&mut s, 11).pod.uid, "r", "a pod without claims does not wait for it");
+
+    s.volumes_written(&writes, Revision(20), at(0));
+    assert!(s.next(at(12)).is_none());
+    let mut kept = local.clone();
+    crate::testing::merge(
+        &mut kept,
+        json!({ "spec": { "claimRef": { "namespace": "ns", "name": "c", "uid": "c" } } }),
+    );
+    s.storage(volume("v", "1Gi", at_revision(20, kept.clone())), at(13));
+    assert!(s.next(at(13)).is_none(), "it is written, not bound");
+    crate::testing::merge(&mut kept, json!({ "status": { "phase": "Bound" } }));
+    s.storage(volume("v", "1Gi", at_revision(21, kept)), at(14));
+    s.storage(bound_claim("c", "v", at_revision(21, spec)), at(14));
+    let binding = bind(&mut s, 14);
+    assert_eq!((&*binding.pod.uid, &*binding.choice.node, binding.at), ("p", "n2", at(14)));
+    assert_eq!(binding.cause, Revision(21), "what bound the claim made the pod ready");
+    s.bound(&binding.pod.uid);
+    assert!(s.deadline().is_none_or(|deadline| deadline > at(300)));
+}
+
+/// A scheduler with a pod whose claim is to be provisioned on `n1`.
+fn provisioning() -> (Scheduler, VolumeWrites) {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.storage(class("s", "x", "WaitForFirstConsumer", json!({})), at(0));
+    s.storage(claim("c", json!({ "spec": { "storageClassName": "s" } })), at(0));
+    s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
+    let writes = bind_volumes(&mut s, 0);
+    assert_eq!((writes.bind.len(), writes.provision.len()), (0, 1));
+    (s, writes)
+}
+
+fn selected(node: &str, more: serde_json::Value) -> serde_json::Value {
+    let mut all = json!({
+        "metadata": { "annotations": { "volume.kubernetes.io/selected-node": node } },
+        "spec": { "storageClassName": "s" },
+    });
+    crate::testing::merge(&mut all, more);
+    all
+}
+
+const FAILED: &str = "running PreBind plugin \"VolumeBinding\": binding volumes: ";
+
+#[test]
+fn a_wait_for_volumes_fails_in_upstreams_words_and_the_pod_tries_again() {
+    let cases: [(&str, fn(&mut Scheduler, &VolumeWrites)); 6] = [
+        ("conflict", |s, writes| s.volumes_refused(writes, "conflict")),
+        ("provisioning failed for PVC \"c\"", |s, writes| {
+            s.volumes_written(writes, Revision(9), at(0));
+            s.storage(claim("c", at_revision(9, selected("n1", json!({})))), at(1));
+            s.storage(claim("c", at_revision(10, json!({ "spec": { "storageClassName": "s" } }))), at(1));
+        }),
+        ("failed to check pvc binding: persistentvolumeclaim \"c\" not found", |s, writes| {
+            s.volumes_written(writes, Revision(9), at(0));
+            s.storage(gone(claim("c", json!({}))), at(1));
+        }),
+        ("pv \"v\" node affinity doesn't match node \"n1\": no matching NodeSelectorTerms", |s, writes| {
+            s.volumes_written(writes, Revision(9), at(0));
+            s.storage(volume("v", "1Gi", near("kubernetes.io/hostname", "n2")), at(1));
+            s.storage(bound_claim("c", "v", at_revision(10, selected("n1", json!({})))), at(1));
+        }),
+        ("the selected node does not exist any more", |s, writes| {
+            s.volumes_written(writes, Revision(9), at(0));
+            s.node(Change::Gone(node("n1", json!({}))), at(1));
+        }),
+        ("context deadline exceeded", |s, writes| {
+            s.volumes_written(writes, Revision(9), at(0));
+            s.storage(claim("c", at_revision(9, selected("n1", json!({})))), at(1));
+        }),
+    ];
+    for (why, happens) in cases {
+        let (mut s, writes) = provisioning();
+        happens(&mut s, &writes);
+        let end = if why.starts_with("context") { 600 } else { 1 };
+        if end == 600 {
+            assert!(s.next(at(599)).is_none());
+            assert_eq!(s.deadline(), Some(at(600)));
+        }
+        let notice = refuse(&mut s, end);
+        assert_eq!(notice.message, format!("{FAILED}{why}"));
+        assert_eq!(notice.trouble.reason(), "SchedulerError");
+        assert!(!s.cache().holds(&notice.pod.uid), "the room on the node is free again");
+        assert!(s.deadline().is_some_and(|deadline| deadline <= at(end + 2)), "it tries again");
+        // What comes of the write now is of no interest any more.
+        s.volumes_written(&writes, Revision(9), at(0));
+        assert!(s.next(at(end)).is_none());
+    }
+}
+
+#[test]
+fn a_scheduler_that_starts_in_the_midst_of_a_binding_goes_on_with_it() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.node(Change::Set(node("n2", json!({}))), at(0));
+    s.storage(class("s", "x", "WaitForFirstConsumer", json!({})), at(0));
+    s.storage(claim("c", selected("n2", json!({}))), at(0));
+    let kept = json!({ "spec": { "storageClassName": "s", "claimRef": { "namespace": "ns", "name": "d", "uid": "d" } } });
+    s.storage(claim("d", json!({ "spec": { "storageClassName": "s" } })), at(0));
+    s.storage(volume("v", "1Gi", kept), at(0));
+    s.pod(Change::Set(claiming_pod("p", &["c", "d"])), at(0));
+    let writes = bind_volumes(&mut s, 0);
+    assert_eq!(&*writes.binding.choice.node, "n2");
+    assert!(writes.bind.is_empty() && writes.provision.is_empty(), "all of it is written: {writes:?}");
+    s.volumes_written(&writes, Revision(0), at(0));
+    s.storage(bound_claim("d", "v", json!({ "spec": { "storageClassName": "s" } })), at(1));
+    assert!(s.next(at(1)).is_none());
+    s.storage(volume("new", "1Gi", json!({})), at(1));
+    s.storage(bound_claim("c", "new", selected("n2", json!({}))), at(1));
+    assert_eq!(&*bind(&mut s, 1).choice.node, "n2");
+}
+
+#[test]
+fn a_pod_that_is_deleted_while_it_waits_gives_up_its_volume_and_its_room() {
+    for is_gone in [true, false] {
+        let mut s = scheduler();
+        s.node(Change::Set(node("n1", json!({}))), at(0));
+        let spec = json!({ "spec": { "storageClassName": "s" } });
+        s.storage(class("s", LOCAL, "WaitForFirstConsumer", json!({})), at(0));
+        s.storage(volume("v", "1Gi", spec.clone()), at(0));
+        s.storage(claim("c", spec.clone()), at(0));
+        s.storage(claim("d", spec), at(0));
+        let pod = claiming_pod("p", &["c"]);
+        s.pod(Change::Set(Arc::clone(&pod)), at(0));
+        let writes = bind_volumes(&mut s, 0);
+        s.pod(Change::Set(claiming_pod("q", &["d"])), at(0));
+        refuse(&mut s, 0);
+        match is_gone {
+            true => s.pod(Change::Gone(Arc::clone(&pod)), at(5)),
+            false => s.pod(Change::Set(with(&pod, |pod| pod.deleting = true)), at(5)),
+        }
+        s.volumes_refused(&writes, "gone");
+        assert!(!s.cache().holds(&pod.uid));
+        let writes = bind_volumes(&mut s, 5);
+        assert_eq!((&*writes.binding.pod.uid, writes.bind[0].0.key.name()), ("q", "v"));
+    }
+}
+
+#[test]
+fn a_claim_for_one_pod_keeps_others_away_until_that_pod_is_gone() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.node(Change::Set(node("n2", json!({}))), at(0));
+    s.storage(volume("v", "1Gi", json!({})), at(0));
+    s.storage(bound_claim("c", "v", json!({ "spec": { "accessModes": ["ReadWriteOncePod"] } })), at(0));
+    s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
+    let first = bind(&mut s, 0);
+    s.pod(Change::Set(claiming_pod("q", &["c"])), at(0));
+    let why =
+        "2 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
+    let message = refuse(&mut s, 0).message;
+    assert!(message.starts_with(&format!("0/2 nodes are available: {why}. preemption: ")), "{message}");
+    assert!(message.ends_with("2 No preemption victims found for incoming pod."), "{message}");
+    s.pod(Change::Set(with(&on(&first.pod, &first.choice.node), |pod| pod.ended = true)), at(5));
+    assert_eq!(&*bind(&mut s, 5).pod.uid, "q");
+}
+
+#[test]
+fn preemption_would_help_where_the_pod_that_has_the_claim_is_of_lower_priority() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.storage(volume("v", "1Gi", json!({})), at(0));
+    s.storage(bound_claim("c", "v", json!({ "spec": { "accessModes": ["ReadWriteOncePod"] } })), at(0));
+    s.pod(Change::Set(on(&claiming_pod("p", &["c"]), "n1")), at(0));
+    s.pod(Change::Set(with(&claiming_pod("q", &["c"]), |pod| pod.priority = 5)), at(0));
+    let message = refuse(&mut s, 0).message;
+    assert!(
+        message.ends_with("ReadWriteOncePod access mode."),
+        "nothing stands against preemption: {message}"
+    );
+}
+
+#[test]
+fn a_node_takes_as_many_volumes_of_a_driver_as_its_csi_node_says() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    let csi_node = |count: i64| {
+        let drivers = json!([{ "name": "d", "nodeID": "x", "allocatable": { "count": count } }]);
+        let value = json!({ "metadata": { "name": "n1" }, "spec": { "drivers": drivers } });
+        StorageChange::CsiNode(crate::testing::set(&value, crate::storage::csi::decode_node))
+    };
+    s.storage(csi_node(2), at(0));
+    for name in ["a", "b", "c"] {
+        let csi = json!({ "spec": { "csi": { "driver": "d", "volumeHandle": name } } });
+        s.storage(volume(name, "1Gi", csi), at(0));
+        s.storage(bound_claim(name, name, json!({})), at(0));
+    }
+    s.pod(Change::Set(claiming_pod("p", &["a"])), at(0));
+    bind(&mut s, 0);
+    s.pod(Change::Set(claiming_pod("q", &["a", "b"])), at(0));
+    assert_eq!(&*bind(&mut s, 0).pod.uid, "q", "a volume that two pods use counts once");
+    s.pod(Change::Set(claiming_pod("r", &["c"])), at(0));
+    let message = refuse(&mut s, 0).message;
+    assert!(message.starts_with("0/1 nodes are available: 1 node(s) exceed max volume count. "), "{message}");
+    s.storage(csi_node(3), at(5));
+    assert_eq!(&*bind(&mut s, 5).pod.uid, "r");
+}
+
+#[test]
+fn a_volume_is_used_in_its_zone_unless_the_node_is_in_none() {
+    let zone = |name: &str, zone: Option<&str>| {
+        let mut node = NodeInfo::clone(&node(name, json!({})));
+        node.labels.extend(zone.map(|zone| ("topology.kubernetes.io/zone".to_owned(), zone.to_owned())));
+        Arc::new(node)
+    };
+    for (label, value, admitted) in [
+        ("topology.kubernetes.io/zone", "a", true),
+        ("failure-domain.beta.kubernetes.io/zone", "a", true),
+        ("topology.kubernetes.io/zone", "b__a", true),
+        ("topology.kubernetes.io/zone", "b", false),
+    ] {
+        let mut s = scheduler();
+        s.node(Change::Set(zone("n1", Some("a"))), at(0));
+        s.storage(volume("v", "1Gi", json!({ "metadata": { "labels": { label: value } } })), at(0));
+        s.storage(bound_claim("c", "v", json!({})), at(0));
+        s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
+        if admitted {
+            bind(&mut s, 0);
+        } else {
+            assert_eq!(refuse(&mut s, 0).message, refused(1, "1 node(s) had no available volume zone"));
+            s.node(Change::Set(zone("n2", None)), at(5));
+            assert_eq!(&*bind(&mut s, 5).choice.node, "n2");
+        }
+    }
+    let mut s = scheduler();
+    s.node(Change::Set(zone("n1", Some("a"))), at(0));
+    s.storage(bound_claim("c", "v", json!({})), at(0));
+    s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
+    assert_eq!(refuse(&mut s, 0).message, refused(1, "persistentvolume \"v\" not found"));
+}
+
+#[test]
+fn a_disk_that_cannot_be_shared_is_used_by_one_pod_of_a_node() {
+    let disk = |name: &str| {
+        crate::testing::pod(
+            name,
+            json!({ "volumes": [{ "name": "d", "gcePersistentDisk": { "pdName": "x" } }] }),
+        )
+    };
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.pod(Change::Set(disk("p")), at(0));
+    bind(&mut s, 0);
+    s.pod(Change::Set(disk("q")), at(0));
+    let message = refuse(&mut s, 0).message;
+    assert!(message.starts_with("0/1 nodes are available: 1 node(s) had no available disk. "), "{message}");
+    s.node(Change::Set(node("n2", json!({}))), at(5));
+    assert_eq!(&*bind(&mut s, 5).choice.node, "n2");
+}

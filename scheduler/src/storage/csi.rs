@@ -1,0 +1,124 @@
+//! What CSI drivers say: how many volumes a node takes (CSINode), whether capacity counts (CSIDriver), and where how much is left
+//! (CSIStorageCapacity).
+
+use std::collections::BTreeMap;
+
+use kstore_api::lenient;
+use serde::Deserialize;
+
+use super::record::{MetaDoc, Record};
+use crate::companions::LabelSelector;
+use crate::node::NodeInfo;
+use crate::quantity::Amount;
+
+/// Fields of a CSINode that the scheduler reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CsiNode {
+    /// How many volumes the node takes, by driver. A driver that is not listed sets no limit.
+    pub limits: BTreeMap<String, i64>,
+}
+
+/// Fields of a CSIDriver that the scheduler reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CsiDriver {
+    /// Whether the driver publishes CSIStorageCapacities, and a volume is only made where one says that there is room.
+    pub publishes_capacity: bool,
+}
+
+/// Fields of a CSIStorageCapacity that the scheduler reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Name of the class.
+    pub class: String,
+    /// Size of the largest volume that can be made, in bytes, if known.
+    pub largest: Option<i64>,
+    /// Nodes for which it can be made; `None` for none.
+    pub nodes: Option<LabelSelector>,
+}
+
+impl Capacity {
+    /// Whether a volume of this class and size can be made for the node.
+    pub fn suffices(&self, class: &str, size: i64, node: &NodeInfo) -> bool {
+        self.class == class
+            && self.largest.is_some_and(|largest| largest >= size)
+            && self.nodes.as_ref().is_some_and(|nodes| nodes.matches(&node.labels))
+    }
+}
+
+/// Reads a CSINode.
+///
+/// # Errors
+/// When `json` is none.
+pub fn decode_node(json: &[u8]) -> Result<Record<CsiNode>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Doc {
+        #[serde(default)]
+        metadata: MetaDoc,
+        #[serde(default)]
+        spec: SpecDoc,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct SpecDoc {
+        drivers: Option<Vec<DriverDoc>>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct DriverDoc {
+        name: String,
+        allocatable: Option<AllocatableDoc>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct AllocatableDoc {
+        count: Option<i64>,
+    }
+    let doc = lenient::from_slice::<Doc>(json)?;
+    let drivers = doc.spec.drivers.unwrap_or_default().into_iter();
+    let limits = drivers.filter_map(|driver| Some((driver.name, driver.allocatable?.count?))).collect();
+    Ok(doc.metadata.record(CsiNode { limits }))
+}
+
+/// Reads a CSIDriver.
+///
+/// # Errors
+/// When `json` is none.
+pub fn decode_driver(json: &[u8]) -> Result<Record<CsiDriver>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Doc {
+        #[serde(default)]
+        metadata: MetaDoc,
+        #[serde(default)]
+        spec: SpecDoc,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct SpecDoc {
+        storage_capacity: Option<bool>,
+    }
+    let doc = lenient::from_slice::<Doc>(json)?;
+    let publishes_capacity = doc.spec.storage_capacity == Some(true);
+    Ok(doc.metadata.record(CsiDriver { publishes_capacity }))
+}
+
+/// Reads a CSIStorageCapacity.
+///
+/// # Errors
+/// When `json` is none, or states a quantity that is none. The apiserver stores no such object.
+pub fn decode_capacity(json: &[u8]) -> Result<Record<Capacity>, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Doc {
+        #[serde(default)]
+        metadata: MetaDoc,
+        #[serde(default)]
+        storage_class_name: String,
+        capacity: Option<Amount>,
+        maximum_volume_size: Option<Amount>,
+        node_topology: Option<LabelSelector>,
+    }
+    let doc = lenient::from_slice::<Doc>(json)?;
+    let largest = doc.maximum_volume_size.or(doc.capacity).map(|amount| amount.whole);
+    let fields = Capacity { class: doc.storage_class_name, largest, nodes: doc.node_topology };
+    Ok(doc.metadata.record(fields))
+}

@@ -1,0 +1,165 @@
+//! PersistentVolumes as the scheduler sees them.
+
+use kstore_api::lenient;
+use kstore_informer::Key;
+use serde::Deserialize;
+
+use super::claim::{AccessModes, Claim, StorageDoc};
+use super::record::{MetaDoc, Record};
+use crate::affinity::Term;
+use crate::companions::Labels;
+use crate::node::NodeInfo;
+
+/// Fields of a PersistentVolume that the scheduler reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// Whether the volume is being deleted.
+    pub deleting: bool,
+    /// Phase of the volume.
+    pub phase: VolumePhase,
+    /// Claim that the volume is bound to, or kept for.
+    pub claim: Option<ClaimRef>,
+    /// Name of the volume's class; empty for none.
+    pub class: String,
+    /// Size in bytes.
+    pub size: i64,
+    /// Access modes that the volume has.
+    pub modes: AccessModes,
+    /// Whether the volume is a raw block device.
+    pub is_block: bool,
+    /// Name of the VolumeAttributesClass; empty for none.
+    pub attributes_class: String,
+    /// Labels of the volume, by which claims choose it and which name its zone.
+    pub labels: Labels,
+    /// Terms of the required node affinity, one of which must hold; `None` if every node can use the volume.
+    pub affinity: Option<Vec<Term>>,
+    /// CSI driver and handle of the volume.
+    pub csi: Option<CsiHandle>,
+}
+
+/// Phase of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VolumePhase {
+    /// The binder has not looked at the volume yet.
+    #[default]
+    Pending,
+    /// The volume waits for a claim.
+    Available,
+    /// The volume is bound, released or broken.
+    Unavailable,
+}
+
+/// A volume's reference to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRef {
+    /// Namespace and name of the claim.
+    pub key: Key,
+    /// Uid of the claim; empty if a user wrote the reference before the claim was there.
+    pub uid: String,
+}
+
+impl ClaimRef {
+    /// Whether the reference is to this claim.
+    pub fn means(&self, claim: &Record<Claim>) -> bool {
+        self.key == claim.key && (self.uid.is_empty() || self.uid == claim.uid)
+    }
+}
+
+/// A CSI driver and the name by which it knows a volume.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CsiHandle {
+    /// Name of the driver.
+    #[serde(default)]
+    pub driver: String,
+    /// Name of the volume.
+    #[serde(default, rename = "volumeHandle")]
+    pub handle: String,
+}
+
+impl Volume {
+    /// Whether pods on the node can use the volume. As in Kubernetes, its node affinity knows no field of the node, only labels.
+    pub fn is_reachable_from(&self, node: &NodeInfo) -> bool {
+        self.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches("", &node.labels)))
+    }
+}
+
+/// Reads a PersistentVolume.
+///
+/// # Errors
+/// When `json` is none, or states a quantity that is none. The apiserver stores no such object.
+pub fn decode(json: &[u8]) -> Result<Record<Volume>, serde_json::Error> {
+    let Doc { mut metadata, spec, status } = lenient::from_slice(json)?;
+    let class = metadata.take_annotations().class.or(spec.storage_class_name);
+    let capacity = spec.capacity.unwrap_or_default();
+    let required = spec.node_affinity.and_then(|affinity| affinity.required);
+    let volume = Volume {
+        deleting: metadata.is_deleting(),
+        phase: match status.phase.as_deref() {
+            None | Some("" | "Pending") => VolumePhase::Pending,
+            Some("Available") => VolumePhase::Available,
+            Some(_) => VolumePhase::Unavailable,
+        },
+        claim: spec
+            .claim_ref
+            .map(|claim| ClaimRef { key: Key::new(&claim.namespace, &claim.name), uid: claim.uid }),
+        class: class.unwrap_or_default(),
+        size: capacity.storage.map_or(0, |amount| amount.whole),
+        modes: AccessModes::new(&spec.access_modes.unwrap_or_default()),
+        is_block: spec.volume_mode.as_deref() == Some("Block"),
+        attributes_class: spec.volume_attributes_class_name.unwrap_or_default(),
+        labels: metadata.labels.take().unwrap_or_default(),
+        affinity: required.map(|required| required.node_selector_terms),
+        csi: spec.csi,
+    };
+    Ok(metadata.record(volume))
+}
+
+#[derive(Deserialize)]
+struct Doc {
+    #[serde(default)]
+    metadata: MetaDoc,
+    #[serde(default)]
+    spec: SpecDoc,
+    #[serde(default)]
+    status: StatusDoc,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecDoc {
+    access_modes: Option<Vec<String>>,
+    capacity: Option<StorageDoc>,
+    claim_ref: Option<ClaimRefDoc>,
+    csi: Option<CsiHandle>,
+    node_affinity: Option<AffinityDoc>,
+    storage_class_name: Option<String>,
+    volume_attributes_class_name: Option<String>,
+    volume_mode: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ClaimRefDoc {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AffinityDoc {
+    required: Option<TermsDoc>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TermsDoc {
+    node_selector_terms: Vec<Term>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusDoc {
+    phase: Option<String>,
+}

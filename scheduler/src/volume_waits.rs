@@ -1,0 +1,146 @@
+//! Pods that were decided to go to a node and wait there for their claims to be bound. Such a pod counts on its node, but is bound to it
+//! only when its volumes are. Waiting takes no place among the writes under way, so that other pods are placed meanwhile. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kstore_informer::Revision;
+
+use crate::limits::VOLUME_BIND_TIMEOUT;
+use crate::node::NodeInfo;
+use crate::pod::Uid;
+use crate::scheduler::Binding;
+use crate::storage::{Progress, Storage, StorageEvent, VolumePlan};
+
+/// A pod that waits for its volumes.
+#[derive(Debug)]
+pub(crate) struct VolumeWait {
+    /// The decision for the pod.
+    pub(crate) binding: Binding,
+    /// What its claims get.
+    pub(crate) plan: VolumePlan,
+    /// Revision at which the plan was written, and when the wait is given up; `None` while the write is under way.
+    written: Option<(Revision, Timestamp)>,
+}
+
+/// How a wait ended: the revision that bound the last claim, or why the claims will not be bound.
+pub(crate) type WaitOutcome = Result<Revision, String>;
+
+/// The pods that wait for their volumes, and those whose wait has ended.
+#[derive(Debug, Default)]
+pub(crate) struct VolumeWaits {
+    waits: BTreeMap<Uid, VolumeWait>,
+    deadlines: BTreeSet<(Timestamp, Uid)>,
+    ended: VecDeque<Uid>,
+    outcomes: BTreeMap<Uid, WaitOutcome>,
+}
+
+impl VolumeWaits {
+    /// Begins a wait; the write of its plan is under way.
+    pub(crate) fn add(&mut self, binding: Binding, plan: VolumePlan) {
+        let uid = Arc::clone(&binding.pod.uid);
+        let before = self.waits.insert(uid, VolumeWait { binding, plan, written: None });
+        assert!(before.is_none(), "a pod waits for its volumes once");
+    }
+
+    /// Ends a wait, whatever has become of it.
+    pub(crate) fn remove(&mut self, uid: &Uid) -> Option<VolumeWait> {
+        let wait = self.waits.remove(uid)?;
+        if let Some((_, deadline)) = wait.written {
+            self.deadlines.remove(&(deadline, Arc::clone(uid)));
+        }
+        self.outcomes.remove(uid);
+        self.ended.retain(|other| other != uid);
+        Some(wait)
+    }
+
+    /// The writes of a plan were carried out at `revision`, and now its claims have some time to be bound. Ignored if the pod does not wait any
+    /// more, or for another attempt.
+    pub(crate) fn written<'a>(
+        &mut self,
+        (uid, attempts): (&Uid, u32),
+        (revision, now): (Revision, Timestamp),
+        storage: &Storage,
+        node: impl Fn(&str) -> Option<&'a NodeInfo>,
+    ) {
+        let is_awaited = |wait: &&mut VolumeWait| wait.binding.attempts == attempts && wait.written.is_none();
+        if let Some(wait) = self.waits.get_mut(uid).filter(is_awaited) {
+            let deadline = now.saturating_add(VOLUME_BIND_TIMEOUT).unwrap_or(Timestamp::MAX);
+            wait.written = Some((revision, deadline));
+            self.deadlines.insert((deadline, Arc::clone(uid)));
+            self.judge(uid, storage, revision, node);
+        }
+    }
+
+    /// The writes of a plan were refused. Ignored if the pod does not wait any more, or for another attempt.
+    pub(crate) fn refused(&mut self, uid: &Uid, attempts: u32, why: String) {
+        if self.waits.get(uid).is_some_and(|wait| wait.binding.attempts == attempts) {
+            self.end(uid, Err(why));
+        }
+    }
+
+    /// Looks anew at the waits that a change of storage concerns.
+    pub(crate) fn on_storage_event<'a>(
+        &mut self,
+        (event, revision): (&StorageEvent, Revision),
+        storage: &Storage,
+        node: impl Fn(&str) -> Option<&'a NodeInfo>,
+    ) {
+        let concerned = self.waits.iter().filter(|(_, wait)| wait.plan.concerns(event));
+        let concerned: Vec<Uid> = concerned.map(|(uid, _)| Arc::clone(uid)).collect();
+        concerned.iter().for_each(|uid| self.judge(uid, storage, revision, &node));
+    }
+
+    /// Ends the waits for a node that is gone.
+    pub(crate) fn on_node_removed(&mut self, name: &str, storage: &Storage) {
+        let there = self.waits.iter().filter(|(_, wait)| *wait.binding.choice.node == *name);
+        let there: Vec<Uid> = there.map(|(uid, _)| Arc::clone(uid)).collect();
+        there.iter().for_each(|uid| self.judge(uid, storage, Revision(0), |_| None));
+    }
+
+    /// The next wait that has ended, and how: its claims are bound, or why they will not be.
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<(VolumeWait, WaitOutcome)> {
+        if let Some(uid) = self.ended.front().cloned() {
+            let outcome = self.outcomes.remove(&uid).expect("a wait that ended has an outcome");
+            let wait = self.remove(&uid).expect("a wait that ended was not removed");
+            return Some((wait, outcome));
+        }
+        let (_, uid) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now)?.clone();
+        let wait = self.remove(&uid).expect("a deadline is that of a wait");
+        Some((wait, Err("context deadline exceeded".to_owned())))
+    }
+
+    /// Whether [`next`](Self::next) has something without a wait.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// When [`next`](Self::next) has something although nothing else happens.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    fn judge<'a>(
+        &mut self,
+        uid: &Uid,
+        storage: &Storage,
+        revision: Revision,
+        node: impl Fn(&str) -> Option<&'a NodeInfo>,
+    ) {
+        let wait = &self.waits[uid];
+        let Some((written, _)) = wait.written else { return };
+        match wait.plan.progress(storage, node(&wait.binding.choice.node), written) {
+            Progress::Waiting => {}
+            Progress::Bound => self.end(uid, Ok(revision)),
+            Progress::Failed(why) => self.end(uid, Err(why)),
+        }
+    }
+
+    /// The newest outcome counts.
+    fn end(&mut self, uid: &Uid, outcome: WaitOutcome) {
+        if self.outcomes.insert(Arc::clone(uid), outcome).is_none() {
+            self.ended.push_back(Arc::clone(uid));
+        }
+    }
+}
