@@ -90,3 +90,12 @@ pub(crate) const FAILED_DAEMON_BACKOFF: Duration = Duration::from_secs(1);
 
 /// The longest wait for a pod of a DaemonSet that fails on its node; a node without failures for twice as long begins anew.
 pub(crate) const FAILED_DAEMON_BACKOFF_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// How often a quota is counted when nothing tells to, as upstream.
+pub(crate) const QUOTA_RESYNC: Duration = Duration::from_secs(5 * 60);
+
+/// How long after new bounds of a quota took effect it is counted once more: by then every write that did not know them has ended.
+pub(crate) const QUOTA_SETTLE: Duration = Duration::from_secs(1);
+
+/// How long a count waits for objects as new as its quota.
+pub(crate) const QUOTA_WAIT: Duration = Duration::from_secs(10);

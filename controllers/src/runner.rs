@@ -7,9 +7,9 @@ use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
     cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
-    garbage_collector, job, namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset, root_ca,
-    service_account, service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished,
-    volume_binder, volume_protection, volume_provisioner,
+    garbage_collector, job, namespace, node_lifecycle, pod_gc, policy_type_checking, replicaset,
+    resource_quota, root_ca, service_account, service_address, service_cidr, stateful_set, taint_eviction,
+    ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -90,6 +90,7 @@ controllers! {
     // In Kubernetes these are programs of their own, beside each storage driver.
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
+    "resourcequota-controller" ["resourcequota"] resource_quota::run, "resourcequota-controller";
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
 }
 

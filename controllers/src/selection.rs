@@ -24,7 +24,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("persistentvolume-expander-controller", "persistentvolume-expander"),
     ("podcertificaterequest-cleaner-controller", ""),
     ("resourceclaim-controller", "resource-claim-controller"),
-    ("resourcequota-controller", "resourcequota"),
     ("selinux-warning-controller", ""),
     ("service-lb-controller", "service"),
     ("serviceaccount-token-controller", "serviceaccount-token"),

@@ -21,6 +21,17 @@ pub fn count_of(group: &str, plural: &str) -> String {
     if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") }
 }
 
+/// The kind, by group and plural, whose objects use a resource that a quota bounds; `None`: no kind does. Whether such a kind is served is
+/// not looked at.
+pub fn kind_of(resource: &str) -> Option<(&str, &str)> {
+    if let Some(counted) = resource.strip_prefix("count/") {
+        let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
+        return Some((group, plural));
+    }
+    let plain = ["pods", "services", "persistentvolumeclaims"].into_iter().chain(PLAIN_NAMES);
+    plain.map(|plural| ("", plural)).find(|(group, plural)| Evaluator::of(group, plural).covers(resource))
+}
+
 /// How objects of one kind use resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluator {

@@ -12,7 +12,7 @@ mod usage;
 mod tests;
 
 pub use charge::{Change, Charges, Refusal, charge};
-pub use evaluator::{Evaluator, count_of};
+pub use evaluator::{Evaluator, count_of, kind_of};
 pub use scope::{Quota, Selector};
 pub use usage::Usage;
 

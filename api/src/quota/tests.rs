@@ -2,7 +2,9 @@
 
 mod model;
 
-use super::{Amounts, Change, Charges, Evaluator, Quota, Refusal, amounts, charge, count_of, to_value};
+use super::{
+    Amounts, Change, Charges, Evaluator, Quota, Refusal, amounts, charge, count_of, kind_of, to_value,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -327,4 +329,22 @@ fn bounds_that_nobody_has_counted_yet_bound_nothing_but_are_pending() {
     let charges = judged(&quotas, &Evaluator::of("", "configmaps"), None, &json!({})).unwrap();
     assert_eq!(charges, Charges { used: vec![], pending: vec![0, 1] });
     assert_eq!(judged(&quotas, &Evaluator::of("", "secrets"), None, &json!({})).unwrap(), Charges::default());
+}
+
+#[test]
+fn each_resource_belongs_to_one_kind() {
+    for (resource, kind) in [
+        ("count/deployments.apps", Some(("apps", "deployments"))),
+        ("count/lamps.example.com", Some(("example.com", "lamps"))),
+        ("count/pods", Some(("", "pods"))),
+        ("limits.cpu", Some(("", "pods"))),
+        ("requests.example.com/gpu", Some(("", "pods"))),
+        ("services.nodeports", Some(("", "services"))),
+        ("requests.storage", Some(("", "persistentvolumeclaims"))),
+        ("gold.storageclass.storage.k8s.io/persistentvolumeclaims", Some(("", "persistentvolumeclaims"))),
+        ("resourcequotas", Some(("", "resourcequotas"))),
+        ("example.com/gpu", None),
+    ] {
+        assert_eq!(kind_of(resource), kind, "{resource}");
+    }
 }
