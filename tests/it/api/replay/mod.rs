@@ -62,6 +62,14 @@ fn replay(file: &str) {
     judge(file, &differences);
 }
 
+/// One file on its own fresh server with controllers.
+fn replay_with_controllers(file: &str) {
+    let Some(folder) = folder() else { return };
+    let setup = Setup::controllers();
+    let differences = simulate(setup, async |cluster| play(&folder, file, cluster, None).await);
+    judge(file, &differences);
+}
+
 /// One file on its own fresh server, which calls the webhooks of the recording over TLS. In memory, since only there the storage needs no
 /// virtual time.
 fn replay_with_webhooks(file: &str) {
@@ -180,6 +188,9 @@ impl Replayer<'_> {
     }
 
     async fn wait(&self, wait: &Value) {
+        if let Some(pause) = wait["ms"].as_u64() {
+            return tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
         let is_get = wait["get"].is_string();
         let line = json!({
             "as": "admin",
@@ -316,6 +327,11 @@ fn admission_policies_are_answered_as_recorded() {
 #[test]
 fn admission_webhooks_are_asked_and_answered_as_recorded() {
     replay_with_webhooks("webhooks.jsonl");
+}
+
+#[test]
+fn quotas_are_charged_and_counted_as_recorded() {
+    replay_with_controllers("quota.jsonl");
 }
 
 #[test]
