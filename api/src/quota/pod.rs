@@ -87,8 +87,8 @@ fn total<'p>(pod: &'p Value, side: &str) -> Needs<'p> {
     let spec = &pod["spec"];
     let is_infeasible = is_resize_infeasible(pod);
     let own = |container: &'p Value, statuses: &str| {
-        let statuses = list(&pod["status"][statuses]).iter();
-        let status = statuses.filter(|status| status["name"] == container["name"]).next_back();
+        let mut statuses = list(&pod["status"][statuses]).iter();
+        let status = statuses.rfind(|status| status["name"] == container["name"]);
         of_container(container, status, is_infeasible, side)
     };
     let mut running = Needs::new();

@@ -62,7 +62,7 @@ fn a_pod_uses_the_greatest_need_of_any_moment() {
 #[test]
 fn overhead_comes_on_top_and_amounts_of_the_whole_pod_replace_the_sum() {
     let both = json!({"cpu": "1", "memory": "1Gi"});
-    let mut one = pod(json!([container("a", both.clone(), json!({"cpu": "2"}))]), json!([]));
+    let mut one = pod(json!([container("a", both, json!({"cpu": "2"}))]), json!([]));
     one["spec"]["overhead"] = json!({"cpu": "100m", "memory": "24Mi"});
     assert_eq!(
         compute(&one),

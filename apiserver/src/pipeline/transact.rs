@@ -88,7 +88,7 @@ impl Pipeline {
             }
             turns.clear();
             if takes_turns {
-                turns = self.registry.quota_turns(&stage).await;
+                turns = Box::pin(self.registry.quota_turns(&stage)).await;
             }
         }
     }

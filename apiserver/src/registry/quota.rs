@@ -125,10 +125,20 @@ impl Registry {
         judged: Judged<'_>,
         turn: &mut Option<QuotaTurn<'r>>,
     ) -> Result<Charged, Status> {
-        let Some(ledgers) = &self.quotas else { return Ok(Charged::default()) };
         if !self.may_be_charged(view, judged.target, judged.old.is_none()) {
             return Ok(Charged::default());
         }
+        // Boxed, for few namespaces have quotas, and every write would be larger.
+        Box::pin(self.charge_bounded(view, judged, turn)).await
+    }
+
+    async fn charge_bounded<'r>(
+        &'r self,
+        view: &View,
+        judged: Judged<'_>,
+        turn: &mut Option<QuotaTurn<'r>>,
+    ) -> Result<Charged, Status> {
+        let Some(ledgers) = &self.quotas else { return Ok(Charged::default()) };
         if turn.is_none() {
             let charged = self.judge(view, judged, None)?;
             if charged.quotas.is_empty() || !judged.commits {

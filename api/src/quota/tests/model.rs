@@ -33,7 +33,7 @@ fn object(kind: usize, size: u8) -> Value {
     let amount = format!("{}m", u32::from(size) * 10);
     match kind {
         0 => {
-            let deadline = if size % 3 == 0 { json!(5) } else { Value::Null };
+            let deadline = if size.is_multiple_of(3) { json!(5) } else { Value::Null };
             let resources = json!({"requests": {"cpu": amount}, "limits": {"cpu": amount}});
             json!({"spec": {"activeDeadlineSeconds": deadline, "containers": [{"name": "c", "resources": resources}]}})
         }
