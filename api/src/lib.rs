@@ -24,6 +24,7 @@ pub mod object;
 pub mod openapi;
 pub mod patch;
 pub mod quantity;
+pub mod quota;
 pub mod scale;
 pub mod schema;
 pub mod selector;

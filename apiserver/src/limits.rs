@@ -344,3 +344,7 @@ pub const AUDIT_AGENT_BYTES: usize = 1024;
 
 /// The longest refusal that is read for its audit event. Refusals are short.
 pub const AUDIT_REFUSAL_BYTES: u64 = 256 * 1024;
+
+/// Groups of namespaces in which writes that charge quotas take turns. More of them let more namespaces be written at the same time; two
+/// namespaces that share one only wait for one another.
+pub const QUOTA_LEDGERS: usize = 64;

@@ -26,7 +26,7 @@ mod warnings;
 pub use transact::Transacted;
 pub use unsupported::LocalComponents;
 
-use crate::admission::{Admission, ROLE_CHECKS};
+use crate::admission::{Admission, RESOURCE_QUOTA, ROLE_CHECKS};
 use crate::authn::service_account::TokenAuthenticator;
 use crate::authn::{TokenFile, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, Mode};
@@ -213,7 +213,11 @@ impl Pipeline {
         if self.authorizer.mode() == Mode::AlwaysAllow {
             disabled.extend(ROLE_CHECKS);
         }
-        Self { admission: self.admission.without(&disabled), ..self }
+        let registry = match disabled.contains(RESOURCE_QUOTA) {
+            true => self.registry.without_quotas(),
+            false => self.registry,
+        };
+        Self { admission: self.admission.without(&disabled), registry, ..self }
     }
 
     /// Beside these components in its process; without them it warns of nothing that they do not do.

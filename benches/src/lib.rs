@@ -76,6 +76,7 @@ fn figures(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("writes memory", Box::pin(writes::measure(b(), Storage::Memory))),
         ("writes disk", Box::pin(writes::measure(b(), Storage::Disk))),
         ("writes by the apiserver alone", Box::pin(writes::measure_alone(b()))),
+        ("writes under a quota", Box::pin(writes::measure_under_quota(b()))),
         ("writes and the disk", Box::pin(sync::measure())),
         ("get", Box::pin(get::measure(b()))),
         ("list", Box::pin(list::measure(b()))),

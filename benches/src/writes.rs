@@ -34,6 +34,24 @@ pub(crate) async fn measure_alone(binary: Binary) -> anyhow::Result<Vec<Figure>>
     Ok(figures)
 }
 
+/// The same in memory under a quota, which every create is charged to.
+pub(crate) async fn measure_under_quota(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+    const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
+    let server = Server::start(&binary, Storage::Memory).await?;
+    let spec = json!({ "hard": { "count/configmaps": "1000000000" } });
+    let quota =
+        json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "q" }, "spec": spec });
+    let mut connection = server.connect().await?;
+    connection.create(QUOTAS, Bytes::from(quota.to_string())).await?;
+    let is_in_force = |quota: &serde_json::Value| quota["status"]["used"].is_object();
+    while !is_in_force(&serde_json::from_slice(&connection.get(&format!("{QUOTAS}/q")).await?.1)?) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let figures = vec![many(&server, &format!("{}, under a quota", Storage::Memory.name())).await?];
+    server.kill().await?;
+    Ok(figures)
+}
+
 async fn one(server: &Server, place: &str) -> anyhow::Result<Figure> {
     let kubeconfig = server.kubeconfig.clone();
     let started = Instant::now();

@@ -38,6 +38,7 @@ mod policy_type_checking;
 mod portion;
 mod replicaset;
 mod resource;
+mod resource_quota;
 mod revision;
 mod root_ca;
 mod runner;

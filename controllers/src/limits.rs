@@ -109,3 +109,12 @@ pub(crate) const INITIAL_READINESS: SignedDuration = SignedDuration::from_secs(3
 
 /// Addresses of one subset of an Endpoints object that are mirrored, and endpoints in one slice of them at most, as upstream.
 pub(crate) const MIRRORED_ENDPOINTS: usize = 1000;
+
+/// How often a quota is counted when nothing tells to, as upstream.
+pub(crate) const QUOTA_RESYNC: Duration = Duration::from_secs(5 * 60);
+
+/// How long after new bounds of a quota took effect it is counted once more: by then every write that did not know them has ended.
+pub(crate) const QUOTA_SETTLE: Duration = Duration::from_secs(1);
+
+/// How long a count waits for objects as new as its quota.
+pub(crate) const QUOTA_WAIT: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use crate::{
     cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
     endpoint_slice_mirroring, ephemeral_volume, garbage_collector, horizontal_pod_autoscaler, job,
     load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc, policy_type_checking, replicaset,
-    root_ca, service_account, service_address, service_cidr, stateful_set, taint_eviction,
+    resource_quota, root_ca, service_account, service_address, service_cidr, stateful_set, taint_eviction,
     ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
@@ -100,6 +100,7 @@ controllers! {
     // In Kubernetes these are programs of their own, beside each storage driver.
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
+    "resourcequota-controller" ["resourcequota"] resource_quota::run, "resourcequota-controller";
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
 }
 

@@ -20,7 +20,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("persistentvolume-expander-controller", "persistentvolume-expander"),
     ("podcertificaterequest-cleaner-controller", ""),
     ("resourceclaim-controller", "resource-claim-controller"),
-    ("resourcequota-controller", "resourcequota"),
     ("selinux-warning-controller", ""),
     ("serviceaccount-token-controller", "serviceaccount-token"),
     ("storage-version-migrator-controller", ""),

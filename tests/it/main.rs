@@ -65,6 +65,8 @@ mod odd_objects;
 mod policy_type_checks;
 /// Every part in its own process.
 mod processes;
+/// Quotas under concurrent writers, at both doors; what is given back, and custom kinds.
+mod quotas;
 /// `run` with objects in the cluster before its command starts.
 mod run;
 /// A start on damaged data.

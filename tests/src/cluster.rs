@@ -57,6 +57,8 @@ pub struct Setup {
 pub enum Loops {
     /// Controllers, scheduler and kubelets.
     All,
+    /// Controllers.
+    Controllers,
     /// None: the API alone.
     None,
 }
@@ -74,6 +76,11 @@ impl Setup {
     /// The API alone.
     pub fn api_alone() -> Self {
         Self { loops: Loops::None, ..Self::seed(1) }
+    }
+
+    /// The API and controllers: pods are created, and nobody runs them.
+    pub fn controllers() -> Self {
+        Self { loops: Loops::Controllers, ..Self::seed(1) }
     }
 
     /// With objects kept there, whatever the environment says.
@@ -205,6 +212,7 @@ impl Cluster {
         };
         let local = match setup.loops {
             Loops::All => LocalComponents::ALL,
+            Loops::Controllers => LocalComponents { controllers: true, ..LocalComponents::default() },
             Loops::None => LocalComponents::default(),
         };
         let (webhooks, refusals) = (Webhooks::default(), Refusals::default());
@@ -233,7 +241,7 @@ impl Cluster {
         // One page for all loops.
         let metrics = setup.kubelets.metrics.clone();
         let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
-        if setup.loops == Loops::All {
+        if setup.loops != Loops::None {
             tasks.spawn(api.keep_identity("control-plane".to_owned()));
             let controllers = client(user("system:kube-controller-manager", None), "controllers");
             let config = kstore_controllers::Config {
@@ -253,6 +261,8 @@ impl Cluster {
             } else {
                 tasks.spawn(run(stop.clone()));
             }
+        }
+        if setup.loops == Loops::All {
             let scheduler = user("system:kube-scheduler", None);
             let scheduler = client_panicking(scheduler, "scheduler", Some("Bind"));
             let config = kstore_scheduler::Config { metrics, ..Default::default() };

@@ -103,6 +103,12 @@ impl Quantity {
         Self::new(div_away(self.nanos, MILLI) * MILLI, self.format)
     }
 
+    /// The same in whole units, a remainder rounded away from zero.
+    #[must_use]
+    pub fn in_units(self) -> Self {
+        Self::new(div_away(self.nanos, NANO) * NANO, self.format)
+    }
+
     /// The value as a float, for ratios and scores.
     #[must_use]
     // Ratios need no more than a double holds.

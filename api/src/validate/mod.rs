@@ -27,6 +27,7 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use resource::is_extended_of_quotas;
 use serde_json::Value;
 
 use crate::field::{ErrorList, FieldError, FieldErrorKind};

@@ -64,6 +64,11 @@ pub(super) fn is_extended(own: &str) -> bool {
         && names::qualified_name(&format!("{REQUESTS}{own}")).is_empty()
 }
 
+/// Whether a quota bounds an extended resource by it: `requests.` before a name that is not the system's.
+pub(crate) fn is_extended_of_quotas(own: &str) -> bool {
+    !is_native(own) && own.starts_with(REQUESTS)
+}
+
 /// Whether containers may ask for it, of what the system itself names.
 pub(super) fn is_of_containers(own: &str) -> bool {
     OF_CONTAINERS.contains(&own) || own.starts_with(HUGE_PAGES)

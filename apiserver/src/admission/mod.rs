@@ -112,6 +112,8 @@ const PLUGINS: [(&str, &dyn Plugin); 11] = [
 const RBAC_ESCALATION: &str = "RBACEscalation";
 /// The plugins that only check whether the user's roles permit more than the request itself needs.
 pub(crate) const ROLE_CHECKS: [&str; 3] = [RBAC_ESCALATION, "CertificateApproval", "CertificateSigning"];
+/// The last plugin. The registry charges quotas, in the commit of what is charged.
+pub(crate) const RESOURCE_QUOTA: &str = "ResourceQuota";
 const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
 const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
 const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
@@ -120,7 +122,7 @@ const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
 /// The names of the admission plugins of Kubernetes that this server has. Each can be switched off.
 pub fn plugins() -> impl Iterator<Item = &'static str> {
     let own = PLUGINS.iter().map(|(name, _)| *name).filter(|name| *name != RBAC_ESCALATION);
-    own.chain([MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK])
+    own.chain([MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK, RESOURCE_QUOTA])
 }
 
 /// The chain over one cluster. Cheap to clone.

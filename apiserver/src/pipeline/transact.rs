@@ -3,7 +3,9 @@
 
 use super::create::unstored;
 use super::{Answer, Answered, ObjectAnswer, Pipeline, check_method, heavy, in_time, warnings};
+use crate::admission::Operation;
 use crate::error;
+use crate::kinds::CustomVersion;
 use crate::limits;
 use crate::metrics;
 use crate::provenance::Note;
@@ -65,6 +67,10 @@ impl Pipeline {
             fence: transaction.fence.clone(),
             stage: None,
         };
+        // Quotas change with every write that they are charged with: after a loss, writers within this process wait for their turns. Nobody
+        // waits for a webhook meanwhile, which may want to write there as well.
+        let takes_turns = !self.may_wait_for_webhooks(transaction);
+        let mut turns = Vec::new();
         loop {
             self.cache().fresh().await.map_err(error::of_read)?;
             let stage = Stage::new(self.cache().kinds());
@@ -80,7 +86,23 @@ impl Pipeline {
                     |answer: Option<Answered>| answer.map(|answer| settled(answer, &stage, revision));
                 return Ok(Transacted { answers: answers.into_iter().map(settle).collect(), revision });
             }
+            turns.clear();
+            if takes_turns {
+                turns = Box::pin(self.registry.quota_turns(&stage)).await;
+            }
         }
+    }
+
+    /// Whether a webhook may have to be asked about an operation, whatever it turns out to do.
+    fn may_wait_for_webhooks(&self, transaction: &Transaction) -> bool {
+        const OPERATIONS: [Operation; 4] =
+            [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
+        let calls = self.admission.calls(&transaction.user);
+        transaction.steps.iter().any(|step| {
+            let (Step::Act(target, _) | Step::Check(target, _)) = step;
+            let converts = target.custom.as_ref().is_some_and(CustomVersion::needs_webhook);
+            converts || OPERATIONS.iter().any(|one| calls.may_match(*one, target.resource.plural))
+        })
     }
 
     /// May the caller do all of this?

@@ -60,7 +60,6 @@ const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row("", "ResourceQuota", Actor::Apiserver, "kstore stores this ResourceQuota but does not enforce it"),
     row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
     some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),
     row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
@@ -145,8 +144,8 @@ mod tests {
     #[test]
     fn writers_are_warned_of_objects_that_are_stored_and_not_enforced() {
         let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
-        let quota = warned(alone, "ann", ("v1", "ResourceQuota"), json!({}));
-        assert_eq!(quota, Some("kstore stores this ResourceQuota but does not enforce it"));
+        let range = warned(alone, "ann", ("v1", "LimitRange"), json!({}));
+        assert_eq!(range, Some("kstore stores this LimitRange but does not enforce it"));
         let restricted =
             json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
         assert!(warned(alone, "ann", ("v1", "Namespace"), restricted).is_some());
@@ -155,8 +154,8 @@ mod tests {
             None
         );
         assert_eq!(warned(all, "ann", ("v1", "ConfigMap"), json!({})), None);
-        assert!(warned(all, "system:serviceaccount:a:b", ("v1", "ResourceQuota"), json!({})).is_some());
-        assert_eq!(warned(all, "system:apiserver", ("v1", "ResourceQuota"), json!({})), None);
+        assert!(warned(all, "system:serviceaccount:a:b", ("v1", "LimitRange"), json!({})).is_some());
+        assert_eq!(warned(all, "system:apiserver", ("v1", "LimitRange"), json!({})), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Create: "if the key is absent and the namespace takes objects, put", as one commit.
 
+use super::quota::Judged;
 use super::service::{Claims, claims_anything};
 use super::{Mandate, Registry, View, encode, namespace, put};
 use crate::cache::Entry;
@@ -35,9 +36,21 @@ impl Registry {
         let (key, row) = (target.key(), target.resource.storage_row());
         // The cache may lag behind the storage: that something cannot be had counts only on a state known to be current.
         let mut fresh = false;
+        // Held until the commit: others who charge the same quotas wait.
+        let mut turn = None;
         loop {
-            // What a Service needs (addresses, ports) is claimed in the same commit; a lost claim means: choose again.
             let view = self.view(&mandate);
+            let commits = !dry_run && mandate.stage.is_none();
+            let judged = Judged { target, old: None, new: &asked, commits };
+            let charged = match self.charge(&view, judged, &mut turn).await {
+                Err(_) if !fresh => {
+                    self.fresh().await?;
+                    fresh = true;
+                    continue;
+                }
+                charged => charged?,
+            };
+            // What a Service needs (addresses, ports) is claimed in the same commit; a lost claim means: choose again.
             let (mut value, mut claims) = (Cow::Borrowed(&asked), Claims::default());
             if claims_anything(target) {
                 claims = match self.claims(&view, target, None, Some(value.to_mut())) {
@@ -69,15 +82,18 @@ impl Registry {
             guards.extend(namespace);
             guards.extend(super::definition_guard(target));
             guards.extend(claims.guards);
+            guards.extend(charged.claims.guards.iter().cloned());
             let mut writes = vec![put(target, bytes.clone())];
             writes.extend(claims.writes);
+            writes.extend(charged.claims.writes.iter().cloned());
             match self.commit(guards, writes, &mandate).await? {
                 Outcome::Committed { revision } => {
+                    self.charged(charged, turn.as_mut(), revision);
                     return super::new_entry(row, target, &value, &bytes, revision, revision);
                 }
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {
                     Some(existing) => return Err(already_exists(target, &existing.value)),
-                    // The namespace has changed, or another writer took the address or port that this object claims.
+                    // The namespace or a quota has changed, or another writer took the address or port that this object claims.
                     None => {
                         self.fresh().await?;
                         fresh = true;

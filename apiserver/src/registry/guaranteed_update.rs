@@ -1,6 +1,7 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and again if another writer was faster. The only way in which an
 //! existing object changes, whatever the verb.
 
+use super::quota::{Charged, Judged, QuotaTurn};
 use super::service::claims_anything;
 use super::{Mandate, Registry, View, encode, entry_of, namespace, put};
 use crate::cache::Entry;
@@ -95,19 +96,32 @@ impl Registry {
                     continue;
                 }
             };
-            let step = decision
-                .and_then(|next| self.prepare(&view, target, current.as_deref(), before.as_ref(), next));
+            // Given back before the next decision, which may wait for webhooks.
+            let mut turn = None;
+            let commits = !dry_run && mandate.stage.is_none();
+            let decision = match decision {
+                Ok(next @ Next::Put(_)) => {
+                    self.with_charges(&view, (target, commits), before.as_ref(), next, &mut turn).await
+                }
+                other => other.map(|next| (next, Charged::default())),
+            };
+            let step = decision.and_then(|(next, charged)| {
+                self.prepare(&view, target, current.as_deref(), before.as_ref(), (next, charged))
+            });
+            let is_charged = self.may_be_charged(&view, target, current.is_none());
             let step = match step {
                 Ok(Step::Unchanged) | Err(_) if !fresh => {
+                    drop(turn);
                     self.fresh().await?;
                     let newer = view.get(target.resource, &key);
                     fresh = true;
-                    // What an object claims depends on others, too.
-                    if revision_of(newer.as_ref()) != revision_of(current.as_ref()) || claims_anything(target)
-                    {
+                    let is_old = revision_of(newer.as_ref()) != revision_of(current.as_ref());
+                    // What an object claims or charges depends on others, too.
+                    if is_old || claims_anything(target) || is_charged {
                         current = newer;
                         continue;
                     }
+                    turn = None;
                     step
                 }
                 step => step,
@@ -116,18 +130,34 @@ impl Registry {
                 Some(value) if current.is_none() => super::unreadable::status(&value),
                 _ => refused,
             });
-            match self.attempt(&view, target, current.as_ref(), step?, &mandate, dry_run).await? {
+            let attempt = (target, current.as_ref(), step?);
+            match self.attempt(&view, attempt, turn.as_mut(), &mandate, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {
                     current = newer;
                     fresh = true;
-                    if claims_anything(target) || target.custom.is_some() || current.is_none() {
-                        // What was lost may be what the object claims, its namespace or its definition: look at what others have by now.
+                    if claims_anything(target) || target.custom.is_some() || current.is_none() || is_charged {
+                        // What was lost may be what the object claims, its namespace, its definition or a quota: look at what others
+                        // have by now.
                         self.fresh().await?;
                     }
                 }
             }
         }
+    }
+
+    /// A decision for a new state with what it charges.
+    async fn with_charges<'r>(
+        &'r self,
+        view: &View,
+        (target, commits): (&Target, bool),
+        old: Option<&Value>,
+        next: Next,
+        turn: &mut Option<QuotaTurn<'r>>,
+    ) -> Result<(Next, Charged), Status> {
+        let Next::Put(new) = &next else { return Ok((next, Charged::default())) };
+        let charged = self.charge(view, Judged { target, old, new, commits }, turn).await?;
+        Ok((next, charged))
     }
 
     /// From a decision to what it would store.
@@ -137,7 +167,7 @@ impl Registry {
         target: &Target,
         current: Option<&Entry>,
         before: Option<&Value>,
-        next: Next,
+        (next, charged): (Next, Charged),
     ) -> Result<Step, Status> {
         match (next, current) {
             (Next::Keep, _) | (Next::Remove(_), None) => Ok(Step::Unchanged),
@@ -147,7 +177,7 @@ impl Registry {
                 if current.is_some_and(|entry| entry.is_stored_as(&bytes)) {
                     return Ok(Step::Unchanged);
                 }
-                Ok(Step::Put { value, bytes, claims })
+                Ok(Step::Put { value, bytes, claims, charged })
             }
             (Next::Remove(last), Some(_)) => {
                 let claims = self.claims(view, target, before, None)?;
@@ -160,13 +190,12 @@ impl Registry {
     async fn attempt(
         &self,
         view: &View,
-        target: &Target,
-        current: Option<&Arc<Entry>>,
-        step: Step,
+        (target, current, step): (&Target, Option<&Arc<Entry>>, Step),
+        turn: Option<&mut QuotaTurn<'_>>,
         mandate: &Mandate,
         dry_run: bool,
     ) -> Result<Attempt, Status> {
-        let (value, bytes, claims, write) = match step {
+        let (value, bytes, claims, charged, write) = match step {
             Step::Unchanged => {
                 let entry = current.cloned().ok_or_else(|| super::not_found(target))?;
                 if let Some(stage) = &mandate.stage {
@@ -175,9 +204,11 @@ impl Registry {
                 }
                 return Ok(Attempt::Done(Updated { entry, effect: UpdateEffect::Unchanged }));
             }
-            Step::Put { value, bytes, claims } => (value, bytes.clone(), claims, put(target, bytes)),
+            Step::Put { value, bytes, claims, charged } => {
+                (value, bytes.clone(), claims, charged, put(target, bytes))
+            }
             Step::Remove { last, bytes, claims } => {
-                (last, bytes, claims, Write::Delete { key: target.key() })
+                (last, bytes, claims, Charged::default(), Write::Delete { key: target.key() })
             }
         };
         let effect = match (&write, current) {
@@ -203,10 +234,15 @@ impl Registry {
         }
         guards.extend(super::definition_guard(target));
         guards.extend(claims.guards);
+        guards.extend(charged.claims.guards.iter().cloned());
         let mut writes = vec![write];
         writes.extend(claims.writes);
+        writes.extend(charged.claims.writes.iter().cloned());
         match self.commit(guards, writes, mandate).await? {
-            Outcome::Committed { revision } => done(revision),
+            Outcome::Committed { revision } => {
+                self.charged(charged, turn, revision);
+                done(revision)
+            }
             Outcome::Lost { current } => {
                 let newer = current.into_iter().next().flatten();
                 let newer = newer.map(|raw| entry_of(target.resource, &raw)).transpose()?.map(Arc::new);
@@ -219,7 +255,7 @@ impl Registry {
 /// What one round would store.
 enum Step {
     Unchanged,
-    Put { value: Value, bytes: Bytes, claims: super::service::Claims },
+    Put { value: Value, bytes: Bytes, claims: super::service::Claims, charged: Charged },
     Remove { last: Value, bytes: Bytes, claims: super::service::Claims },
 }
 

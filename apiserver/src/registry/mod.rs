@@ -7,6 +7,7 @@ mod fenced;
 mod guaranteed_update;
 mod list;
 mod namespace;
+mod quota;
 mod service;
 mod stage;
 mod unreadable;
@@ -49,12 +50,14 @@ pub struct Registry {
     cache: Arc<Cache>,
     nondet: Nondet,
     ranges: ServiceRanges,
+    /// `None`: quotas bound nothing.
+    quotas: Option<quota::QuotaLedgers>,
 }
 
 impl Registry {
     /// Over a filled cache and its storage. Services have their addresses in the usual network.
     pub fn new(cache: Arc<Cache>, nondet: Nondet) -> Self {
-        Self { cache, nondet, ranges: ServiceRanges::default() }
+        Self { cache, nondet, ranges: ServiceRanges::default(), quotas: Some(quota::QuotaLedgers::default()) }
     }
 
     /// With networks of the server's own for addresses of services.

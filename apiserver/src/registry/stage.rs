@@ -61,6 +61,13 @@ impl Stage {
         Commit { guards: guards.collect(), writes: staged.writes.clone(), note }
     }
 
+    /// The rests of the keys behind a prefix that this transaction writes.
+    pub(super) fn written_below(&self, prefix: &str) -> Vec<String> {
+        let staged = self.0.lock();
+        let keys = staged.objects.range(prefix.to_owned()..).map(|(key, _)| key.strip_prefix(prefix));
+        keys.map_while(|rest| rest.map(str::to_owned)).collect()
+    }
+
     /// The object under a key, if this transaction has written it: `Some(None)` if it removes it.
     pub fn object(&self, key: &str) -> Option<Option<Arc<Entry>>> {
         self.0.lock().objects.get(key).cloned()
@@ -134,6 +141,17 @@ impl View {
     pub(crate) fn get(&self, resource: &Resource, key: &str) -> Option<Arc<Entry>> {
         let staged = self.stage.as_ref().and_then(|stage| stage.object(key));
         staged.unwrap_or_else(|| self.cache.get(resource, key))
+    }
+
+    /// Whether a namespace may have objects of a kind: one look, without touching the objects.
+    pub(crate) fn has_any(&self, resource: &'static Resource, namespace: &str) -> bool {
+        let prefix = resource.storage_prefix(namespace);
+        if self.stage.as_ref().is_some_and(|stage| !stage.written_below(&prefix).is_empty()) {
+            return true;
+        }
+        let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
+        self.cache.count(resource) > 0
+            && !self.cache.snapshot(&filter).select(&filter, "", 1).entries.is_empty()
     }
 
     /// All objects that match, in key order.

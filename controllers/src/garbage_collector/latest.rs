@@ -5,22 +5,22 @@ use tokio::sync::Notify;
 
 /// The newest state of a value, for any number of writers and one reader who waits for changes.
 #[derive(Debug, Default)]
-pub(super) struct Latest<T> {
+pub(crate) struct Latest<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
 impl<T: Clone + PartialEq> Latest<T> {
-    pub(super) fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self { value: Mutex::new(value), changed: Notify::new() }
     }
 
-    pub(super) fn get(&self) -> T {
+    pub(crate) fn get(&self) -> T {
         self.value.lock().clone()
     }
 
     /// Replaces the value; whether it differs from the one before.
-    pub(super) fn set(&self, value: T) -> bool {
+    pub(crate) fn set(&self, value: T) -> bool {
         let differs = std::mem::replace(&mut *self.value.lock(), value.clone()) != value;
         if differs {
             self.changed.notify_one();
@@ -29,7 +29,7 @@ impl<T: Clone + PartialEq> Latest<T> {
     }
 
     /// Returns when the value is another than `old`.
-    pub(super) async fn differs_from(&self, old: &T) {
+    pub(crate) async fn differs_from(&self, old: &T) {
         while *self.value.lock() == *old {
             self.changed.notified().await;
         }

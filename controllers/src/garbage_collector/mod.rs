@@ -5,7 +5,7 @@
 mod custom;
 mod graph;
 mod known;
-mod latest;
+pub(crate) mod latest;
 pub(crate) mod member;
 mod plan;
 #[cfg(test)]

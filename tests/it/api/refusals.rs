@@ -271,7 +271,8 @@ fn the_other_door_says_what_is_odd_beside_what_is_wrong() {
 fn writers_are_warned_of_objects_that_have_no_effect_here() {
     simulate(Setup::seed(3), async |cluster| {
         let namespaced = |group: &str, plural: &str| format!("{group}/namespaces/default/{plural}");
-        let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}});
+        let range =
+            json!({"metadata": {"name": "q"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}});
         let spec = json!({"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}});
         let attachment = json!({"metadata": {"name": "s"}, "spec": spec});
         let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
@@ -279,9 +280,9 @@ fn writers_are_warned_of_objects_that_have_no_effect_here() {
         let restricted = json!({"metadata": {"name": "restricted", "labels": labels}});
         let cases = [
             (
-                namespaced("/api/v1", "resourcequotas"),
-                quota,
-                "kstore stores this ResourceQuota but does not enforce it",
+                namespaced("/api/v1", "limitranges"),
+                range,
+                "kstore stores this LimitRange but does not enforce it",
             ),
             (
                 attachments.to_owned(),

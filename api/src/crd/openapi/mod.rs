@@ -145,4 +145,3 @@ fn resource(definition: &Definition, version: &Version, model: &str, list_model:
         is_custom: true,
     }
 }
-

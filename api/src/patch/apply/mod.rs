@@ -48,7 +48,7 @@ pub use managed::Operation;
 pub use node::ObjectType;
 pub use reset::{Reset, reset_fields};
 pub use scale::{books_of_scale, books_of_workload};
-pub use touch::touch;
+pub use touch::{touch, touch_all};
 
 /// Fields that nobody owns: they are the system's.
 const SYSTEM_FIELDS: &[&str] = &[

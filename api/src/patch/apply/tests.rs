@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{ApplyError, Conflict, ObjectType, Reset, Write, apply, reset_fields, touch, track_update};
+use super::{
+    ApplyError, Conflict, ObjectType, Reset, Write, apply, reset_fields, touch, touch_all, track_update,
+};
 use crate::schema::fill::fill;
 use crate::structural::Tree;
 use crate::{kind, schema};
@@ -436,6 +438,40 @@ fn a_renewal_by_the_owner_moves_the_time_of_its_entry_as_tracking_does() {
     bare["metadata"].as_object_mut().unwrap().remove("managedFields");
     assert!(renewed(&bare, "kubelet", &time).1, "an object without managed fields stays so");
     assert!(renewed(&lease("", json!({"name": "n"})), "", &time).1, "a manager without a name is unknown");
+}
+
+#[test]
+fn charges_by_their_owner_move_the_time_of_its_entry_as_tracking_does() {
+    let ty = || ObjectType::BuiltIn(crate::schema::of("", "v1", "ResourceQuota").unwrap());
+    let write = |manager: &'static str, now: &'static str| Write {
+        manager,
+        subresource: "status",
+        api_version: "v1",
+        now,
+        reset: Reset::Fields(&[]),
+    };
+    let mut live = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "9"}}});
+    track_update(None, &mut live, &Write { subresource: "", ..write("kubectl", NOW) }, ty());
+    let mut step = |manager, used: Value, paths: &[[&str; 3]]| {
+        let mut new = live.clone();
+        for (name, amount) in used.as_object().unwrap() {
+            new["status"]["used"][name] = amount.clone();
+        }
+        let (mut touched, mut tracked) = (new.clone(), new.clone());
+        let is_touched = touch_all(&mut touched, &write(manager, LATER), paths);
+        track_update(Some(&live), &mut tracked, &write(manager, LATER), ty());
+        assert_eq!(touched, if is_touched { tracked.clone() } else { new }, "{manager} {used}");
+        live = tracked;
+        is_touched
+    };
+    let (pods, cpu) = (["status", "used", "pods"], ["status", "used", "cpu"]);
+    assert!(!step("controller", json!({"pods": "0", "cpu": "0"}), &[pods, cpu]), "there was none");
+    assert!(!step("server", json!({"pods": "1"}), &[pods]), "the field gets another owner");
+    assert!(step("server", json!({"pods": "2"}), &[pods]));
+    assert!(!step("server", json!({"pods": "3", "cpu": "1"}), &[pods, cpu]));
+    assert!(step("server", json!({"pods": "4", "cpu": "2"}), &[pods, cpu]));
+    assert!(!step("controller", json!({"pods": "3"}), &[pods]));
+    assert!(step("server", json!({"cpu": "3"}), &[cpu]), "another manager owns another field of the member");
 }
 
 #[test]

@@ -44,6 +44,35 @@ pub fn touch(object: &mut Value, write: &Write<'_>, path: &[&str]) -> bool {
     true
 }
 
+/// As [`touch`], for several scalars at once, all of which the writer owns and no other entry does. Other entries may own other fields of
+/// the same member.
+pub fn touch_all(object: &mut Value, write: &Write<'_>, paths: &[[&str; 3]]) -> bool {
+    let entries = match object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields")) {
+        None => return true,
+        Some(Value::Array(entries)) => entries,
+        Some(_) => return false,
+    };
+    let mut own = None;
+    for (at, entry) in entries.iter().enumerate() {
+        let fields = &entry["fieldsV1"];
+        if text(entry, "fieldsType") != "FieldsV1" || text(entry, "apiVersion") != write.api_version {
+            return false;
+        }
+        let is_own = text(entry, "operation") == "Update"
+            && text(entry, "manager") == write.manager
+            && text(entry, "subresource") == write.subresource;
+        if is_own && paths.iter().all(|path| owns(fields, path)) {
+            own = Some(at);
+        } else if is_own || paths.iter().any(|path| owns(fields, path)) {
+            return false;
+        }
+    }
+    let Some(own) = own else { return false };
+    entries[own]["time"] = Value::from(write.now);
+    entries.sort_by(|a, b| order(a).cmp(&order(b)));
+    true
+}
+
 fn owns(fields: &Value, path: &[&str]) -> bool {
     path.iter().try_fold(fields, |fields, name| member(fields, name)).is_some()
 }

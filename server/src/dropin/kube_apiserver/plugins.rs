@@ -6,14 +6,13 @@ use kstore_apiserver::admission;
 use std::collections::BTreeSet;
 
 /// Plugins of Kubernetes that this server does not have and that run there unless disabled.
-const MISSING: [&str; 8] = [
+const MISSING: [&str; 7] = [
     "ClusterTrustBundleAttest",
     "LimitRanger",
     "NodeRestriction",
     "PersistentVolumeClaimResize",
     "PodSecurity",
     "PodTopologyLabels",
-    "ResourceQuota",
     "RuntimeClass",
 ];
 /// Further ones, which run only if enabled.

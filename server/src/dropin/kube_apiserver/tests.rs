@@ -143,18 +143,18 @@ fn admission_plugins_are_switched_by_name() {
     let disabled = |flags: &str| read(&format!("{NEEDED} {flags}")).unwrap().0.disabled_plugins;
     assert_eq!(
         disabled("--disable-admission-plugins=ResourceQuota,NamespaceLifecycle"),
-        ["NamespaceLifecycle"].into()
+        ["NamespaceLifecycle", "ResourceQuota"].into()
     );
     assert_eq!(disabled("--disable-admission-plugins="), [].into());
     let all = disabled("--admission-control=");
     assert!(all.contains("NamespaceLifecycle") && all.contains("MutatingAdmissionWebhook"), "{all:?}");
     assert!(!disabled("--admission-control=NamespaceLifecycle").contains("NamespaceLifecycle"));
     let (_, warnings) =
-        read(&format!("{ENVTEST} --enable-admission-plugins=ResourceQuota,MutatingAdmissionWebhook"))
+        read(&format!("{ENVTEST} --enable-admission-plugins=PodTopologyLabels,MutatingAdmissionWebhook"))
             .unwrap();
     assert_eq!(
         warnings,
-        ["--enable-admission-plugins: kstore does not have the admission plugin ResourceQuota"]
+        ["--enable-admission-plugins: kstore does not have the admission plugin PodTopologyLabels"]
     );
 }
 

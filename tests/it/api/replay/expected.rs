@@ -201,7 +201,41 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["openapi-v1", "openapi-v1beta1-schemas"],
         "meant: descriptions of parameters are our own, and built-in models are those of the other documents, with defaults",
     ),
+    (
+        "quota.jsonl",
+        &[
+            "007-limits-only",
+            "011-dryrun-ok",
+            "013-fits",
+            "015-init-max",
+            "023-update-when-over",
+            "024-finished",
+            "074-be-a",
+            "077-nbe-a",
+            "082-high-ok",
+            "084-low-free",
+            "087-cross-own",
+            "096-gpu-1",
+        ],
+        "open: pods get no volume with the token of their service account",
+    ),
+    ("quota.jsonl", &["019-delete-b"], "open: an object that goes at once is shown without its deletion"),
+    (
+        "quota.jsonl",
+        &["028-q2-quota-counts-status", "030-cm-b"],
+        "meant: the recorded cluster made a second ConfigMap in each namespace by itself",
+    ),
+    ("quota.jsonl", &["033-svc-np"], "meant: a dry run tells an address and a port that could be had"),
+    (
+        "quota.jsonl",
+        &["046-pvc-gold", "048-pvc-x"],
+        "meant: a controller adds the finalizer of claims, not admission; the first StorageClass is the default here",
+    ),
+    ("quota.jsonl", &["050-role-1"], "meant: an empty list is kept where Go writes null"),
 ];
+
+/// The user agents of recordings whose clients had one.
+pub(super) const AGENTS: &[(&str, &str)] = &[("quota.jsonl", "rec")];
 
 /// The ids listed for a file.
 pub(super) fn listed(file: &str) -> BTreeSet<&'static str> {

@@ -21,6 +21,10 @@ pub(super) fn of(value: &Value) -> Value {
 fn of_member(name: &str, value: &Value) -> Value {
     let is_set = value.as_str().is_some_and(|text| !text.is_empty());
     match name {
+        // In Kubernetes all controllers write under one name.
+        "manager" if value.as_str().is_some_and(|name| name.ends_with("-controller")) => {
+            "kube-controller-manager".into()
+        }
         "resourceVersion" if is_set => "<rv>".into(),
         "continue" if is_set => "<continue>".into(),
         "causes" | "managedFields" => sorted(value),

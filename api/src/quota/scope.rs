@@ -1,0 +1,93 @@
+//! [`Quota`]: a ResourceQuota as its rules read it: bounds, what is used, and to which objects it applies.
+
+use super::evaluator::Evaluator;
+use super::usage::{Traits, Usage};
+use super::{Amounts, amounts};
+use crate::meta;
+use crate::object::{list, text};
+use serde_json::Value;
+
+/// A ResourceQuota.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quota {
+    /// Its name.
+    pub name: String,
+    /// The bounds that its author asks for (`spec.hard`).
+    pub wanted: Amounts,
+    /// The bounds that are enforced (`status.hard`): the controller takes over those of the spec when it has counted what is used.
+    pub hard: Amounts,
+    /// What is used (`status.used`).
+    pub used: Amounts,
+    /// An object must match all of them.
+    pub scopes: Vec<Selector>,
+}
+
+/// One scope of a quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    scope: String,
+    operator: String,
+    values: Vec<String>,
+}
+
+impl Quota {
+    /// Reads a ResourceQuota.
+    pub fn of(object: &Value) -> Self {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        let plain = list(&spec["scopes"]).iter().map(|scope| Selector {
+            scope: text(scope).to_owned(),
+            operator: "Exists".to_owned(),
+            values: Vec::new(),
+        });
+        let expressions = list(&spec["scopeSelector"]["matchExpressions"]).iter().map(|one| Selector {
+            scope: text(&one["scopeName"]).to_owned(),
+            operator: text(&one["operator"]).to_owned(),
+            values: list(&one["values"]).iter().map(|value| text(value).to_owned()).collect(),
+        });
+        Self {
+            name: meta::name(object).to_owned(),
+            wanted: amounts(&spec["hard"]),
+            hard: amounts(&status["hard"]),
+            used: amounts(&status["used"]),
+            scopes: plain.chain(expressions).collect(),
+        }
+    }
+
+    /// Whether an object is within all scopes.
+    pub fn selects(&self, evaluator: &Evaluator, usage: &Usage) -> bool {
+        self.scopes.iter().all(|scope| evaluator.has_traits() && scope.matches(&usage.traits))
+    }
+}
+
+impl Selector {
+    fn matches(&self, traits: &Traits) -> bool {
+        match self.scope.as_str() {
+            "Terminating" => traits.is_terminating,
+            "NotTerminating" => traits.is_pod && !traits.is_terminating,
+            "BestEffort" => traits.is_best_effort,
+            "NotBestEffort" => traits.is_pod && !traits.is_best_effort,
+            "CrossNamespacePodAffinity" => traits.crosses_namespaces,
+            "PriorityClass" => traits.is_pod && self.selects_any(&[traits.priority_class.as_str()]),
+            "VolumeAttributesClass" => {
+                !traits.is_pod && {
+                    let classes: Vec<&str> = traits.volume_classes.iter().map(String::as_str).collect();
+                    self.selects_any(&classes)
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the operator accepts one of these names, of which empty ones are none, or their absence.
+    fn selects_any(&self, names: &[&str]) -> bool {
+        let mut names = names.iter().filter(|name| !name.is_empty()).peekable();
+        let is_listed = |name: &&&str| self.values.iter().any(|value| value == **name);
+        match self.operator.as_str() {
+            "Exists" => names.peek().is_some(),
+            "DoesNotExist" => names.peek().is_none(),
+            "In" => names.any(|name| is_listed(&name)),
+            "NotIn" => names.peek().is_none() || names.any(|name| !is_listed(&name)),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Charges that race with another process that writes the quota, at the worst moment: between the look at it and the commit.
+
+use super::*;
+use crate::authn::UserInfo;
+use crate::pipeline::Pipeline;
+use crate::request::{Action, Body, Request, WriteOptions};
+use crate::testing::racing::Racing;
+use serde_json::json;
+
+const KEY: &str = "/registry/resourcequotas/default/q";
+
+fn quota(hard: &str, used: &str) -> Value {
+    let status = json!({"hard": {"count/configmaps": hard}, "used": {"count/configmaps": used}});
+    let spec = json!({"hard": {"count/configmaps": hard}});
+    let metadata = json!({"name": "q", "namespace": "default", "uid": "u"});
+    json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": status})
+}
+
+fn request(name: &str) -> Request {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let target = Target {
+        resource: kind::lookup("", "v1", "configmaps").unwrap(),
+        custom: None,
+        subresource: "",
+        namespace: "default".into(),
+        name: String::new(),
+    };
+    Request {
+        user: Arc::new(UserInfo::new("root", ["system:masters"])),
+        agent: "test".into(),
+        causes: Vec::new(),
+        fence: None,
+        stage: None,
+        timeout: None,
+        target,
+        action: Action::Create(Body::json(object.to_string().into()), WriteOptions::default()),
+    }
+}
+
+async fn create(pipeline: &Pipeline, name: &str) -> Result<(), String> {
+    pipeline.serve(request(name)).await.map(drop).map_err(|refused| refused.status.message)
+}
+
+async fn used(pipeline: &Pipeline) -> Value {
+    pipeline.cache().fresh().await.unwrap();
+    pipeline.cache().get(resource_quotas(), KEY).unwrap().parse()["status"]["used"]["count/configmaps"]
+        .clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_charge_of_another_process_is_never_lost() {
+    let (storage, pipeline) = Racing::start(KEY.to_owned(), quota("9", "0")).await;
+    storage.before_commits((1..4).map(|used| Some(quota("9", &used.to_string()))));
+    assert_eq!(create(&pipeline, "a").await, Ok(()));
+    assert_eq!((used(&pipeline).await, storage.commits()), (json!("4"), 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_process_used_up_is_refused() {
+    let (storage, pipeline) = Racing::start(KEY.to_owned(), quota("1", "0")).await;
+    storage.before_commits([Some(quota("1", "1"))]);
+    let refused = create(&pipeline, "a").await.unwrap_err();
+    assert_eq!(
+        refused,
+        "configmaps \"a\" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: \
+         count/configmaps=1, limited: count/configmaps=1"
+    );
+    assert_eq!((used(&pipeline).await, storage.commits()), (json!("1"), 1));
+    storage.before_commits([None]);
+    assert!(create(&pipeline, "a").await.is_err());
+    storage.write(None).await;
+    assert_eq!(create(&pipeline, "a").await, Ok(()), "the quota is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounds_that_take_effect_before_the_commit_are_charged() {
+    let mut pending = quota("1", "0");
+    pending["status"] = json!({});
+    let (storage, pipeline) = Racing::start(KEY.to_owned(), pending).await;
+    storage.before_commits([Some(quota("1", "0"))]);
+    assert_eq!(create(&pipeline, "a").await, Ok(()));
+    assert_eq!((used(&pipeline).await, storage.commits()), (json!("1"), 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_the_plugin_charges_nothing() {
+    let (_, pipeline) = Racing::start(KEY.to_owned(), quota("0", "0")).await;
+    let pipeline = pipeline.without_plugins([crate::admission::RESOURCE_QUOTA].into());
+    assert_eq!(create(&pipeline, "a").await, Ok(()));
+    assert_eq!(used(&pipeline).await, "0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_of_one_process_take_turns() {
+    let (storage, pipeline) = Racing::start(KEY.to_owned(), quota("40", "0")).await;
+    storage.before_commits([]);
+    let names: Vec<String> = (0..64).map(|at| format!("m{at}")).collect();
+    let created = futures::future::join_all(names.iter().map(|name| create(&pipeline, name))).await;
+    assert_eq!(created.iter().filter(|created| created.is_ok()).count(), 40);
+    assert_eq!((used(&pipeline).await, storage.commits()), (json!("40"), 40), "none is tried in vain");
+}

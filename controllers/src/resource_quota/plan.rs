@@ -1,0 +1,33 @@
+//! What the status of a quota says after a count. Pure.
+
+use super::counted::QuotaObject;
+use crate::action::{Action, Plan};
+use crate::limits::QUOTA_SETTLE;
+use crate::object::Object;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kstore_api::quota::{Amounts, to_value};
+use serde_json::json;
+
+/// The write of the status, if it says something else by now.
+///
+/// Bounds of the spec take effect with it. Until admission has seen them, an object may still come without a charge: so a count that
+/// changes bounds is made again soon. What is bounded and could not be counted keeps the amount that it had, or has none.
+pub(super) fn plan(seen: &QuotaObject, counted: &Amounts) -> Plan {
+    let quota = seen.quota();
+    let mut used = quota.used.clone();
+    used.extend(counted.clone());
+    used.retain(|name, _| quota.wanted.contains_key(name));
+    if quota.hard == quota.wanted && quota.used == used {
+        return Plan::nothing();
+    }
+    let mut object = seen.object().clone();
+    object["status"] = json!({ "hard": to_value(&quota.wanted), "used": to_value(&used) });
+    let Ok(object) = serde_json::from_value::<ResourceQuota>(object) else {
+        return Plan::nothing();
+    };
+    let mut plan = Plan::of(vec![Action::UpdateStatus(Object::of(&object))]);
+    if quota.hard != quota.wanted {
+        plan.wake_in(QUOTA_SETTLE);
+    }
+    plan
+}
