@@ -82,10 +82,10 @@ impl Registry {
             guards.extend(namespace);
             guards.extend(super::definition_guard(target));
             guards.extend(claims.guards);
-            guards.extend(charged.claims.guards.iter().cloned());
+            guards.extend(charged.iter().flat_map(|charges| charges.claims.guards.iter().cloned()));
             let mut writes = vec![put(target, bytes.clone())];
             writes.extend(claims.writes);
-            writes.extend(charged.claims.writes.iter().cloned());
+            writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
             match self.commit(guards, writes, &mandate).await? {
                 Outcome::Committed { revision } => {
                     self.charged(charged, turn.as_mut(), revision);

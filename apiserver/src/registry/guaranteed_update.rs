@@ -1,7 +1,7 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and again if another writer was faster. The only way in which an
 //! existing object changes, whatever the verb.
 
-use super::quota::{Charged, Judged, QuotaTurn};
+use super::quota::{Charges, Judged, QuotaTurn};
 use super::service::claims_anything;
 use super::{Mandate, Registry, View, encode, entry_of, namespace, put};
 use crate::cache::Entry;
@@ -99,14 +99,15 @@ impl Registry {
             // Given back before the next decision, which may wait for webhooks.
             let mut turn = None;
             let commits = !dry_run && mandate.stage.is_none();
-            let decision = match decision {
-                Ok(next @ Next::Put(_)) => {
-                    self.with_charges(&view, (target, commits), before.as_ref(), next, &mut turn).await
+            let charged = match &decision {
+                Ok(Next::Put(new)) => {
+                    let judged = Judged { target, old: before.as_ref(), new, commits };
+                    self.charge(&view, judged, &mut turn).await
                 }
-                other => other.map(|next| (next, Charged::default())),
+                Ok(Next::Remove(_) | Next::Keep) | Err(_) => Ok(None),
             };
-            let step = decision.and_then(|(next, charged)| {
-                self.prepare(&view, target, current.as_deref(), before.as_ref(), (next, charged))
+            let step = decision.and_then(|next| Ok((next, charged?))).and_then(|decided| {
+                self.prepare(&view, target, current.as_deref(), before.as_ref(), decided)
             });
             let is_charged = self.may_be_charged(&view, target, current.is_none());
             let step = match step {
@@ -146,20 +147,6 @@ impl Registry {
         }
     }
 
-    /// A decision for a new state with what it charges.
-    async fn with_charges<'r>(
-        &'r self,
-        view: &View,
-        (target, commits): (&Target, bool),
-        old: Option<&Value>,
-        next: Next,
-        turn: &mut Option<QuotaTurn<'r>>,
-    ) -> Result<(Next, Charged), Status> {
-        let Next::Put(new) = &next else { return Ok((next, Charged::default())) };
-        let charged = self.charge(view, Judged { target, old, new, commits }, turn).await?;
-        Ok((next, charged))
-    }
-
     /// From a decision to what it would store.
     fn prepare(
         &self,
@@ -167,7 +154,7 @@ impl Registry {
         target: &Target,
         current: Option<&Entry>,
         before: Option<&Value>,
-        (next, charged): (Next, Charged),
+        (next, charged): (Next, Option<Box<Charges>>),
     ) -> Result<Step, Status> {
         match (next, current) {
             (Next::Keep, _) | (Next::Remove(_), None) => Ok(Step::Unchanged),
@@ -208,7 +195,7 @@ impl Registry {
                 (value, bytes.clone(), claims, charged, put(target, bytes))
             }
             Step::Remove { last, bytes, claims } => {
-                (last, bytes, claims, Charged::default(), Write::Delete { key: target.key() })
+                (last, bytes, claims, None, Write::Delete { key: target.key() })
             }
         };
         let effect = match (&write, current) {
@@ -234,10 +221,10 @@ impl Registry {
         }
         guards.extend(super::definition_guard(target));
         guards.extend(claims.guards);
-        guards.extend(charged.claims.guards.iter().cloned());
+        guards.extend(charged.iter().flat_map(|charges| charges.claims.guards.iter().cloned()));
         let mut writes = vec![write];
         writes.extend(claims.writes);
-        writes.extend(charged.claims.writes.iter().cloned());
+        writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
         match self.commit(guards, writes, mandate).await? {
             Outcome::Committed { revision } => {
                 self.charged(charged, turn, revision);
@@ -255,7 +242,7 @@ impl Registry {
 /// What one round would store.
 enum Step {
     Unchanged,
-    Put { value: Value, bytes: Bytes, claims: super::service::Claims, charged: Charged },
+    Put { value: Value, bytes: Bytes, claims: super::service::Claims, charged: Option<Box<Charges>> },
     Remove { last: Value, bytes: Bytes, claims: super::service::Claims },
 }
 

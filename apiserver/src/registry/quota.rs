@@ -13,7 +13,7 @@ use crate::storage::{Guard, Write};
 use bytes::Bytes;
 use kstore_api::kind::{self, Resource};
 use kstore_api::patch::apply::{self, ObjectType};
-use kstore_api::quota::{self, Amounts, Change, Charges, Evaluator, Quota};
+use kstore_api::quota::{self, Amounts, Change, Evaluator, Quota};
 use kstore_api::status::Status;
 use kstore_api::{meta, object, schema};
 use serde_json::Value;
@@ -69,7 +69,7 @@ impl QuotaTurn<'_> {
 
 /// What a write adds to its commit for the quotas of its namespace.
 #[derive(Default)]
-pub(super) struct Charged {
+pub(super) struct Charges {
     pub(super) claims: Claims,
     quotas: Vec<ChargedQuota>,
 }
@@ -124,12 +124,12 @@ impl Registry {
         view: &View,
         judged: Judged<'_>,
         turn: &mut Option<QuotaTurn<'r>>,
-    ) -> Result<Charged, Status> {
+    ) -> Result<Option<Box<Charges>>, Status> {
         if !self.may_be_charged(view, judged.target, judged.old.is_none()) {
-            return Ok(Charged::default());
+            return Ok(None);
         }
         // Boxed, for few namespaces have quotas, and every write would be larger.
-        Box::pin(self.charge_bounded(view, judged, turn)).await
+        Box::pin(self.charge_bounded(view, judged, turn)).await.map(Box::new).map(Some)
     }
 
     async fn charge_bounded<'r>(
@@ -137,8 +137,8 @@ impl Registry {
         view: &View,
         judged: Judged<'_>,
         turn: &mut Option<QuotaTurn<'r>>,
-    ) -> Result<Charged, Status> {
-        let Some(ledgers) = &self.quotas else { return Ok(Charged::default()) };
+    ) -> Result<Charges, Status> {
+        let Some(ledgers) = &self.quotas else { return Ok(Charges::default()) };
         if turn.is_none() {
             let charged = self.judge(view, judged, None)?;
             if charged.quotas.is_empty() || !judged.commits {
@@ -154,7 +154,7 @@ impl Registry {
         view: &View,
         judged: Judged<'_>,
         turn: Option<&QuotaTurn<'_>>,
-    ) -> Result<Charged, Status> {
+    ) -> Result<Charges, Status> {
         let target = judged.target;
         let filter = Filter { namespace: target.namespace.clone(), ..Filter::all(resource_quotas()) };
         let entries = view.scan(&filter).into_iter();
@@ -167,9 +167,9 @@ impl Registry {
         let is_report = target.subresource == "status";
         let change = Change { evaluator: &evaluator, old: judged.old, new: judged.new, is_report };
         let now = self.nondet.clock.now();
-        let Charges { used, pending } = quota::charge(&quotas, &change, now)
+        let quota::Charges { used, pending } = quota::charge(&quotas, &change, now)
             .map_err(|refusal| Status::forbidden(target.resource, &target.name, &refusal.to_string()))?;
-        let mut charged = Charged::default();
+        let mut charged = Charges::default();
         let guarded: BTreeSet<usize> = pending.into_iter().chain(used.iter().map(|(at, _)| *at)).collect();
         charged.claims.guards.extend(
             guarded
@@ -187,8 +187,13 @@ impl Registry {
     }
 
     /// Notes what a commit at `revision` stored, for the next in turn.
-    pub(super) fn charged(&self, charged: Charged, turn: Option<&mut QuotaTurn<'_>>, revision: i64) {
-        let Some(QuotaTurn(newest)) = turn else { return };
+    pub(super) fn charged(
+        &self,
+        charged: Option<Box<Charges>>,
+        turn: Option<&mut QuotaTurn<'_>>,
+        revision: i64,
+    ) {
+        let (Some(QuotaTurn(newest)), Some(charged)) = (turn, charged) else { return };
         let shown = self.cache().revision();
         newest.retain(|_, entry| entry.revision > shown);
         for quota in charged.quotas {
