@@ -20,8 +20,7 @@ use crate::pod::{PodInfo, Standing, Uid};
 use crate::queue::{Depths, Queue, QueuedPod};
 use crate::snapshot::Snapshot;
 use crate::storage::claim::Claim;
-use crate::storage::volume::Volume;
-use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
+use crate::storage::{ClaimedVolume, Record, StorageChange, StorageEvent, VolumePlan};
 use crate::victims;
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
 
@@ -74,7 +73,7 @@ pub struct VolumeWrites {
     /// The decision.
     pub binding: Binding,
     /// Volumes, each with the claim that it is to refer to.
-    pub bind: Vec<(Arc<Record<Volume>>, Arc<Record<Claim>>)>,
+    pub bind: Vec<ClaimedVolume>,
     /// Claims that are to name the node, so that a volume is made there.
     pub provision: Vec<Arc<Record<Claim>>>,
 }
@@ -267,10 +266,12 @@ impl Scheduler {
             Ok(revision) => {
                 // The API shows all of it: nothing becomes free.
                 self.cache.storage_mut().forget(uid, &wait.plan);
-                Some(Verdict::Bind(Binding { at: now, cause: revision, ..wait.binding }))
+                // Zero: they were bound before it waited.
+                let cause = if revision == Revision(0) { wait.binding.cause } else { revision };
+                Some(Verdict::Bind(Binding { at: now, cause, ..wait.binding }))
             }
             Err(why) => {
-                self.forget_volumes(uid, &wait.plan, now);
+                self.forget_volumes(&wait, now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
                 self.fail(uid, Trouble::VolumesFailed, message, now).map(Verdict::Refuse)
             }
@@ -278,16 +279,17 @@ impl Scheduler {
     }
 
     /// Gives up what was decided about the volumes of a pod, which other pods may get then.
-    fn forget_volumes(&mut self, uid: &Uid, plan: &VolumePlan, now: Timestamp) {
-        for event in self.cache.storage_mut().forget(uid, plan) {
-            self.on_storage_event(&event, Revision(0), now);
+    fn forget_volumes(&mut self, wait: &VolumeWait, now: Timestamp) {
+        let pod = &wait.binding.pod;
+        for event in self.cache.storage_mut().forget(&pod.uid, &wait.plan) {
+            self.on_storage_event(&event, pod.revision, now);
         }
     }
 
     /// Gives up the wait of a pod for its volumes. True if it waited.
     fn cancel_wait(&mut self, uid: &Uid, now: Timestamp) -> bool {
         let Some(wait) = self.waits.remove(uid) else { return false };
-        self.forget_volumes(uid, &wait.plan, now);
+        self.forget_volumes(&wait, now);
         self.binding.remove(uid);
         true
     }

@@ -179,7 +179,8 @@ mod tests {
                 assert!(why_not(&snapshot, &Storage::default(), &pod, &refusal).is_some());
                 began.elapsed()
             };
-            (0..3).map(|_| measure()).min().unwrap()
+            // Other tests run at the same time: the least of many is what it takes.
+            (0..20).map(|_| measure()).min().unwrap()
         };
         let (few, many) = (took(125), took(1000));
         assert!(many < few * 24, "125 nodes took {few:?}, 1000 took {many:?}");

@@ -21,7 +21,7 @@ use csi::{Capacity, CsiDriver, CsiNode};
 use volume::Volume;
 
 pub(crate) use plan::Progress;
-pub use plan::VolumePlan;
+pub use plan::{ClaimedVolume, VolumePlan};
 pub use record::Record;
 
 /// A change of an object of one of the storage kinds.

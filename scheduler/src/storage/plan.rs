@@ -9,11 +9,14 @@ use super::volume::Volume;
 use super::{Record, Storage, StorageEvent};
 use crate::node::NodeInfo;
 
+/// A volume and the claim that gets it.
+pub type ClaimedVolume = (Arc<Record<Volume>>, Arc<Record<Claim>>);
+
 /// Which volumes the claims of a pod get on its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumePlan {
     /// Volumes that exist, each with the claim that gets it.
-    pub bind: Vec<(Arc<Record<Volume>>, Arc<Record<Claim>>)>,
+    pub bind: Vec<ClaimedVolume>,
     /// Claims whose volume a provisioner makes for the node.
     pub provision: Vec<Arc<Record<Claim>>>,
 }
@@ -36,9 +39,7 @@ impl VolumePlan {
     }
 
     /// The bindings that the volumes do not show.
-    pub(crate) fn unwritten_bindings(
-        &self,
-    ) -> impl Iterator<Item = &(Arc<Record<Volume>>, Arc<Record<Claim>>)> {
+    pub(crate) fn unwritten_bindings(&self) -> impl Iterator<Item = &ClaimedVolume> {
         let shows = |volume: &Record<Volume>, claim: &Record<Claim>| {
             volume.claim.as_ref().is_some_and(|reference| reference.uid == claim.uid)
         };
@@ -95,7 +96,7 @@ impl VolumePlan {
             let Some(now) = now else {
                 return Err(format!("failed to check pv binding: persistentvolume \"{name}\" not found"));
             };
-            if !now.claim.as_ref().is_some_and(|reference| reference.uid == claim.uid) {
+            if now.claim.as_ref().is_none_or(|reference| reference.uid != claim.uid) {
                 if now.revision < written {
                     is_bound = false;
                     continue;

@@ -233,7 +233,13 @@ fn volumes_are_made_where_class_and_capacity_allow() {
     }
 }
 
-fn any_storage() -> impl Strategy<Value = (Vec<(u32, u32)>, Vec<(u32, u32, u32)>)> {
+/// Claims by size and class.
+type Claims = Vec<(u32, u32)>;
+
+/// Volumes by size, class and node (0 for all).
+type Volumes = Vec<(u32, u32, u32)>;
+
+fn any_storage() -> impl Strategy<Value = (Claims, Volumes)> {
     let claims = proptest::collection::vec((1u32..6, 0u32..2), 1..4);
     let volumes = proptest::collection::vec((1u32..8, 0u32..3, 0u32..3), 0..6);
     (claims, volumes)
@@ -242,7 +248,6 @@ fn any_storage() -> impl Strategy<Value = (Vec<(u32, u32)>, Vec<(u32, u32, u32)>
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Claims by size and class, volumes by size, class and node (0 for all).
     #[test]
     fn every_claim_gets_a_volume_of_its_own_that_fits_as_a_plain_search_finds_it((claims, volumes) in any_storage()) {
         let mut changes = Vec::new();

@@ -121,7 +121,8 @@ const FAILED: &str = "running PreBind plugin \"VolumeBinding\": binding volumes:
 
 #[test]
 fn a_wait_for_volumes_fails_in_upstreams_words_and_the_pod_tries_again() {
-    let cases: [(&str, fn(&mut Scheduler, &VolumeWrites)); 6] = [
+    type Happens = fn(&mut Scheduler, &VolumeWrites);
+    let cases: [(&str, Happens); 6] = [
         ("conflict", |s, writes| s.volumes_refused(writes, "conflict")),
         ("provisioning failed for PVC \"c\"", |s, writes| {
             s.volumes_written(writes, Revision(9), at(0));
