@@ -109,3 +109,9 @@ pub(crate) const INITIAL_READINESS: SignedDuration = SignedDuration::from_secs(3
 
 /// Addresses of one subset of an Endpoints object that are mirrored, and endpoints in one slice of them at most, as upstream.
 pub(crate) const MIRRORED_ENDPOINTS: usize = 1000;
+
+/// How long a CertificateSigningRequest is kept after it got its certificate, or was denied or failed, as upstream.
+pub(crate) const ANSWERED_REQUEST: SignedDuration = SignedDuration::from_hours(1);
+
+/// How long a CertificateSigningRequest that nobody answers is kept, as upstream.
+pub(crate) const PENDING_REQUEST: SignedDuration = SignedDuration::from_hours(24);
