@@ -2,7 +2,7 @@
 namespace upkeep
 
 step 'kubectl create deployment web --image=nginx' '^deployment.apps/web created$'
-step 'kubectl autoscale deployment web --min=2 --max=5 --cpu=50%' '^horizontalpodautoscaler.autoscaling/web autoscaled$'
+step 'kubectl autoscale deployment web --min=2 --max=5 --cpu-percent=50' '^horizontalpodautoscaler.autoscaling/web autoscaled$'
 step 'kubectl wait --for=jsonpath={.status.readyReplicas}=2 deployment/web --timeout=60s' 'deployment.apps/web condition met'
 step 'kubectl wait --for=condition=ScalingActive=False hpa/web --timeout=60s' 'horizontalpodautoscaler.autoscaling/web condition met'
 step 'kubectl describe hpa web' 'AbleToScale +True' 'FailedGetResourceMetric' 'New size: 2; reason: Current number of replicas below Spec.MinReplicas'

@@ -118,3 +118,9 @@ pub(crate) const QUOTA_SETTLE: Duration = Duration::from_secs(1);
 
 /// How long a count waits for objects as new as its quota.
 pub(crate) const QUOTA_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a CertificateSigningRequest is kept after it got its certificate, or was denied or failed, as upstream.
+pub(crate) const ANSWERED_REQUEST: SignedDuration = SignedDuration::from_hours(1);
+
+/// How long a CertificateSigningRequest that nobody answers is kept, as upstream.
+pub(crate) const PENDING_REQUEST: SignedDuration = SignedDuration::from_hours(24);

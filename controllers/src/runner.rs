@@ -7,11 +7,12 @@ use crate::networks::Networks;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
-    endpoint_slice_mirroring, ephemeral_volume, garbage_collector, horizontal_pod_autoscaler, job,
-    load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc, policy_type_checking, replicaset,
-    resource_quota, root_ca, service_account, service_address, service_cidr, stateful_set, taint_eviction,
-    ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
+    bootstrap_token_cleaner, certificate_cleaner, cluster_role_aggregation, cron_job, daemon_set, deployment,
+    disruption, endpoint_slice, endpoint_slice_mirroring, ephemeral_volume, garbage_collector,
+    horizontal_pod_autoscaler, job, load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc,
+    policy_type_checking, replicaset, resource_quota, root_ca, service_account, service_address,
+    service_cidr, stateful_set, taint_eviction, ttl_after_finished, volume_binder, volume_protection,
+    volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -101,6 +102,8 @@ controllers! {
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
     "resourcequota-controller" ["resourcequota"] resource_quota::run, "resourcequota-controller";
+    "certificatesigningrequest-cleaner-controller" ["csrcleaner"] certificate_cleaner::run, "certificate-controller";
+    "token-cleaner-controller" ["tokencleaner"] bootstrap_token_cleaner::run, "token-cleaner";
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
 }
 

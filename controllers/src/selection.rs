@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 const NOT_HERE: &[(&str, &str)] = &[
     ("bootstrap-signer-controller", "bootstrapsigner"),
     ("certificatesigningrequest-approving-controller", "csrapproving"),
-    ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
     ("certificatesigningrequest-signing-controller", "csrsigning"),
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
     ("device-taint-eviction-controller", ""),
@@ -24,7 +23,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("serviceaccount-token-controller", "serviceaccount-token"),
     ("storage-version-migrator-controller", ""),
     ("storageversion-garbage-collector-controller", "storage-version-gc"),
-    ("token-cleaner-controller", "tokencleaner"),
     ("volumeattributesclass-protection-controller", ""),
 ];
 

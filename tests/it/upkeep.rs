@@ -1,5 +1,5 @@
 //! Small controllers in a whole cluster: mirrored Endpoints, load balancers out of a pool, pod networks and times of nodes, claims of
-//! ephemeral volumes.
+//! ephemeral volumes, removal of bootstrap tokens and requests for certificates.
 
 use kstore_client::DeleteParams;
 use kstore_controllers::{Networks, PodNetworks};
@@ -138,5 +138,22 @@ fn an_ephemeral_volume_has_a_claim_that_goes_with_its_pod() {
             })
         };
         cluster.wait_until("an event says whose the claim is not", is_told).await;
+    });
+}
+
+#[test]
+fn bootstrap_tokens_and_requests_for_certificates_go_when_their_time_is_over() {
+    simulate(Setup::seed(96), async |cluster| {
+        let token = |name: &str, expiration: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "kube-system"},
+                "type": "bootstrap.kubernetes.io/token", "stringData": {"expiration": expiration}})
+        };
+        cluster.create(token("bootstrap-token-aaaaaa", "2026-01-01T00:05:00Z")).await;
+        cluster.create(token("bootstrap-token-bbbbbb", "2036-01-01T00:00:00Z")).await;
+        let is_gone =
+            async || cluster.get("secrets", "kube-system", "bootstrap-token-aaaaaa").await.is_none();
+        cluster.wait_until("the token is gone", is_gone).await;
+        assert!(cluster.nondet().clock.now() >= "2026-01-01T00:05:00Z".parse().unwrap());
+        assert!(cluster.get("secrets", "kube-system", "bootstrap-token-bbbbbb").await.is_some());
     });
 }

@@ -87,7 +87,7 @@ impl Reconcile for Autoscaling {
         let decision = self.decide(&cx, &hpa, &mut memory).await;
         // Looks at one key do not overlap: nobody else has changed what is remembered of it.
         self.memory.lock().insert(cx.key.clone(), memory);
-        match self.hands.carry_out(&cx, &report(&hpa, decision)).await.result() {
+        match self.hands.carry_out(&cx, &report(&hpa, decision?)).await.result() {
             // The cache is about to show another state, or none.
             Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Again(AUTOSCALING_PERIOD)),
@@ -97,20 +97,25 @@ impl Reconcile for Autoscaling {
 
 impl Autoscaling {
     /// Decides about the target and gives it its size.
-    async fn decide(&self, cx: &Context, hpa: &HorizontalPodAutoscaler, memory: &mut Memory) -> Decision {
+    async fn decide(
+        &self,
+        cx: &Context,
+        hpa: &HorizontalPodAutoscaler,
+        memory: &mut Memory,
+    ) -> Result<Decision, ApiError> {
         let now = || self.cluster.nondet.clock.now();
         let (resource, read) = match self.read_scale(hpa).await {
             Ok(read) => read,
-            Err(error) => return plan::without_scale(hpa, &error, now()),
+            Err(error) => return Ok(plan::without_scale(hpa, &error, now())),
         };
         let scale = read.scale();
         memory.selector.clone_from(&scale.selector);
-        let decision = self.plan(cx, hpa, &scale, &mut memory.history).await;
-        let Some((size, _)) = &decision.rescale else { return decision };
-        match self.rescale(cx, hpa, &resource, (read, *size)).await {
+        let decision = self.plan(cx, hpa, &scale, &mut memory.history).await?;
+        let Some((size, _)) = &decision.rescale else { return Ok(decision) };
+        Ok(match self.rescale(cx, hpa, &resource, (read, *size)).await {
             Ok(()) => plan::rescaled(decision, hpa, scale.replicas, &mut memory.history, now()),
             Err(error) => plan::refused(decision, hpa, &error.to_string(), now()),
-        }
+        })
     }
 
     async fn read_scale(&self, hpa: &HorizontalPodAutoscaler) -> Result<(Resource, ReadScale), String> {
@@ -127,14 +132,14 @@ impl Autoscaling {
         hpa: &HorizontalPodAutoscaler,
         scale: &Scale,
         history: &mut History,
-    ) -> Decision {
+    ) -> Result<Decision, ApiError> {
         let clock = &self.cluster.nondet.clock;
         if !plan::needs_metrics(hpa, scale.replicas) {
-            return plan::plan(hpa, scale, &Metrics::Unread, history, clock.now());
+            return Ok(plan::plan(hpa, scale, &Metrics::Unread, history, clock.now()));
         }
-        let pods = match self.pods(cx, scale).await {
+        let pods = match self.pods(cx, scale).await? {
             Ok(pods) => pods,
-            Err(metrics) => return plan::plan(hpa, scale, &metrics, history, clock.now()),
+            Err(metrics) => return Ok(plan::plan(hpa, scale, &metrics, history, clock.now())),
         };
         let specs = hpa.spec.metrics.as_deref().unwrap_or_default();
         let (client, namespace) = (&self.hands.client, cx.key.namespace());
@@ -142,23 +147,31 @@ impl Autoscaling {
             specs.iter().map(|spec| source::read(client, spec, namespace, &scale.selector)).collect();
         let readings: Vec<_> = futures::stream::iter(reads).buffered(METRICS_IN_FLIGHT).collect().await;
         let metrics = Metrics::Read { pods: &pods, readings: &readings };
-        plan::plan(hpa, scale, &metrics, history, clock.now())
+        Ok(plan::plan(hpa, scale, &metrics, history, clock.now()))
     }
 
-    /// The pods of the target, or why there can be none to look at.
-    async fn pods(&self, cx: &Context, scale: &Scale) -> Result<Vec<Pod>, Metrics<'static>> {
+    /// The pods of the target, or why the autoscaler may not look at them.
+    ///
+    /// # Errors
+    /// The pods cannot be listed now.
+    async fn pods(
+        &self,
+        cx: &Context,
+        scale: &Scale,
+    ) -> Result<Result<Vec<Pod>, Metrics<'static>>, ApiError> {
         let selector = scale.selector.as_str();
         if selector.is_empty() {
             let message = "the HPA target's scale is missing a selector".to_owned();
             let event = ("SelectorRequired", "selector is required".to_owned());
-            return Err(Metrics::NoPods { reason: "InvalidSelector", message, event });
+            return Ok(Err(Metrics::NoPods { reason: "InvalidSelector", message, event }));
         }
-        let listed = self.list(cx.key.namespace(), selector).await.map_err(|error| {
+        if let Err(error) = label::Selector::parse(selector) {
             let message =
                 format!("couldn't convert selector into a corresponding internal selector object: {error}");
             let event = ("InvalidSelector", message.clone());
-            Metrics::NoPods { reason: "InvalidSelector", message, event }
-        })?;
+            return Ok(Err(Metrics::NoPods { reason: "InvalidSelector", message, event }));
+        }
+        let listed = self.list(cx.key.namespace(), selector).await?;
         let sharing = self.sharing(&cx.key, &listed);
         if !sharing.is_empty() {
             let names: Vec<String> = std::iter::once(&cx.key)
@@ -168,9 +181,9 @@ impl Autoscaling {
             let names = names.join(" ");
             let message = format!("pods by selector {selector} are controlled by multiple HPAs: [{names}]");
             let event = ("AmbiguousSelector", message.clone());
-            return Err(Metrics::NoPods { reason: "AmbiguousSelector", message, event });
+            return Ok(Err(Metrics::NoPods { reason: "AmbiguousSelector", message, event }));
         }
-        Ok(listed)
+        Ok(Ok(listed))
     }
 
     async fn list(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>, ApiError> {

@@ -127,6 +127,23 @@ fn networks_of_services_are_one_or_one_of_each_family_and_the_apiservers() {
 }
 
 #[test]
+fn controllers_give_addresses_away_only_out_of_networks_that_a_flag_names() {
+    assert_eq!(config("kstore-server").unwrap().networks, Networks::default());
+    let given = "--load-balancer-pool 192.0.2.0/24,2001:db8::/120 --cluster-cidr 10.1.0.0/16";
+    let networks = config(&format!("kstore-server {given}")).unwrap().networks;
+    assert_eq!(networks.load_balancers.to_string(), "192.0.2.0/24,2001:db8::/120");
+    assert_eq!(networks.pods, PodNetworks::new("10.1.0.0/16".parse().unwrap(), None, None).unwrap());
+    for flag in ["--load-balancer-pool", "--cluster-cidr"] {
+        let line = format!("kstore-server --components apiserver {flag} 10.1.0.0/16");
+        assert_eq!(config(&line), Err(UsageError::NeedsControllers(flag)));
+        let nonsense = format!("kstore-server {flag} pool");
+        assert!(Cli::try_parse_from(nonsense.split(' ')).is_err());
+    }
+    let small = config("kstore-server --cluster-cidr 10.1.0.0/25").unwrap_err().to_string();
+    assert!(small.starts_with("--cluster-cidr: expected at most one network of each family"), "{small}");
+}
+
+#[test]
 fn history_is_a_time_a_count_or_all() {
     for (text, expected) in [
         ("90s", Some(History::For(Duration::from_secs(90)))),

@@ -6,7 +6,7 @@ use super::settings::{Part, Settings, read};
 use crate::args::ListenAddress;
 use crate::dropin::UsageError;
 use crate::dropin::serving::ServingFiles;
-use kstore_controllers::Patience;
+use kstore_controllers::{Networks, Patience, PodNetworks};
 use std::time::Duration;
 
 fn settings(kind: Kind, line: &str) -> Result<(Settings, Vec<String>), UsageError> {
@@ -43,6 +43,32 @@ fn a_controller_manager_starts_with_the_flags_of_harnesses() {
         warnings.contains(&"--controllers: kstore has no selinux-warning-controller".to_owned()),
         "{warnings:?}"
     );
+}
+
+#[test]
+fn nodes_get_parts_of_the_network_of_pods_if_that_is_asked_for() {
+    let networks = |line: &str| {
+        let (settings, _) = settings(Kind::ControllerManager, &format!("--kubeconfig=F {line}")).unwrap();
+        let Part::Controllers { networks, .. } = settings.part else { panic!("{:?}", settings.part) };
+        networks
+    };
+    let pods = |blocks: &str, v4, v6| Networks {
+        pods: PodNetworks::new(blocks.parse().unwrap(), v4, v6).unwrap(),
+        ..Networks::default()
+    };
+    assert_eq!(networks("--cluster-cidr=10.1.0.0/16"), Networks::default(), "it only says where pods are");
+    let both = "10.1.0.0/16,fd00:1::/48";
+    assert_eq!(networks(&format!("--allocate-node-cidrs --cluster-cidr={both}")), pods(both, None, None));
+    let line = "--allocate-node-cidrs --cluster-cidr=10.1.0.0/16 --node-cidr-mask-size=25";
+    assert_eq!(networks(line), pods("10.1.0.0/16", Some(25), Some(25)));
+    let line = "--allocate-node-cidrs --cluster-cidr=fd00:1::/48 --node-cidr-mask-size=56";
+    assert_eq!(networks(line), pods("fd00:1::/48", None, Some(56)));
+    let refused = |line: &str| {
+        settings(Kind::ControllerManager, &format!("--kubeconfig=F {line}")).unwrap_err().to_string()
+    };
+    assert!(refused("--allocate-node-cidrs").contains("--cluster-cidr is required"));
+    assert!(refused("--allocate-node-cidrs --cluster-cidr=10.1.0.0/25").contains("none smaller"));
+    assert!(refused("--allocate-node-cidrs --cluster-cidr=pods").contains("not a block of addresses"));
 }
 
 #[test]

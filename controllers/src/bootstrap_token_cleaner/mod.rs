@@ -1,0 +1,60 @@
+//! Removes bootstrap tokens (Secrets of `kube-system` of type `bootstrap.kubernetes.io/token`) whose time is over. `plan` judges; this file
+//! watches these Secrets alone and has the plan carried out, each token when its time has come.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::caches::{Sources, Watched};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::core::v1::Secret;
+use kstore_client::{Obj, WatchParams};
+use kstore_informer::{Action as Next, Builder, Context, Informer, Object};
+use std::sync::Arc;
+
+const WORKERS: usize = 1;
+const NAMESPACE: &str = "kube-system";
+const OF_TYPE: &str = "type=bootstrap.kubernetes.io/token";
+
+/// All bootstrap tokens.
+#[derive(Clone)]
+struct BootstrapTokens(Informer<Obj<Secret>>);
+
+impl Watched for BootstrapTokens {
+    fn start(from: &Sources<'_>) -> Self {
+        let params = WatchParams { fields: OF_TYPE.to_owned(), ..WatchParams::default().ns(NAMESPACE) };
+        // Nobody writes Secrets here: deletions of tokens are all that a run could wait for, and one that comes twice does no harm.
+        Self(from.start(
+            "bootstrap-tokens",
+            Some(crate::resource::resource_of::<Secret>()),
+            Builder::new(from.multi.source::<Secret>(params)),
+        ))
+    }
+}
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let tokens: BootstrapTokens = cluster.caches.get();
+    let controller = cluster
+        .controller("token-cleaner")
+        .watch(&tokens.0, |secret: &Obj<Secret>| [secret.key()])
+        .workers(WORKERS);
+    let hands = cluster.hands("token-cleaner");
+    work(controller, cluster.stop.clone(), Cleaner { cluster, tokens, hands })
+}
+
+struct Cleaner {
+    cluster: Arc<Cluster>,
+    tokens: BootstrapTokens,
+    hands: Hands,
+}
+
+impl Reconcile for Cleaner {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(token) = self.tokens.0.get(&cx.key) else { return Ok(Next::Done) };
+        let plan = plan::plan(&token, self.cluster.nondet.clock.now());
+        self.hands.carry_out(&cx, &plan.actions).await.result()?;
+        Ok(plan.wake.map_or(Next::Done, Next::Again))
+    }
+}

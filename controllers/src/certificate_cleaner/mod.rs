@@ -1,0 +1,41 @@
+//! Removes CertificateSigningRequests that nobody needs any more: those that were answered, an hour later, and those that nobody answers,
+//! after a day. `plan` judges; this file reads the cache and has the plan carried out, each request when its time has come.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Informer, Object};
+use std::sync::Arc;
+
+const WORKERS: usize = 1;
+
+/// Runs until the cluster stops.
+pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let requests: Informer<Obj<CertificateSigningRequest>> = cluster.caches.get();
+    let controller = cluster
+        .controller("csr-cleaner")
+        .watch(&requests, |request: &Obj<CertificateSigningRequest>| [request.key()])
+        .workers(WORKERS);
+    let hands = cluster.hands("certificate-controller");
+    work(controller, cluster.stop.clone(), Cleaner { cluster, requests, hands })
+}
+
+struct Cleaner {
+    cluster: Arc<Cluster>,
+    requests: Informer<Obj<CertificateSigningRequest>>,
+    hands: Hands,
+}
+
+impl Reconcile for Cleaner {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(request) = self.requests.get(&cx.key) else { return Ok(Next::Done) };
+        let plan = plan::plan(&request, self.cluster.nondet.clock.now());
+        self.hands.carry_out(&cx, &plan.actions).await.result()?;
+        Ok(plan.wake.map_or(Next::Done, Next::Again))
+    }
+}
