@@ -272,12 +272,18 @@ fn a_volume_whose_claim_is_gone_is_released_and_one_that_was_passed_over_is_free
         }
         volume("v", "1Gi", more)
     };
+    let leaving = |mut volume: PersistentVolume| {
+        volume.metadata.deletion_timestamp = from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        volume
+    };
     let elsewhere = claim(json!({"spec": {"volumeName": "w"}}));
     let here = claim(json!({"spec": {"volumeName": "v"}}));
     let fresh = volume("v", "1Gi", json!({"status": {"phase": "Pending"}}));
     let table = [
         (fresh, None, vec!["v is Available"]),
         (of("c-uid", true), None, vec!["v is Released"]),
+        (leaving(of("c-uid", true)), None, vec!["v is Released"]),
+        (leaving(of("c-uid", true)), Some(&here), vec![]),
         (of("old", true), Some(&here), vec!["v is Released"]),
         (of("c-uid", true), Some(&elsewhere), vec!["free v"]),
         (of("c-uid", false), Some(&elsewhere), vec![]),

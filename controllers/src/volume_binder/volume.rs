@@ -7,9 +7,6 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 /// The next step for a volume, with the claim of the name that it refers to, if there is one.
 pub(super) fn plan(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) -> Vec<Action> {
-    if volume.metadata.deletion_timestamp.is_some() {
-        return Vec::new();
-    }
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     let Some(reference) = reference else {
         return volume_phase(volume, "Available").into_iter().collect();
@@ -23,8 +20,12 @@ pub(super) fn plan(volume: &PersistentVolume, claim: Option<&PersistentVolumeCla
         };
     }
     let Some(claim) = claim.filter(|claim| refers_to(volume, claim)) else {
+        // Also if the volume is being deleted: it is kept as long as it is bound.
         return volume_phase(volume, "Released").into_iter().collect();
     };
+    if volume.metadata.deletion_timestamp.is_some() {
+        return Vec::new();
+    }
     let named =
         claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).filter(|name| !name.is_empty());
     match named {

@@ -280,7 +280,7 @@ impl VolumeRun {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
     fn no_volume_goes_to_two_claims_and_no_pod_to_a_node_without_its_volumes(ops in vec(any_volume_op(), 1..80)) {

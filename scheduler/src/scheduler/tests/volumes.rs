@@ -325,3 +325,36 @@ fn a_disk_that_cannot_be_shared_is_used_by_one_pod_of_a_node() {
     s.node(Change::Set(node("n2", json!({}))), at(5));
     assert_eq!(&*bind(&mut s, 5).choice.node, "n2");
 }
+
+#[test]
+fn a_pod_wakes_when_its_class_room_of_its_class_or_the_driver_change() {
+    let driver = |publishes: bool| {
+        let value = json!({ "metadata": { "name": "x" }, "spec": { "storageCapacity": publishes } });
+        StorageChange::CsiDriver(crate::testing::set(&value, crate::storage::csi::decode_driver))
+    };
+    let room = |class: &str, size: &str| {
+        let value = json!({
+            "metadata": { "namespace": "a", "name": class }, "storageClassName": class, "capacity": size,
+            "nodeTopology": {},
+        });
+        StorageChange::Capacity(crate::testing::set(&value, crate::storage::csi::decode_capacity))
+    };
+    for helps in [room("s", "2Gi"), driver(false)] {
+        let mut s = scheduler();
+        s.node(Change::Set(node("n1", json!({}))), at(0));
+        s.storage(driver(true), at(0));
+        s.storage(claim("c", json!({ "spec": { "storageClassName": "s" } })), at(0));
+        s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
+        let unbound = "pod has unbound immediate PersistentVolumeClaims";
+        assert_eq!(refuse(&mut s, 0).message, refused(1, unbound), "there is no class");
+        s.storage(class("other", "x", "WaitForFirstConsumer", json!({})), at(5));
+        assert!(!s.is_ready(at(5)), "another class does not help");
+        s.storage(class("s", "x", "WaitForFirstConsumer", json!({})), at(10));
+        let space = "1 node(s) did not have enough free storage";
+        assert_eq!(refuse(&mut s, 10).message, refused(1, space));
+        s.storage(room("other", "2Gi"), at(20));
+        assert!(!s.is_ready(at(20)), "room of another class does not help");
+        s.storage(helps, at(30));
+        bind_volumes(&mut s, 30);
+    }
+}
