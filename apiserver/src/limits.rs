@@ -330,6 +330,12 @@ pub const METRIC_WEBHOOK_CODES: usize = 64;
 /// Audit events that wait to be written, as many as kube-apiserver buffers. Beyond it requests wait or events are dropped, as the mode says.
 pub const AUDIT_QUEUE: usize = 10_000;
 
+/// The most audit events that may be told to wait for a webhook (`--audit-webhook-batch-buffer-size`); a larger number is cut.
+pub const AUDIT_QUEUE_MAX: usize = 1_000_000;
+
+/// Lists of audit events that are on their way to a webhook at a time. When it is reached, further ones wait in the queue.
+pub const AUDIT_LISTS: usize = 16;
+
 /// Bytes of audit events that wait to be written: events with large objects fill memory sooner than their number says.
 pub const AUDIT_QUEUE_BYTES: usize = 64 << 20;
 

@@ -212,7 +212,7 @@ impl Cluster {
         else {
             unreachable!("the apiserver is here")
         };
-        let audit = audit.as_ref().map(|audit| audit::open(audit, nondet.clock)).transpose()?;
+        let audit = audit.as_ref().map(|audit| audit::open(audit, &nondet)).transpose()?;
         let data_dir = data_dir(storage)?;
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;

@@ -136,7 +136,7 @@ impl RunArgs {
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
-            audit: self.cluster.audit.into_config()?,
+            audit: self.cluster.audit.into_config(&self.cluster.access)?,
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
         Ok((Config { api, loops, controllers, nodes }, setup, self.command))

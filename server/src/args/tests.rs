@@ -197,7 +197,10 @@ fn help_groups_every_flag_of_the_server_under_a_heading() {
             headings.push(heading);
         }
     }
-    assert_eq!(headings, [STORAGE, SERVING, COMPONENTS, audit::AUDIT, ETCD_API, EXTERNAL_ETCD, LOGGING]);
+    assert_eq!(
+        headings,
+        [STORAGE, SERVING, COMPONENTS, audit::AUDIT, "Audit webhook", ETCD_API, EXTERNAL_ETCD, LOGGING]
+    );
 }
 
 #[test]

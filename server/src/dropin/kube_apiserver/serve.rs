@@ -34,7 +34,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         unreachable!("the apiserver is here, on an etcd")
     };
     let nondet = Nondet::real();
-    let audit = audit.as_ref().map(|audit| audit::open(audit, nondet.clock)).transpose()?;
+    let audit = audit.as_ref().map(|audit| audit::open(audit, &nondet)).transpose()?;
     let mut names = pki::serving_names(&apiserver.listen.host, service_ranges.api_address());
     names.extend(apiserver.external_host.clone());
     names.extend(apiserver.advertise.map(|address| address.to_string()));

@@ -1,12 +1,13 @@
 //! The flags of kube-apiserver 1.36 and what becomes of each.
 
+use crate::args::AUDIT_WEBHOOK;
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 
 /// Flags as pflag reads them.
-pub(super) const TABLE: Table = Table { groups: &[EVERY_PROGRAM, FLAGS], dialect: Dialect::Pflag };
+pub(super) const TABLE: Table =
+    Table { groups: &[EVERY_PROGRAM, AUDIT_WEBHOOK, FLAGS], dialect: Dialect::Pflag };
 
-const AUDIT_FILE: &str = "kstore writes audit events to a file: --audit-log-path";
 const NO_AUTHORIZER: &str = "kstore authorizes by RBAC, AlwaysAllow or AlwaysDeny only";
 const NO_AUTHENTICATOR: &str =
     "kstore authenticates by client certificates, service account tokens and --token-auth-file only";
@@ -95,7 +96,6 @@ const FLAGS: &[Flag] = &[
     ),
     refuse("service-account-jwks-uri", "string", "keys of tokens are served at /openid/v1/jwks only"),
     refuse("service-account-max-token-expiration", "duration", "kstore does not shorten tokens"),
-    refuse("audit-webhook-config-file", "string", AUDIT_FILE),
     refuse_unless(
         "audit-log-compress",
         BOOL,

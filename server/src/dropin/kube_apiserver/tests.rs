@@ -85,7 +85,7 @@ fn what_would_make_a_difference_is_refused_with_the_reason() {
         ("--insecure-port=8080", "there is no insecure port"),
         ("--authorization-mode=RBAC,Webhook", "RBAC, AlwaysAllow or AlwaysDeny only"),
         ("--authorization-mode=Wrong", "is not a valid mode"),
-        ("--audit-webhook-config-file=f", "kstore writes audit events to a file: --audit-log-path"),
+        ("--audit-webhook-mode=x", "invalid audit webhook mode x, allowed modes are"),
         ("--audit-log-format=legacy", "kstore writes the format json only"),
         ("--audit-log-mode=sometimes", "invalid audit log mode sometimes, allowed modes are"),
         ("--audit-log-maxage=-1", "--audit-log-maxage -1 can't be a negative number"),
@@ -129,9 +129,12 @@ fn requests_are_recorded_if_there_is_a_policy_and_a_log() {
     let (log, warnings) = audit("--audit-policy-file p --audit-log-path l --audit-log-maxbackup 3");
     let rotation = Rotation { max_age_days: 0, max_backups: 3, max_size_mb: 100 };
     let want = AuditDestination::File("l".into(), rotation);
-    assert_eq!((log.unwrap().log, warnings.len()), (want, 0));
+    assert_eq!((log.unwrap().log, warnings.len()), (Some(want), 0));
     for (flags, want) in [
-        ("--audit-policy-file p", "--audit-policy-file: nothing is recorded without --audit-log-path"),
+        (
+            "--audit-policy-file p",
+            "--audit-policy-file: nothing is recorded without --audit-log-path or --audit-webhook-config-file",
+        ),
         ("--audit-log-path -", "--audit-log-path: nothing is recorded without --audit-policy-file"),
     ] {
         assert_eq!(audit(flags), (None, vec![want.to_owned()]));
