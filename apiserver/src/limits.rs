@@ -106,6 +106,12 @@ pub const TRACE_DEPTH: usize = 48;
 /// about two KiB.
 pub const VERIFIED_TOKENS: usize = 4096;
 
+/// Answers of a webhook of authentication or authorization that are kept. When there are more, the oldest ones are asked again.
+pub const WEBHOOK_ANSWERS: usize = 8192;
+
+/// Calls to one webhook of authentication or authorization at a time. Further requests wait for one to end.
+pub const WEBHOOK_CALLS: usize = 64;
+
 /// A longer bearer token is verified for each request. What a token claims is kept, and a review may name one of megabytes.
 pub const VERIFIED_TOKEN_BYTES: usize = 8 * 1024;
 

@@ -28,7 +28,7 @@ pub use unsupported::LocalComponents;
 
 use crate::admission::{Admission, ROLE_CHECKS};
 use crate::authn::service_account::TokenAuthenticator;
-use crate::authn::{TokenFile, UserInfo};
+use crate::authn::{Bearers, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, Mode};
 use crate::cache::{Cache, Entry, Watch};
 use crate::conversion::Converter;
@@ -146,7 +146,7 @@ pub struct Pipeline {
     converter: Arc<Converter>,
     tokens: Option<TokenAuthenticator>,
     /// Bearer tokens of users.
-    token_file: Option<Arc<TokenFile>>,
+    bearers: Bearers,
     local: LocalComponents,
     /// Held while a CustomResourceDefinition is written.
     definition_writes: tokio::sync::Mutex<()>,
@@ -188,7 +188,7 @@ impl Pipeline {
             converter,
             nondet,
             tokens: None,
-            token_file: None,
+            bearers: Bearers::default(),
             local: LocalComponents::default(),
             definition_writes: tokio::sync::Mutex::default(),
             anonymous: true,
@@ -201,10 +201,10 @@ impl Pipeline {
         Self { tokens: tokens.map(TokenAuthenticator::new), ..self }
     }
 
-    /// With bearer tokens from a file.
+    /// With further authenticators of bearer tokens.
     #[must_use]
-    pub fn with_token_file(self, token_file: Option<Arc<TokenFile>>) -> Self {
-        Self { token_file, ..self }
+    pub fn with_bearers(self, bearers: Bearers) -> Self {
+        Self { bearers, ..self }
     }
 
     /// Without these admission plugins. Where everything is allowed, roles are not asked either.

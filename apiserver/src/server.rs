@@ -191,7 +191,10 @@ impl ApiServer {
         };
         let outward = outbound.clone();
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outward, authorizer);
-        let pipeline = pipeline.with_token_file(settings.tokens).without_plugins(settings.disabled_plugins);
+        let bearers = settings.bearers;
+        let measured = bearers.clone();
+        pipeline.metrics().append(move |out| measured.render_metrics(&mut Page::new(out)));
+        let pipeline = pipeline.with_bearers(bearers).without_plugins(settings.disabled_plugins);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));

@@ -1,15 +1,21 @@
 //! Who is asking: from what a connection or a request presents to a [`UserInfo`]. One mechanism per file. Not what they
 //! may do: that is `authz`.
 
+mod bearers;
+mod bootstrap_token;
 mod front_proxy;
 pub mod impersonation;
 pub mod service_account;
 mod token_file;
+mod token_webhook;
 mod verified;
 pub mod x509;
 
+pub(crate) use bearers::Bearer;
+pub use bearers::Bearers;
 pub use front_proxy::{FrontProxies, Proxy};
 pub use token_file::{TokenFile, TokenFileError};
+pub use token_webhook::{ReviewVersion, TokenWebhook};
 
 use crate::audit;
 use crate::authz::Authorizer;

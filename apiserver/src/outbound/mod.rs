@@ -18,6 +18,7 @@ mod trust;
 
 pub(crate) use backoff::Backoff;
 pub use failure::NoAnswer;
+pub(crate) use failure::is_worth_another_call;
 pub use front_proxy::{FrontProxy, FrontProxyError};
 pub use network::Network;
 pub use remote::{Remote, RemoteConfig, RemoteError};

@@ -2,7 +2,7 @@
 
 use super::{Answer, Pipeline};
 use crate::authn::service_account::{Unknown, bearer};
-use crate::authn::{self, Peer, UserInfo};
+use crate::authn::{self, Bearer, Peer, UserInfo};
 use crate::decode::{self, Expected};
 use crate::error;
 use crate::limits;
@@ -17,6 +17,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Whom a token speaks for, and the audiences that it is good for.
+type Named = (Arc<UserInfo>, Vec<String>);
 
 impl Pipeline {
     /// Who a request is carried out as. `peer` is what the connection put into the request's extensions.
@@ -65,15 +68,34 @@ impl Pipeline {
     }
 
     /// Who a token speaks for, and for which of the audiences it is good.
-    async fn token_user(
-        &self,
-        token: &str,
-        audiences: &[&str],
-    ) -> Result<(Arc<UserInfo>, Vec<String>), Status> {
-        if let Some(user) = self.token_file.as_ref().and_then(|file| file.user(token)) {
+    async fn token_user(&self, token: &str, audiences: &[&str]) -> Result<Named, Status> {
+        if let Some(user) = self.bearers.file.as_ref().and_then(|file| file.user(token)) {
             return self.good_for(audiences).map(|good| (user, good));
         }
-        let tokens = self.tokens.as_ref().ok_or_else(Status::unauthorized)?;
+        let refused = match self.account(token, audiences).await? {
+            Ok(found) => return Ok(found),
+            Err(why) => why,
+        };
+        let own: Vec<&str> =
+            self.tokens().map(Tokens::audiences).unwrap_or_default().iter().map(String::as_str).collect();
+        let wanted = if audiences.is_empty() { &own[..] } else { audiences };
+        if self.bearers.asks_cluster(token) {
+            // Its Secret may not have come yet.
+            self.cache().fresh().await.map_err(error::of_read)?;
+        }
+        match self.bearers.user(token, wanted, &**self.cache(), self.nondet.clock.now()).await {
+            Some(Bearer::Anywhere(user)) => self.good_for(audiences).map(|good| (user, good)),
+            Some(Bearer::For(user, good)) => Ok((user, good)),
+            None => {
+                tracing::debug!(why = refused, "a token is refused");
+                Err(Status::unauthorized())
+            }
+        }
+    }
+
+    /// The service account that a token speaks for, or why it speaks for none.
+    async fn account(&self, token: &str, audiences: &[&str]) -> Result<Result<Named, String>, Status> {
+        let Some(tokens) = &self.tokens else { return Ok(Err("there are no service accounts".to_owned())) };
         let cache = &**self.cache();
         let look = || tokens.identity(token, audiences, cache, self.nondet.clock.now());
         let mut found = look();
@@ -82,10 +104,7 @@ impl Pipeline {
             self.cache().fresh().await.map_err(error::of_read)?;
             found = look();
         }
-        found.map_err(|why| {
-            tracing::debug!(%why, "a token is refused");
-            Status::unauthorized()
-        })
+        Ok(found.map_err(|why| why.to_string()))
     }
 
     /// Those of `audiences` that this API is; a token that says nothing of audiences is good for these.
