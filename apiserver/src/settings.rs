@@ -2,7 +2,7 @@
 
 use crate::audit::Audit;
 use crate::authn::{Bearers, FrontProxies};
-use crate::authz::Mode;
+use crate::authz::Modes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// What decides about requests.
-    pub authorization: Mode,
+    pub authorization: Modes,
     /// Who knows bearer tokens, beside the keys of service accounts.
     pub bearers: Bearers,
     /// Proxies in front of the server that name the users of requests.

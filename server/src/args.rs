@@ -14,8 +14,10 @@ mod pages;
 mod run;
 mod store;
 
-pub use access::AuditWebhook;
-pub(crate) use access::{AUDIT_WEBHOOK, FlagError, Given, audit_webhook};
+pub(crate) use access::{
+    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, Given, access, audit_webhook, duration,
+};
+pub use access::{AccessConfig, AuditWebhook, Authentication, Authorization, ModeChoice, TokenWebhookFile};
 pub use audit::{AuditConfig, AuditDestination};
 pub use dropin::{AsArgs, AssetsArgs};
 pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};
@@ -302,6 +304,8 @@ pub enum Api {
         anonymous: bool,
         /// The audit log, if there is one.
         audit: Option<Box<AuditConfig>>,
+        /// Who is asked who a user is, and what they may do.
+        access: Box<AccessConfig>,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
     },
@@ -446,6 +450,7 @@ impl ServeArgs {
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
+            access: Box::new(access(&self.cluster.access)?),
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
     }

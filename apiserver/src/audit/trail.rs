@@ -426,11 +426,16 @@ impl State {
         for recorded in &mut self.operations {
             let operation = &recorded.operation;
             let target = operation.target();
-            let asked = authz::Attributes { user: &user, verb: &operation.verb, target };
-            recorded.authorization = Some(match authorizer.decide(&asked) {
+            let asked = authz::Attributes {
+                user: &user,
+                verb: &operation.verb,
+                target,
+                more: authz::More::default(),
+            };
+            recorded.authorization = Some(match authorizer.decide_now(&asked) {
                 Decision::Allow(reason) => ("allow", reason),
-                Decision::NoOpinion(reason) if code == 403 => ("forbid", reason),
-                Decision::NoOpinion(_) => ("allow", String::new()),
+                Decision::NoOpinion(reason) | Decision::Deny(reason) if code == 403 => ("forbid", reason),
+                Decision::NoOpinion(_) | Decision::Deny(_) => ("allow", String::new()),
             });
         }
     }

@@ -172,7 +172,7 @@ fn authenticate_by_headers(
 ///
 /// # Errors
 /// As both; 500 if the connection did not say who its peer is.
-pub fn authenticate_peer(
+pub async fn authenticate_peer(
     peer: Option<&Peer>,
     headers: &HeaderMap,
     bearer: Option<Result<Arc<UserInfo>, Status>>,
@@ -182,7 +182,7 @@ pub fn authenticate_peer(
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
     let caller = authenticate_by_headers(peer, headers, bearer, terms)?;
     audit::authenticated(&caller);
-    let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
+    let other = impersonation::identity(&caller, headers, authorizer).await?;
     Ok(other.map_or(caller, Arc::new))
 }
 

@@ -47,9 +47,9 @@ impl Pipeline {
         };
         let terms = authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous };
         let look = |bearer| authn::authenticate_peer(peer, headers, bearer, &self.authorizer, terms);
-        match look(bearer.clone()) {
+        match look(bearer.clone()).await {
             // Whoever was just allowed to act as another may do so: a refusal counts only once everything answered is seen.
-            Err(status) if status.code == 403 && self.cache().fresh().await.is_ok() => look(bearer),
+            Err(status) if status.code == 403 && self.cache().fresh().await.is_ok() => look(bearer).await,
             verdict => verdict,
         }
     }

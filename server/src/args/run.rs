@@ -2,7 +2,7 @@
 
 use super::{
     Api, CLUSTER_HISTORY, ClusterArgs, Config, ListenAddress, Quota, SERVING, Split, Storage, UsageError,
-    time,
+    access, time,
 };
 use clap::{Args, ValueEnum};
 use kstore_apiserver::outbound::ServiceBackends;
@@ -137,6 +137,7 @@ impl RunArgs {
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
+            access: Box::new(access(&self.cluster.access)?),
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
         Ok((Config { api, loops, controllers, nodes }, setup, self.command))

@@ -48,7 +48,8 @@ fn stages(queue: &mut Receiver<Queued>) -> Vec<String> {
 }
 
 fn authorizer() -> Authorizer {
-    Authorizer::of_mode(Arc::new(crate::testing::MapLookup::default()), authz::Mode::AlwaysAllow)
+    let modes = authz::Modes::new([authz::Mode::AlwaysAllow]);
+    Authorizer::of_modes(Arc::new(crate::testing::MapLookup::default()), modes)
 }
 
 #[tokio::test]

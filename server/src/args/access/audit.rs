@@ -68,15 +68,8 @@ fn throttle(flags: &impl Given) -> Result<Option<Throttle>, FlagError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::given::Words;
     use super::*;
-
-    struct Words(Vec<(&'static str, &'static str)>);
-
-    impl Given for Words {
-        fn values(&self, name: &str) -> Vec<&str> {
-            self.0.iter().filter(|(known, _)| *known == name).map(|(_, value)| *value).collect()
-        }
-    }
 
     #[test]
     fn the_defaults_are_kube_apiservers_and_each_flag_counts() {

@@ -97,6 +97,17 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
+/// Flags of a test.
+#[cfg(test)]
+pub(super) struct Words(pub(super) Vec<(&'static str, &'static str)>);
+
+#[cfg(test)]
+impl Given for Words {
+    fn values(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(known, _)| *known == name).map(|(_, value)| *value).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,16 +3,38 @@
 //! kube-apiserver. No file is read here: that is `access`'s.
 
 mod audit;
+mod authn;
+mod authz;
 mod given;
 mod table;
 
 pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
-pub(crate) use given::{FlagError, Given};
-pub(crate) use table::{AUDIT_WEBHOOK, TABLES};
+pub use authn::{Authentication, TokenWebhookFile};
+pub use authz::{Authorization, ModeChoice};
+pub(crate) use given::{FlagError, Given, duration};
+pub(crate) use table::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, TABLES};
 
 use crate::dropin::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+
+/// Who is asked who a user is, and what they may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessConfig {
+    /// Who a user is.
+    pub authentication: Authentication,
+    /// What a user may do; `None`: the default of the program.
+    pub authorization: Option<Authorization>,
+}
+
+/// What the flags ask for.
+///
+/// # Errors
+/// The first value that cannot be used.
+pub(crate) fn access(flags: &impl Given) -> Result<AccessConfig, FlagError> {
+    let authentication = authn::authentication(flags)?;
+    Ok(AccessConfig { authentication, authorization: authz::authorization(flags)? })
+}
 
 /// The flags as they were given to `kstore-server`.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,67 @@
 use crate::dropin::{BOOL, Flag, honour};
 
 /// Headings of `--help`, and the flags under each.
-pub(crate) const TABLES: &[(&str, &[Flag])] = &[("Audit webhook", AUDIT_WEBHOOK)];
+pub(crate) const TABLES: &[(&str, &[Flag])] =
+    &[("Audit webhook", AUDIT_WEBHOOK), ("Authentication", AUTHENTICATION), ("Authorization", AUTHORIZATION)];
+
+/// Who knows bearer tokens, beside the keys of service accounts.
+pub(crate) const AUTHENTICATION: &[Flag] = &[
+    honour(
+        "authentication-token-webhook-config-file",
+        "FILE",
+        "Ask the server of this kubeconfig whose a bearer token is, by a TokenReview",
+    ),
+    honour(
+        "authentication-token-webhook-cache-ttl",
+        "TIME",
+        "How long its answers are kept; 0s: not at all [default: 2m0s]",
+    ),
+    honour(
+        "authentication-token-webhook-version",
+        "VERSION",
+        "Version of the TokenReviews: v1 or v1beta1 [default: v1beta1]",
+    ),
+    honour(
+        "enable-bootstrap-token-auth",
+        BOOL,
+        "Take the tokens of Secrets of the type bootstrap.kubernetes.io/token in kube-system",
+    ),
+];
+
+/// Who may do what.
+pub(crate) const AUTHORIZATION: &[Flag] = &[
+    honour(
+        "authorization-mode",
+        "MODES",
+        "Who is asked what a user may do, in this order: Node, RBAC, ABAC, Webhook, AlwaysAllow, AlwaysDeny",
+    ),
+    honour("authorization-policy-file", "FILE", "Policies of the mode ABAC, one in JSON a line"),
+    honour(
+        "authorization-webhook-config-file",
+        "FILE",
+        "Kubeconfig of the server that the mode Webhook asks, by a SubjectAccessReview",
+    ),
+    honour(
+        "authorization-webhook-cache-authorized-ttl",
+        "TIME",
+        "How long it is kept what the webhook allowed; 0s: not at all [default: 5m0s]",
+    ),
+    honour(
+        "authorization-webhook-cache-unauthorized-ttl",
+        "TIME",
+        "How long it is kept what the webhook did not allow; 0s: not at all [default: 30s]",
+    ),
+    honour(
+        "authorization-webhook-version",
+        "VERSION",
+        "Version of the SubjectAccessReviews: v1 or v1beta1 [default: v1beta1]",
+    ),
+    honour(
+        "authorization-config",
+        "FILE",
+        "Modes and webhooks, in order (apiserver.config.k8s.io AuthorizationConfiguration), instead of --authorization-mode",
+    ),
+];
 
 /// A server that audit events are posted to.
 pub(crate) const AUDIT_WEBHOOK: &[Flag] = &[
