@@ -112,6 +112,12 @@ pub const WEBHOOK_ANSWERS: usize = 8192;
 /// Calls to one webhook of authentication or authorization at a time. Further requests wait for one to end.
 pub const WEBHOOK_CALLS: usize = 64;
 
+/// The longest token of an issuer of OpenID Connect: a longer one is looked at by nobody. Those of real issuers have a few KiB.
+pub const OIDC_TOKEN_BYTES: usize = 64 * 1024;
+
+/// Keys of one issuer of OpenID Connect; further ones are left out. Real issuers have a handful.
+pub const OIDC_KEYS: usize = 100;
+
 /// A longer bearer token is verified for each request. What a token claims is kept, and a review may name one of megabytes.
 pub const VERIFIED_TOKEN_BYTES: usize = 8 * 1024;
 

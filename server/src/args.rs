@@ -17,7 +17,9 @@ mod store;
 pub(crate) use access::{
     AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, Given, access, audit_webhook, duration,
 };
-pub use access::{AccessConfig, AuditWebhook, Authentication, Authorization, ModeChoice, TokenWebhookFile};
+pub use access::{
+    AccessConfig, AuditWebhook, Authentication, Authorization, IssuersFrom, ModeChoice, TokenWebhookFile,
+};
 pub use audit::{AuditConfig, AuditDestination};
 pub use dropin::{AsArgs, AssetsArgs};
 pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};

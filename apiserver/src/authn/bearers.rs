@@ -1,5 +1,6 @@
 //! [`Bearers`]: who else knows bearer tokens, beside the token file and the keys of service accounts, in Kubernetes' order.
 
+use super::oidc::Issuers;
 use super::{TokenFile, TokenWebhook, UserInfo, bootstrap_token};
 use crate::lookup::Lookup;
 use crate::metrics::Page;
@@ -13,6 +14,8 @@ pub struct Bearers {
     pub file: Option<Arc<TokenFile>>,
     /// Whether bootstrap tokens are good.
     pub bootstrap: bool,
+    /// Issuers of OpenID Connect.
+    pub issuers: Option<Arc<Issuers>>,
     /// A server that knows tokens, asked last.
     pub webhook: Option<Arc<TokenWebhook>>,
 }
@@ -44,6 +47,13 @@ impl Bearers {
         {
             return Some(Bearer::Anywhere(Arc::new(user)));
         }
+        if let Some(issuers) = &self.issuers {
+            match issuers.identity(token, now).await {
+                Ok(Some(user)) => return Some(Bearer::Anywhere(user)),
+                Ok(None) => {}
+                Err(why) => tracing::debug!(why, "a token of an issuer is refused"),
+            }
+        }
         match self.webhook.as_ref()?.identity(token, audiences).await {
             Ok(known) => known.map(|(user, good)| Bearer::For(user, good)),
             Err(why) => {
@@ -53,8 +63,16 @@ impl Bearers {
         }
     }
 
+    /// When a token that was found good expires, as far as it says.
+    pub(crate) fn expires(&self, token: &str) -> Option<Timestamp> {
+        self.issuers.as_ref()?.expires(token)
+    }
+
     /// Writes the counters.
     pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
+        if let Some(issuers) = &self.issuers {
+            issuers.render_metrics(page);
+        }
         if let Some(webhook) = &self.webhook {
             webhook.render_metrics(page);
         }

@@ -5,6 +5,7 @@ mod bearers;
 mod bootstrap_token;
 mod front_proxy;
 pub mod impersonation;
+pub mod oidc;
 pub mod service_account;
 mod token_file;
 mod token_webhook;

@@ -1,6 +1,6 @@
 //! A real HTTPS server on loopback for tests of webhooks: it keeps the requests and answers as it is told.
 
-use super::{Remote, RemoteConfig};
+use super::RemoteConfig;
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
@@ -98,10 +98,6 @@ impl TestServer {
             authorities: self.authority.clone().into_bytes(),
             ..RemoteConfig::default()
         }
-    }
-
-    pub(crate) fn remote(&self) -> Remote {
-        Remote::new(&self.config()).unwrap()
     }
 
     /// How many requests have come.

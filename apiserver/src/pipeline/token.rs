@@ -61,7 +61,11 @@ impl Pipeline {
             Peer::InProcess(_) => return None,
             Peer::Tls { proxy: Some(proxy), .. } if proxy.is_allowed => proxy.expires,
             Peer::Tls { certificate: Some(certificate), .. } => certificate.expires,
-            Peer::Tls { certificate: None, .. } => self.tokens.as_ref()?.expires(&bearer(headers)?)?,
+            Peer::Tls { certificate: None, .. } => {
+                let token = bearer(headers)?;
+                let own = self.tokens.as_ref().and_then(|tokens| tokens.expires(&token));
+                own.or_else(|| self.bearers.expires(&token))?
+            }
         };
         let left = expires.duration_since(self.nondet.clock.now());
         Some(Duration::try_from(left).unwrap_or_default().min(limits::WATCH_TIMEOUT_MAX))

@@ -1,9 +1,11 @@
 //! The files that flags about webhooks name, read and made into what the apiserver is started with. Errors name the flag and the file.
 
+mod authentication_file;
 mod authorization_file;
 
-use crate::args::{Authentication, Authorization, ModeChoice};
+use crate::args::{Authentication, Authorization, IssuersFrom, ModeChoice};
 use anyhow::{Context, anyhow};
+use kstore_apiserver::authn::oidc::Issuers;
 use kstore_apiserver::authn::{Bearers, TokenWebhook};
 use kstore_apiserver::authz::abac::Abac;
 use kstore_apiserver::authz::webhook::{AuthorizationWebhook, AuthorizationWebhookOptions};
@@ -39,7 +41,30 @@ pub(crate) fn bearers(wanted: &Authentication, rng: &Rng) -> anyhow::Result<Bear
             Some(Arc::new(TokenWebhook::new(remote, file.version, file.ttl, rng.fork("token-webhook"))))
         }
     };
-    Ok(Bearers { file: None, bootstrap: wanted.bootstrap_tokens, webhook })
+    let issuers = issuers(wanted.issuers.as_ref())?.map(Arc::new);
+    Ok(Bearers { file: None, bootstrap: wanted.bootstrap_tokens, issuers, webhook })
+}
+
+/// Issuers of OpenID Connect.
+fn issuers(from: Option<&IssuersFrom>) -> anyhow::Result<Option<Issuers>> {
+    match from {
+        None => Ok(None),
+        Some(IssuersFrom::Flags(issuer, authorities)) => {
+            let mut issuer = (**issuer).clone();
+            if let Some(file) = authorities {
+                let read = std::fs::read(file);
+                issuer.authorities =
+                    read.with_context(|| format!("cannot read --oidc-ca-file {}", file.display()))?;
+            }
+            Issuers::new(vec![issuer]).context("cannot use --oidc-issuer-url").map(Some)
+        }
+        Some(IssuersFrom::File(file)) => {
+            let cannot = || format!("cannot use --authentication-config {}", file.display());
+            let text = std::fs::read_to_string(file).with_context(cannot)?;
+            let configs = authentication_file::parse(&text).with_context(cannot)?;
+            Issuers::new(configs).with_context(cannot).map(Some)
+        }
+    }
 }
 
 /// Who may do what.

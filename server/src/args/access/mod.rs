@@ -10,7 +10,7 @@ mod table;
 
 pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
-pub use authn::{Authentication, TokenWebhookFile};
+pub use authn::{Authentication, IssuersFrom, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
 pub(crate) use given::{FlagError, Given, duration};
 pub(crate) use table::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, TABLES};

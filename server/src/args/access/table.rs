@@ -24,6 +24,32 @@ pub(crate) const AUTHENTICATION: &[Flag] = &[
         "Version of the TokenReviews: v1 or v1beta1 [default: v1beta1]",
     ),
     honour(
+        "oidc-issuer-url",
+        "URL",
+        "Take the tokens of this issuer of OpenID Connect (https); needs --oidc-client-id",
+    ),
+    honour("oidc-client-id", "ID", "The audience that tokens of the issuer must be for"),
+    honour(
+        "oidc-ca-file",
+        "FILE",
+        "Authorities of the issuer's certificate (PEM) [default: those of the machine]",
+    ),
+    honour("oidc-username-claim", "CLAIM", "The claim that is the user's name [default: sub]"),
+    honour(
+        "oidc-username-prefix",
+        "PREFIX",
+        "What stands before the user's name; - for nothing [default: the issuer and #, but nothing before an email]",
+    ),
+    honour("oidc-groups-claim", "CLAIM", "The claim that lists the user's groups"),
+    honour("oidc-groups-prefix", "PREFIX", "What stands before the name of each group"),
+    honour("oidc-required-claim", "KEY=VALUE", "A claim that tokens must make; may be given several times"),
+    honour("oidc-signing-algs", "ALGS", "Algorithms that tokens may be signed with [default: RS256]"),
+    honour(
+        "authentication-config",
+        "FILE",
+        "Issuers of OpenID Connect (apiserver.config.k8s.io AuthenticationConfiguration), instead of --oidc-*",
+    ),
+    honour(
         "enable-bootstrap-token-auth",
         BOOL,
         "Take the tokens of Secrets of the type bootstrap.kubernetes.io/token in kube-system",

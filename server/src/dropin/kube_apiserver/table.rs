@@ -10,8 +10,6 @@ pub(super) const TABLE: Table = Table {
     dialect: Dialect::Pflag,
 };
 
-const NO_AUTHENTICATOR: &str =
-    "kstore authenticates by client certificates, service account tokens and --token-auth-file only";
 const FIXED_VERSION: &str = "kstore serves Kubernetes 1.36 only";
 
 const FLAGS: &[Flag] = &[
@@ -103,9 +101,6 @@ const FLAGS: &[Flag] = &[
         "kstore does not compress audit logs",
     ),
     refuse_unless("audit-log-version", "string", &["audit.k8s.io/v1"], "kstore writes audit.k8s.io/v1 only"),
-    refuse("authentication-config", "string", NO_AUTHENTICATOR),
-    refuse("oidc-issuer-url", "string", NO_AUTHENTICATOR),
-    refuse("oidc-client-id", "string", NO_AUTHENTICATOR),
     refuse("admission-control-config-file", "string", "kstore's admission plugins have no configuration"),
     refuse("tls-sni-cert-key", "string", "kstore serves with one certificate"),
     refuse("kubelet-client-certificate", "string", "nodes of kstore connect to the apiserver by themselves"),
