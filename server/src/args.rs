@@ -540,7 +540,7 @@ impl ClusterArgs {
     /// A flag of the audit log or about access, which only an apiserver has.
     fn access_flag(&self) -> Option<UsageError> {
         let audit = self.audit.given().map(UsageError::NeedsApiserver);
-        audit.or_else(|| self.access.given().map(|name| UsageError::NeedsApiserverFlag(name)))
+        audit.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
     }
 
     fn controllers(&self) -> Result<Selection, UsageError> {
