@@ -19,6 +19,7 @@ mod conversion;
 mod decode;
 mod definitions;
 pub mod error;
+mod expiring;
 pub mod fence;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -106,6 +106,18 @@ pub const TRACE_DEPTH: usize = 48;
 /// about two KiB.
 pub const VERIFIED_TOKENS: usize = 4096;
 
+/// Answers of a webhook of authentication or authorization that are kept. When there are more, the oldest ones are asked again.
+pub const WEBHOOK_ANSWERS: usize = 8192;
+
+/// Calls to one webhook of authentication or authorization at a time. Further requests wait for one to end.
+pub const WEBHOOK_CALLS: usize = 64;
+
+/// The longest token of an issuer of OpenID Connect: a longer one is looked at by nobody. Those of real issuers have a few KiB.
+pub const OIDC_TOKEN_BYTES: usize = 64 * 1024;
+
+/// Keys of one issuer of OpenID Connect; further ones are left out. Real issuers have a handful.
+pub const OIDC_KEYS: usize = 100;
+
 /// A longer bearer token is verified for each request. What a token claims is kept, and a review may name one of megabytes.
 pub const VERIFIED_TOKEN_BYTES: usize = 8 * 1024;
 
@@ -329,6 +341,12 @@ pub const METRIC_WEBHOOK_CODES: usize = 64;
 
 /// Audit events that wait to be written, as many as kube-apiserver buffers. Beyond it requests wait or events are dropped, as the mode says.
 pub const AUDIT_QUEUE: usize = 10_000;
+
+/// The most audit events that may be told to wait for a webhook (`--audit-webhook-batch-buffer-size`); a larger number is cut.
+pub const AUDIT_QUEUE_MAX: usize = 1_000_000;
+
+/// Lists of audit events that are on their way to a webhook at a time. When it is reached, further ones wait in the queue.
+pub const AUDIT_LISTS: usize = 16;
 
 /// Bytes of audit events that wait to be written: events with large objects fill memory sooner than their number says.
 pub const AUDIT_QUEUE_BYTES: usize = 64 << 20;

@@ -18,6 +18,12 @@ pub trait Lookup: Send + Sync {
     /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key order.
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>>;
 
+    /// The pods that are bound to a node.
+    fn pods_of_node(&self, node: &str) -> Vec<Arc<Value>> {
+        let pods = self.list(crate::token::core("pods"), "");
+        pods.into_iter().filter(|pod| pod["spec"]["nodeName"] == node).collect()
+    }
+
     /// The kinds that are served.
     fn kinds(&self) -> Arc<Kinds>;
 

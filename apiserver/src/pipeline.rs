@@ -28,8 +28,8 @@ pub use unsupported::LocalComponents;
 
 use crate::admission::{Admission, RESOURCE_QUOTA, ROLE_CHECKS};
 use crate::authn::service_account::TokenAuthenticator;
-use crate::authn::{TokenFile, UserInfo};
-use crate::authz::{self, Attributes, Authorizer, Mode};
+use crate::authn::{Bearers, UserInfo};
+use crate::authz::{self, Attributes, Authorizer, More, Selects};
 use crate::cache::{Cache, Entry, Watch};
 use crate::conversion::Converter;
 use crate::error;
@@ -146,7 +146,7 @@ pub struct Pipeline {
     converter: Arc<Converter>,
     tokens: Option<TokenAuthenticator>,
     /// Bearer tokens of users.
-    token_file: Option<Arc<TokenFile>>,
+    bearers: Bearers,
     local: LocalComponents,
     /// Held while a CustomResourceDefinition is written.
     definition_writes: tokio::sync::Mutex<()>,
@@ -158,7 +158,7 @@ impl Pipeline {
     /// Over a filled cache. Everything that the pipeline asks about the cluster it asks this cache.
     pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
         let outbound = Arc::new(Network::new(ServiceBackends::default()));
-        let authorizer = Authorizer::of_mode(cache.clone(), Mode::Rbac);
+        let authorizer = Authorizer::new(cache.clone());
         Self::counted(cache, provenance, nondet, Arc::default(), outbound, authorizer)
     }
 
@@ -188,7 +188,7 @@ impl Pipeline {
             converter,
             nondet,
             tokens: None,
-            token_file: None,
+            bearers: Bearers::default(),
             local: LocalComponents::default(),
             definition_writes: tokio::sync::Mutex::default(),
             anonymous: true,
@@ -201,16 +201,16 @@ impl Pipeline {
         Self { tokens: tokens.map(TokenAuthenticator::new), ..self }
     }
 
-    /// With bearer tokens from a file.
+    /// With further authenticators of bearer tokens.
     #[must_use]
-    pub fn with_token_file(self, token_file: Option<Arc<TokenFile>>) -> Self {
-        Self { token_file, ..self }
+    pub fn with_bearers(self, bearers: Bearers) -> Self {
+        Self { bearers, ..self }
     }
 
     /// Without these admission plugins. Where everything is allowed, roles are not asked either.
     #[must_use]
     pub fn without_plugins(self, mut disabled: BTreeSet<&'static str>) -> Self {
-        if self.authorizer.mode() == Mode::AlwaysAllow {
+        if self.authorizer.modes().allow_everything() {
             disabled.extend(ROLE_CHECKS);
         }
         let registry = match disabled.contains(RESOURCE_QUOTA) {
@@ -312,7 +312,7 @@ impl Pipeline {
         let began = Instant::now();
         self.cache().fresh().await.map_err(error::of_read)?;
         self.metrics.waited(request.target.resource, began.elapsed());
-        self.authorize(&request)?;
+        self.authorize(&request).await?;
         check_method(&request)?;
         // The commit checks it again, at its own revision; here it also stops what would write nothing.
         if let Some(fence) = request.fence.as_ref().filter(|_| request.action.is_write()) {
@@ -390,27 +390,42 @@ impl Pipeline {
     }
 
     /// May the caller do this?
-    fn authorize(&self, request: &Request) -> Result<(), Status> {
-        let _span = tracing::debug_span!("authz").entered();
+    async fn authorize(&self, request: &Request) -> Result<(), Status> {
         let target = &request.target;
-        let name = match &request.action {
-            Action::List(options) => options.filter.name.as_str(),
-            Action::Watch(options) => options.filter.name.as_str(),
-            _ => target.name.as_str(),
+        let filter = match &request.action {
+            Action::List(options) | Action::DeleteCollection(options, ..) => Some(&options.filter),
+            Action::Watch(options) => Some(&options.filter),
+            _ => None,
         };
+        let is_collection = matches!(request.action, Action::DeleteCollection(..));
+        let name = filter.filter(|_| !is_collection).map_or(&target.name, |filter| &filter.name);
+        let selects = filter.map(|filter| Selects { fields: &filter.fields, labels: &filter.labels });
+        let more = More { version: target.resource.version, selects };
+        let asked = (request.action.verb(), target, name.as_str());
         let began = Instant::now();
-        let verdict = self.check(&request.user, request.action.verb(), target, name);
+        let checked = self.check_more(&request.user, asked, more);
+        let verdict = tracing::Instrument::instrument(checked, tracing::debug_span!("authz")).await;
         self.metrics.authorized(verdict.is_ok(), began.elapsed());
         verdict
     }
 
     /// May `user` do `verb` to this?
-    pub(crate) fn check(
+    pub(crate) async fn check(
         &self,
         user: &UserInfo,
         verb: &str,
         target: &Target,
         name: &str,
+    ) -> Result<(), Status> {
+        let more = More { version: target.resource.version, selects: None };
+        self.check_more(user, (verb, target, name), more).await
+    }
+
+    async fn check_more(
+        &self,
+        user: &UserInfo,
+        (verb, target, name): (&str, &Target, &str),
+        more: More<'_>,
     ) -> Result<(), Status> {
         let resource = target.resource;
         let own = resource.plural == "namespaces" && resource.group.is_empty();
@@ -425,8 +440,9 @@ impl Pipeline {
                 namespace: if own { &target.name } else { &target.namespace },
                 name,
             },
+            more,
         };
-        self.authorizer.check(&attributes)
+        self.authorizer.check(&attributes).await
     }
 
     /// Who does this and why, in the form that is stored with the revision; and in which term of leadership.

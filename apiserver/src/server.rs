@@ -184,14 +184,20 @@ impl ApiServer {
         }));
         let outbound = options.outbound;
         let settings = options.settings;
-        let mode = settings.authorization;
+        let modes = settings.authorization;
         let authorizer = match image {
-            None => Authorizer::of_mode(cache.clone(), mode),
+            None => Authorizer::of_modes(cache.clone(), modes.clone()),
             Some(image) => image.authorizer(cache.clone()),
         };
         let outward = outbound.clone();
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outward, authorizer);
-        let pipeline = pipeline.with_token_file(settings.tokens).without_plugins(settings.disabled_plugins);
+        let bearers = settings.bearers;
+        let measured = (bearers.clone(), modes);
+        pipeline.metrics().append(move |out| {
+            measured.0.render_metrics(&mut Page::new(out));
+            measured.1.render_metrics(&mut Page::new(out));
+        });
+        let pipeline = pipeline.with_bearers(bearers).without_plugins(settings.disabled_plugins);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));

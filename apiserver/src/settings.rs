@@ -1,19 +1,19 @@
 //! [`Settings`] of an apiserver that kube-apiserver has flags for and that a cluster of kstore's own leaves as they are.
 
 use crate::audit::Audit;
-use crate::authn::{FrontProxies, TokenFile};
-use crate::authz::Mode;
+use crate::authn::{Bearers, FrontProxies};
+use crate::authz::Modes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What the server is told beside [`crate::Options`]. The default is a cluster of kstore's own: RBAC, no token file, every admission
+/// What the server is told beside [`crate::Options`]. The default is a cluster of kstore's own: RBAC, tokens of service accounts only, every admission
 /// plugin, and the endpoints of the Service `default/kubernetes` kept.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// What decides about requests.
-    pub authorization: Mode,
-    /// Bearer tokens of users.
-    pub tokens: Option<Arc<TokenFile>>,
+    pub authorization: Modes,
+    /// Who knows bearer tokens, beside the keys of service accounts.
+    pub bearers: Bearers,
     /// Proxies in front of the server that name the users of requests.
     pub front_proxies: Option<Arc<FrontProxies>>,
     /// Admission plugins that do not run, of [`crate::admission::plugins`].

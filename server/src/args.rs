@@ -1,6 +1,7 @@
 //! The command line: what a person can ask for, checked and turned into a [`Config`]. The only place that knows flag names.
 //! Not the meaning of a flag: that is `wiring`.
 
+mod access;
 mod audit;
 mod dropin;
 mod etcd;
@@ -13,6 +14,12 @@ mod pages;
 mod run;
 mod store;
 
+pub(crate) use access::{
+    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, Given, access, audit_webhook, duration,
+};
+pub use access::{
+    AccessConfig, AuditWebhook, Authentication, Authorization, IssuersFrom, ModeChoice, TokenWebhookFile,
+};
 pub use audit::{AuditConfig, AuditDestination};
 pub use dropin::{AsArgs, AssetsArgs};
 pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};
@@ -26,6 +33,7 @@ pub use run::{ManifestPath, RunArgs, Setup, WaitFor};
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use crate::telemetry::LogFormat;
+use access::AccessArgs;
 use audit::AuditArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
@@ -188,6 +196,8 @@ pub struct ClusterArgs {
     anonymous_auth: Option<bool>,
     #[command(flatten)]
     audit: AuditArgs,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Write a second copy of the admin kubeconfig to FILE
     #[arg(long, value_name = "FILE", help_heading = SERVING)]
     write_kubeconfig: Option<PathBuf>,
@@ -303,6 +313,8 @@ pub enum Api {
         anonymous: bool,
         /// The audit log, if there is one.
         audit: Option<Box<AuditConfig>>,
+        /// Who is asked who a user is, and what they may do.
+        access: Box<AccessConfig>,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
     },
@@ -348,6 +360,9 @@ pub enum UsageError {
     /// A flag of the apiserver without one.
     #[error("{0} only makes sense with `apiserver` in --components")]
     NeedsApiserver(&'static str),
+    /// As [`UsageError::NeedsApiserver`], with the flag's name without its dashes.
+    #[error("--{0} only makes sense with `apiserver` in --components")]
+    NeedsApiserverFlag(&'static str),
     /// The store beside other things.
     #[error(
         "`store` in --components stands alone: the apiserver brings its own store, and the others know no store"
@@ -379,6 +394,9 @@ pub enum UsageError {
     /// A flag of the audit log without another one.
     #[error("{0} needs {1}")]
     NeedsAuditFlag(&'static str, &'static str),
+    /// A value that cannot be used.
+    #[error(transparent)]
+    Flag(#[from] FlagError),
     /// Two manifests from standard input.
     #[error("--crd and --manifest can read standard input (-) only once")]
     StdinTwice,
@@ -417,8 +435,8 @@ impl ServeArgs {
         if !self.cluster.webhook_service_resolve.is_empty() {
             return Err(UsageError::NeedsApiserver("--webhook-service-resolve"));
         }
-        if let Some(flag) = self.cluster.audit.given() {
-            return Err(UsageError::NeedsApiserver(flag));
+        if let Some(flag) = self.cluster.access_flag() {
+            return Err(flag);
         }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
@@ -446,7 +464,8 @@ impl ServeArgs {
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
-            audit: self.cluster.audit.into_config()?,
+            audit: self.cluster.audit.into_config(&self.cluster.access)?,
+            access: Box::new(access(&self.cluster.access)?),
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
     }
@@ -478,8 +497,8 @@ impl ServeArgs {
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
         let given = flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
-        match given.or(self.cluster.audit.given()) {
-            Some(flag) => Err(UsageError::NeedsApiserver(flag)),
+        match given.map(UsageError::NeedsApiserver).or(self.cluster.access_flag()) {
+            Some(error) => Err(error),
             None => Ok(Api::Elsewhere(kubeconfig)),
         }
     }
@@ -531,6 +550,12 @@ enum Split {
 }
 
 impl ClusterArgs {
+    /// A flag of the audit log or about access, which only an apiserver has.
+    fn access_flag(&self) -> Option<UsageError> {
+        let audit = self.audit.given().map(UsageError::NeedsApiserver);
+        audit.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
+    }
+
     fn controllers(&self) -> Result<Selection, UsageError> {
         match &self.controllers {
             Some(_) if !self.components.contains(&Component::Controllers) => {

@@ -1,25 +1,35 @@
-//! The audit log of a server: its policy is read, its file opened, and its writer runs on a thread of its own.
+//! The audit log of a server: its policy is read, its file opened, and its writer runs on a thread of its own; the sender to a webhook
+//! runs as a task.
 
+use crate::access;
 use crate::args::{AuditConfig, AuditDestination};
 use crate::phase::Phase;
 use anyhow::{Context, anyhow};
 use kstore_apiserver::audit::{Audit, AuditLog, Policy};
-use kstore_nondet::Clock;
+use kstore_nondet::Nondet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the log and starts its writer, which ends with the last user of the log.
-pub(crate) fn open(config: &AuditConfig, clock: Clock) -> anyhow::Result<Arc<Audit>> {
-    let policy = read_policy(&config.policy)?;
-    let log = match &config.log {
-        AuditDestination::Stdout => AuditLog::stdout(),
-        AuditDestination::File(path, rotation) => AuditLog::file(path.clone(), *rotation, clock)
-            .with_context(|| format!("cannot open the audit log {}", path.display()))?,
-    };
-    let (audit, writer) = Audit::new(policy, config.mode, log);
-    let thread = std::thread::Builder::new().name("audit".to_owned());
-    thread.spawn(move || writer.run()).context("cannot start the writer of the audit log")?;
-    Ok(audit)
+/// Opens the log and starts its writers, which end with the last user of the log.
+pub(crate) fn open(config: &AuditConfig, nondet: &Nondet) -> anyhow::Result<Arc<Audit>> {
+    let mut audit = Audit::by(read_policy(&config.policy)?);
+    if let Some(destination) = &config.log {
+        let log = match destination {
+            AuditDestination::Stdout => AuditLog::stdout(),
+            AuditDestination::File(path, rotation) => {
+                AuditLog::file(path.clone(), *rotation, nondet.clock)
+                    .with_context(|| format!("cannot open the audit log {}", path.display()))?
+            }
+        };
+        let writer = audit.log_to(config.mode, log);
+        let thread = std::thread::Builder::new().name("audit".to_owned());
+        thread.spawn(move || writer.run()).context("cannot start the writer of the audit log")?;
+    }
+    if let Some(webhook) = &config.webhook {
+        let remote = access::remote("--audit-webhook-config-file", &webhook.kubeconfig)?;
+        tokio::spawn(audit.send_to(remote, webhook.options, nondet.rng.fork("audit-webhook")).run());
+    }
+    Ok(Arc::new(audit))
 }
 
 /// Writes what is left of the log at the end of `core`, when no request comes any more.
@@ -27,7 +37,7 @@ pub(crate) fn keep(core: &Phase, audit: Arc<Audit>) {
     let stop = core.stop();
     core.spawn("audit", async move {
         stop.cancelled().await;
-        audit.drain().await;
+        audit.end().await;
     });
 }
 

@@ -1,6 +1,7 @@
 //! The library behind the binary `kstore-server`: command line, certificates, kubeconfigs, the composition of all crates,
 //! and their orderly end. It is the only place where all crates meet; it holds no rule of Kubernetes.
 
+mod access;
 pub mod args;
 mod assembly;
 mod audit;

@@ -207,12 +207,15 @@ impl Cluster {
         etcd: Option<OpenDoor>,
         connections: usize,
     ) -> anyhow::Result<()> {
-        let Api::Here { storage, listen, service_ranges: ranges, write_kubeconfig: copy, audit, .. } =
-            &config.api
+        let Api::Here {
+            storage, listen, service_ranges: ranges, write_kubeconfig: copy, audit, access, ..
+        } = &config.api
         else {
             unreachable!("the apiserver is here")
         };
-        let audit = audit.as_ref().map(|audit| audit::open(audit, nondet.clock)).transpose()?;
+        let audit = audit.as_ref().map(|audit| audit::open(audit, &nondet)).transpose()?;
+        let bearers = crate::access::bearers(&access.authentication, &nondet.rng)?;
+        let authorization = crate::access::modes(access.authorization.as_ref(), &nondet.rng)?;
         let data_dir = data_dir(storage)?;
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
@@ -236,7 +239,7 @@ impl Cluster {
             client_ca: Some(pki.ca_pem().to_owned()),
             front_proxy: Some(front_proxy),
             front_proxy_ca: Some(front_proxy_ca),
-            settings: Settings { audit, ..Settings::default() },
+            settings: Settings { audit, bearers, authorization, ..Settings::default() },
             connections,
         });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());

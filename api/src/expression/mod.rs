@@ -10,6 +10,7 @@ mod format;
 mod ip;
 mod json_patch;
 pub mod limits;
+pub mod plain;
 mod quantity;
 mod row;
 mod semver;

@@ -49,6 +49,6 @@ pub(super) fn may(cluster: &dyn Lookup, subject: &Subject<'_>, verb: &str, signe
     [signer, &format!("{domain}/*")].into_iter().any(|name| {
         let target =
             Target::Resource { group: GROUP, resource: "signers", subresource: "", namespace: "", name };
-        policy.allows(&Attributes { user: subject.user, verb, target })
+        policy.allows(&Attributes { user: subject.user, verb, target, more: crate::authz::More::default() })
     })
 }

@@ -109,7 +109,10 @@ fn may_bind(policy: &Policy, subject: &Subject<'_>, binding: &Value) -> Result<(
 fn allowed(policy: &Policy, subject: &Subject<'_>, verb: &str, resource: &str, name: &str) -> bool {
     let target =
         Target::Resource { group: GROUP, resource, subresource: "", namespace: subject.namespace, name };
-    matches!(policy.decide(&Attributes { user: subject.user, verb, target }), Decision::Allow(_))
+    matches!(
+        policy.decide(&Attributes { user: subject.user, verb, target, more: crate::authz::More::default() }),
+        Decision::Allow(_)
+    )
 }
 
 /// Everything that the rules grant is held by the caller, in the namespace that the role or binding is for.

@@ -1,6 +1,6 @@
-//! Where audit events go: a bounded queue to the writer of a log. Requests wait for the queue as the mode says.
+//! Where audit events go: a bounded queue to the writer of a log or the sender to a webhook. Requests wait for the queue as the mode says.
 
-use super::metrics::AuditMetrics;
+use super::metrics::{AuditMetrics, Plugin};
 use crate::limits;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -30,7 +30,7 @@ impl Mode {
     }
 }
 
-/// One event on its way to the log.
+/// One event on its way.
 pub(super) struct Queued {
     /// The line; empty if only the acknowledgement is wanted.
     pub(super) line: Vec<u8>,
@@ -40,21 +40,47 @@ pub(super) struct Queued {
     _room: Option<OwnedSemaphorePermit>,
 }
 
+/// How much a backend takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Events that wait.
+    pub(super) queue: usize,
+    /// Bytes of one event.
+    pub(super) event: usize,
+}
+
 /// The sending end of the queue. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Backend {
     queue: mpsc::Sender<Queued>,
     bytes: Arc<Semaphore>,
+    plugin: Plugin,
     mode: Mode,
+    max_event: usize,
     metrics: Arc<AuditMetrics>,
 }
 
 impl Backend {
     /// A queue and its receiving end.
-    pub(super) fn new(mode: Mode, metrics: Arc<AuditMetrics>) -> (Self, mpsc::Receiver<Queued>) {
-        let (queue, receiver) = mpsc::channel(limits::AUDIT_QUEUE);
+    pub(super) fn new(
+        plugin: Plugin,
+        mode: Mode,
+        bounds: Bounds,
+        metrics: Arc<AuditMetrics>,
+    ) -> (Self, mpsc::Receiver<Queued>) {
+        let (queue, receiver) = mpsc::channel(bounds.queue);
         let bytes = Arc::new(Semaphore::new(limits::AUDIT_QUEUE_BYTES));
-        (Self { queue, bytes, mode, metrics }, receiver)
+        (Self { queue, bytes, plugin, mode, max_event: bounds.event, metrics }, receiver)
+    }
+
+    /// Bytes of the largest event that it takes.
+    pub(super) fn max_event(&self) -> usize {
+        self.max_event
+    }
+
+    /// Whether requests go on whose events are lost.
+    pub(super) fn allows_loss(&self) -> bool {
+        self.mode != Mode::BlockingStrict
     }
 
     /// Hands an event to the writer and waits as the mode says. False if it was not recorded and the request must fail for it.
@@ -68,9 +94,9 @@ impl Backend {
         let queued = Queued { line, written: Some(written), _room: room };
         let is_written = self.queue.send(queued).await.is_ok() && outcome.await.unwrap_or(false);
         if !is_written {
-            self.metrics.failed();
+            self.metrics.failed(self.plugin);
         }
-        is_written || self.mode != Mode::BlockingStrict
+        is_written || self.allows_loss()
     }
 
     /// Hands an event to the writer if there is room for it; otherwise drops and counts it.
@@ -79,7 +105,7 @@ impl Backend {
         let is_queued = room
             .is_ok_and(|room| self.queue.try_send(Queued { line, written: None, _room: Some(room) }).is_ok());
         if !is_queued {
-            self.metrics.failed();
+            self.metrics.failed(Plugin::Buffered);
         }
     }
 
@@ -118,14 +144,19 @@ mod tests {
     fn failures(metrics: &AuditMetrics) -> u64 {
         let mut page = String::new();
         metrics.render(&mut crate::metrics::Page::new(&mut page));
-        let line = page.lines().find(|line| line.starts_with("apiserver_audit_error_total{")).unwrap();
-        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+        let lines = page.lines().filter(|line| line.starts_with("apiserver_audit_error_total{"));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    }
+
+    fn new(mode: Mode, metrics: &Arc<AuditMetrics>) -> (Backend, mpsc::Receiver<Queued>) {
+        let bounds = Bounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
+        Backend::new(Plugin::Log, mode, bounds, metrics.clone())
     }
 
     #[tokio::test]
     async fn batch_mode_drops_and_counts_what_the_queue_does_not_take() {
         let metrics = Arc::new(AuditMetrics::default());
-        let (backend, mut receiver) = Backend::new(Mode::Batch, metrics.clone());
+        let (backend, mut receiver) = new(Mode::Batch, &metrics);
         for _ in 0..limits::AUDIT_QUEUE + 3 {
             assert!(backend.record(vec![1]).await);
         }
@@ -133,7 +164,7 @@ mod tests {
         receiver.recv().await.unwrap();
         assert!(backend.record(vec![1]).await);
         assert_eq!(failures(&metrics), 3, "there was room again");
-        let (backend, _receiver) = Backend::new(Mode::Batch, metrics.clone());
+        let (backend, _receiver) = new(Mode::Batch, &metrics);
         for _ in 0..3 {
             backend.record(vec![0; limits::AUDIT_QUEUE_BYTES / 2]).await;
         }
@@ -144,7 +175,7 @@ mod tests {
     async fn blocking_modes_wait_for_the_writer_and_only_the_strict_one_fails_requests() {
         for (mode, strict) in [(Mode::Blocking, false), (Mode::BlockingStrict, true)] {
             let metrics = Arc::new(AuditMetrics::default());
-            let (backend, mut receiver) = Backend::new(mode, metrics.clone());
+            let (backend, mut receiver) = new(mode, &metrics);
             let recording = tokio::spawn({
                 let backend = backend.clone();
                 async move { backend.record(vec![1]).await }

@@ -4,14 +4,38 @@ use super::policy::Level;
 use crate::metrics::Page;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The only backend.
-const PLUGIN: &str = "log";
+/// Where an event was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plugin {
+    /// On its way to the log.
+    Log,
+    /// On its way to the webhook.
+    Webhook,
+    /// In front of a full queue.
+    Buffered,
+    /// It is too large, even without its objects.
+    Truncate,
+}
+
+impl Plugin {
+    const ALL: [Self; 4] = [Self::Log, Self::Webhook, Self::Buffered, Self::Truncate];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Webhook => "webhook",
+            Self::Buffered => "buffered",
+            Self::Truncate => "truncate",
+        }
+    }
+}
 
 /// What is counted about audit events.
 #[derive(Debug, Default)]
 pub(super) struct AuditMetrics {
     events: AtomicU64,
-    errors: AtomicU64,
+    /// By plugin.
+    errors: [AtomicU64; Plugin::ALL.len()],
     rejected: AtomicU64,
     /// By level, ascending.
     levels: [AtomicU64; Level::ALL.len()],
@@ -24,8 +48,8 @@ impl AuditMetrics {
     }
 
     /// An event was dropped or could not be written.
-    pub(super) fn failed(&self) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn failed(&self, plugin: Plugin) {
+        self.errors[plugin as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// A request failed because its arrival could not be recorded.
@@ -46,7 +70,9 @@ impl AuditMetrics {
         page.line(name, &[], value(&self.events));
         let name = "apiserver_audit_error_total";
         page.head(name, "counter", "Counter of audit events that failed to be audited properly.");
-        page.line(name, &[("plugin", PLUGIN)], value(&self.errors));
+        for (plugin, counter) in Plugin::ALL.iter().zip(&self.errors) {
+            page.line(name, &[("plugin", plugin.name())], value(counter));
+        }
         let name = "apiserver_audit_level_total";
         page.head(name, "counter", "Counter of policy levels for audit events (1 per request).");
         for (level, counter) in Level::ALL.iter().zip(&self.levels) {

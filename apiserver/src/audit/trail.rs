@@ -1,12 +1,12 @@
 //! [`Trail`]: what one request has led to so far, from which its events are made. While a request is handled its trail is in a variable of
 //! the task, as a tracing span is: admission notes annotations there without knowing who handles the request.
 
-use super::Audit;
 use super::decide::{Attributes, Verdict, decide};
 use super::event::{
     Event, ObjectReference, ResponseStatus, User, micro_time, remove_managed_fields, source_ips,
 };
 use super::policy::{Level, Stage};
+use super::{Audit, Encoded};
 use crate::authn::{Peer, UserInfo};
 use crate::authz::{self, Authorizer, Decision, Target};
 use crate::error::panicked;
@@ -223,8 +223,8 @@ impl Trail {
     /// 500 if that cannot be recorded, and requests must not be served then.
     pub(crate) async fn received(&self, operations: Vec<Operation>) -> Result<(), Status> {
         self.decide(operations);
-        for line in self.lines(Stage::RequestReceived) {
-            if !self.audit.backend.record(line).await {
+        for event in self.events(Stage::RequestReceived) {
+            if !self.audit.record(event).await {
                 self.audit.metrics.rejected();
                 return Err(Status::internal("failed to store audit event"));
             }
@@ -343,8 +343,8 @@ impl Trail {
     }
 
     async fn record(&self, stage: Stage) {
-        for line in self.lines(stage) {
-            self.audit.backend.record(line).await;
+        for event in self.events(stage) {
+            self.audit.record(event).await;
         }
     }
 
@@ -368,13 +368,13 @@ impl Trail {
             state.is_complete = true;
             state.status.get_or_insert_with(ResponseStatus::client_left);
         }
-        for line in self.lines(Stage::ResponseComplete) {
-            self.audit.backend.record_detached(line);
+        for event in self.events(Stage::ResponseComplete) {
+            self.audit.record_detached(event);
         }
     }
 
     /// The events of a stage, one for each operation that is recorded.
-    fn lines(&self, stage: Stage) -> Vec<Vec<u8>> {
+    fn events(&self, stage: Stage) -> Vec<Encoded> {
         let now = self.clock.now();
         let state = self.state.lock();
         let wanted = |recorded: &&RecordedOperation| !recorded.verdict.omit_stages.contains(stage);
@@ -382,11 +382,11 @@ impl Trail {
             .operations
             .iter()
             .filter(wanted)
-            .map(|recorded| self.line(stage, now, &state, recorded))
+            .map(|recorded| self.event(stage, now, &state, recorded))
             .collect()
     }
 
-    fn line(&self, stage: Stage, now: Timestamp, state: &State, recorded: &RecordedOperation) -> Vec<u8> {
+    fn event(&self, stage: Stage, now: Timestamp, state: &State, recorded: &RecordedOperation) -> Encoded {
         self.audit.metrics.event();
         let mut annotations = state.annotations.clone();
         if let Some((decision, reason)) = &recorded.authorization {
@@ -413,7 +413,7 @@ impl Trail {
             stage_timestamp: micro_time(now),
             annotations: &annotations,
         };
-        event.line(limits::AUDIT_EVENT_BYTES)
+        self.audit.encode(&event)
     }
 }
 
@@ -426,11 +426,16 @@ impl State {
         for recorded in &mut self.operations {
             let operation = &recorded.operation;
             let target = operation.target();
-            let asked = authz::Attributes { user: &user, verb: &operation.verb, target };
-            recorded.authorization = Some(match authorizer.decide(&asked) {
+            let asked = authz::Attributes {
+                user: &user,
+                verb: &operation.verb,
+                target,
+                more: authz::More::default(),
+            };
+            recorded.authorization = Some(match authorizer.decide_now(&asked) {
                 Decision::Allow(reason) => ("allow", reason),
-                Decision::NoOpinion(reason) if code == 403 => ("forbid", reason),
-                Decision::NoOpinion(_) => ("allow", String::new()),
+                Decision::NoOpinion(reason) | Decision::Deny(reason) if code == 403 => ("forbid", reason),
+                Decision::NoOpinion(_) | Decision::Deny(_) => ("allow", String::new()),
             });
         }
     }

@@ -1,7 +1,7 @@
 //! `Impersonate-*` headers: a caller who may, acts as another. Each part of the other identity is a permission of its own.
 
 use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo};
-use crate::authz::{Attributes, Decision, Target};
+use crate::authz::{Attributes, Authorizer, Decision, More, Target};
 use crate::rest::router::decode;
 use http::HeaderMap;
 use kstore_api::name::{dns1123_label, dns1123_subdomain};
@@ -14,44 +14,85 @@ const EXTRA: &str = "impersonate-extra-";
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Who the request is to be carried out as; `None` if its headers ask for nobody else. `authorize` is asked about every part.
+/// One permission that is needed to act as another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    group: &'static str,
+    resource: &'static str,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+/// Who the request is to be carried out as; `None` if its headers ask for nobody else. `authorizer` is asked about every part.
 ///
 /// # Errors
 /// 403 if a part is not allowed; 400 if headers are incomplete or unreadable.
-pub fn identity(
+pub async fn identity(
     caller: &UserInfo,
     headers: &HeaderMap,
-    authorize: impl Fn(&Attributes<'_>) -> Decision,
+    authorizer: &Authorizer,
 ) -> Result<Option<UserInfo>, Status> {
     let Some(mut user) = requested(headers)? else { return Ok(None) };
-    let check = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
-        let target = Target::Resource { group, resource, subresource, namespace, name };
-        let denied =
-            Denied { user: &caller.username, verb: "impersonate", subresource, namespace, name, why: "" };
-        match authorize(&Attributes { user: caller, verb: "impersonate", target }) {
-            Decision::Allow(_) => Ok(()),
-            Decision::NoOpinion(why) => {
-                Err(Status::forbidden_access((group, resource), &Denied { why: &why, ..denied }))
-            }
-        }
-    };
-    match service_account(&user.username) {
-        Some((namespace, name)) => check("", "serviceaccounts", "", namespace, name)?,
-        None => check("", "users", "", "", &user.username)?,
-    }
-    for group in &user.groups {
-        check("", "groups", "", "", group)?;
-    }
-    if !user.uid.is_empty() {
-        check(AUTHENTICATION, "uids", "", "", &user.uid)?;
-    }
-    for (key, values) in &user.extra {
-        for value in values {
-            check(AUTHENTICATION, "userextras", key, "", value)?;
-        }
+    for part in parts(&user) {
+        let decision = authorizer.decide(&part.asked(caller)).await;
+        part.check(caller, decision)?;
     }
     complete_groups(&mut user);
     Ok(Some(user))
+}
+
+/// The permissions that are needed to act as a user.
+fn parts(user: &UserInfo) -> Vec<Part> {
+    let part = |group, resource, subresource: &str, namespace: &str, name: &str| Part {
+        group,
+        resource,
+        subresource: subresource.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let mut parts = vec![match service_account(&user.username) {
+        Some((namespace, name)) => part("", "serviceaccounts", "", namespace, name),
+        None => part("", "users", "", "", &user.username),
+    }];
+    parts.extend(user.groups.iter().map(|group| part("", "groups", "", "", group)));
+    if !user.uid.is_empty() {
+        parts.push(part(AUTHENTICATION, "uids", "", "", &user.uid));
+    }
+    for (key, values) in &user.extra {
+        parts.extend(values.iter().map(|value| part(AUTHENTICATION, "userextras", key, "", value)));
+    }
+    parts
+}
+
+impl Part {
+    fn asked<'a>(&'a self, caller: &'a UserInfo) -> Attributes<'a> {
+        let target = Target::Resource {
+            group: self.group,
+            resource: self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+        };
+        Attributes { user: caller, verb: "impersonate", target, more: More::default() }
+    }
+
+    fn check(&self, caller: &UserInfo, decision: Decision) -> Result<(), Status> {
+        match decision {
+            Decision::Allow(_) => Ok(()),
+            Decision::NoOpinion(why) | Decision::Deny(why) => {
+                let denied = Denied {
+                    user: &caller.username,
+                    verb: "impersonate",
+                    subresource: &self.subresource,
+                    namespace: &self.namespace,
+                    name: &self.name,
+                    why: &why,
+                };
+                Err(Status::forbidden_access((self.group, self.resource), &denied))
+            }
+        }
+    }
 }
 
 /// Namespace and name of the service account that a user name means. A name that no service account can have, such as one with a
@@ -129,6 +170,18 @@ mod tests {
         let pair =
             |(k, v): &(&'static str, &'static str)| (HeaderName::from_static(k), HeaderValue::from_static(v));
         pairs.iter().map(pair).collect()
+    }
+
+    /// As the server does it, with a function in the place of the authorizer.
+    fn identity(
+        caller: &UserInfo,
+        headers: &HeaderMap,
+        authorize: impl Fn(&Attributes<'_>) -> Decision,
+    ) -> Result<Option<UserInfo>, Status> {
+        let Some(mut user) = requested(headers)? else { return Ok(None) };
+        parts(&user).iter().try_for_each(|part| part.check(caller, authorize(&part.asked(caller))))?;
+        complete_groups(&mut user);
+        Ok(Some(user))
     }
 
     fn allow(_: &Attributes<'_>) -> Decision {

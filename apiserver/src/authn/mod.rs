@@ -1,15 +1,22 @@
 //! Who is asking: from what a connection or a request presents to a [`UserInfo`]. One mechanism per file. Not what they
 //! may do: that is `authz`.
 
+mod bearers;
+mod bootstrap_token;
 mod front_proxy;
 pub mod impersonation;
+pub mod oidc;
 pub mod service_account;
 mod token_file;
+mod token_webhook;
 mod verified;
 pub mod x509;
 
+pub(crate) use bearers::Bearer;
+pub use bearers::Bearers;
 pub use front_proxy::{FrontProxies, Proxy};
 pub use token_file::{TokenFile, TokenFileError};
+pub use token_webhook::{ReviewVersion, TokenWebhook};
 
 use crate::audit;
 use crate::authz::Authorizer;
@@ -166,7 +173,7 @@ fn authenticate_by_headers(
 ///
 /// # Errors
 /// As both; 500 if the connection did not say who its peer is.
-pub fn authenticate_peer(
+pub async fn authenticate_peer(
     peer: Option<&Peer>,
     headers: &HeaderMap,
     bearer: Option<Result<Arc<UserInfo>, Status>>,
@@ -176,7 +183,7 @@ pub fn authenticate_peer(
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
     let caller = authenticate_by_headers(peer, headers, bearer, terms)?;
     audit::authenticated(&caller);
-    let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
+    let other = impersonation::identity(&caller, headers, authorizer).await?;
     Ok(other.map_or(caller, Arc::new))
 }
 

@@ -154,6 +154,7 @@ pub(super) fn url_matches(rule: &str, path: &str) -> bool {
 mod tests {
     use super::*;
     use crate::authn::UserInfo;
+    use crate::authz::More;
 
     fn rule(verbs: &[&str], groups: &[&str], resources: &[&str], names: &[&str]) -> Rule {
         let own = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
@@ -185,7 +186,7 @@ mod tests {
         for (rule, verb, resource, subresource, name, expected) in table {
             let target = Target::Resource { group: "", resource, subresource, namespace: "ns", name };
             assert_eq!(
-                rule.allows(&Attributes { user: &user, verb, target }),
+                rule.allows(&Attributes { user: &user, verb, target, more: More::default() }),
                 expected,
                 "{rule:?} {verb} {resource}"
             );
@@ -201,7 +202,8 @@ mod tests {
             ..Rule::default()
         };
         for (path, expected) in [("/api", true), ("/api/v1", false), ("/apis/apps", true), ("/apis", false)] {
-            let asked = Attributes { user: &user, verb: "get", target: Target::Path(path) };
+            let asked =
+                Attributes { user: &user, verb: "get", target: Target::Path(path), more: More::default() };
             assert_eq!(rule.allows(&asked), expected, "{path}");
         }
     }

@@ -1,6 +1,6 @@
 //! What the modes decide, over a cluster with the bootstrap roles.
 
-use super::{Attributes, Authorizer, Decision, Mode, Target, bootstrap};
+use super::{Attributes, Authorizer, Decision, Mode, Modes, More, Target, bootstrap};
 use crate::authn::{MASTERS, UserInfo};
 use crate::testing::MapLookup;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn ask(authorizer: &Authorizer, user: &UserInfo, question: &str) -> Decision {
             name: "",
         }
     };
-    authorizer.decide(&Attributes { user, verb: words[0], target })
+    authorizer.decide_now(&Attributes { user, verb: words[0], target, more: More::default() })
 }
 
 fn allowed(authorizer: &Authorizer, user: &UserInfo, question: &str) -> bool {
@@ -142,8 +142,8 @@ fn an_aggregating_role_grants_the_rules_that_are_written_in_it() {
     );
 }
 
-#[test]
-fn a_refusal_says_who_may_not_do_what_where() {
+#[tokio::test]
+async fn a_refusal_says_who_may_not_do_what_where() {
     let (_, authorizer) = cluster();
     let bob = UserInfo::new("bob", [""; 0]);
     let target = Target::Resource {
@@ -153,25 +153,28 @@ fn a_refusal_says_who_may_not_do_what_where() {
         namespace: "a",
         name: "x",
     };
-    let refused = authorizer.check(&Attributes { user: &bob, verb: "get", target }).unwrap_err();
+    let asked = Attributes { user: &bob, verb: "get", target, more: More::default() };
+    let refused = authorizer.check(&asked).await.unwrap_err();
     let expected = r#"deployments.apps "x" is forbidden: User "bob" cannot get resource "deployments/scale" in API group "apps" in the namespace "a""#;
     assert_eq!(refused.message, expected);
-    let path = Attributes { user: &bob, verb: "get", target: Target::Path("/metrics") };
-    let refused = authorizer.check(&path).unwrap_err();
+    let path =
+        Attributes { user: &bob, verb: "get", target: Target::Path("/metrics"), more: More::default() };
+    let refused = authorizer.check(&path).await.unwrap_err();
     assert_eq!(refused.message, r#"forbidden: User "bob" cannot get path "/metrics""#);
 }
 
-#[test]
-fn one_verdict_for_all_leaves_masters_and_health_pages_as_they_are() {
+#[tokio::test]
+async fn one_verdict_for_all_leaves_masters_and_health_pages_as_they_are() {
     let user = UserInfo::new("ann", [""; 0]);
     let admin = UserInfo::new("root", [MASTERS]);
     for (mode, expected) in [(Mode::AlwaysAllow, true), (Mode::AlwaysDeny, false), (Mode::Rbac, false)] {
-        let authorizer = Authorizer::of_mode(MapLookup::of(bootstrap::objects()), mode);
+        let authorizer =
+            Authorizer::of_modes(MapLookup::of(bootstrap::objects()), Modes::new([mode.clone()]));
         assert_eq!(allowed(&authorizer, &user, "list /pods default"), expected, "{mode:?}");
         let target =
             Target::Resource { group: "", resource: "pods", subresource: "", namespace: "", name: "" };
-        let asked = Attributes { user: &user, verb: "list", target };
-        assert_eq!(authorizer.check(&asked).is_ok(), expected, "{mode:?}");
+        let asked = Attributes { user: &user, verb: "list", target, more: More::default() };
+        assert_eq!(authorizer.check(&asked).await.is_ok(), expected, "{mode:?}");
         assert!(allowed(&authorizer, &admin, "list /pods default"), "{mode:?}");
         assert!(allowed(&authorizer, &UserInfo::anonymous(), "get /healthz"), "{mode:?}");
     }

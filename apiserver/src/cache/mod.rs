@@ -42,6 +42,7 @@ use crate::restart::Panics;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
 use kind::Kind;
 use kstore_api::kind::Resource;
+use kstore_api::selector::field;
 use parking_lot::RwLock;
 use recent::Retained;
 use serde_json::Value;
@@ -467,6 +468,12 @@ impl Lookup for Cache {
 
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
         let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
+        self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()
+    }
+
+    fn pods_of_node(&self, node: &str) -> Vec<Arc<Value>> {
+        let fields = field::Selector::one("spec.nodeName", node);
+        let filter = Filter { fields, ..Filter::all(crate::token::core("pods")) };
         self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()
     }
 

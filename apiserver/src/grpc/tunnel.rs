@@ -2,7 +2,7 @@
 
 use super::{Caller, Grpc, Streamed};
 use crate::authn::UserInfo;
-use crate::authz::{Attributes, Decision, Target};
+use crate::authz::{self, Attributes, Decision, More, Target};
 use crate::error::{of_read, to_grpc};
 use crate::limits;
 use crate::pipeline::Pipeline;
@@ -55,7 +55,7 @@ fn claim(
     if names.is_empty() {
         // A tunnel to nowhere needs the permission for all nodes.
         let asked = asked(&caller.user, "");
-        door.pipeline.authorizer().check(&asked).map_err(|status| to_grpc(&status))?;
+        check(door, &asked).map_err(|status| to_grpc(&status))?;
     }
     let wanted = names.len();
     let (allowed, forbidden): (Vec<_>, Vec<_>) =
@@ -89,7 +89,7 @@ fn claim(
 
 /// Why a caller may not serve a node.
 fn forbidden_status(door: &Grpc, caller: &Caller, name: &str) -> tonic::Status {
-    match door.pipeline.authorizer().check(&asked(&caller.user, name)) {
+    match check(door, &asked(&caller.user, name)) {
         Err(status) => to_grpc(&status),
         Ok(()) => {
             let text = format!("user {:?} serves its own node only, not {name:?}", caller.user.username);
@@ -98,16 +98,25 @@ fn forbidden_status(door: &Grpc, caller: &Caller, name: &str) -> tonic::Status {
     }
 }
 
+/// Permissions of tunnels are those that can be told at once: what only a webhook would allow is refused, since streams to a node are
+/// judged again when they are opened, where nothing waits.
+fn check(door: &Grpc, asked: &Attributes<'_>) -> Result<(), Status> {
+    match door.pipeline.authorizer().decide_now(asked) {
+        Decision::Allow(_) => Ok(()),
+        Decision::NoOpinion(why) | Decision::Deny(why) => Err(authz::forbidden(asked, &why)),
+    }
+}
+
 /// The permission to serve a node.
 fn asked<'a>(user: &'a UserInfo, name: &'a str) -> Attributes<'a> {
     let (resource, subresource) = tunnel::RESOURCE;
     let target = Target::Resource { group: "", resource, subresource, namespace: "", name };
-    Attributes { user, verb: tunnel::VERB, target }
+    Attributes { user, verb: tunnel::VERB, target, more: More::default() }
 }
 
 /// Judges by the permissions of a cluster who may serve which node.
 pub(crate) fn may_serve(pipeline: Arc<Pipeline>) -> impl Fn(&UserInfo, &str) -> bool + Send + Sync {
-    move |user, node| matches!(pipeline.authorizer().decide(&asked(user, node)), Decision::Allow(_))
+    move |user, node| matches!(pipeline.authorizer().decide_now(&asked(user, node)), Decision::Allow(_))
 }
 
 /// Ends the tunnel with the stream of its messages, however that ends.

@@ -36,7 +36,7 @@ pub(super) async fn serve(
     let mut kinds = Vec::with_capacity(message.selectors.len());
     for selector in message.selectors {
         let target: Target = target(&caller.kinds, selector.r#ref)?;
-        let checked = door.pipeline.check(&caller.user, "watch", &target, &target.name);
+        let checked = door.pipeline.check(&caller.user, "watch", &target, &target.name).await;
         checked.map_err(|status| to_grpc(&status))?;
         // The permission for `pods/log` is none for pods: only whole objects can be watched.
         if !target.subresource.is_empty() || !target.resource.verbs.contains(&"watch") {

@@ -1,6 +1,7 @@
 //! [`NoAnswer`]: why a call to a webhook got no answer, in the words of Go's HTTP client, which users of Kubernetes search for.
 //! Pure texts. What a wrong answer means is `kstore_api::admission::review`'s.
 
+use super::Answer;
 use std::io;
 
 /// Why a call got no answer: the part of the message behind `Post "https://…": `.
@@ -43,6 +44,15 @@ pub(super) fn handshake(error: &io::Error, server_name: &str) -> String {
         Some(Error::InvalidMessage(_)) => "http: server gave HTTP response to HTTPS client".to_owned(),
         Some(other) => format!("tls: {other}"),
         None => error.to_string(),
+    }
+}
+
+/// Whether the same call may succeed when it is sent again, by Kubernetes' rule for webhooks: the connection broke, or the server says
+/// that it has a problem of its own or too much to do.
+pub(crate) fn is_worth_another_call(answer: &Result<Answer, NoAnswer>) -> bool {
+    match answer {
+        Ok(answer) => matches!(answer.status, 429 | 500 | 503 | 504),
+        Err(NoAnswer(why)) => why == "EOF" || why.ends_with("connection reset by peer"),
     }
 }
 

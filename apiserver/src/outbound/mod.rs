@@ -1,18 +1,27 @@
 //! Calls from the apiserver to HTTPS servers that operators run: admission webhooks, conversion webhooks, and API servers behind
-//! APIServices. Resolves a destination, keeps connections open, bounds the time and size of a webhook's answer, and words failures as
+//! APIServices; and, as [`Remote`], servers that files name. Resolves a destination, keeps connections open, bounds the time and size of a webhook's answer, and words failures as
 //! Go clients do, since clients of Kubernetes match on those texts. Not what is sent or what an answer means: see `admission` and
 //! `aggregator`.
 
+mod backoff;
 mod connect;
+mod exchange;
 mod failure;
 mod front_proxy;
 mod network;
+mod remote;
 mod service;
+#[cfg(test)]
+pub(crate) mod test_server;
+mod tls;
 mod trust;
 
+pub(crate) use backoff::Backoff;
 pub use failure::NoAnswer;
+pub(crate) use failure::is_worth_another_call;
 pub use front_proxy::{FrontProxy, FrontProxyError};
 pub use network::Network;
+pub use remote::{Remote, RemoteConfig, RemoteError};
 pub use service::{ServiceBackend, ServiceBackendError, ServiceBackends, Unreachable};
 pub use trust::Trust;
 

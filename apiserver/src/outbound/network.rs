@@ -1,9 +1,11 @@
 //! [`Network`]: the [`Outbound`] that dials. One pool of HTTP/1.1 connections for each server and set of trusted authorities.
 
-use super::connect::{ConnectFailure, Connector};
+use super::connect::Connector;
+use super::exchange::{self, cause};
 use super::front_proxy::FrontProxy;
 use super::service::{self, ServiceBackends, Unreachable};
-use super::trust::{AnyCertificate, ListedCertificates, Trust};
+use super::tls::{self, TlsError};
+use super::trust::Trust;
 use super::{Answer, ApiBackend, Call, NoAnswer, Outbound};
 use crate::limits;
 use crate::lookup::Lookup;
@@ -12,19 +14,14 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt as _, Limited};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kstore_api::admission::client::Endpoint;
 use parking_lot::Mutex;
-use rustls::client::WebPkiServerVerifier;
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::collections::VecDeque;
-use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -77,23 +74,7 @@ impl Network {
     async fn answer(self, cluster: Arc<dyn Lookup>, call: Call) -> Result<Answer, NoAnswer> {
         let timeout = call.timeout;
         let sent = self.send(&*cluster, call).map_err(NoAnswer)?;
-        let answer = async {
-            let (parts, body) = sent.await.map_err(|error| cause(&error))?.into_parts();
-            let too_large = || format!("the answer is larger than {} bytes", limits::OUTBOUND_ANSWER_BYTES);
-            if body.size_hint().lower() > limits::OUTBOUND_ANSWER_BYTES as u64 {
-                return Err(too_large());
-            }
-            let body = Limited::new(body, limits::OUTBOUND_ANSWER_BYTES).collect().await;
-            let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
-                true => too_large(),
-                false => error.to_string(),
-            })?;
-            let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-            let content_type = content_type.unwrap_or_default().to_owned();
-            Ok(Answer { status: parts.status.as_u16(), content_type, body: body.to_bytes() })
-        };
-        let in_time = tokio::time::timeout(timeout, answer).await;
-        in_time.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())).map_err(NoAnswer)
+        exchange::answer(sent, timeout).await
     }
 
     /// Begins a call: the future is the answer's head.
@@ -172,77 +153,18 @@ impl Network {
     }
 
     fn tls(&self, trust: &Trust, as_front_proxy: bool) -> Result<Arc<ClientConfig>, String> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let versions =
-            ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-        let versions = versions.expect("ring serves the default versions of TLS");
-        let trusting = match trust {
-            Trust::Authorities(pem) if pem.is_empty() => versions.with_root_certificates(self.system_roots()),
-            Trust::Authorities(pem) => {
-                let verifier = Arc::new(listed_certificates(pem, provider)?);
-                versions.dangerous().with_custom_certificate_verifier(verifier)
-            }
-            Trust::Insecure => {
-                let any = Arc::new(AnyCertificate(provider));
-                versions.dangerous().with_custom_certificate_verifier(any)
-            }
-        };
         let shown = self.0.front_proxy.as_ref().filter(|_| as_front_proxy);
-        let config = match shown {
-            None => trusting.with_no_client_auth(),
-            Some(FrontProxy { certificates, key }) => trusting
-                .with_client_auth_cert(certificates.clone(), key.clone_key())
-                .map_err(|error| format!("the front proxy's certificate cannot be used: {error}"))?,
-        };
-        Ok(Arc::new(config))
+        let shown = shown.map(|FrontProxy { certificates, key }| (&certificates[..], key));
+        let config = tls::client_config(trust, || self.system_roots(), shown);
+        config.map(Arc::new).map_err(|error| match error {
+            TlsError::Trust(text) => text,
+            TlsError::Identity(error) => format!("the front proxy's certificate cannot be used: {error}"),
+        })
     }
 
     /// The authorities of this machine.
     fn system_roots(&self) -> Arc<RootCertStore> {
-        self.0.system_roots.get_or_init(|| Arc::new(system_roots())).clone()
-    }
-}
-
-/// Trust in the certificates of a PEM text, as authorities and as servers.
-fn listed_certificates(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<ListedCertificates, String> {
-    const NO_PEM: &str = "unable to load root certificates: unable to parse bytes as PEM block";
-    let listed: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| NO_PEM)?;
-    let mut roots = RootCertStore::empty();
-    for certificate in &listed {
-        let added = roots.add(certificate.clone());
-        added.map_err(|error| format!("unable to load root certificates: {error}"))?;
-    }
-    if roots.is_empty() {
-        return Err(NO_PEM.to_owned());
-    }
-    let authorities = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
-    let authorities = authorities.map_err(|error| format!("unable to load root certificates: {error}"))?;
-    Ok(ListedCertificates { authorities, listed })
-}
-
-/// The authorities that this machine trusts. What cannot be read is logged and left out: calls then fail to verify.
-fn system_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    let loaded = rustls_native_certs::load_native_certs();
-    for error in &loaded.errors {
-        tracing::warn!(%error, "a certificate authority of this machine cannot be read");
-    }
-    roots.add_parsable_certificates(loaded.certs);
-    roots
-}
-
-/// The innermost words of a failed request: hyper's own name the layer, not the reason.
-fn cause(error: &hyper_util::client::legacy::Error) -> String {
-    let mut last: &dyn Error = error;
-    while let Some(source) = last.source() {
-        last = source;
-        if last.is::<ConnectFailure>() {
-            break;
-        }
-    }
-    match last.downcast_ref::<hyper::Error>() {
-        Some(error) if error.is_incomplete_message() => "EOF".to_owned(),
-        _ => last.to_string(),
+        self.0.system_roots.get_or_init(|| Arc::new(tls::system_roots())).clone()
     }
 }
 

@@ -56,7 +56,7 @@ impl Pipeline {
         let mut last = Status::internal("an apply takes at least one attempt");
         for _ in 0..ATTEMPTS {
             let outcome = if target.subresource.is_empty() && self.is_absent(request).await? {
-                self.check(&request.user, "create", target, &target.name)?;
+                self.check(&request.user, "create", target, &target.name).await?;
                 self.create_known(request, created(target, applied(None)?)?, options, warnings).await
             } else {
                 self.change(request, options, warnings, |live| Ok(applied(Some(live))?)).await

@@ -2,7 +2,7 @@
 
 use super::{Answer, Pipeline};
 use crate::authn::service_account::{Unknown, bearer};
-use crate::authn::{self, Peer, UserInfo};
+use crate::authn::{self, Bearer, Peer, UserInfo};
 use crate::decode::{self, Expected};
 use crate::error;
 use crate::limits;
@@ -17,6 +17,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Whom a token speaks for, and the audiences that it is good for.
+type Named = (Arc<UserInfo>, Vec<String>);
 
 impl Pipeline {
     /// Who a request is carried out as. `peer` is what the connection put into the request's extensions.
@@ -44,9 +47,9 @@ impl Pipeline {
         };
         let terms = authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous };
         let look = |bearer| authn::authenticate_peer(peer, headers, bearer, &self.authorizer, terms);
-        match look(bearer.clone()) {
+        match look(bearer.clone()).await {
             // Whoever was just allowed to act as another may do so: a refusal counts only once everything answered is seen.
-            Err(status) if status.code == 403 && self.cache().fresh().await.is_ok() => look(bearer),
+            Err(status) if status.code == 403 && self.cache().fresh().await.is_ok() => look(bearer).await,
             verdict => verdict,
         }
     }
@@ -58,22 +61,45 @@ impl Pipeline {
             Peer::InProcess(_) => return None,
             Peer::Tls { proxy: Some(proxy), .. } if proxy.is_allowed => proxy.expires,
             Peer::Tls { certificate: Some(certificate), .. } => certificate.expires,
-            Peer::Tls { certificate: None, .. } => self.tokens.as_ref()?.expires(&bearer(headers)?)?,
+            Peer::Tls { certificate: None, .. } => {
+                let token = bearer(headers)?;
+                let own = self.tokens.as_ref().and_then(|tokens| tokens.expires(&token));
+                own.or_else(|| self.bearers.expires(&token))?
+            }
         };
         let left = expires.duration_since(self.nondet.clock.now());
         Some(Duration::try_from(left).unwrap_or_default().min(limits::WATCH_TIMEOUT_MAX))
     }
 
     /// Who a token speaks for, and for which of the audiences it is good.
-    async fn token_user(
-        &self,
-        token: &str,
-        audiences: &[&str],
-    ) -> Result<(Arc<UserInfo>, Vec<String>), Status> {
-        if let Some(user) = self.token_file.as_ref().and_then(|file| file.user(token)) {
+    async fn token_user(&self, token: &str, audiences: &[&str]) -> Result<Named, Status> {
+        if let Some(user) = self.bearers.file.as_ref().and_then(|file| file.user(token)) {
             return self.good_for(audiences).map(|good| (user, good));
         }
-        let tokens = self.tokens.as_ref().ok_or_else(Status::unauthorized)?;
+        let refused = match self.account(token, audiences).await? {
+            Ok(found) => return Ok(found),
+            Err(why) => why,
+        };
+        let own: Vec<&str> =
+            self.tokens().map(Tokens::audiences).unwrap_or_default().iter().map(String::as_str).collect();
+        let wanted = if audiences.is_empty() { &own[..] } else { audiences };
+        if self.bearers.asks_cluster(token) {
+            // Its Secret may not have come yet.
+            self.cache().fresh().await.map_err(error::of_read)?;
+        }
+        match self.bearers.user(token, wanted, &**self.cache(), self.nondet.clock.now()).await {
+            Some(Bearer::Anywhere(user)) => self.good_for(audiences).map(|good| (user, good)),
+            Some(Bearer::For(user, good)) => Ok((user, good)),
+            None => {
+                tracing::debug!(why = refused, "a token is refused");
+                Err(Status::unauthorized())
+            }
+        }
+    }
+
+    /// The service account that a token speaks for, or why it speaks for none.
+    async fn account(&self, token: &str, audiences: &[&str]) -> Result<Result<Named, String>, Status> {
+        let Some(tokens) = &self.tokens else { return Ok(Err("there are no service accounts".to_owned())) };
         let cache = &**self.cache();
         let look = || tokens.identity(token, audiences, cache, self.nondet.clock.now());
         let mut found = look();
@@ -82,10 +108,7 @@ impl Pipeline {
             self.cache().fresh().await.map_err(error::of_read)?;
             found = look();
         }
-        found.map_err(|why| {
-            tracing::debug!(%why, "a token is refused");
-            Status::unauthorized()
-        })
+        Ok(found.map_err(|why| why.to_string()))
     }
 
     /// Those of `audiences` that this API is; a token that says nothing of audiences is good for these.

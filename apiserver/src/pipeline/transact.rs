@@ -59,7 +59,7 @@ impl Pipeline {
         if let Some(fence) = &transaction.fence {
             // A refused fence names the Lease's holder, so only callers who may do what they ask learn it.
             self.cache().fresh().await.map_err(error::of_read)?;
-            self.authorize_all(transaction)?;
+            self.authorize_all(transaction).await?;
             self.registry.check_fence(fence).await?;
         }
         let mandate = Mandate {
@@ -106,13 +106,13 @@ impl Pipeline {
     }
 
     /// May the caller do all of this?
-    fn authorize_all(&self, transaction: &Transaction) -> Result<(), Status> {
+    async fn authorize_all(&self, transaction: &Transaction) -> Result<(), Status> {
         for (index, step) in transaction.steps.iter().enumerate() {
             let (target, verb) = match step {
                 Step::Act(target, action) => (target, action.verb()),
                 Step::Check(target, _) => (target, "get"),
             };
-            let allowed = self.check(&transaction.user, verb, target, &target.name);
+            let allowed = self.check(&transaction.user, verb, target, &target.name).await;
             allowed.map_err(|status| error::of_operation(index, status))?;
         }
         Ok(())
@@ -130,7 +130,7 @@ impl Pipeline {
                     self.stage_one(transaction, stage, target, action).await.map(Some)
                 }
                 Step::Check(target, expectation) => {
-                    self.stage_check(transaction, stage, target, expectation).map(|()| None)
+                    self.stage_check(transaction, stage, target, expectation).await.map(|()| None)
                 }
             };
             answers.push(answer.map_err(|status| error::of_operation(index, status))?);
@@ -159,7 +159,7 @@ impl Pipeline {
             target: target.clone(),
             action: action.clone(),
         };
-        self.authorize(&request)?;
+        self.authorize(&request).await?;
         check_method(&request)?;
         let mut texts = Vec::new();
         let answer = self.act(&request, &mut texts).await?;
@@ -167,14 +167,14 @@ impl Pipeline {
     }
 
     /// Holds now what a check demands? That it still does at the revision of the transaction is a guard of the commit.
-    fn stage_check(
+    async fn stage_check(
         &self,
         transaction: &Transaction,
         stage: &Arc<Stage>,
         target: &Target,
         expectation: &Expectation,
     ) -> Result<(), Status> {
-        self.check(&transaction.user, "get", target, &target.name)?;
+        self.check(&transaction.user, "get", target, &target.name).await?;
         if !target.resource.is_stored() || target.name.is_empty() || !target.subresource.is_empty() {
             return Err(Status::bad_request("a check names one stored object, and no subresource"));
         }

@@ -58,7 +58,7 @@ impl Pipeline {
                     changed => return changed,
                 }
             }
-            self.check(&request.user, "create", target, &target.name)?;
+            self.check(&request.user, "create", target, &target.name).await?;
             // The uid says which object is meant. A resourceVersion says nothing where there is none.
             if !meta::uid(&object).is_empty() {
                 return Err(error::foreign_uid(target, meta::uid(&object), ""));

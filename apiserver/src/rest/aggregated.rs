@@ -94,7 +94,8 @@ impl Rest {
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
         let verb = super::path_verb(&parts.method);
         let target = authz::Target::Path(parts.uri.path());
-        self.pipeline.authorizer().check(&authz::Attributes { user, verb: &verb, target })
+        let asked = authz::Attributes { user, verb: &verb, target, more: authz::More::default() };
+        self.pipeline.authorizer().check(&asked).await
     }
 }
 

@@ -8,11 +8,11 @@ use super::respond::refusal_as;
 use super::router::{self, Operation, Place, ResourcePath};
 use super::{HttpBody, Rest};
 use crate::authn::UserInfo;
-use crate::authz::{Attributes, Target};
+use crate::authz::{Attributes, More, Selects, Target};
 use crate::metrics::{self, Kind};
 use http::Response;
 use http::request::Parts;
-use kstore_api::selector::field;
+use kstore_api::selector::{field, label};
 use kstore_api::status::Status;
 use tokio::time::Instant;
 
@@ -61,7 +61,7 @@ impl Rest {
         place: &Place,
     ) -> Result<(), Status> {
         let verb = router::verb(&parts.method, !place.name.is_empty(), false);
-        match self.pipeline.authorizer().check(&attributes(user, &verb, place, &place.name)) {
+        match self.pipeline.authorizer().check(&attributes(user, &verb, place, &place.name)).await {
             Ok(()) => Ok(()),
             // The permission may just have been given.
             Err(_) => self.may(parts, user, place).await,
@@ -74,14 +74,20 @@ impl Rest {
         let query = Query::parse(parts.uri.query());
         let named = !place.name.is_empty();
         let verb = router::verb(&parts.method, named, place.watch || query.flag("watch"));
-        let selected = field::Selector::parse(query.get("fieldSelector"));
-        let selected = selected.ok().and_then(|selector| selector.required(field::NAME).map(str::to_owned));
+        let fields = field::Selector::parse(query.get("fieldSelector")).unwrap_or_default();
+        let labels = label::Selector::parse(query.get("labelSelector"));
+        let labels = labels.unwrap_or_else(|_| label::Selector::everything());
+        let selected = fields.required(field::NAME).map(str::to_owned);
         let name = match selected {
             Some(selected) if !named && matches!(verb.as_str(), "list" | "watch") => selected,
             _ => place.name.clone(),
         };
         let began = Instant::now();
-        let verdict = self.pipeline.authorizer().check(&attributes(user, &verb, place, &name));
+        let mut asked = attributes(user, &verb, place, &name);
+        if matches!(verb.as_str(), "list" | "watch" | "deletecollection") {
+            asked.more.selects = Some(Selects { fields: &fields, labels: &labels });
+        }
+        let verdict = self.pipeline.authorizer().check(&asked).await;
         self.pipeline.metrics().authorized(verdict.is_ok(), began.elapsed());
         verdict
     }
@@ -97,5 +103,5 @@ fn attributes<'a>(user: &'a UserInfo, verb: &'a str, place: &'a Place, name: &'a
         namespace: if own { &place.name } else { &place.namespace },
         name,
     };
-    Attributes { user, verb, target }
+    Attributes { user, verb, target, more: More::default() }
 }

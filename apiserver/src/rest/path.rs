@@ -12,7 +12,7 @@ use super::respond::{encode, plain, refusal, response};
 use super::{content, path_verb, version};
 use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::authn::UserInfo;
-use crate::authz::{Attributes, Target};
+use crate::authz::{Attributes, More, Target};
 use crate::kinds::{CustomVersion, Kinds};
 use crate::metrics::{self, Page, page};
 use crate::pipeline::Pipeline;
@@ -189,17 +189,18 @@ impl Paths {
     /// A refusal counts only once everything that was answered before this request can be seen; to wait for it first would tie
     /// health to the storage.
     async fn authorized(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
-        match self.authorize(parts, user) {
-            Err(_) if self.pipeline.cache().fresh().await.is_ok() => self.authorize(parts, user),
+        match self.authorize(parts, user).await {
+            Err(_) if self.pipeline.cache().fresh().await.is_ok() => self.authorize(parts, user).await,
             verdict => verdict,
         }
     }
 
-    fn authorize(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
+    async fn authorize(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
         let verb = path_verb(&parts.method);
-        let attributes = Attributes { user, verb: &verb, target: Target::Path(parts.uri.path()) };
+        let attributes =
+            Attributes { user, verb: &verb, target: Target::Path(parts.uri.path()), more: More::default() };
         let began = Instant::now();
-        let verdict = self.pipeline.authorizer().check(&attributes);
+        let verdict = self.pipeline.authorizer().check(&attributes).await;
         self.pipeline.metrics().authorized(verdict.is_ok(), began.elapsed());
         verdict
     }

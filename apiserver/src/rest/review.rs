@@ -3,8 +3,9 @@
 
 use crate::authn::UserInfo;
 use crate::authz::Mode;
+use crate::authz::node::node_of;
 use crate::authz::rule::Rule;
-use crate::authz::{Attributes, Authorizer, Decision, Target as Asked};
+use crate::authz::{Attributes, Authorizer, Decision, More, Target as Asked};
 use crate::request::Target;
 use jiff::Timestamp;
 use kstore_api::field::{ErrorList, Path};
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// 422 if the question is not one; 405 for a kind that is no review.
-pub fn answer(
+pub async fn answer(
     authorizer: &Authorizer,
     caller: &UserInfo,
     target: &Target,
@@ -38,14 +39,14 @@ pub fn answer(
     let status = match kind {
         "SelfSubjectReview" => json!({ "userInfo": caller }),
         "SelfSubjectRulesReview" => rules(authorizer, caller, &review["spec"], &mut errors),
-        "SelfSubjectAccessReview" => access(authorizer, caller, &review["spec"]),
+        "SelfSubjectAccessReview" => access(authorizer, caller, &review["spec"]).await,
         "LocalSubjectAccessReview" if meta::namespace(&review) != target.namespace => {
             let message =
                 format!("spec.resourceAttributes.namespace must match namespace: {}", target.namespace);
             return Err(Status::bad_request(message));
         }
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
-            access(authorizer, &subject(&review["spec"]), &review["spec"])
+            access(authorizer, &subject(&review["spec"]), &review["spec"]).await
         }
         _ => return Err(Status::method_not_allowed(target.resource, "create")),
     };
@@ -76,7 +77,7 @@ fn subject(spec: &Value) -> UserInfo {
     UserInfo { username: text("user"), uid: text("uid"), groups: strings(&spec["groups"]), extra }
 }
 
-fn access(authorizer: &Authorizer, user: &UserInfo, spec: &Value) -> Value {
+async fn access(authorizer: &Authorizer, user: &UserInfo, spec: &Value) -> Value {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let of = |object: &'_ Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let verb = of(if resource.is_object() { resource } else { path }, "verb");
@@ -88,11 +89,17 @@ fn access(authorizer: &Authorizer, user: &UserInfo, spec: &Value) -> Value {
     } else {
         Asked::Path(&asked_path)
     };
-    let (allowed, reason) = match authorizer.decide(&Attributes { user, verb: &verb, target }) {
-        Decision::Allow(reason) => (true, reason),
-        Decision::NoOpinion(reason) => (false, reason),
+    let version = of(resource, "version");
+    let more = More { version: &version, selects: None };
+    let decision = authorizer.decide(&Attributes { user, verb: &verb, target, more }).await;
+    let mut status = json!({ "allowed": matches!(decision, Decision::Allow(_)) });
+    let reason = match decision {
+        Decision::Deny(reason) => {
+            status["denied"] = json!(true);
+            reason
+        }
+        Decision::Allow(reason) | Decision::NoOpinion(reason) => reason,
     };
-    let mut status = json!({ "allowed": allowed });
     if !reason.is_empty() {
         status["reason"] = json!(reason);
     }
@@ -105,29 +112,43 @@ fn rules(authorizer: &Authorizer, caller: &UserInfo, spec: &Value, errors: &mut 
         errors.required(&Path::new("spec").child("namespace"), "");
         return Value::Null;
     }
-    let policy = authorizer.policy();
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
-    match authorizer.mode() {
-        Mode::Rbac => {}
-        Mode::AlwaysAllow => {
-            resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-            paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
-            return json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false });
-        }
-        Mode::AlwaysDeny => {
-            return json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false });
+    let mut unknown = Vec::new();
+    for mode in authorizer.modes().iter() {
+        match mode {
+            Mode::Rbac => {
+                for rule in authorizer.policy().rules_of(caller, namespace) {
+                    add_rule(rule, &mut resources, &mut paths);
+                }
+            }
+            Mode::AlwaysAllow => {
+                push_once(&mut resources, json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+                push_once(&mut paths, json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+            }
+            Mode::Node if node_of(caller).is_some() => {
+                unknown.push("node authorizer does not support user rule resolution");
+            }
+            Mode::Webhook(_) => unknown.push("webhook authorizer does not support user rule resolution"),
+            Mode::Abac(_) => unknown.push("ABAC authorizer does not support user rule resolution"),
+            Mode::Node | Mode::AlwaysDeny => {}
         }
     }
-    for rule in policy.rules_of(caller, namespace) {
-        if !rule.resources.is_empty() {
-            push_once(&mut resources, Rule { urls: Vec::new(), ..rule.clone() }.to_value());
-        }
-        if !rule.urls.is_empty() {
-            let only = Rule { verbs: rule.verbs.clone(), urls: rule.urls.clone(), ..Rule::default() };
-            push_once(&mut paths, only.to_value());
-        }
+    let mut status =
+        json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": !unknown.is_empty() });
+    if !unknown.is_empty() {
+        status["evaluationError"] = json!(unknown.join(", "));
     }
-    json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false })
+    status
+}
+
+fn add_rule(rule: &Rule, resources: &mut Vec<Value>, paths: &mut Vec<Value>) {
+    if !rule.resources.is_empty() {
+        push_once(resources, Rule { urls: Vec::new(), ..rule.clone() }.to_value());
+    }
+    if !rule.urls.is_empty() {
+        let only = Rule { verbs: rule.verbs.clone(), urls: rule.urls.clone(), ..Rule::default() };
+        push_once(paths, only.to_value());
+    }
 }
 
 fn push_once(list: &mut Vec<Value>, value: Value) {
@@ -142,6 +163,7 @@ mod tests {
     use crate::authn::MASTERS;
     use crate::authz::bootstrap;
     use crate::testing::MapLookup;
+    use futures::FutureExt as _;
     use kstore_api::kind;
 
     fn post(caller: &UserInfo, plural: &str, namespace: &str, spec: Value) -> Result<Value, Status> {
@@ -156,13 +178,9 @@ mod tests {
             namespace: namespace.into(),
             name: String::new(),
         };
-        answer(
-            &authorizer,
-            caller,
-            &target,
-            json!({ "kind": resource.kind, "spec": spec }),
-            Timestamp::UNIX_EPOCH,
-        )
+        let review = json!({ "kind": resource.kind, "spec": spec });
+        let answered = answer(&authorizer, caller, &target, review, Timestamp::UNIX_EPOCH);
+        answered.now_or_never().expect("no mode waits")
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Flags of the audit log, with kube-apiserver's names and meanings.
 
 use super::UsageError;
+use super::access::{AccessArgs, AuditWebhook, audit_webhook};
 use clap::Args;
 use kstore_apiserver::audit::{Mode, Rotation};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ const MAX_SIZE_MB: u32 = 100;
 /// Flags of the audit log.
 #[derive(Debug, Default, Args)]
 pub(super) struct AuditArgs {
-    /// Record requests as the policy in FILE says (audit.k8s.io/v1 Policy); needs --audit-log-path
+    /// Record requests as the policy in FILE says (audit.k8s.io/v1 Policy); needs --audit-log-path or --audit-webhook-config-file
     #[arg(long, value_name = "FILE", help_heading = AUDIT)]
     audit_policy_file: Option<PathBuf>,
     /// File of recorded requests, one event in JSON a line; - is standard output
@@ -40,10 +41,12 @@ pub(super) struct AuditArgs {
 pub struct AuditConfig {
     /// The file of the policy.
     pub policy: PathBuf,
-    /// Where events are written.
-    pub log: AuditDestination,
+    /// Where events are written, if anywhere.
+    pub log: Option<AuditDestination>,
     /// Whether requests wait for that.
     pub mode: Mode,
+    /// Where events are posted, if anywhere.
+    pub webhook: Option<AuditWebhook>,
 }
 
 /// Where audit events are written.
@@ -80,26 +83,28 @@ impl AuditArgs {
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
     }
 
-    /// The audit log, if there is to be one.
-    pub(super) fn into_config(self) -> Result<Option<Box<AuditConfig>>, UsageError> {
+    /// The audit log, if there is to be one; `access` has the flags of the webhook.
+    pub(super) fn into_config(self, access: &AccessArgs) -> Result<Option<Box<AuditConfig>>, UsageError> {
+        const POLICY: &str = "--audit-policy-file FILE";
         let rotation = Rotation {
             max_age_days: self.audit_log_maxage.unwrap_or(0),
             max_backups: self.audit_log_maxbackup.unwrap_or(0),
             max_size_mb: self.audit_log_maxsize.unwrap_or(0),
         };
-        let given = self.given();
-        match (self.audit_policy_file, self.audit_log_path, given) {
-            (Some(policy), Some(path), _) => {
-                let log = AuditDestination::new(&path, rotation);
-                let mode = self.audit_log_mode.unwrap_or_default();
-                Ok(Some(Box::new(AuditConfig { policy, log, mode })))
+        let mode = self.audit_log_mode.unwrap_or_default();
+        let (given, webhook) = (self.given(), audit_webhook(access)?);
+        let log = self.audit_log_path.map(|path| AuditDestination::new(&path, rotation));
+        match (self.audit_policy_file, given) {
+            (Some(_), _) if log.is_none() && webhook.is_none() => Err(UsageError::NeedsAuditFlag(
+                "--audit-policy-file",
+                "--audit-log-path FILE or --audit-webhook-config-file FILE",
+            )),
+            (Some(policy), _) => Ok(Some(Box::new(AuditConfig { policy, log, mode, webhook }))),
+            (None, Some(flag)) => Err(UsageError::NeedsAuditFlag(flag, POLICY)),
+            (None, None) if webhook.is_some() => {
+                Err(UsageError::NeedsAuditFlag("--audit-webhook-config-file", POLICY))
             }
-            (None, None, None) => Ok(None),
-            (Some(_), None, _) => {
-                Err(UsageError::NeedsAuditFlag("--audit-policy-file", "--audit-log-path FILE"))
-            }
-            (None, _, Some(flag)) => Err(UsageError::NeedsAuditFlag(flag, "--audit-policy-file FILE")),
-            (None, Some(_), None) => unreachable!("the path was given"),
+            (None, None) => Ok(None),
         }
     }
 }
@@ -129,18 +134,25 @@ mod tests {
         let both = "--audit-policy-file p --audit-log-path l";
         let rotation = Rotation { max_age_days: 0, max_backups: 0, max_size_mb: 100 };
         let log = AuditDestination::File("l".into(), rotation);
-        let want = AuditConfig { policy: "p".into(), log, mode: Mode::Blocking };
+        let want = AuditConfig { policy: "p".into(), log: Some(log), mode: Mode::Blocking, webhook: None };
         assert_eq!(config(both), Ok(Some(want)));
         let all = config(&format!(
             "{both} --audit-log-mode batch --audit-log-maxage 3 --audit-log-maxbackup 2 --audit-log-maxsize 1"
         ));
         let rotation = Rotation { max_age_days: 3, max_backups: 2, max_size_mb: 1 };
         let AuditConfig { log, mode, .. } = all.unwrap().unwrap();
-        assert_eq!((log, mode), (AuditDestination::File("l".into(), rotation), Mode::Batch));
+        assert_eq!((log, mode), (Some(AuditDestination::File("l".into(), rotation)), Mode::Batch));
         let stdout = config("--audit-policy-file p --audit-log-path -").unwrap().unwrap();
-        assert_eq!(stdout.log, AuditDestination::Stdout);
+        assert_eq!(stdout.log, Some(AuditDestination::Stdout));
+        let posted = config("--audit-policy-file p --audit-webhook-config-file w").unwrap().unwrap();
+        assert_eq!((posted.log, posted.webhook.unwrap().kubeconfig), (None, "w".into()));
         for (flags, want) in [
             ("--audit-policy-file p", "--audit-policy-file needs --audit-log-path FILE"),
+            ("--audit-webhook-config-file w", "--audit-webhook-config-file needs --audit-policy-file FILE"),
+            (
+                "--audit-policy-file p --audit-webhook-config-file w --audit-webhook-mode x",
+                "invalid argument \"x\" for \"--audit-webhook-mode\" flag",
+            ),
             ("--audit-log-path l", "--audit-log-path needs --audit-policy-file FILE"),
             ("--audit-log-maxsize 1", "--audit-log-maxsize needs --audit-policy-file FILE"),
             ("--audit-log-mode sometimes", "expected one of batch, blocking, blocking-strict"),

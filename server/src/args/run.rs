@@ -2,7 +2,7 @@
 
 use super::{
     Api, CLUSTER_HISTORY, ClusterArgs, Config, ListenAddress, Quota, SERVING, Split, Storage, UsageError,
-    time,
+    access, time,
 };
 use clap::{Args, ValueEnum};
 use kstore_apiserver::outbound::ServiceBackends;
@@ -137,7 +137,8 @@ impl RunArgs {
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
-            audit: self.cluster.audit.into_config()?,
+            audit: self.cluster.audit.into_config(&self.cluster.access)?,
+            access: Box::new(access(&self.cluster.access)?),
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
         Ok((Config { api, loops, controllers, networks, nodes }, setup, self.command))

@@ -21,6 +21,7 @@ fn without_flags_everything_runs_here_on_disk() {
         service_backends: _,
         anonymous,
         audit,
+        access,
         write_kubeconfig,
     } = config.api
     else {
@@ -36,6 +37,7 @@ fn without_flags_everything_runs_here_on_disk() {
     assert_eq!((write_kubeconfig, etcd, quota, audit), (None, None, Quota::Default, None));
     assert_eq!(service_ranges.cidrs(), ["10.96.0.0/12"]);
     assert!(anonymous);
+    assert_eq!(*access, AccessConfig::default());
 }
 
 #[test]
@@ -214,7 +216,21 @@ fn help_groups_every_flag_of_the_server_under_a_heading() {
             headings.push(heading);
         }
     }
-    assert_eq!(headings, [STORAGE, SERVING, COMPONENTS, audit::AUDIT, ETCD_API, EXTERNAL_ETCD, LOGGING]);
+    assert_eq!(
+        headings,
+        [
+            STORAGE,
+            SERVING,
+            COMPONENTS,
+            audit::AUDIT,
+            "Audit webhook",
+            "Authentication",
+            "Authorization",
+            ETCD_API,
+            EXTERNAL_ETCD,
+            LOGGING
+        ]
+    );
 }
 
 #[test]

@@ -285,8 +285,14 @@ impl Parsed {
     }
 }
 
+impl crate::args::Given for Parsed {
+    fn values(&self, name: &str) -> Vec<&str> {
+        Parsed::values(self, name).collect()
+    }
+}
+
 /// Go's `strconv.ParseBool`.
-pub(super) fn parse_bool(text: &str) -> Option<bool> {
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),

@@ -11,6 +11,7 @@ mod kube_apiserver;
 mod serving;
 
 pub(crate) use assets::make as make_assets;
+pub(crate) use flags::{BOOL, Flag, honour, parse_bool};
 
 use clap::ValueEnum;
 use component::Kind;
@@ -100,6 +101,9 @@ pub(crate) fn run_as(program: Program, words: impl IntoIterator<Item = OsString>
 enum UsageError {
     #[error(transparent)]
     Flag(#[from] FlagError),
+    /// A value of a flag that `kstore-server` has as well.
+    #[error(transparent)]
+    Shared(#[from] crate::args::FlagError),
     /// A value that cannot be used.
     #[error("invalid argument {value:?} for \"--{name}\" flag: {reason}")]
     Value { name: &'static str, value: String, reason: String },

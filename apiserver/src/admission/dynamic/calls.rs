@@ -2,7 +2,7 @@
 //! function that runs again whenever it meets a call without an answer (see [`Undecided`]): it finds the answers of the earlier
 //! run in the order in which it asks.
 
-use super::authorizer::RequesterAuthorizer;
+use super::authorizer::{Access, RequesterAuthorizer};
 use super::configured::Configurations;
 use crate::audit;
 use crate::authn::UserInfo;
@@ -30,6 +30,7 @@ pub(crate) struct Calls {
     configured: Arc<Configurations>,
     around: Arc<Around>,
     log: Arc<Mutex<Log>>,
+    access: Access,
 }
 
 /// What calls and expressions need beside the request. Shared by all requests.
@@ -85,7 +86,7 @@ type Reply = Arc<Result<Answer, CallError>>;
 impl Calls {
     /// Nothing was asked yet.
     pub(super) fn new(configured: Arc<Configurations>, around: Arc<Around>) -> Self {
-        Self { configured, around, log: Arc::default() }
+        Self { configured, around, log: Arc::default(), access: Access::default() }
     }
 
     /// Calls of a write that webhooks do not see.
@@ -123,7 +124,16 @@ impl Calls {
     /// What expressions about a request of this user ask about access. Each question is decided once.
     pub(super) fn authorizer(&self, user: &UserInfo) -> RequestAuthorizer {
         let (authorizer, requester) = (self.around.authorizer.clone(), user.clone());
-        RequestAuthorizer::new(Arc::new(RequesterAuthorizer { authorizer, requester }))
+        let access = self.access.clone();
+        RequestAuthorizer::new(Arc::new(RequesterAuthorizer { authorizer, requester, access }))
+    }
+
+    /// Ends an evaluation whose expressions asked about access what only a webhook can answer: it is made again with the answers.
+    ///
+    /// # Errors
+    /// [`Undecided::Pending`].
+    pub(super) fn settle_access(&self) -> Result<(), Undecided> {
+        self.access.pending(&self.around.authorizer).map_or(Ok(()), |asking| Err(Undecided::Pending(asking)))
     }
 
     /// Adds texts for `Warning` headers.

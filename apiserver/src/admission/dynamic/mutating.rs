@@ -65,7 +65,7 @@ pub(super) fn conditions_match(
     hook: &Webhook,
     attributes: &Attributes<'_>,
     form: MatchedForm<'_>,
-) -> Result<bool, Status> {
+) -> Result<bool, Undecided> {
     if !hook.has_conditions() {
         return Ok(true);
     }
@@ -75,7 +75,10 @@ pub(super) fn conditions_match(
     let object = attributes.object.map(shown).transpose()?;
     let old = attributes.old_object.map(shown).transpose()?;
     let authorizer = admitted.calls.authorizer(admitted.subject.user);
-    hook.conditions_match(attributes, form, object.as_deref(), old.as_deref(), Some(&authorizer))
+    let matched =
+        hook.conditions_match(attributes, form, object.as_deref(), old.as_deref(), Some(&authorizer));
+    admitted.calls.settle_access()?;
+    Ok(matched?)
 }
 
 /// What one webhook makes of the object; `None` if it leaves it as it is.

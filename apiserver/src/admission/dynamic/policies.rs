@@ -50,7 +50,9 @@ pub(crate) fn mutate(
         authorizer: Some(&authorizer),
         checks: admitted.calls,
     };
-    if let Some(mut changed) = policies.admit(&request, rounds)? {
+    let changed = policies.admit(&request, rounds);
+    admitted.calls.settle_access()?;
+    if let Some(mut changed) = changed? {
         // The zero members go again until the object is stored.
         admitted.target.decode_admitted(&mut changed)?;
         *new = changed;
@@ -90,6 +92,7 @@ pub(crate) fn validate(
         checks: admitted.calls,
     };
     let outcome = policies.admit(&request);
+    admitted.calls.settle_access()?;
     admitted.calls.warn(&outcome.warnings);
     admitted.calls.note(|| outcome.audit_annotations.clone());
     outcome.denial.map_or(Ok(()), |status| Err(status.into()))

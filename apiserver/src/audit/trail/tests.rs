@@ -1,8 +1,9 @@
 //! Trails without a server: which events come at which moment.
 
 use super::*;
-use crate::audit::backend::{Backend, Mode, Queued};
+use crate::audit::backend::{Backend, Bounds, Mode, Queued};
 use crate::audit::metrics::AuditMetrics;
+use crate::audit::metrics::Plugin;
 use crate::audit::policy::Policy;
 use kstore_nondet::Nondet;
 use serde_json::json;
@@ -13,8 +14,11 @@ fn audit(level: &str) -> (Arc<Audit>, Receiver<Queued>) {
     let policy = format!("{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{{level: {level}}}]}}");
     let policy = Policy::parse(policy.as_bytes()).unwrap();
     let metrics = Arc::new(AuditMetrics::default());
-    let (backend, queue) = Backend::new(Mode::Batch, metrics.clone());
-    (Arc::new(Audit { policy, backend, metrics }), queue)
+    let bounds = Bounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
+    let (backend, queue) = Backend::new(Plugin::Log, Mode::Batch, bounds, metrics.clone());
+    let mut audit = Audit::by(policy);
+    (audit.backends, audit.metrics) = (vec![backend], metrics);
+    (Arc::new(audit), queue)
 }
 
 fn trail(audit: &Arc<Audit>) -> Arc<Trail> {
@@ -44,7 +48,8 @@ fn stages(queue: &mut Receiver<Queued>) -> Vec<String> {
 }
 
 fn authorizer() -> Authorizer {
-    Authorizer::of_mode(Arc::new(crate::testing::MapLookup::default()), authz::Mode::AlwaysAllow)
+    let modes = authz::Modes::new([authz::Mode::AlwaysAllow]);
+    Authorizer::of_modes(Arc::new(crate::testing::MapLookup::default()), modes)
 }
 
 #[tokio::test]

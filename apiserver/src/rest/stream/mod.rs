@@ -152,10 +152,10 @@ impl Streams {
             }
         };
         self.pipeline.cache().fresh().await.map_err(of_read)?;
-        self.pipeline.check(user, verb, &target, &target.name)?;
+        self.pipeline.check(user, verb, &target, &target.name).await?;
         if which != Which::Log && verb != "create" {
             // A WebSocket begins with a GET, and any upgrade may be asked for with one; the stream itself is no reading.
-            self.pipeline.check(user, "create", &target, &target.name)?;
+            self.pipeline.check(user, "create", &target, &target.name).await?;
         }
         let query = Query::parse(parts.uri.query());
         if which != Which::Log && !query.get("dryRun").is_empty() {

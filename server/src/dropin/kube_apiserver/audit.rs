@@ -1,7 +1,7 @@
 //! What the flags of the audit log ask for. Without a policy or without a log nothing is recorded, as with kube-apiserver, and a warning
 //! says so.
 
-use crate::args::{AuditConfig, AuditDestination};
+use crate::args::{self, AuditConfig, AuditDestination};
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
 use crate::dropin::serving::{file, text};
@@ -28,20 +28,21 @@ pub(super) fn read(
         max_backups: number(flags, "audit-log-maxbackup")?,
         max_size_mb: number(flags, "audit-log-maxsize")?,
     };
-    match (file(flags, "audit-policy-file"), text(flags, "audit-log-path")) {
-        (Some(policy), Some(path)) => {
-            let log = AuditDestination::new(path, rotation);
-            Ok(Some(Box::new(AuditConfig { policy, log, mode })))
-        }
-        (Some(_), None) => {
-            warnings.push("--audit-policy-file: nothing is recorded without --audit-log-path".to_owned());
+    let log = text(flags, "audit-log-path").map(|path| AuditDestination::new(path, rotation));
+    let webhook = args::audit_webhook(flags)?;
+    match (file(flags, "audit-policy-file"), log, webhook) {
+        (Some(_), None, None) => {
+            let text = "--audit-policy-file: nothing is recorded without --audit-log-path or --audit-webhook-config-file";
+            warnings.push(text.to_owned());
             Ok(None)
         }
-        (None, Some(_)) => {
-            warnings.push("--audit-log-path: nothing is recorded without --audit-policy-file".to_owned());
+        (Some(policy), log, webhook) => Ok(Some(Box::new(AuditConfig { policy, log, mode, webhook }))),
+        (None, None, None) => Ok(None),
+        (None, log, _) => {
+            let flag = if log.is_some() { "--audit-log-path" } else { "--audit-webhook-config-file" };
+            warnings.push(format!("{flag}: nothing is recorded without --audit-policy-file"));
             Ok(None)
         }
-        (None, None) => Ok(None),
     }
 }
 

@@ -6,7 +6,7 @@ use super::settings::Apiserver;
 use crate::args::{Api, Storage};
 use crate::assembly::Door;
 use crate::wiring::{self, Cluster};
-use crate::{audit, listen, open_files, pki, tls};
+use crate::{access, audit, listen, open_files, pki, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::Settings;
 use kstore_apiserver::storage::etcd::Url;
@@ -28,13 +28,13 @@ const ETCD_PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Starts the server; on return it answers.
 pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
-    let Api::Here { storage: Storage::External { etcd, .. }, service_ranges, audit, .. } =
+    let Api::Here { storage: Storage::External { etcd, .. }, service_ranges, audit, access: config, .. } =
         &apiserver.config.api
     else {
         unreachable!("the apiserver is here, on an etcd")
     };
     let nondet = Nondet::real();
-    let audit = audit.as_ref().map(|audit| audit::open(audit, nondet.clock)).transpose()?;
+    let audit = audit.as_ref().map(|audit| audit::open(audit, &nondet)).transpose()?;
     let mut names = pki::serving_names(&apiserver.listen.host, service_ranges.api_address());
     names.extend(apiserver.external_host.clone());
     names.extend(apiserver.advertise.map(|address| address.to_string()));
@@ -46,7 +46,9 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let proxies = front_proxies.as_ref().map_or("", |proxies| &proxies.authorities_pem);
     let tls = tls::server_for_clients_of(&serving, &[users, proxies].join("\n"))
         .context("the server's certificate, its key and --client-ca-file cannot be used for TLS")?;
-    let token_file = identity::token_file(apiserver.tokens.as_ref())?;
+    let mut bearers = access::bearers(&config.authentication, &nondet.rng)?;
+    bearers.file = identity::token_file(apiserver.tokens.as_ref())?.map(Arc::new);
+    let authorization = access::modes(config.authorization.as_ref(), &nondet.rng)?;
     let tokens = Arc::new(identity::tokens(&apiserver.service_accounts)?);
     let front_proxy = identity::front_proxy(apiserver.front_proxy.as_ref())?;
     let listener = listen::bind(&apiserver.listen, "--secure-port").await?;
@@ -59,8 +61,8 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     wait_for(&etcd.servers).await?;
     let external_address = apiserver.external_host.as_ref().map(|host| format!("{host}:{}", address.port()));
     let settings = Settings {
-        authorization: apiserver.authorization,
-        tokens: token_file.map(Arc::new),
+        authorization,
+        bearers,
         front_proxies: front_proxies.map(Arc::new),
         disabled_plugins: apiserver.disabled_plugins,
         external_address,

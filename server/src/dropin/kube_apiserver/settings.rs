@@ -1,12 +1,14 @@
 //! [`Apiserver`]: what the flags of kube-apiserver and the environment ask for, checked. No file is read here.
 
 use super::{audit, gates, plugins};
-use crate::args::{self, Api, Component, Config, ExternalEtcd, History, ListenAddress, Quota, Storage};
+use crate::args::{
+    self, AccessConfig, Api, Authorization, Component, Config, ExternalEtcd, History, ListenAddress,
+    ModeChoice, Quota, Storage,
+};
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
 use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use kstore_apiserver::ServiceRanges;
-use kstore_apiserver::authz::Mode;
 use kstore_apiserver::outbound::ServiceBackends;
 use kstore_controllers::{Networks, Selection};
 use std::collections::BTreeSet;
@@ -47,8 +49,6 @@ pub(super) struct Apiserver {
     pub service_accounts: ServiceAccounts,
     /// Certificate and key shown to aggregated API servers.
     pub front_proxy: Option<(PathBuf, PathBuf)>,
-    /// Who may do what.
-    pub authorization: Mode,
     /// Admission plugins that do not run.
     pub disabled_plugins: BTreeSet<&'static str>,
 }
@@ -88,10 +88,12 @@ pub(super) fn read(
             "privileged containers are allowed; kube-apiserver refuses them without --allow-privileged";
         warnings.push(text.to_owned());
     }
-    let authorization = mode(flags, warnings)?;
+    let mut access = args::access(flags)?;
+    // Kubernetes' default.
+    access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
     let (disabled_plugins, missing) = plugins::disabled(flags)?;
     warnings.extend(missing);
-    let anonymous = anonymous(flags, authorization, warnings);
+    let anonymous = anonymous(flags, &access, warnings);
     let listen = listen(flags)?;
     let Beside { components, controllers, nodes } = beside(variable, warnings)?;
     let api = Api::Here {
@@ -104,6 +106,7 @@ pub(super) fn read(
         service_backends: ServiceBackends::default(),
         anonymous,
         audit: audit::read(flags, warnings)?,
+        access: Box::new(access),
         write_kubeconfig: None,
     };
     Ok(Apiserver {
@@ -118,7 +121,6 @@ pub(super) fn read(
         tokens: file(flags, "token-auth-file"),
         service_accounts: service_accounts(flags)?,
         front_proxy: pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?,
-        authorization,
         disabled_plugins,
     })
 }
@@ -211,41 +213,11 @@ fn service_accounts(flags: &Parsed) -> Result<ServiceAccounts, UsageError> {
     Ok(ServiceAccounts { issuers, audiences: flags.list("api-audiences"), keys: keys.collect(), signing })
 }
 
-/// One of the modes allows what any of them allows.
-fn mode(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Mode, UsageError> {
-    const FLAG: &str = "authorization-mode";
-    let modes = flags.list(FLAG);
-    for mode in &modes {
-        match mode.as_str() {
-            "RBAC" | "AlwaysAllow" | "AlwaysDeny" => {}
-            "Node" => {
-                warnings.push(format!("--{FLAG}: Node has no effect: nodes have what RBAC grants them"));
-            }
-            "Webhook" | "ABAC" => {
-                return Err(UsageError::value(
-                    FLAG,
-                    mode,
-                    "kstore authorizes by RBAC, AlwaysAllow or AlwaysDeny only",
-                ));
-            }
-            _ => return Err(UsageError::value(FLAG, mode, "is not a valid mode")),
-        }
-    }
-    let has = |mode: &str| modes.iter().any(|given| given == mode);
-    if modes.is_empty() || has("AlwaysAllow") {
-        return Ok(Mode::AlwaysAllow);
-    }
-    match (has("RBAC"), has("AlwaysDeny")) {
-        (true, _) => Ok(Mode::Rbac),
-        (false, true) => Ok(Mode::AlwaysDeny),
-        (false, false) => Err(UsageError::value(FLAG, "Node", "kstore has the mode Node only beside RBAC")),
-    }
-}
-
 /// Whether requests without credentials are served. As in Kubernetes, the default is no where every user may do everything.
-fn anonymous(flags: &Parsed, mode: Mode, warnings: &mut Vec<String>) -> bool {
+fn anonymous(flags: &Parsed, access: &AccessConfig, warnings: &mut Vec<String>) -> bool {
     let asked = flags.bool("anonymous-auth");
-    if mode == Mode::AlwaysAllow && asked != Some(false) {
+    let allows_everything = access.authorization.as_ref().is_some_and(Authorization::allows_everything);
+    if allows_everything && asked != Some(false) {
         warnings.push(
             "--anonymous-auth is off: everything is allowed (--authorization-mode=AlwaysAllow)".to_owned(),
         );

@@ -1,15 +1,15 @@
 //! The flags of kube-apiserver 1.36 and what becomes of each.
 
+use crate::args::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION};
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 
 /// Flags as pflag reads them.
-pub(super) const TABLE: Table = Table { groups: &[EVERY_PROGRAM, FLAGS], dialect: Dialect::Pflag };
+pub(super) const TABLE: Table = Table {
+    groups: &[EVERY_PROGRAM, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FLAGS],
+    dialect: Dialect::Pflag,
+};
 
-const AUDIT_FILE: &str = "kstore writes audit events to a file: --audit-log-path";
-const NO_AUTHORIZER: &str = "kstore authorizes by RBAC, AlwaysAllow or AlwaysDeny only";
-const NO_AUTHENTICATOR: &str =
-    "kstore authenticates by client certificates, service account tokens and --token-auth-file only";
 const FIXED_VERSION: &str = "kstore serves Kubernetes 1.36 only";
 
 const FLAGS: &[Flag] = &[
@@ -39,7 +39,6 @@ const FLAGS: &[Flag] = &[
     ),
     honour("service-account-signing-key-file", "string", "private key that signs tokens: RSA or P-256"),
     honour("api-audiences", "strings", "names of this API as an audience (default: the issuers)"),
-    honour("authorization-mode", "strings", "RBAC, AlwaysAllow or AlwaysDeny (default AlwaysAllow)"),
     honour("enable-admission-plugins", "strings", "admission plugins to run beside the default ones"),
     honour("disable-admission-plugins", "strings", "admission plugins that do not run"),
     honour("admission-control", "strings", "the only admission plugins to run; empty for none"),
@@ -95,7 +94,6 @@ const FLAGS: &[Flag] = &[
     ),
     refuse("service-account-jwks-uri", "string", "keys of tokens are served at /openid/v1/jwks only"),
     refuse("service-account-max-token-expiration", "duration", "kstore does not shorten tokens"),
-    refuse("audit-webhook-config-file", "string", AUDIT_FILE),
     refuse_unless(
         "audit-log-compress",
         BOOL,
@@ -103,14 +101,6 @@ const FLAGS: &[Flag] = &[
         "kstore does not compress audit logs",
     ),
     refuse_unless("audit-log-version", "string", &["audit.k8s.io/v1"], "kstore writes audit.k8s.io/v1 only"),
-    refuse("authorization-policy-file", "string", NO_AUTHORIZER),
-    refuse("authorization-config", "string", NO_AUTHORIZER),
-    refuse("authorization-webhook-config-file", "string", NO_AUTHORIZER),
-    refuse("authentication-config", "string", NO_AUTHENTICATOR),
-    refuse("authentication-token-webhook-config-file", "string", NO_AUTHENTICATOR),
-    refuse("oidc-issuer-url", "string", NO_AUTHENTICATOR),
-    refuse("oidc-client-id", "string", NO_AUTHENTICATOR),
-    refuse("enable-bootstrap-token-auth", BOOL, NO_AUTHENTICATOR),
     refuse("admission-control-config-file", "string", "kstore's admission plugins have no configuration"),
     refuse("tls-sni-cert-key", "string", "kstore serves with one certificate"),
     refuse("kubelet-client-certificate", "string", "nodes of kstore connect to the apiserver by themselves"),
@@ -174,11 +164,6 @@ const FLAGS: &[Flag] = &[
     accept("enable-garbage-collector", BOOL, "true"),
     accept("service-account-lookup", BOOL, "true"),
     accept("service-account-extend-token-expiration", BOOL, "true"),
-    accept("authorization-webhook-cache-authorized-ttl", "duration", "5m0s"),
-    accept("authorization-webhook-cache-unauthorized-ttl", "duration", "30s"),
-    accept("authorization-webhook-version", "string", "v1beta1"),
-    accept("authentication-token-webhook-cache-ttl", "duration", "2m0s"),
-    accept("authentication-token-webhook-version", "string", "v1beta1"),
     accept("max-connection-bytes-per-sec", "int", "0"),
     accept("kubernetes-service-node-port", "int", "0"),
     accept("apiserver-count", "int", "1"),

@@ -2,10 +2,9 @@
 
 use super::settings::{Apiserver, FrontProxyFiles};
 use super::*;
-use crate::args::{Api, AuditDestination, Component, Storage};
+use crate::args::{Api, AuditDestination, Authorization, Component, ModeChoice, Storage};
 use crate::dropin::serving::ServingFiles;
 use kstore_apiserver::audit::Rotation;
-use kstore_apiserver::authz::Mode;
 use std::path::PathBuf;
 
 fn read_in(line: &str, environment: &[(&str, &str)]) -> Result<(Apiserver, Vec<String>), UsageError> {
@@ -19,6 +18,14 @@ fn read_in(line: &str, environment: &[(&str, &str)]) -> Result<(Apiserver, Vec<S
 
 fn read(line: &str) -> Result<(Apiserver, Vec<String>), UsageError> {
     read_in(line, &[])
+}
+
+fn modes_of(apiserver: &Apiserver) -> Vec<ModeChoice> {
+    let Api::Here { access, .. } = &apiserver.config.api else { panic!("no apiserver") };
+    match &access.authorization {
+        Some(Authorization::Modes(modes)) => modes.clone(),
+        other => panic!("no modes: {other:?}"),
+    }
 }
 
 const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=D \
@@ -48,7 +55,8 @@ fn envtests_flags_are_an_apiserver_alone() {
     assert_eq!((apiserver.listen.host.as_str(), apiserver.listen.port), ("127.0.0.1", 8));
     assert_eq!(apiserver.serving, ServingFiles::Directory("D".into()));
     assert_eq!(apiserver.service_accounts.issuers, ["https://127.0.0.1:8/"]);
-    assert_eq!(apiserver.authorization, Mode::Rbac);
+    let modes = modes_of(&apiserver);
+    assert_eq!(modes, [ModeChoice::Rbac]);
     assert_eq!(apiserver.disabled_plugins, ["ServiceAccount"].into());
 }
 
@@ -69,23 +77,25 @@ fn repeated_flags_add_up_and_the_first_issuer_signs() {
 fn everything_is_allowed_unless_a_mode_is_given_and_then_nobody_is_anonymous() {
     let of = |flags: &str| {
         let (apiserver, warnings) = read(&format!("{NEEDED} {flags}")).unwrap();
+        let modes = modes_of(&apiserver);
         let Api::Here { anonymous, .. } = apiserver.config.api else { panic!("no apiserver") };
-        (apiserver.authorization, anonymous, warnings.len())
+        (modes, anonymous, warnings.len())
     };
-    assert_eq!(of(""), (Mode::AlwaysAllow, false, 1));
-    assert_eq!(of("--authorization-mode AlwaysAllow --anonymous-auth=false"), (Mode::AlwaysAllow, false, 0));
-    assert_eq!(of("--authorization-mode Node,RBAC"), (Mode::Rbac, true, 1));
-    assert_eq!(of("--authorization-mode AlwaysDeny"), (Mode::AlwaysDeny, true, 0));
-    assert_eq!(of("--authorization-mode RBAC --anonymous-auth=false"), (Mode::Rbac, false, 0));
+    use ModeChoice::{AlwaysAllow, AlwaysDeny, Node, Rbac};
+    assert_eq!(of(""), (vec![AlwaysAllow], false, 1));
+    assert_eq!(of("--authorization-mode AlwaysAllow --anonymous-auth=false"), (vec![AlwaysAllow], false, 0));
+    assert_eq!(of("--authorization-mode Node,RBAC"), (vec![Node, Rbac], true, 0));
+    assert_eq!(of("--authorization-mode AlwaysDeny"), (vec![AlwaysDeny], true, 0));
+    assert_eq!(of("--authorization-mode RBAC --anonymous-auth=false"), (vec![Rbac], false, 0));
 }
 
 #[test]
 fn what_would_make_a_difference_is_refused_with_the_reason() {
     for (flags, expected) in [
         ("--insecure-port=8080", "there is no insecure port"),
-        ("--authorization-mode=RBAC,Webhook", "RBAC, AlwaysAllow or AlwaysDeny only"),
+        ("--authorization-mode=RBAC,Webhook", "needs --authorization-webhook-config-file"),
         ("--authorization-mode=Wrong", "is not a valid mode"),
-        ("--audit-webhook-config-file=f", "kstore writes audit events to a file: --audit-log-path"),
+        ("--audit-webhook-mode=x", "invalid audit webhook mode x, allowed modes are"),
         ("--audit-log-format=legacy", "kstore writes the format json only"),
         ("--audit-log-mode=sometimes", "invalid audit log mode sometimes, allowed modes are"),
         ("--audit-log-maxage=-1", "--audit-log-maxage -1 can't be a negative number"),
@@ -129,9 +139,12 @@ fn requests_are_recorded_if_there_is_a_policy_and_a_log() {
     let (log, warnings) = audit("--audit-policy-file p --audit-log-path l --audit-log-maxbackup 3");
     let rotation = Rotation { max_age_days: 0, max_backups: 3, max_size_mb: 100 };
     let want = AuditDestination::File("l".into(), rotation);
-    assert_eq!((log.unwrap().log, warnings.len()), (want, 0));
+    assert_eq!((log.unwrap().log, warnings.len()), (Some(want), 0));
     for (flags, want) in [
-        ("--audit-policy-file p", "--audit-policy-file: nothing is recorded without --audit-log-path"),
+        (
+            "--audit-policy-file p",
+            "--audit-policy-file: nothing is recorded without --audit-log-path or --audit-webhook-config-file",
+        ),
         ("--audit-log-path -", "--audit-log-path: nothing is recorded without --audit-policy-file"),
     ] {
         assert_eq!(audit(flags), (None, vec![want.to_owned()]));

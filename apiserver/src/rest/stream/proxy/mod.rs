@@ -90,7 +90,7 @@ impl Streams {
             Status::method_not_allowed(target.resource, &parts.method.as_str().to_lowercase())
         })?;
         self.pipeline.cache().fresh().await.map_err(of_read)?;
-        self.pipeline.check(user, verb, target, &target.name)?;
+        self.pipeline.check(user, verb, target, &target.name).await?;
         if !Query::parse(parts.uri.query()).get("dryRun").is_empty() {
             return Err(Status::bad_request("dryRun is not supported"));
         }

@@ -1,0 +1,193 @@
+//! [`AuditSender`]: posts audit events to a server, as `audit.k8s.io/v1 EventList`. What the server does not take is tried again after
+//! pauses that grow, and then given up.
+
+use super::backend::{Mode, Queued};
+use super::batch::{self, Batching, Bucket, Truncation};
+use crate::limits;
+use crate::outbound::{Backoff, NoAnswer, Remote};
+use crate::rate_limited::RateLimited;
+use bytes::Bytes;
+use kstore_nondet::Rng;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+/// How long one list may take, as in Kubernetes.
+const CALL: Duration = Duration::from_secs(30);
+/// How long one list may take when the process ends.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
+/// How events are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebhookOptions {
+    /// Whether requests wait for their events.
+    pub mode: Mode,
+    /// How events wait for each other.
+    pub batching: Batching,
+    /// The first pause after a list that was not taken.
+    pub initial_backoff: Duration,
+    /// The sizes from which on events and lists are cut; `None`: they are not.
+    pub truncation: Option<Truncation>,
+}
+
+impl Default for WebhookOptions {
+    fn default() -> Self {
+        let initial_backoff = Duration::from_secs(10);
+        Self { mode: Mode::Batch, batching: Batching::default(), initial_backoff, truncation: None }
+    }
+}
+
+/// Sends queued events.
+pub struct AuditSender {
+    sending: Arc<Sending>,
+    options: WebhookOptions,
+    queue: mpsc::Receiver<Queued>,
+    /// One for each list on its way.
+    slots: Arc<Semaphore>,
+}
+
+/// What a list on its way needs.
+struct Sending {
+    remote: Remote,
+    backoff: Backoff,
+    rng: Rng,
+    ending: CancellationToken,
+    complaint: Mutex<RateLimited>,
+}
+
+impl fmt::Debug for AuditSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuditSender").field("remote", &self.sending.remote).finish_non_exhaustive()
+    }
+}
+
+impl AuditSender {
+    pub(super) fn new(
+        remote: Remote,
+        options: WebhookOptions,
+        queue: mpsc::Receiver<Queued>,
+        rng: Rng,
+        ending: CancellationToken,
+    ) -> Self {
+        let backoff = Backoff::starting_at(options.initial_backoff);
+        let complaint = Mutex::new(RateLimited::every(limits::REPEATED_WARNING));
+        let sending = Arc::new(Sending { remote, backoff, rng, ending, complaint });
+        Self { sending, options, queue, slots: Arc::new(Semaphore::new(limits::AUDIT_LISTS)) }
+    }
+
+    /// Sends until the [`super::Audit`] is gone.
+    pub async fn run(mut self) {
+        let throttle = self.options.batching.throttle.filter(|_| self.options.mode == Mode::Batch);
+        let mut bucket = throttle.map(|throttle| Bucket::new(throttle, Instant::now()));
+        while let Some(batch) = self.collect().await {
+            // An acknowledgement is wanted of everything before it.
+            let (asked, batch): (Vec<_>, Vec<_>) =
+                batch.into_iter().partition(|queued| queued.line.is_empty());
+            for list in self.lists(batch) {
+                if let Some(bucket) = &mut bucket {
+                    self.sending.pause(bucket.take(Instant::now())).await;
+                }
+                let slot = self.slots.clone().acquire_owned().await.expect("the slots are never closed");
+                tokio::spawn(self.sending.clone().deliver(list, slot));
+            }
+            if !asked.is_empty() {
+                let all = u32::try_from(limits::AUDIT_LISTS).expect("the bound is small");
+                let _all_sent = self.slots.acquire_many(all).await;
+                acknowledge(asked, true);
+            }
+        }
+    }
+
+    /// The events of the next list; `None` if there will be none.
+    async fn collect(&mut self) -> Option<Vec<Queued>> {
+        let mut batch = vec![self.queue.recv().await?];
+        let Batching { max_size, max_wait, .. } = self.options.batching;
+        let deadline = Instant::now() + max_wait;
+        while batch.len() < max_size && !batch.iter().any(|queued| queued.line.is_empty()) {
+            let next = match self.options.mode {
+                Mode::Batch => {
+                    let ending = self.sending.ending.clone();
+                    tokio::select! {
+                        biased;
+                        next = timeout_at(deadline, self.queue.recv()) => next.ok().flatten(),
+                        () = ending.cancelled_owned() => self.queue.try_recv().ok(),
+                    }
+                }
+                Mode::Blocking | Mode::BlockingStrict => self.queue.try_recv().ok(),
+            };
+            let Some(next) = next else { break };
+            batch.push(next);
+        }
+        Some(batch)
+    }
+
+    fn lists(&self, batch: Vec<Queued>) -> Vec<Vec<Queued>> {
+        let sizes: Vec<usize> = batch.iter().map(|queued| queued.line.len()).collect();
+        let max = self.options.truncation.map_or(usize::MAX, |cut| cut.batch_bytes);
+        let mut batch = batch.into_iter();
+        batch::split(&sizes, max).into_iter().map(|length| batch.by_ref().take(length).collect()).collect()
+    }
+}
+
+impl Sending {
+    /// Sends one list, and tells who waits for it.
+    async fn deliver(self: Arc<Self>, list: Vec<Queued>, slot: OwnedSemaphorePermit) {
+        let body = Bytes::from(batch::list(list.iter().map(|queued| &queued.line[..])));
+        let mut waits = self.backoff.waits(&self.rng);
+        let outcome = loop {
+            let answer = tokio::select! {
+                biased;
+                answer = self.remote.post(body.clone(), CALL) => answer,
+                () = self.last_call() => Err(NoAnswer("the server is being stopped".to_owned())),
+            };
+            let refused = match answer {
+                Ok(answer) if (200..300).contains(&answer.status) => break Ok(()),
+                Ok(answer) => format!("the server answered {}", answer.status),
+                Err(error) => error.to_string(),
+            };
+            match waits.next().filter(|_| !self.ending.is_cancelled()) {
+                Some(wait) => self.pause(wait).await,
+                None => break Err(refused),
+            }
+        };
+        if let Err(error) = &outcome
+            && let Some(unsaid) = self.complaint.lock().allow()
+        {
+            let (url, events) = (self.remote.url(), list.len());
+            tracing::error!(%error, url, events, unsaid, "audit events cannot be sent");
+        }
+        acknowledge(list, outcome.is_ok());
+        drop(slot);
+    }
+
+    /// Until the process has begun to end, and a little longer.
+    async fn last_call(&self) {
+        self.ending.cancelled().await;
+        sleep(LAST_CALL).await;
+    }
+
+    /// Waits, but not once the process ends.
+    async fn pause(&self, time: Duration) {
+        tokio::select! {
+            biased;
+            () = self.ending.cancelled() => {}
+            () = sleep(time) => {}
+        }
+    }
+}
+
+fn acknowledge(events: Vec<Queued>, is_sent: bool) {
+    for queued in events {
+        if let Some(written) = queued.written {
+            // A request that is gone does not want to know.
+            let _ = written.send(is_sent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! Whom a token speaks for, by what it claims: claims with a prefix, or expressions (CEL) over `claims`, and rules that must hold. Pure.
+
+use crate::authn::UserInfo;
+use kstore_api::expression::plain::Expression;
+use serde_json::{Value, json};
+
+const CLAIMS: &str = "claims";
+const USER: &str = "user";
+
+/// Where a part of a user comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A claim, behind a prefix.
+    Claim {
+        /// Its name.
+        claim: String,
+        /// What stands before its value.
+        prefix: String,
+    },
+    /// An expression over `claims`.
+    Expression(String),
+}
+
+/// A rule about claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimRule {
+    /// A claim must have this value.
+    Required {
+        /// Its name.
+        claim: String,
+        /// Its value.
+        value: String,
+    },
+    /// An expression over `claims` must be true.
+    Expression {
+        /// The expression.
+        expression: String,
+        /// What is said if it is not.
+        message: String,
+    },
+}
+
+/// A rule about the user that was made of claims: an expression over `user` must be true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserRule {
+    /// The expression.
+    pub expression: String,
+    /// What is said if it is not true.
+    pub message: String,
+}
+
+/// Whom a token speaks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappingConfig {
+    /// The name.
+    pub username: Source,
+    /// The groups.
+    pub groups: Option<Source>,
+    /// The uid: a claim without prefix, or an expression.
+    pub uid: Option<Source>,
+    /// Further fields: key, and expression.
+    pub extra: Vec<(String, String)>,
+    /// Rules about claims.
+    pub claim_rules: Vec<ClaimRule>,
+    /// Rules about the user.
+    pub user_rules: Vec<UserRule>,
+}
+
+/// An expression that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct MappingError {
+    /// Where it stands.
+    pub field: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// A [`MappingConfig`] with its expressions compiled.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    username: Compiled,
+    groups: Option<Compiled>,
+    uid: Option<Compiled>,
+    extra: Vec<(String, Expression)>,
+    claim_rules: Vec<CompiledRule>,
+    user_rules: Vec<(Expression, String)>,
+}
+
+#[derive(Debug)]
+enum Compiled {
+    Claim { claim: String, prefix: String },
+    Expression(Expression),
+}
+
+#[derive(Debug)]
+enum CompiledRule {
+    Required { claim: String, value: String },
+    Expression(Expression, String),
+}
+
+impl Mapping {
+    pub(super) fn compile(config: &MappingConfig) -> Result<Self, MappingError> {
+        let at = |field: &str, reason| MappingError { field: field.to_owned(), reason };
+        let source = |field: &str, source: &Source| match source {
+            Source::Claim { claim, prefix } => {
+                Ok(Compiled::Claim { claim: claim.clone(), prefix: prefix.clone() })
+            }
+            Source::Expression(text) => {
+                Expression::compile(text, &[CLAIMS]).map(Compiled::Expression).map_err(|why| at(field, why))
+            }
+        };
+        let optional = |field: &str, of: &Option<Source>| of.as_ref().map(|of| source(field, of)).transpose();
+        let extra = config.extra.iter().map(|(key, text)| {
+            let compiled = Expression::compile(text, &[CLAIMS]);
+            compiled.map(|compiled| (key.clone(), compiled)).map_err(|why| at("claimMappings.extra", why))
+        });
+        let claim_rules = config.claim_rules.iter().map(|rule| match rule {
+            ClaimRule::Required { claim, value } => {
+                Ok(CompiledRule::Required { claim: claim.clone(), value: value.clone() })
+            }
+            ClaimRule::Expression { expression, message } => Expression::condition(expression, &[CLAIMS])
+                .map(|compiled| CompiledRule::Expression(compiled, message.clone()))
+                .map_err(|why| at("claimValidationRules", why)),
+        });
+        let user_rules = config.user_rules.iter().map(|rule| {
+            let compiled = Expression::condition(&rule.expression, &[USER]);
+            compiled
+                .map(|compiled| (compiled, rule.message.clone()))
+                .map_err(|why| at("userValidationRules", why))
+        });
+        Ok(Self {
+            username: source("claimMappings.username", &config.username)?,
+            groups: optional("claimMappings.groups", &config.groups)?,
+            uid: optional("claimMappings.uid", &config.uid)?,
+            extra: extra.collect::<Result<_, _>>()?,
+            claim_rules: claim_rules.collect::<Result<_, _>>()?,
+            user_rules: user_rules.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The user of verified claims.
+    ///
+    /// # Errors
+    /// The rule that does not hold, or the part that the claims do not tell.
+    pub(super) fn user(&self, claims: &Value) -> Result<UserInfo, String> {
+        for rule in &self.claim_rules {
+            rule.check(claims)?;
+        }
+        let mut user = UserInfo { username: self.username(claims)?, ..UserInfo::default() };
+        if user.username.is_empty() {
+            return Err("the username is empty".to_owned());
+        }
+        if let Some(groups) = &self.groups {
+            user.groups = texts(groups, claims)?;
+        }
+        if let Some(uid) = &self.uid {
+            user.uid = text(uid, claims)?;
+        }
+        for (key, expression) in &self.extra {
+            let values = strings(&expression.value(&[(CLAIMS, claims)])?, key)?;
+            let values: Vec<String> = values.into_iter().filter(|value| !value.is_empty()).collect();
+            if !values.is_empty() {
+                user.extra.insert(key.clone(), values);
+            }
+        }
+        let shown =
+            json!({"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra});
+        for (rule, message) in &self.user_rules {
+            if !rule.is_true(&[(USER, &shown)])? {
+                return Err(said(message, rule.text()));
+            }
+        }
+        let named = UserInfo::new(std::mem::take(&mut user.username), std::mem::take(&mut user.groups));
+        Ok(UserInfo { uid: user.uid, extra: user.extra, ..named })
+    }
+
+    fn username(&self, claims: &Value) -> Result<String, String> {
+        if let Compiled::Claim { claim, .. } = &self.username
+            && claim == "email"
+        {
+            match &claims["email_verified"] {
+                Value::Null | Value::Bool(true) => {}
+                Value::Bool(false) => return Err("email not verified".to_owned()),
+                _ => return Err("email_verified is neither true nor false".to_owned()),
+            }
+        }
+        text(&self.username, claims)
+    }
+}
+
+impl CompiledRule {
+    fn check(&self, claims: &Value) -> Result<(), String> {
+        match self {
+            Self::Required { claim, value } => match claims[claim].as_str() {
+                Some(found) if found == value => Ok(()),
+                Some(_) => Err(format!("required claim {claim} value does not match")),
+                None => Err(format!("required claim {claim} not present in ID token")),
+            },
+            Self::Expression(rule, message) => match rule.is_true(&[(CLAIMS, claims)])? {
+                true => Ok(()),
+                false => Err(said(message, rule.text())),
+            },
+        }
+    }
+}
+
+fn said(message: &str, expression: &str) -> String {
+    match message.is_empty() {
+        true => format!("validation expression '{expression}' failed"),
+        false => format!("validation expression '{expression}' failed: {message}"),
+    }
+}
+
+fn text(source: &Compiled, claims: &Value) -> Result<String, String> {
+    match source {
+        Compiled::Claim { claim, prefix } => match claims[claim].as_str() {
+            Some(found) => Ok(format!("{prefix}{found}")),
+            None => Err(format!("claim {claim} is no text, or not there")),
+        },
+        Compiled::Expression(expression) => match expression.value(&[(CLAIMS, claims)])? {
+            Value::String(text) => Ok(text),
+            _ => Err(format!("expression '{}' is no text", expression.text())),
+        },
+    }
+}
+
+/// A claim of groups may be missing, and may be one text.
+fn texts(source: &Compiled, claims: &Value) -> Result<Vec<String>, String> {
+    match source {
+        Compiled::Claim { claim, prefix } => {
+            let found = strings(&claims[claim], claim)?;
+            Ok(found.into_iter().map(|group| format!("{prefix}{group}")).collect())
+        }
+        Compiled::Expression(expression) => {
+            strings(&expression.value(&[(CLAIMS, claims)])?, expression.text())
+        }
+    }
+}
+
+fn strings(value: &Value, what: &str) -> Result<Vec<String>, String> {
+    let wrong = || format!("{what} is neither a text nor a list of texts");
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::String(one) if one.is_empty() => Ok(Vec::new()),
+        Value::String(one) => Ok(vec![one.clone()]),
+        Value::Array(several) => {
+            several.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+        }
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(claim: &str, prefix: &str) -> Source {
+        Source::Claim { claim: claim.to_owned(), prefix: prefix.to_owned() }
+    }
+
+    fn config(username: Source) -> MappingConfig {
+        MappingConfig {
+            username,
+            groups: None,
+            uid: None,
+            extra: vec![],
+            claim_rules: vec![],
+            user_rules: vec![],
+        }
+    }
+
+    fn user(config: &MappingConfig, claims: &Value) -> Result<UserInfo, String> {
+        Mapping::compile(config).unwrap().user(claims)
+    }
+
+    #[test]
+    fn claims_and_expressions_make_a_user() {
+        let claims =
+            json!({"sub": "7", "email": "a@b", "roles": ["x", "y"], "one": "z", "tenant": {"id": 3}});
+        let plain = MappingConfig { groups: Some(claim("roles", "oidc:")), ..config(claim("sub", "iss#")) };
+        let found = user(&plain, &claims).unwrap();
+        assert_eq!(
+            (found.username.as_str(), &found.groups[..2]),
+            ("iss#7", &["oidc:x".to_owned(), "oidc:y".to_owned()][..])
+        );
+        let one = MappingConfig { groups: Some(claim("one", "")), ..config(claim("sub", "")) };
+        assert_eq!(user(&one, &claims).unwrap().groups[0], "z");
+        let cel = MappingConfig {
+            groups: Some(Source::Expression("claims.roles.filter(r, r != 'x')".to_owned())),
+            uid: Some(Source::Expression("string(claims.tenant.id)".to_owned())),
+            extra: vec![("example.com/tenant".to_owned(), "string(claims.tenant.id)".to_owned())],
+            claim_rules: vec![ClaimRule::Expression {
+                expression: "claims.sub == '7'".into(),
+                message: String::new(),
+            }],
+            user_rules: vec![UserRule {
+                expression: "!user.username.startsWith('system:')".into(),
+                message: "no".into(),
+            }],
+            ..config(Source::Expression("'u:' + claims.sub".to_owned()))
+        };
+        let found = user(&cel, &claims).unwrap();
+        assert_eq!(
+            (found.username.as_str(), found.uid.as_str(), found.groups[0].as_str()),
+            ("u:7", "3", "y")
+        );
+        assert_eq!(found.extra["example.com/tenant"], ["3"]);
+        let system = MappingConfig { user_rules: cel.user_rules.clone(), ..config(claim("sub", "system:")) };
+        assert!(user(&system, &claims).unwrap_err().ends_with("failed: no"));
+    }
+
+    #[test]
+    fn claims_that_do_not_tell_are_refused() {
+        let required = |value: &str| MappingConfig {
+            claim_rules: vec![ClaimRule::Required { claim: "hd".into(), value: value.into() }],
+            ..config(claim("sub", ""))
+        };
+        for (config, claims, want) in [
+            (config(claim("sub", "")), json!({}), "claim sub is no text"),
+            (config(claim("sub", "")), json!({"sub": 1}), "claim sub is no text"),
+            (config(claim("sub", "")), json!({"sub": ""}), "the username is empty"),
+            (
+                config(claim("email", "")),
+                json!({"email": "a", "email_verified": false}),
+                "email not verified",
+            ),
+            (
+                config(claim("email", "")),
+                json!({"email": "a", "email_verified": "yes"}),
+                "neither true nor false",
+            ),
+            (required("a"), json!({"sub": "x"}), "required claim hd not present"),
+            (required("a"), json!({"sub": "x", "hd": "b"}), "required claim hd value does not match"),
+            (config(Source::Expression("claims.none".into())), json!({}), "no such key"),
+            (config(Source::Expression("claims.sub".into())), json!({"sub": 1}), "is no text"),
+            (
+                MappingConfig { groups: Some(claim("g", "")), ..config(claim("sub", "")) },
+                json!({"sub": "x", "g": [1]}),
+                "neither a text",
+            ),
+        ] {
+            let refused = user(&config, &claims).unwrap_err();
+            assert!(refused.contains(want), "{claims}: {refused}");
+        }
+        assert!(Mapping::compile(&config(Source::Expression("claims.".into()))).is_err());
+    }
+}

@@ -1,0 +1,408 @@
+//! The Node mode: a node may read what its pods refer to, and write its own objects. Which pods are a node's, and what they refer to, is
+//! looked up when it is asked, so that the answer is never older than the watch cache. Not which fields a node may write.
+
+use super::rule::Rule;
+use super::{Attributes, Decision, Target, bootstrap};
+use crate::authn::UserInfo;
+use crate::lookup::Lookup;
+use kstore_api::kind::{self, Resource};
+use serde_json::Value;
+use std::sync::{Arc, OnceLock};
+
+const USER: &str = "system:node:";
+const GROUP: &str = "system:nodes";
+const LEASES: &str = "kube-node-lease";
+/// The annotation of pods that a node made by itself: what they refer to is the node's own wish.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The name of the node that a user is.
+pub(crate) fn node_of(user: &UserInfo) -> Option<&str> {
+    user.username.strip_prefix(USER).filter(|_| user.is_in(GROUP))
+}
+
+/// The verdict on one request, with Kubernetes' reasons.
+pub(super) fn decide(asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
+    let Some(node) = node_of(asked.user) else { return Decision::NoOpinion(String::new()) };
+    if node.is_empty() {
+        return none(format!("unknown node for user {:?}", asked.user.username));
+    }
+    let by_graph = match asked.target {
+        Target::Path(_) => None,
+        Target::Resource { group, resource, subresource, namespace, name } => {
+            let place = Place { node, verb: asked.verb, subresource, namespace, name };
+            place.decide((group, resource), asked, cluster)
+        }
+    };
+    by_graph.unwrap_or_else(|| match rules().iter().any(|rule| rule.allows(asked)) {
+        true => allow(),
+        false => Decision::NoOpinion(String::new()),
+    })
+}
+
+/// What every node may do, beside what depends on the node.
+fn rules() -> &'static [Rule] {
+    static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+    RULES.get_or_init(|| {
+        let roles = bootstrap::objects();
+        let role = roles
+            .iter()
+            .find(|role| role["kind"] == "ClusterRole" && role["metadata"]["name"] == "system:node");
+        let rules =
+            role.map(|role| role["rules"].as_array().into_iter().flatten().map(Rule::from_value).collect());
+        rules.unwrap_or_default()
+    })
+}
+
+fn allow() -> Decision {
+    Decision::Allow(String::new())
+}
+
+fn none(reason: impl Into<String>) -> Decision {
+    Decision::NoOpinion(reason.into())
+}
+
+/// One request of a node.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    node: &'a str,
+    verb: &'a str,
+    subresource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Place<'_> {
+    /// `None`: the rules that hold for all nodes decide.
+    fn decide(&self, of: (&str, &str), asked: &Attributes<'_>, cluster: &dyn Lookup) -> Option<Decision> {
+        Some(match of {
+            ("", "secrets") => self.read(cluster, |pods| pods.refer_to_secret(self)),
+            ("", "configmaps") => self.read(cluster, |pods| pods.refer_to_config_map(self)),
+            ("", "persistentvolumeclaims") if self.subresource == "status" => {
+                if !matches!(self.verb, "get" | "update" | "patch") {
+                    return Some(none("can only get/update/patch this type"));
+                }
+                self.related(cluster, |pods| pods.claim(self.namespace, self.name))
+            }
+            ("", "persistentvolumeclaims") => self.get(cluster, |pods| pods.claim(self.namespace, self.name)),
+            ("", "persistentvolumes") => self.get(cluster, |pods| pods.volume(self.name)),
+            ("resource.k8s.io", "resourceclaims") => self.get(cluster, |pods| pods.resource_claim(self)),
+            ("storage.k8s.io", "volumeattachments") => {
+                self.get(cluster, |pods| pods.is_on_node("storage.k8s.io", "volumeattachments", self))
+            }
+            ("", "serviceaccounts") => self.service_account(cluster),
+            ("coordination.k8s.io", "leases") => self.lease(),
+            ("storage.k8s.io", "csinodes") => self.csi_node(),
+            ("resource.k8s.io", "resourceslices") => self.resource_slice(asked, cluster),
+            ("", "nodes") => self.node(),
+            ("", "pods") => self.pod(asked, cluster),
+            _ => return None,
+        })
+    }
+
+    /// Allows what is related to the node.
+    fn related(&self, cluster: &dyn Lookup, is_related: impl FnOnce(&NodePods<'_>) -> bool) -> Decision {
+        if self.name.is_empty() {
+            return none("No Object name found");
+        }
+        match is_related(&NodePods { node: self.node, cluster }) {
+            true => allow(),
+            false => none(format!("no relationship found between node '{}' and this object", self.node)),
+        }
+    }
+
+    fn read(&self, cluster: &dyn Lookup, is_related: impl FnOnce(&NodePods<'_>) -> bool) -> Decision {
+        if !matches!(self.verb, "get" | "list" | "watch") {
+            return none("can only read resources of this type");
+        }
+        if !self.subresource.is_empty() {
+            return none("cannot read subresource");
+        }
+        if self.namespace.is_empty() {
+            return none("can only read namespaced object of this type");
+        }
+        self.related(cluster, is_related)
+    }
+
+    fn get(&self, cluster: &dyn Lookup, is_related: impl FnOnce(&NodePods<'_>) -> bool) -> Decision {
+        if self.verb != "get" {
+            return none("can only get individual resources of this type");
+        }
+        if !self.subresource.is_empty() {
+            return none("cannot get subresource");
+        }
+        self.related(cluster, is_related)
+    }
+
+    fn service_account(&self, cluster: &dyn Lookup) -> Decision {
+        let is_token = self.verb == "create" && self.subresource == "token";
+        let is_read = self.verb == "get" && self.subresource.is_empty();
+        if (!is_token && !is_read) || self.name.is_empty() {
+            return none("can only create tokens for individual service accounts");
+        }
+        self.related(cluster, |pods| pods.run_as(self))
+    }
+
+    fn lease(&self) -> Decision {
+        if !matches!(self.verb, "get" | "create" | "update" | "patch" | "delete") {
+            return none("can only get, create, update, patch, or delete a node lease");
+        }
+        if self.namespace != LEASES {
+            return none(format!("can only access leases in the {LEASES:?} system namespace"));
+        }
+        // Of one that is being created the name need not be known.
+        if self.verb != "create" && self.name != self.node {
+            return none("can only access node lease with the same name as the requesting node");
+        }
+        allow()
+    }
+
+    fn csi_node(&self) -> Decision {
+        if !self.subresource.is_empty() {
+            return none("cannot authorize CSINode subresources");
+        }
+        if !matches!(self.verb, "get" | "create" | "update" | "patch" | "delete") {
+            return none("can only get, create, update, patch, or delete a CSINode");
+        }
+        if self.verb != "create" && self.name != self.node {
+            return none("can only access CSINode with the same name as the requesting node");
+        }
+        allow()
+    }
+
+    fn resource_slice(&self, asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
+        if !self.subresource.is_empty() {
+            return none("cannot authorize ResourceSlice subresources");
+        }
+        match self.verb {
+            "create" => allow(),
+            "get" | "update" | "patch" | "delete" => {
+                self.related(cluster, |pods| pods.is_on_node("resource.k8s.io", "resourceslices", self))
+            }
+            "watch" | "list" | "deletecollection" if selects_node(asked, self.node) => allow(),
+            "watch" | "list" | "deletecollection" => {
+                none(format!("can only {} ResourceSlices with a field selector for the node name", self.verb))
+            }
+            _ => none(
+                "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection",
+            ),
+        }
+    }
+
+    fn node(&self) -> Decision {
+        match (self.subresource, self.verb) {
+            // Which node it writes is for admission to say.
+            ("", "create" | "update" | "patch") | ("status", "update" | "patch") => allow(),
+            ("", "get" | "list" | "watch") if self.name == self.node => allow(),
+            ("", "get" | "list" | "watch") if self.name.is_empty() => {
+                none(format!("node '{}' cannot read all nodes, only its own Node object", self.node))
+            }
+            ("", "get" | "list" | "watch") => {
+                none(format!("node '{}' cannot read '{}', only its own Node object", self.node, self.name))
+            }
+            _ => none(""),
+        }
+    }
+
+    fn pod(&self, asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
+        match (self.subresource, self.verb) {
+            // Which pods it writes is for admission to say.
+            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => allow(),
+            ("", "list" | "watch") if selects_node(asked, self.node) => allow(),
+            ("", "list" | "watch") if self.name.is_empty() => {
+                none("can only list/watch pods with spec.nodeName field selector")
+            }
+            ("", "get" | "list" | "watch") => self.related(cluster, |pods| {
+                let pod = pods.get("", "pods", self.namespace, self.name);
+                pod.is_some_and(|pod| pod["spec"]["nodeName"] == self.node)
+            }),
+            _ => none(""),
+        }
+    }
+}
+
+/// Whether a request selects the objects of one node.
+fn selects_node(asked: &Attributes<'_>, node: &str) -> bool {
+    asked.more.selects.is_some_and(|selects| selects.fields.required("spec.nodeName") == Some(node))
+}
+
+/// The pods of a node, and what they refer to.
+struct NodePods<'a> {
+    node: &'a str,
+    cluster: &'a dyn Lookup,
+}
+
+impl NodePods<'_> {
+    fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        self.cluster.get(row(group, plural)?, namespace, name)
+    }
+
+    /// Whether a pod of a namespace ("" for all) fulfils a condition.
+    fn any(&self, namespace: &str, is_meant: impl Fn(&Value) -> bool) -> bool {
+        self.cluster.pods_of_node(self.node).iter().any(|pod| {
+            let metadata = &pod["metadata"];
+            (namespace.is_empty() || metadata["namespace"] == namespace)
+                && metadata["annotations"][MIRROR].is_null()
+                && is_meant(pod)
+        })
+    }
+
+    fn refer_to_secret(&self, asked: &Place<'_>) -> bool {
+        self.any(asked.namespace, |pod| {
+            let spec = &pod["spec"];
+            let pulls = items(&spec["imagePullSecrets"]).any(|secret| secret["name"] == asked.name);
+            pulls
+                || env_refers(spec, "secretRef", "secretKeyRef", asked.name)
+                || volumes_refer(spec, &SECRETS, asked.name)
+        }) || self.any("", |pod| {
+            let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+            let volumes = self.claims_of(pod).filter_map(|claim| self.volume_of(namespace, &claim));
+            volumes.into_iter().any(|volume| volume_has_secret(&volume, namespace, asked))
+        })
+    }
+
+    fn refer_to_config_map(&self, asked: &Place<'_>) -> bool {
+        let of_node = |node: &Value| {
+            let source = &node["spec"]["configSource"]["configMap"];
+            source["name"] == asked.name && source["namespace"] == asked.namespace
+        };
+        self.any(asked.namespace, |pod| {
+            let spec = &pod["spec"];
+            env_refers(spec, "configMapRef", "configMapKeyRef", asked.name)
+                || volumes_refer(spec, &CONFIG_MAPS, asked.name)
+        }) || self.get("", "nodes", "", self.node).is_some_and(|node| of_node(&node))
+    }
+
+    /// The names of the claims of a pod, those of its ephemeral volumes included.
+    fn claims_of<'p>(&self, pod: &'p Value) -> impl Iterator<Item = String> + use<'p> {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        items(&pod["spec"]["volumes"]).filter_map(move |volume| {
+            let claim = volume["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned);
+            let ephemeral = volume["ephemeral"]
+                .is_object()
+                .then(|| format!("{name}-{}", volume["name"].as_str().unwrap_or_default()));
+            claim.or(ephemeral)
+        })
+    }
+
+    fn claim(&self, namespace: &str, name: &str) -> bool {
+        !namespace.is_empty() && self.any(namespace, |pod| self.claims_of(pod).any(|claim| claim == name))
+    }
+
+    /// The volume that is bound to a claim.
+    fn volume_of(&self, namespace: &str, claim: &str) -> Option<Arc<Value>> {
+        let claimed = self.get("", "persistentvolumeclaims", namespace, claim)?;
+        let volume = self.get("", "persistentvolumes", "", claimed["spec"]["volumeName"].as_str()?)?;
+        let reference = &volume["spec"]["claimRef"];
+        (reference["namespace"] == namespace && reference["name"] == claim).then_some(volume)
+    }
+
+    fn volume(&self, name: &str) -> bool {
+        let Some(volume) = self.get("", "persistentvolumes", "", name) else { return false };
+        let reference = &volume["spec"]["claimRef"];
+        match (reference["namespace"].as_str(), reference["name"].as_str()) {
+            (Some(namespace), Some(claim)) => self.claim(namespace, claim),
+            _ => false,
+        }
+    }
+
+    fn resource_claim(&self, asked: &Place<'_>) -> bool {
+        !asked.namespace.is_empty()
+            && self.any(asked.namespace, |pod| {
+                let direct = items(&pod["spec"]["resourceClaims"])
+                    .any(|claim| claim["resourceClaimName"] == asked.name);
+                direct
+                    || items(&pod["status"]["resourceClaimStatuses"])
+                        .any(|claim| claim["resourceClaimName"] == asked.name)
+                    || pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"] == asked.name
+            })
+    }
+
+    fn run_as(&self, asked: &Place<'_>) -> bool {
+        !asked.namespace.is_empty()
+            && self.any(asked.namespace, |pod| pod["spec"]["serviceAccountName"] == asked.name)
+    }
+
+    /// Whether an object of the cluster says that it belongs to the node.
+    fn is_on_node(&self, group: &str, plural: &str, asked: &Place<'_>) -> bool {
+        self.get(group, plural, "", asked.name).is_some_and(|object| object["spec"]["nodeName"] == self.node)
+    }
+}
+
+/// The row of a kind, in any of its versions.
+fn row(group: &str, plural: &str) -> Option<&'static Resource> {
+    kind::lookup(group, "v1", plural)
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// Whether an environment variable of a container comes from the object of this name.
+fn env_refers(spec: &Value, whole: &str, key: &str, name: &str) -> bool {
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    lists.iter().flat_map(|list| items(&spec[list])).any(|container| {
+        items(&container["envFrom"]).any(|source| source[whole]["name"] == name)
+            || items(&container["env"]).any(|variable| variable["valueFrom"][key]["name"] == name)
+    })
+}
+
+/// Where volumes of a pod name objects: by the JSON pointer below the volume, and below a source of a projected one.
+struct Pointers {
+    volume: &'static [&'static str],
+    projected: &'static str,
+}
+
+const SECRETS: Pointers = Pointers {
+    volume: &[
+        "/secret/secretName",
+        "/azureFile/secretName",
+        "/cephfs/secretRef/name",
+        "/cinder/secretRef/name",
+        "/flexVolume/secretRef/name",
+        "/iscsi/secretRef/name",
+        "/rbd/secretRef/name",
+        "/scaleIO/secretRef/name",
+        "/storageos/secretRef/name",
+        "/csi/nodePublishSecretRef/name",
+    ],
+    projected: "/secret/name",
+};
+const CONFIG_MAPS: Pointers = Pointers { volume: &["/configMap/name"], projected: "/configMap/name" };
+
+fn volumes_refer(spec: &Value, pointers: &Pointers, name: &str) -> bool {
+    let at = |value: &Value, pointer: &str| value.pointer(pointer).is_some_and(|found| found == name);
+    items(&spec["volumes"]).any(|volume| {
+        pointers.volume.iter().any(|pointer| at(volume, pointer))
+            || items(&volume["projected"]["sources"]).any(|source| at(source, pointers.projected))
+    })
+}
+
+/// Whether a volume, bound to a claim in `claimed`, needs a secret.
+fn volume_has_secret(volume: &Value, claimed: &str, asked: &Place<'_>) -> bool {
+    const REFERENCES: [&str; 10] = [
+        "/cephfs/secretRef",
+        "/cinder/secretRef",
+        "/flexVolume/secretRef",
+        "/iscsi/secretRef",
+        "/rbd/secretRef",
+        "/scaleIO/secretRef",
+        "/storageos/secretRef",
+        "/csi/nodePublishSecretRef",
+        "/csi/nodeStageSecretRef",
+        "/csi/nodeExpandSecretRef",
+    ];
+    let spec = &volume["spec"];
+    let is = |name: &Value, namespace: &Value| {
+        *name == asked.name
+            && namespace.as_str().filter(|given| !given.is_empty()).unwrap_or(claimed) == asked.namespace
+    };
+    let file = &spec["azureFile"];
+    is(&file["secretName"], &file["secretNamespace"])
+        || REFERENCES
+            .iter()
+            .filter_map(|pointer| spec.pointer(pointer))
+            .any(|reference| is(&reference["name"], &reference["namespace"]))
+}
+
+#[cfg(test)]
+mod tests;

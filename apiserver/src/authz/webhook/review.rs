@@ -1,0 +1,188 @@
+//! [`Question`]: what a webhook is asked, as a SubjectAccessReview, and what its answer means. Pure.
+
+use super::Verdict;
+use crate::authn::ReviewVersion;
+use crate::authz::{Attributes, Decision, Selects, Target};
+use kstore_api::selector::label::Test;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// A verdict about a longer question is not kept: Kubernetes' bound, on what callers choose themselves.
+const SHORT: usize = 10_000;
+
+/// One question, in the form of the `spec` of a review.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Question {
+    spec: Value,
+    text: String,
+}
+
+impl Question {
+    pub(crate) fn of(asked: &Attributes<'_>) -> Self {
+        let mut spec = Map::new();
+        match asked.target {
+            Target::Path(path) => {
+                spec.insert(
+                    "nonResourceAttributes".into(),
+                    present(&[("path", path), ("verb", asked.verb)]).into(),
+                );
+            }
+            Target::Resource { group, resource, subresource, namespace, name } => {
+                let mut attributes = present(&[
+                    ("namespace", namespace),
+                    ("verb", asked.verb),
+                    ("group", group),
+                    ("version", asked.more.version),
+                    ("resource", resource),
+                    ("subresource", subresource),
+                    ("name", name),
+                ]);
+                if let Some(selects) = asked.more.selects {
+                    for (field, requirements) in
+                        [("fieldSelector", fields(selects)), ("labelSelector", labels(selects))]
+                    {
+                        if !requirements.is_empty() {
+                            attributes.insert(field.into(), json!({"requirements": requirements}));
+                        }
+                    }
+                }
+                spec.insert("resourceAttributes".into(), attributes.into());
+            }
+        }
+        spec.insert("user".into(), json!(asked.user.username));
+        if !asked.user.groups.is_empty() {
+            spec.insert("groups".into(), json!(asked.user.groups));
+        }
+        if !asked.user.extra.is_empty() {
+            spec.insert("extra".into(), json!(asked.user.extra));
+        }
+        if !asked.user.uid.is_empty() {
+            spec.insert("uid".into(), json!(asked.user.uid));
+        }
+        let spec = Value::Object(spec);
+        let text = spec.to_string();
+        Self { spec, text }
+    }
+
+    /// The review that is sent.
+    pub(super) fn review(&self, version: ReviewVersion) -> Value {
+        let mut spec = self.spec.clone();
+        if version == ReviewVersion::V1Beta1
+            && let Some(spec) = spec.as_object_mut()
+            && let Some(groups) = spec.remove("groups")
+        {
+            spec.insert("group".into(), groups);
+        }
+        json!({
+            "kind": "SubjectAccessReview",
+            "apiVersion": format!("authorization.k8s.io/{}", version.name()),
+            "metadata": {"creationTimestamp": null},
+            "spec": spec,
+            "status": {"allowed": false},
+        })
+    }
+
+    /// The spec as conditions see it: fields of an attribute that are empty are there.
+    pub(super) fn condition_spec(&self) -> Value {
+        let mut spec = self.spec.clone();
+        for (part, fields) in [
+            (
+                "resourceAttributes",
+                &["namespace", "verb", "group", "version", "resource", "subresource", "name"][..],
+            ),
+            ("nonResourceAttributes", &["path", "verb"]),
+        ] {
+            if let Some(part) = spec[part].as_object_mut() {
+                for field in fields {
+                    part.entry(*field).or_insert_with(|| json!(""));
+                }
+            }
+        }
+        // Indexing has made the part that was missing.
+        if let Some(spec) = spec.as_object_mut() {
+            spec.retain(|_, value| !value.is_null());
+            for (field, empty) in [("groups", json!([])), ("extra", json!({})), ("uid", json!(""))] {
+                spec.entry(field).or_insert(empty);
+            }
+        }
+        spec
+    }
+
+    /// No two questions share one.
+    pub(super) fn key(&self) -> [u8; 32] {
+        Sha256::digest(self.text.as_bytes()).into()
+    }
+
+    /// Whether the answer may be kept.
+    pub(super) fn is_short(&self) -> bool {
+        self.text.len() <= SHORT
+    }
+}
+
+/// Without the fields that are empty.
+fn present(fields: &[(&str, &str)]) -> Map<String, Value> {
+    let fields = fields.iter().filter(|(_, value)| !value.is_empty());
+    fields.map(|(field, value)| ((*field).to_owned(), json!(value))).collect()
+}
+
+fn fields(selects: Selects<'_>) -> Vec<Value> {
+    let requirement = |term: &kstore_api::selector::field::Term| {
+        let operator = if term.negated { "NotIn" } else { "In" };
+        json!({"key": term.field, "operator": operator, "values": [term.value]})
+    };
+    selects.fields.terms().iter().map(requirement).collect()
+}
+
+/// Comparisons of numbers have no form in a review; they are left out, which widens the question, as in Kubernetes.
+fn labels(selects: Selects<'_>) -> Vec<Value> {
+    let requirement = |requirement: &kstore_api::selector::label::Requirement| {
+        let key = &requirement.key;
+        match &requirement.test {
+            Test::Exists => Some(json!({"key": key, "operator": "Exists"})),
+            Test::DoesNotExist => Some(json!({"key": key, "operator": "DoesNotExist"})),
+            Test::Equals(value) => Some(json!({"key": key, "operator": "In", "values": [value]})),
+            Test::NotEquals(value) => Some(json!({"key": key, "operator": "NotIn", "values": [value]})),
+            Test::In(values) => Some(json!({"key": key, "operator": "In", "values": values})),
+            Test::NotIn(values) => Some(json!({"key": key, "operator": "NotIn", "values": values})),
+            Test::GreaterThan(_) | Test::LessThan(_) => None,
+        }
+    };
+    selects.labels.requirements().iter().filter_map(requirement).collect()
+}
+
+#[derive(Deserialize)]
+struct Review {
+    status: Option<Status>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    allowed: bool,
+    denied: bool,
+    reason: String,
+    evaluation_error: String,
+}
+
+/// What an answer means.
+///
+/// # Errors
+/// It is no review, or says both yes and no.
+pub(super) fn read(body: &[u8]) -> Result<Verdict, String> {
+    let review: Review = serde_json::from_slice(body)
+        .map_err(|error| format!("the webhook's answer is no SubjectAccessReview: {error}"))?;
+    let status = review.status.ok_or("the webhook's answer has no status")?;
+    let decision = match (status.allowed, status.denied) {
+        (true, true) => {
+            return Err("webhook subject access review returned both allow and deny response".to_owned());
+        }
+        (true, false) => Decision::Allow(status.reason),
+        (false, true) => Decision::Deny(status.reason),
+        (false, false) => Decision::NoOpinion(status.reason),
+    };
+    if !status.evaluation_error.is_empty() {
+        tracing::debug!(error = status.evaluation_error, "an authorization webhook met an error");
+    }
+    Ok(Verdict { decision, error: None })
+}

@@ -1,0 +1,50 @@
+//! The answer to one request: read whole, within bounds of time and size, and failures in Go's words.
+
+use super::connect::ConnectFailure;
+use super::{Answer, NoAnswer};
+use crate::limits;
+use http::Response;
+use http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::{Body as _, Incoming};
+use std::error::Error;
+use std::time::Duration;
+
+/// Waits for the answer to a request that was sent, for at most `timeout`.
+pub(super) async fn answer(
+    sent: impl Future<Output = Result<Response<Incoming>, hyper_util::client::legacy::Error>>,
+    timeout: Duration,
+) -> Result<Answer, NoAnswer> {
+    let answer = async {
+        let (parts, body) = sent.await.map_err(|error| cause(&error))?.into_parts();
+        let too_large = || format!("the answer is larger than {} bytes", limits::OUTBOUND_ANSWER_BYTES);
+        if body.size_hint().lower() > limits::OUTBOUND_ANSWER_BYTES as u64 {
+            return Err(too_large());
+        }
+        let body = Limited::new(body, limits::OUTBOUND_ANSWER_BYTES).collect().await;
+        let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+            true => too_large(),
+            false => error.to_string(),
+        })?;
+        let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
+        Ok(Answer { status: parts.status.as_u16(), content_type, body: body.to_bytes() })
+    };
+    let in_time = tokio::time::timeout(timeout, answer).await;
+    in_time.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())).map_err(NoAnswer)
+}
+
+/// The innermost words of a failed request: hyper's own name the layer, not the reason.
+pub(super) fn cause(error: &hyper_util::client::legacy::Error) -> String {
+    let mut last: &dyn Error = error;
+    while let Some(source) = last.source() {
+        last = source;
+        if last.is::<ConnectFailure>() {
+            break;
+        }
+    }
+    match last.downcast_ref::<hyper::Error>() {
+        Some(error) if error.is_incomplete_message() => "EOF".to_owned(),
+        _ => last.to_string(),
+    }
+}

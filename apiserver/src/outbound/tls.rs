@@ -1,0 +1,80 @@
+//! TLS towards servers outside the process: which certificates of theirs are taken, and which one they are shown.
+
+use super::trust::{AnyCertificate, ListedCertificates, Trust};
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+
+/// A client certificate, the leaf first, and its key.
+type Shown<'a> = (&'a [CertificateDer<'static>], &'a PrivateKeyDer<'static>);
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TlsError {
+    /// The list of authorities cannot be used.
+    #[error("{0}")]
+    Trust(String),
+    /// The client certificate cannot be used.
+    #[error("the client certificate cannot be used: {0}")]
+    Identity(rustls::Error),
+}
+
+/// TLS with a server that is trusted as `trust` says; it is shown the certificate `shown`.
+pub(super) fn client_config(
+    trust: &Trust,
+    system_roots: impl FnOnce() -> Arc<RootCertStore>,
+    shown: Option<Shown<'_>>,
+) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions =
+        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let versions = versions.expect("ring serves the default versions of TLS");
+    let trusting = match trust {
+        Trust::Authorities(pem) if pem.is_empty() => versions.with_root_certificates(system_roots()),
+        Trust::Authorities(pem) => {
+            let verifier = Arc::new(listed_certificates(pem, provider).map_err(TlsError::Trust)?);
+            versions.dangerous().with_custom_certificate_verifier(verifier)
+        }
+        Trust::Insecure => {
+            let any = Arc::new(AnyCertificate(provider));
+            versions.dangerous().with_custom_certificate_verifier(any)
+        }
+    };
+    match shown {
+        None => Ok(trusting.with_no_client_auth()),
+        Some((certificates, key)) => {
+            trusting.with_client_auth_cert(certificates.to_vec(), key.clone_key()).map_err(TlsError::Identity)
+        }
+    }
+}
+
+/// Trust in the certificates of a PEM text, as authorities and as servers.
+fn listed_certificates(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<ListedCertificates, String> {
+    const NO_PEM: &str = "unable to load root certificates: unable to parse bytes as PEM block";
+    let listed: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| NO_PEM)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &listed {
+        let added = roots.add(certificate.clone());
+        added.map_err(|error| format!("unable to load root certificates: {error}"))?;
+    }
+    if roots.is_empty() {
+        return Err(NO_PEM.to_owned());
+    }
+    let authorities = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
+    let authorities = authorities.map_err(|error| format!("unable to load root certificates: {error}"))?;
+    Ok(ListedCertificates { authorities, listed })
+}
+
+/// The authorities that this machine trusts. What cannot be read is logged and left out: calls then fail to verify.
+pub(super) fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let loaded = rustls_native_certs::load_native_certs();
+    for error in &loaded.errors {
+        tracing::warn!(%error, "a certificate authority of this machine cannot be read");
+    }
+    roots.add_parsable_certificates(loaded.certs);
+    roots
+}

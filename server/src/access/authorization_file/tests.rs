@@ -1,0 +1,72 @@
+//! Files that are good, and what is said of those that are not.
+
+use super::*;
+
+const WEBHOOK: &str = "
+apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Node
+  name: node
+- type: Webhook
+  name: first
+  webhook:
+    authorizedTTL: 1m
+    unauthorizedTTL: 5s
+    cacheUnauthorizedRequests: false
+    timeout: 3s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: Deny
+    connectionInfo:
+      type: KubeConfigFile
+      kubeConfigFile: /hook.kubeconfig
+    matchConditions:
+    - expression: has(request.resourceAttributes)
+- type: RBAC
+  name: rbac
+";
+
+#[test]
+fn entries_keep_their_order() {
+    let options = AuthorizationWebhookOptions {
+        name: "first".to_owned(),
+        authorized_ttl: Duration::from_secs(60),
+        unauthorized_ttl: Duration::ZERO,
+        timeout: Duration::from_secs(3),
+        version: ReviewVersion::V1,
+        failure_policy: FailurePolicy::Deny,
+    };
+    let conditions = vec!["has(request.resourceAttributes)".to_owned()];
+    let webhook = Choice::Webhook { kubeconfig: "/hook.kubeconfig".into(), options, conditions };
+    assert_eq!(parse(WEBHOOK).unwrap(), [Choice::Node, webhook, Choice::Rbac]);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (from, to, want) in [
+        ("/v1\n", "/v2\n", "expected apiserver.config.k8s.io/v1 AuthorizationConfiguration"),
+        ("type: RBAC", "type: Node", "authorizers[2].type: Duplicate value"),
+        ("type: RBAC", "type: Nobody", "\"Nobody\" is not a valid mode"),
+        ("name: rbac", "name: first", "authorizers[2].name: Duplicate value"),
+        ("name: rbac", "name: Rbac", "must be a DNS subdomain"),
+        ("timeout: 3s", "timeout: 31s", "webhook.timeout: must be <= 30s"),
+        ("    timeout: 3s\n", "", "webhook.timeout: Required value"),
+        ("timeout: 3s", "timeout: soon", "expected a time above 0"),
+        ("failurePolicy: Deny", "failurePolicy: Fail", "expected NoOpinion or Deny"),
+        (
+            "subjectAccessReviewVersion: v1\n    match",
+            "subjectAccessReviewVersion: v3\n    match",
+            "expected v1 or v1beta1",
+        ),
+        ("type: KubeConfigFile", "type: InClusterConfig", "kstore runs in no cluster"),
+        ("    failurePolicy", "    surprise: 1\n    failurePolicy", "unknown field `surprise`"),
+    ] {
+        let text = WEBHOOK.replacen(from, to, 1);
+        assert_ne!(text, WEBHOOK, "{from}");
+        let refused = format!("{:#}", parse(&text).unwrap_err());
+        assert!(refused.contains(want), "{to}: {refused}");
+    }
+    let empty = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n";
+    assert!(parse(empty).unwrap_err().to_string().contains("at least one"));
+}

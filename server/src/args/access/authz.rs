@@ -1,0 +1,153 @@
+//! What the flags of authorization ask for.
+
+use super::authn::version;
+use super::{FlagError, Given};
+use kstore_apiserver::authz::webhook::AuthorizationWebhookOptions;
+use std::path::PathBuf;
+
+const MODE: &str = "authorization-mode";
+const CONFIG: &str = "authorization-config";
+const POLICIES: &str = "authorization-policy-file";
+const WEBHOOK: &str = "authorization-webhook-config-file";
+
+/// Who may do what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authorization {
+    /// These modes, in this order.
+    Modes(Vec<ModeChoice>),
+    /// What this file says.
+    File(PathBuf),
+}
+
+/// One mode, and its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModeChoice {
+    /// What nodes may do.
+    Node,
+    /// Roles and bindings.
+    Rbac,
+    /// Everything is allowed.
+    AlwaysAllow,
+    /// Nothing is allowed.
+    AlwaysDeny,
+    /// Policies of this file.
+    Abac(PathBuf),
+    /// The server of this kubeconfig.
+    Webhook(PathBuf, AuthorizationWebhookOptions),
+}
+
+/// What the flags ask for; `None` if they do not say.
+///
+/// # Errors
+/// A value that cannot be used, a mode without its file, or a file without its mode.
+pub(crate) fn authorization(flags: &impl Given) -> Result<Option<Authorization>, FlagError> {
+    let names = flags.elements(MODE);
+    if let Some(file) = flags.file(CONFIG) {
+        if let Some(flag) = [MODE, POLICIES, WEBHOOK].into_iter().find(|flag| flags.text(flag).is_some()) {
+            let reason = format!("--{flag} can not be specified when --{CONFIG} is specified");
+            return Err(FlagError::new(CONFIG, &file.to_string_lossy(), reason));
+        }
+        return Ok(Some(Authorization::File(file)));
+    }
+    let modes = names.iter().map(|name| mode(flags, name)).collect::<Result<Vec<_>, _>>()?;
+    if let Some((_, name)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+        return Err(FlagError::new(MODE, name, "has mode specified more than once"));
+    }
+    for (flag, mode) in [(POLICIES, "ABAC"), (WEBHOOK, "Webhook")] {
+        if let Some(file) = flags.text(flag).filter(|_| !names.iter().any(|name| name == mode)) {
+            let reason = format!("cannot specify --{flag} without mode {mode} in --{MODE}");
+            return Err(FlagError::new(flag, file, reason));
+        }
+    }
+    Ok((!modes.is_empty()).then_some(Authorization::Modes(modes)))
+}
+
+fn mode(flags: &impl Given, name: &str) -> Result<ModeChoice, FlagError> {
+    let needs = |flag: &'static str| {
+        let missing = || FlagError::new(MODE, name, format!("needs --{flag}"));
+        flags.file(flag).ok_or_else(missing)
+    };
+    Ok(match name {
+        "Node" => ModeChoice::Node,
+        "RBAC" => ModeChoice::Rbac,
+        "AlwaysAllow" => ModeChoice::AlwaysAllow,
+        "AlwaysDeny" => ModeChoice::AlwaysDeny,
+        "ABAC" => ModeChoice::Abac(needs(POLICIES)?),
+        "Webhook" => ModeChoice::Webhook(needs(WEBHOOK)?, options(flags)?),
+        _ => return Err(FlagError::new(MODE, name, "is not a valid mode")),
+    })
+}
+
+fn options(flags: &impl Given) -> Result<AuthorizationWebhookOptions, FlagError> {
+    let known = AuthorizationWebhookOptions::default();
+    Ok(AuthorizationWebhookOptions {
+        authorized_ttl: flags.time("authorization-webhook-cache-authorized-ttl", known.authorized_ttl)?,
+        unauthorized_ttl: flags
+            .time("authorization-webhook-cache-unauthorized-ttl", known.unauthorized_ttl)?,
+        version: version(flags, "authorization-webhook-version")?,
+        ..known
+    })
+}
+
+impl Authorization {
+    /// Whether every user may do everything, as far as the flags tell.
+    pub(crate) fn allows_everything(&self) -> bool {
+        match self {
+            Self::Modes(modes) => modes.contains(&ModeChoice::AlwaysAllow),
+            Self::File(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::given::Words;
+    use super::*;
+    use kstore_apiserver::authn::ReviewVersion;
+    use std::time::Duration;
+
+    #[test]
+    fn modes_keep_their_order_and_have_their_files() {
+        assert_eq!(authorization(&Words(vec![])), Ok(None));
+        let flags = Words(vec![
+            (MODE, "Node,ABAC"),
+            (MODE, "Webhook,RBAC"),
+            (POLICIES, "p"),
+            (WEBHOOK, "w"),
+            ("authorization-webhook-version", "v1"),
+            ("authorization-webhook-cache-authorized-ttl", "1s"),
+            ("authorization-webhook-cache-unauthorized-ttl", "0s"),
+        ]);
+        let options = AuthorizationWebhookOptions {
+            version: ReviewVersion::V1,
+            authorized_ttl: Duration::from_secs(1),
+            unauthorized_ttl: Duration::ZERO,
+            ..Default::default()
+        };
+        let webhook = ModeChoice::Webhook("w".into(), options);
+        let want = vec![ModeChoice::Node, ModeChoice::Abac("p".into()), webhook, ModeChoice::Rbac];
+        assert_eq!(authorization(&flags), Ok(Some(Authorization::Modes(want))));
+        let file = authorization(&Words(vec![(CONFIG, "c")]));
+        assert_eq!(file, Ok(Some(Authorization::File("c".into()))));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (flags, want) in [
+            (vec![(MODE, "RBAC,Nonsense")], "is not a valid mode"),
+            (vec![(MODE, "RBAC,RBAC")], "has mode specified more than once"),
+            (vec![(MODE, "ABAC")], "needs --authorization-policy-file"),
+            (vec![(MODE, "Webhook")], "needs --authorization-webhook-config-file"),
+            (vec![(MODE, "RBAC"), (POLICIES, "p")], "without mode ABAC"),
+            (vec![(WEBHOOK, "w")], "without mode Webhook"),
+            (vec![(MODE, "RBAC"), (CONFIG, "c")], "--authorization-mode can not be specified when"),
+            (
+                vec![(MODE, "Webhook"), (WEBHOOK, "w"), ("authorization-webhook-version", "v2")],
+                "v1 or v1beta1",
+            ),
+        ] {
+            let refused = authorization(&Words(flags)).unwrap_err().to_string();
+            assert!(refused.contains(want), "{refused}");
+        }
+    }
+}
