@@ -1,5 +1,5 @@
 //! Small controllers in a whole cluster: mirrored Endpoints, load balancers out of a pool, pod networks and times of nodes, claims of
-//! ephemeral volumes, removal of bootstrap tokens and requests for certificates.
+//! ephemeral volumes, removal of bootstrap tokens.
 
 use kstore_client::DeleteParams;
 use kstore_controllers::{Networks, PodNetworks};
@@ -142,7 +142,7 @@ fn an_ephemeral_volume_has_a_claim_that_goes_with_its_pod() {
 }
 
 #[test]
-fn bootstrap_tokens_and_requests_for_certificates_go_when_their_time_is_over() {
+fn bootstrap_tokens_go_when_their_time_is_over() {
     simulate(Setup::seed(96), async |cluster| {
         let token = |name: &str, expiration: &str| {
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "kube-system"},
