@@ -306,7 +306,7 @@ mod tests {
             ("u:7", "3", "y")
         );
         assert_eq!(found.extra["example.com/tenant"], ["3"]);
-        let system = MappingConfig { user_rules: cel.user_rules.clone(), ..config(claim("sub", "system:")) };
+        let system = MappingConfig { user_rules: cel.user_rules, ..config(claim("sub", "system:")) };
         assert!(user(&system, &claims).unwrap_err().ends_with("failed: no"));
     }
 
