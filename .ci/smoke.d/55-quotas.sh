@@ -6,9 +6,11 @@ for _ in $(seq 300); do kubectl get quota q | grep -q 'count/configmaps: 1/3' &&
 step 'kubectl describe quota q' 'Resource' 'Used' 'Hard' 'count/configmaps' 'requests.cpu'
 refused 'kubectl run greedy --image=i' 'must specify requests.cpu for: greedy'
 refused 'kubectl create -f - <<Y
+---
 {apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}}
 Y' 'pods "big" is forbidden: exceeded quota: q, requested: requests.cpu=2, used: requests.cpu=0, limited: requests.cpu=1'
 step 'kubectl create -f - <<Y
+---
 {apiVersion: v1, kind: Pod, metadata: {name: fits}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m}}}]}}
 Y' 'pod/fits created'
 step 'kubectl get quota q' 'pods: 1/1' 'requests.cpu: 500m/1'
