@@ -135,7 +135,7 @@ impl ApiServer {
         options: Options,
         spawn: impl FnOnce(Task) + Send + 'a,
     ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
-        Box::pin(Self::start_with(storage, options, None, Box::new(spawn)))
+        Self::starting(storage, options, None, Box::new(spawn))
     }
 
     /// The memory of this server at its newest revision, for servers over copies of its storage.
@@ -155,7 +155,7 @@ impl ApiServer {
         options: Options,
         spawn: impl FnOnce(Task) + Send + 'a,
     ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
-        Box::pin(Self::start_with(storage, options, Some(image), Box::new(spawn)))
+        Self::starting(storage, options, Some(image), Box::new(spawn))
     }
 
     /// The same server with a layer around its REST and gRPC endpoints: `layer` gets the service of all requests and returns the one to
@@ -163,6 +163,16 @@ impl ApiServer {
     #[must_use]
     pub fn layered(self, layer: impl FnOnce(Router) -> Router) -> Self {
         Self { router: layer(self.router), ..self }
+    }
+
+    /// Not generic, so that the future's layout is this crate's matter: in others it is deeper than compilers follow by default.
+    fn starting<'a>(
+        storage: SharedStorage,
+        options: Options,
+        image: Option<&'a ServerImage>,
+        spawn: Box<dyn FnOnce(Task) + Send + 'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
+        Box::pin(Self::start_with(storage, options, image, spawn))
     }
 
     async fn start_with(
