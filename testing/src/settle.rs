@@ -116,7 +116,7 @@ impl Cluster {
         self.parts.metrics.render(&mut page);
         let mut busy = Busy::default();
         if builder.has_components() && self.parts.metrics.is_empty() {
-            busy.add("controllers, scheduler or nodes have not started".to_owned());
+            busy.add_part("controllers, scheduler or nodes have not started".to_owned());
         }
         busy.add_components(&page);
         if builder.has_scheduler() || builder.node_count() > 0 {

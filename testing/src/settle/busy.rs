@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Pods that are named at most; the rest is counted.
+/// Parts of the control plane that are named at most, and pods and nodes; the rest is counted.
 const NAMED: usize = 10;
 
 /// Reasons for which a container waits that end only by a change of an object, or by time.
@@ -19,25 +19,30 @@ const STUCK: [&str; 6] = [
 /// The parts of a cluster that have something to do, each with its reason; some are only counted.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
-    reasons: Vec<String>,
+    /// Of parts of the control plane.
+    parts: Vec<String>,
+    /// Of objects: however many parts are busy, it is told what they have not done.
+    objects: Vec<String>,
     unnamed: usize,
 }
 
 impl Busy {
-    pub(super) fn add(&mut self, reason: String) {
-        if self.reasons.len() < NAMED {
-            self.reasons.push(reason);
-        } else {
-            self.unnamed += 1;
-        }
+    /// A part of the control plane that has something to do.
+    pub(super) fn add_part(&mut self, reason: String) {
+        let reasons = &mut self.parts;
+        if reasons.len() < NAMED { reasons.push(reason) } else { self.unnamed += 1 }
+    }
+
+    /// An object with which something is to be done.
+    fn add_object(&mut self, reason: String) {
+        let reasons = &mut self.objects;
+        if reasons.len() < NAMED { reasons.push(reason) } else { self.unnamed += 1 }
     }
 
     /// What keeps the cluster busy; empty if nothing does.
-    pub(super) fn into_reasons(mut self) -> Vec<String> {
-        if self.unnamed > 0 {
-            self.reasons.push(format!("and {} more", self.unnamed));
-        }
-        self.reasons
+    pub(super) fn into_reasons(self) -> Vec<String> {
+        let more = (self.unnamed > 0).then(|| format!("and {} more", self.unnamed));
+        self.parts.into_iter().chain(self.objects).chain(more).collect()
     }
 
     /// From a page of metrics: caches that are not filled or lag behind, queues with keys, controllers at work.
@@ -48,11 +53,15 @@ impl Busy {
             let Some((metric, labels)) = series.split_once('{') else { continue };
             let name = labels.split('"').nth(1).unwrap_or_default();
             match metric {
-                "informer_synced" if value < 1.0 => self.add(format!("cache {name} is being filled")),
-                "informer_pending" if value > 0.0 => self.add(format!("cache {name}: {value} changes wait")),
-                "workqueue_depth" if value > 0.0 => self.add(format!("workqueue {name}: {value} ready keys")),
+                "informer_synced" if value < 1.0 => self.add_part(format!("cache {name} is being filled")),
+                "informer_pending" if value > 0.0 => {
+                    self.add_part(format!("cache {name}: {value} changes wait"))
+                }
+                "workqueue_depth" if value > 0.0 => {
+                    self.add_part(format!("workqueue {name}: {value} ready keys"))
+                }
                 "controller_runtime_active_workers" if value > 0.0 => {
-                    self.add(format!("controller {name}: {value} runs under way"));
+                    self.add_part(format!("controller {name}: {value} runs under way"));
                 }
                 _ => {}
             }
@@ -68,7 +77,7 @@ impl Busy {
             let is_open =
                 text(&spec["nodeName"]).is_empty() && pod["metadata"]["deletionTimestamp"].is_null();
             if is_its && !is_gated && is_open && condition(pod, "PodScheduled").is_none() && !is_over(pod) {
-                self.add(format!("scheduler: pod {} is not scheduled", name_of(pod)));
+                self.add_object(format!("scheduler: pod {} is not scheduled", name_of(pod)));
             }
         }
     }
@@ -81,17 +90,17 @@ impl Busy {
         let registered: BTreeSet<&str> = nodes.iter().map(|node| text(&node["metadata"]["name"])).collect();
         for node in (0..wanted).map(|nth| format!("node-{nth}")) {
             if !registered.contains(&*node) {
-                self.add(format!("{node} has not registered"));
+                self.add_object(format!("{node} has not registered"));
             }
         }
         for pod in pods.iter().filter(|pod| ready.contains(text(&pod["spec"]["nodeName"]))) {
             let node = text(&pod["spec"]["nodeName"]);
             if !pod["metadata"]["deletionTimestamp"].is_null() {
                 if pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
-                    self.add(format!("{node}: pod {} is ending", name_of(pod)));
+                    self.add_object(format!("{node}: pod {} is ending", name_of(pod)));
                 }
             } else if is_starting(pod) {
-                self.add(format!("{node}: pod {} is starting", name_of(pod)));
+                self.add_object(format!("{node}: pod {} is starting", name_of(pod)));
             }
         }
     }
