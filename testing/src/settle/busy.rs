@@ -55,10 +55,10 @@ impl Busy {
             match metric {
                 "informer_synced" if value < 1.0 => self.add_part(format!("cache {name} is being filled")),
                 "informer_pending" if value > 0.0 => {
-                    self.add_part(format!("cache {name}: {value} changes wait"))
+                    self.add_part(format!("cache {name}: {value} changes wait"));
                 }
                 "workqueue_depth" if value > 0.0 => {
-                    self.add_part(format!("workqueue {name}: {value} ready keys"))
+                    self.add_part(format!("workqueue {name}: {value} ready keys"));
                 }
                 "controller_runtime_active_workers" if value > 0.0 => {
                     self.add_part(format!("controller {name}: {value} runs under way"));
