@@ -112,7 +112,7 @@ pub const WEBHOOK_ANSWERS: usize = 8192;
 /// Calls to one webhook of authentication or authorization at a time. Further requests wait for one to end.
 pub const WEBHOOK_CALLS: usize = 64;
 
-/// The longest token of an issuer of OpenID Connect: a longer one is looked at by nobody. Those of real issuers have a few KiB.
+/// The longest token of an issuer of OpenID Connect: a longer one is refused unread. Those of real issuers have a few KiB.
 pub const OIDC_TOKEN_BYTES: usize = 64 * 1024;
 
 /// Keys of one issuer of OpenID Connect; further ones are left out. Real issuers have a handful.

@@ -122,5 +122,5 @@ pub(crate) const QUOTA_WAIT: Duration = Duration::from_secs(10);
 /// How long a CertificateSigningRequest is kept after it got its certificate, or was denied or failed, as upstream.
 pub(crate) const ANSWERED_REQUEST: SignedDuration = SignedDuration::from_hours(1);
 
-/// How long a CertificateSigningRequest that nobody answers is kept, as upstream.
+/// How long a CertificateSigningRequest without an answer is kept, as upstream.
 pub(crate) const PENDING_REQUEST: SignedDuration = SignedDuration::from_hours(24);

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// What controllers give addresses from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks {
-    /// The addresses of Services of type LoadBalancer. Without any, nobody acts on such Services.
+    /// The addresses of Services of type LoadBalancer. Without any, such Services stay pending.
     pub load_balancers: Blocks,
     /// The networks that nodes without one get their pod networks from. Without any, nodes get none.
     pub pods: PodNetworks,
@@ -67,7 +67,7 @@ impl Default for PodNetworks {
 }
 
 impl PodNetworks {
-    /// Networks of which each node gets a part with these many bits of prefix (`None`: 24 for IPv4, 64 for IPv6).
+    /// Networks, and the length of the prefix of each node's part (`None`: 24 for IPv4, 64 for IPv6).
     ///
     /// # Errors
     /// Two networks of one family, or one that is smaller than the part of a node.

@@ -360,7 +360,7 @@ pub enum UsageError {
     /// A flag of the apiserver without one.
     #[error("{0} only makes sense with `apiserver` in --components")]
     NeedsApiserver(&'static str),
-    /// As [`UsageError::NeedsApiserver`], with the flag's name without its dashes.
+    /// A flag that needs the apiserver in this process, by its name without dashes.
     #[error("--{0} only makes sense with `apiserver` in --components")]
     NeedsApiserverFlag(&'static str),
     /// The store beside other things.

@@ -78,7 +78,7 @@ impl Setup {
         Self { loops: Loops::None, ..Self::seed(1) }
     }
 
-    /// The API and controllers: pods are created, and nobody runs them.
+    /// The API and controllers, without scheduler and nodes: pods are created and stay pending.
     pub fn controllers() -> Self {
         Self { loops: Loops::Controllers, ..Self::seed(1) }
     }

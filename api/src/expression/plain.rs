@@ -27,7 +27,7 @@ impl Expression {
         Ok(Self { text: text.to_owned(), program })
     }
 
-    /// As [`Expression::compile`], of an expression that is true or false.
+    /// Compiles an expression that is true or false, by the rules of [`Expression::compile`].
     ///
     /// # Errors
     /// As there; or its value is known to be something else.
@@ -65,7 +65,7 @@ impl Expression {
     /// Whether the expression is true.
     ///
     /// # Errors
-    /// As [`Expression::value`]; or it is neither true nor false.
+    /// The errors of [`Expression::value`]; or the value is neither true nor false.
     pub fn is_true(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
         let value = self.value(variables)?;
         value.as_bool().ok_or_else(|| format!("expression '{}' is neither true nor false", self.text))

@@ -112,7 +112,7 @@ fn check(quota: &Quota, change: &Change<'_>, bounded: &[&str]) -> Result<(), Ref
     Err(Refusal::Unknown { quota: quota.name.clone(), resources: bounded.join(",") })
 }
 
-/// What is used of those resources of which the object uses more than before.
+/// The new use of each resource that the object uses more of than before.
 fn use_more(
     quota: &Quota,
     bounded: &[&str],

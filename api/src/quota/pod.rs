@@ -21,7 +21,7 @@ const RESOURCES: [&str; 10] = [
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// Resources of which every container must state an amount where a quota bounds them.
+/// Where a quota bounds one of these resources, every container must state an amount of it.
 const MUST_BE_STATED: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const HUGE_PAGES: &str = "hugepages-";

@@ -78,7 +78,7 @@ impl Selector {
         }
     }
 
-    /// Whether the operator accepts one of these names, of which empty ones are none, or their absence.
+    /// Whether the operator accepts one of these names, or their absence. An empty name counts as none.
     fn selects_any(&self, names: &[&str]) -> bool {
         let mut names = names.iter().filter(|name| !name.is_empty()).peekable();
         let is_listed = |name: &&&str| self.values.iter().any(|value| value == **name);

@@ -93,7 +93,7 @@ impl Audit {
         futures::future::join_all(self.backends.iter().map(Backend::drain)).await;
     }
 
-    /// As [`Audit::drain`] at the end of a process: what a server does not take at once is given up.
+    /// Waits like [`Audit::drain`], at the end of a process: what a server does not take at once is given up.
     pub async fn end(&self) {
         self.ending.cancel();
         self.drain().await;

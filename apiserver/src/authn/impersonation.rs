@@ -24,7 +24,7 @@ struct Part {
     name: String,
 }
 
-/// Who the request is to be carried out as; `None` if its headers ask for nobody else. `authorizer` is asked about every part.
+/// The user whom the headers ask to impersonate; `None` if they ask for none. `authorizer` is asked about every part.
 ///
 /// # Errors
 /// 403 if a part is not allowed; 400 if headers are incomplete or unreadable.

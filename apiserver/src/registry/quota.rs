@@ -225,7 +225,7 @@ fn evaluator(target: &Target) -> Evaluator {
     Evaluator::of(target.resource.group, target.resource.plural)
 }
 
-/// A quota of which these amounts are used, with its managed fields.
+/// The quota with these amounts in `status.used`, and its managed fields.
 fn with_used(quota: &Value, used: &Amounts, now: &str) -> Value {
     let mut next = quota.clone();
     for (name, amount) in used {

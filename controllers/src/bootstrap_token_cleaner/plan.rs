@@ -4,7 +4,7 @@ use crate::action::{Action, Plan, Propagation, Target};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 
-/// When the token ends, as its Secret says. Text that is no time counts as over, as in Kubernetes: such a token authenticates nobody.
+/// When the token ends, as its Secret says. Text that is no time counts as over, as in Kubernetes: such a token is refused.
 fn expiry(secret: &Secret) -> Option<Timestamp> {
     let text = secret.data.as_ref()?.get("expiration")?;
     let text = std::str::from_utf8(&text.0).unwrap_or_default();

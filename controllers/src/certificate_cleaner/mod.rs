@@ -1,4 +1,4 @@
-//! Removes CertificateSigningRequests that nobody needs any more: those that were answered, an hour later, and those that nobody answers,
+//! Removes CertificateSigningRequests whose time is over: those that were answered, an hour later, and those without an answer,
 //! after a day. `plan` judges; this file reads the cache and has the plan carried out, each request when its time has come.
 
 mod plan;

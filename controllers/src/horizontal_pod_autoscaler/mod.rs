@@ -85,7 +85,7 @@ impl Reconcile for Autoscaling {
             memory = Memory { uid: hpa.metadata.uid.clone(), ..Memory::default() };
         }
         let decision = self.decide(&cx, &hpa, &mut memory).await;
-        // Looks at one key do not overlap: nobody else has changed what is remembered of it.
+        // Runs of one key do not overlap: what is remembered of it has not changed meanwhile.
         self.memory.lock().insert(cx.key.clone(), memory);
         match self.hands.carry_out(&cx, &report(&hpa, decision?)).await.result() {
             // The cache is about to show another state, or none.

@@ -108,7 +108,7 @@ fn choose(seen: Observed<'_>) -> (Vec<IpAddr>, bool) {
         let kept = have.iter().copied().find(|ip| ip.is_ipv4() == is_ipv4 && is_free(ip));
         match asked.or(kept).or_else(|| lowest(seen, is_ipv4)) {
             Some(address) => chosen.push(address),
-            // A family that the pool does not have is nobody's loss.
+            // A family without addresses in the pool is left out.
             None => is_short |= seen.pool.of_family(is_ipv4).next().is_some(),
         }
     }

@@ -88,7 +88,7 @@ impl Kinds {
         }
     }
 
-    /// The kinds that use what a quota bounds, and the resources that they use, of which nothing is counted yet. Resources of kinds that
+    /// The kinds that use what a quota bounds, and the resources that they use, with amounts of zero. Resources of kinds that
     /// are not served are left out.
     pub(super) fn counted_by(&self, quota: &Quota) -> (BTreeSet<CountedKind>, Amounts) {
         let (mut kinds, mut amounts) = (BTreeSet::new(), Amounts::new());

@@ -1,5 +1,5 @@
 //! [`Streams`]: watches the objects that quotas count. Only kinds that some quota counts are watched: a cluster without quotas pays nothing.
-//! Pods, Services and claims have a stream each; all other kinds, of which only metadata are kept, share one, which is opened anew when
+//! Pods, Services and claims have a stream each; all other kinds, kept as metadata only, share one, which is opened anew when
 //! one of them comes or goes.
 
 use super::counted::{Counted, QuotaObject, decode};

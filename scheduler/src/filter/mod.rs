@@ -382,7 +382,7 @@ pub fn may_help(plugin: Plugin, pod: &PodInfo, event: ClusterEvent<'_>) -> bool 
     }
 }
 
-/// Whether a change of a storage object may have changed what `plugin` said of `pod`. As [`may_help`].
+/// Whether a change of a storage object may have changed what `plugin` said of `pod`; the counterpart of [`may_help`].
 pub fn storage_may_help(plugin: Plugin, pod: &PodInfo, event: &StorageEvent, storage: &Storage) -> bool {
     match plugin {
         Plugin::VolumeRestrictions => volume_restrictions::storage_may_help(pod, event),

@@ -136,7 +136,7 @@ struct ResourcesDoc {
     requests: Option<StorageDoc>,
 }
 
-/// Amounts by resource, of which only that of storage is read.
+/// Amounts by resource; only that of storage is read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct StorageDoc {

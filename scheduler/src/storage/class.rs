@@ -20,7 +20,7 @@ pub struct Class {
     pub topologies: Vec<Topology>,
 }
 
-/// Labels of nodes, all of which must have one of the values.
+/// Labels that a node must have, each with one of its values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Topology {

@@ -64,7 +64,7 @@ type Records<T> = BTreeMap<Key, Arc<Record<T>>>;
 /// Volumes that a claim can still get, by class and key.
 type OpenVolumes = BTreeMap<String, BTreeSet<Key>>;
 
-/// See the module.
+/// The storage objects of the cluster, and what was decided about them.
 #[derive(Default)]
 pub struct Storage {
     claims: Records<Claim>,

@@ -31,7 +31,7 @@ pub struct Volume {
     pub attributes_class: String,
     /// Labels of the volume, by which claims choose it and which name its zone.
     pub labels: Labels,
-    /// Terms of the required node affinity, one of which must hold; `None` if every node can use the volume.
+    /// Terms of the required node affinity: one must hold. `None` if every node can use the volume.
     pub affinity: Option<Vec<Term>>,
     /// CSI driver and handle of the volume.
     pub csi: Option<CsiHandle>,

@@ -44,8 +44,8 @@ pub fn touch(object: &mut Value, write: &Write<'_>, path: &[&str]) -> bool {
     true
 }
 
-/// As [`touch`], for several scalars at once, all of which the writer owns and no other entry does. Other entries may own other fields of
-/// the same member.
+/// Does what [`touch`] does for several scalars at once, if the writer owns all of them and no other entry does. Other entries may own
+/// other fields of the same member.
 pub fn touch_all(object: &mut Value, write: &Write<'_>, paths: &[[&str; 3]]) -> bool {
     let entries = match object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields")) {
         None => return true,

@@ -49,7 +49,7 @@ pub enum IssuerError {
     /// Its address or authorities.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// An algorithm that is none, or that would let anybody sign.
+    /// An algorithm that does not exist, or whose signatures need no private key.
     #[error(
         "the signing algorithm {0:?} is not one of RS256, RS384, RS512, ES256, ES384, PS256, PS384, PS512"
     )]
@@ -123,7 +123,7 @@ impl Issuers {
     }
 }
 
-/// The claims of a token, of which nothing is verified; `None` if it is too long or no JWT.
+/// The claims of a token, unverified; `None` if the token is too long or no JWT.
 fn unverified(token: &str) -> Option<Value> {
     if token.len() > limits::OIDC_TOKEN_BYTES {
         return None;

@@ -162,7 +162,9 @@ async fn new_keys_of_an_issuer_are_found() {
     *provider.keys.lock() = set;
     let token = provider.sign(&provider.claims());
     assert!(name(&issuers, &token).await.is_err(), "they were fetched a moment ago");
-    tokio::time::sleep(std::time::Duration::from_millis(5100)).await;
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_millis(5100)).await;
+    tokio::time::resume();
     assert_eq!(name(&issuers, &token).await, Ok(Some("p:ann".to_owned())));
 }
 
