@@ -70,7 +70,10 @@ pub(crate) trait Given {
     }
 }
 
-/// `1m30s`, `0.5s`, `500ms`, `0`: Go's form of a time. Not below zero.
+/// The longest time that Go can tell, 292 years: such a time can be added to the clock's without an overflow.
+const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
+
+/// `1m30s`, `0.5s`, `500ms`, `0`: Go's form of a time. Not below zero, and not above 292 years.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -94,7 +97,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
         total = total.checked_add(part)?;
         rest = after;
     }
-    (!text.is_empty()).then_some(total)
+    (!text.is_empty() && total <= LONGEST).then_some(total)
 }
 
 /// Flags of a test.
@@ -121,6 +124,8 @@ mod tests {
             ("1.5s", Some(1500)),
             ("1m30s", Some(90_000)),
             ("2h", Some(7_200_000)),
+            ("9223372036s", Some(9_223_372_036_000)),
+            ("9223372037s", None),
             ("", None),
             ("5", None),
             ("-5s", None),
