@@ -1,5 +1,5 @@
 //! What ResourceQuotas bound: what an object uses of each bounded resource ([`Usage`]), to which objects a quota applies ([`Quota`]), and
-//! whether a change of an object fits ([`charge`]). Pure: admission stores the charges and the controller recounts them, both by these
+//! whether a change of an object fits ([`charge()`]). Pure: admission stores the charges and the controller recounts them, both by these
 //! functions. Whether a ResourceQuota itself is valid is `validate`'s matter.
 
 mod charge;
