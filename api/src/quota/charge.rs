@@ -31,7 +31,7 @@ pub enum Refusal {
         /// `limits.cpu for: a,b; …`
         unstated: String,
     },
-    /// Nobody has counted yet what is used. Try again, or see why the controller does not count.
+    /// The quota controller has not counted yet what is used. Try again, or see why the controller does not count.
     #[error("status unknown for quota: {quota}, resources: {resources}")]
     Unknown {
         /// The quota.

@@ -67,8 +67,8 @@ impl Pipeline {
             fence: transaction.fence.clone(),
             stage: None,
         };
-        // Quotas change with every write that they are charged with: after a loss, writers within this process wait for their turns. Nobody
-        // waits for a webhook meanwhile, which may want to write there as well.
+        // Every charged write changes the quotas: after a lost commit, writers of this process take turns. A transaction that may have to
+        // wait for a webhook takes none, since the webhook may want to write in the same namespace.
         let takes_turns = !self.may_wait_for_webhooks(transaction);
         let mut turns = Vec::new();
         loop {

@@ -24,7 +24,7 @@ struct BootstrapTokens(Informer<Obj<Secret>>);
 impl Watched for BootstrapTokens {
     fn start(from: &Sources<'_>) -> Self {
         let params = WatchParams { fields: OF_TYPE.to_owned(), ..WatchParams::default().ns(NAMESPACE) };
-        // Nobody writes Secrets here: deletions of tokens are all that a run could wait for, and one that comes twice does no harm.
+        // This controller only deletes Secrets, and a deletion that is repeated does no harm, so a run need not see its own writes.
         Self(from.start(
             "bootstrap-tokens",
             Some(crate::resource::resource_of::<Secret>()),

@@ -1,4 +1,4 @@
-//! What is mirrored of which Endpoints, and that mirroring settles.
+//! Which Endpoints are mirrored into which EndpointSlices, and that mirroring settles.
 
 use super::plan::{Observed, is_ours, plan};
 use crate::action::Action;

@@ -5,7 +5,7 @@
 //! those kinds that some quota counts, and of no others. This file puts them together.
 //!
 //! A count never undoes a charge: it is made of objects that are at least as new as the quota that was read, and stored only if that is
-//! still the newest. Whoever is charged in between writes the quota, and the count is made again.
+//! still the newest. A charge in between writes the quota, and the count is made again.
 
 mod counted;
 mod kinds;

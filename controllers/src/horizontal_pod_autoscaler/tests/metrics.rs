@@ -155,7 +155,7 @@ fn with_pods(pods: &[Pod], used: &[i64]) -> Result<i32, String> {
 
 #[test]
 fn pods_without_samples_count_against_the_direction() {
-    // Four pods, of which some have samples; the rest are missing.
+    // Four pods; some have samples, the others are missing ones.
     let table: [(&[i64], i32); 6] = [
         (&[100, 100, 100, 100], 8),
         (&[100, 100, 100], 6),

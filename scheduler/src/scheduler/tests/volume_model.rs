@@ -10,7 +10,7 @@ use crate::testing::{claim, claiming_pod, class, near, volume};
 const HOST: &str = "kubernetes.io/hostname";
 const CLAIMS: usize = 6;
 
-/// What can happen. Numbers choose among what there is.
+/// One step of a history. Its numbers choose among the pods, claims and volumes that exist then.
 #[derive(Clone, Debug)]
 enum VolumeOp {
     /// A volume of a size, on a node or (0) on all.

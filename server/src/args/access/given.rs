@@ -1,4 +1,4 @@
-//! [`Given`]: flags as texts, whoever parsed the command line, and readers of single values. Pure.
+//! [`Given`]: the flags of a command line as texts, with readers of single values. Which parser read the line does not matter. Pure.
 
 use crate::dropin::parse_bool;
 use std::fmt::Display;
