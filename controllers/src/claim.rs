@@ -18,7 +18,7 @@ pub(crate) trait Claimable {
     /// Deletion was asked for.
     fn deleting(&self) -> bool;
     /// Its name, uid and version.
-    fn target(&self) -> Target;
+    fn at_version(&self) -> Target;
 }
 
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
@@ -33,7 +33,7 @@ impl Claimable for view::Pod {
     fn deleting(&self) -> bool {
         self.metadata.deleting()
     }
-    fn target(&self) -> Target {
+    fn at_version(&self) -> Target {
         let version = self.metadata.resource_version.clone();
         Target { resource_version: Some(version), ..view::Pod::target(self) }
     }
@@ -49,7 +49,7 @@ impl Claimable for ReplicaSet {
     fn deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
-    fn target(&self) -> Target {
+    fn at_version(&self) -> Target {
         Target::of(self)
     }
 }
@@ -64,8 +64,8 @@ impl<T: Claimable> Claimable for Arc<T> {
     fn deleting(&self) -> bool {
         (**self).deleting()
     }
-    fn target(&self) -> Target {
-        (**self).target()
+    fn at_version(&self) -> Target {
+        (**self).at_version()
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn release(object: &impl Claimable, uid: &str) -> Action {
 }
 
 fn set_owners(object: &impl Claimable, owners: &serde_json::Value) -> Action {
-    let target = object.target();
+    let target = object.at_version();
     let patch = json!({"metadata": {
         "uid": target.uid, "resourceVersion": target.resource_version, "ownerReferences": owners,
     }});

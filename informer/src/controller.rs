@@ -9,6 +9,7 @@ mod figures;
 #[cfg(test)]
 mod tests;
 mod worker;
+mod written;
 
 use std::{future::Future, sync::Arc, time::Duration};
 

@@ -96,6 +96,10 @@ pub const QUEUE_FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 /// How long a key waits for the caches to show its own writes before it runs anyway.
 pub const OWN_WRITE_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Keys of which a controller remembers the newest own write, twice: more than run within the moments that caches lag behind one
+/// another, at some 100 bytes for each.
+pub const WRITTEN_KEYS: usize = 4_096;
+
 /// After this long without synced caches a controller says which informer it waits for.
 pub const SYNC_WARNING: Duration = Duration::from_secs(120);
 

@@ -169,7 +169,7 @@ fn history<'a>(seen: Observed<'a>, owner: Owner<'_>) -> Result<&'a ControllerRev
 
 /// Gives a revision its name as its hash.
 fn label(revision: &ControllerRevision) -> Action {
-    let target = revision.target();
+    let target = revision.at_version();
     let patch = json!({ "metadata": { "uid": target.uid, "labels": { POD_LABEL: target.name } } });
     Action::Patch { target, status: false, kind: PatchKind::Merge, patch }
 }

@@ -51,8 +51,8 @@ impl Claimable for Obj<ReplicaSet> {
     fn deleting(&self) -> bool {
         (**self).deleting()
     }
-    fn target(&self) -> crate::action::Target {
-        (**self).target()
+    fn at_version(&self) -> crate::action::Target {
+        (**self).at_version()
     }
 }
 

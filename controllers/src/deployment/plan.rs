@@ -359,7 +359,7 @@ impl<'a> Rollout<'a> {
         old.retain(|i| is_spent(&self.slots[*i].set));
         self.doomed = old
             .into_iter()
-            .map(|i| Target { resource_version: None, ..self.slots[i].set.target() })
+            .map(|i| Target { resource_version: None, ..self.slots[i].set.at_version() })
             .collect();
     }
 

@@ -189,7 +189,7 @@ pub(crate) fn surplus(
 
 /// Deletes a revision, if it still is the one that was seen.
 pub(crate) fn remove(revision: &ControllerRevision) -> Action {
-    let target = Target { resource_version: None, ..revision.target() };
+    let target = Target { resource_version: None, ..revision.at_version() };
     Action::Delete { target, propagation: Propagation::Default, force: false }
 }
 
@@ -225,7 +225,7 @@ impl Claimable for ControllerRevision {
     fn deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
-    fn target(&self) -> Target {
+    fn at_version(&self) -> Target {
         Target::of(self)
     }
 }
@@ -240,7 +240,7 @@ impl Claimable for Obj<ControllerRevision> {
     fn deleting(&self) -> bool {
         (**self).deleting()
     }
-    fn target(&self) -> Target {
-        (**self).target()
+    fn at_version(&self) -> Target {
+        (**self).at_version()
     }
 }

@@ -16,9 +16,9 @@ use crate::{
     Causes, Cut, CutError, Informer, Key, Lease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot,
 };
 
-fn floor(causes: &Causes) -> Arc<AtomicU64> {
+fn floor(causes: &Causes, written: Revision) -> Arc<AtomicU64> {
     let newest = causes.revisions().last().copied().unwrap_or_default();
-    Arc::new(AtomicU64::new(newest.0))
+    Arc::new(AtomicU64::new(newest.max(written).0))
 }
 
 /// One run: for which key, and why.
@@ -34,8 +34,11 @@ pub struct Context {
     /// watch is far behind. A run that would do harm on an old state should end without writing; the next one comes when the
     /// caches have caught up, or is told the same.
     pub stale: bool,
-    /// The newest cause, and then the newest write of this run. Nothing, if what is watched tells of several histories.
+    /// The newest of the causes, of the writes of earlier runs, and then of the writes of this run. Nothing, if what is watched
+    /// tells of several histories.
     floor: Option<Arc<AtomicU64>>,
+    /// The newest write of this run.
+    written: Arc<AtomicU64>,
     fences: Arc<Mutex<Fences>>,
 }
 
@@ -54,17 +57,19 @@ impl fmt::Debug for Context {
 impl Context {
     /// A context outside of a controller, for tests of a reconcile function.
     pub fn detached(key: Key, causes: Causes) -> Self {
-        Self { key, attempt: 0, stale: false, floor: Some(floor(&causes)), causes, fences: Arc::default() }
+        let floor = Some(floor(&causes, Revision::default()));
+        Self { key, attempt: 0, stale: false, floor, causes, written: Arc::default(), fences: Arc::default() }
     }
 
-    /// The context of a run that begins with the fences of earlier ones.
-    pub(super) fn new(lease: &Lease<Key>, comparable: bool, fences: Fences) -> Self {
+    /// The context of a run that begins with the fences of earlier ones, whose newest write is `written`.
+    pub(super) fn new(lease: &Lease<Key>, comparable: bool, fences: Fences, written: Revision) -> Self {
         Self {
             key: lease.key().clone(),
             causes: lease.causes().clone(),
             attempt: lease.attempt(),
             stale: !fences.is_empty(),
-            floor: comparable.then(|| floor(lease.causes())),
+            floor: comparable.then(|| floor(lease.causes(), written)),
+            written: Arc::default(),
             fences: Arc::new(Mutex::new(fences)),
         }
     }
@@ -78,12 +83,13 @@ impl Context {
     pub fn wrote<T: Object>(&self, informer: &Informer<T>, revision: Revision) {
         if let Some(floor) = &self.floor {
             floor.fetch_max(revision.0, Ordering::Relaxed);
+            self.written.fetch_max(revision.0, Ordering::Relaxed);
         }
         self.fences.lock().add(informer, revision);
     }
 
-    /// The state of several informers at one revision, at least that of everything that led to this run and of what it has
-    /// written so far (if everything that the controller watches is of one domain; else that of what the informers show).
+    /// The state of several informers at one revision, at least that of everything that led to this run, of what it has written
+    /// so far and of what earlier runs of the key wrote (if everything that the controller watches is of one domain; else that of what the informers show).
     /// Give a tuple of references: `cx.cut((&sets, &pods))`.
     ///
     /// # Errors
@@ -97,5 +103,10 @@ impl Context {
     /// What the run has written so far, and earlier ones that no cache shows.
     pub(super) fn fences(&self) -> Arc<Mutex<Fences>> {
         self.fences.clone()
+    }
+
+    /// The newest write of the run so far, zero before the first; for who looks when the run has ended.
+    pub(super) fn written(&self) -> Arc<AtomicU64> {
+        self.written.clone()
     }
 }

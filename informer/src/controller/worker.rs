@@ -1,6 +1,11 @@
 //! [`Worker`]: takes keys from the queue, runs the function, and tells the queue what came of it.
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::FutureExt;
 use tokio::time::{Instant, timeout};
@@ -11,8 +16,9 @@ use super::{
     Action, Context, Controller, Failure, IntoFailure,
     fence::Unseen,
     figures::{Figures, Result as Outcome},
+    written::Written,
 };
-use crate::{Key, Queue, Verdict, limits::LOUD_ATTEMPTS};
+use crate::{Key, Queue, Revision, Verdict, limits::LOUD_ATTEMPTS};
 
 /// What the tasks of one controller share.
 pub(super) struct Worker<F> {
@@ -25,6 +31,7 @@ pub(super) struct Worker<F> {
     dropped: CancellationToken,
     figures: Arc<Figures>,
     unseen: Unseen,
+    written: Written,
     reconcile: F,
 }
 
@@ -48,6 +55,7 @@ where
             dropped,
             figures: controller.figures.clone(),
             unseen: controller.unseen.clone(),
+            written: Written::default(),
             reconcile,
         }
     }
@@ -55,9 +63,14 @@ where
     /// Works until the queue closes.
     pub(super) async fn work(self: Arc<Self>) {
         while let Some(lease) = self.queue.next().await {
-            let context = Context::new(&lease, self.comparable, self.unseen.of(lease.key()));
-            let fences = context.fences();
+            let (unseen, before) = (self.unseen.of(lease.key()), self.written.of(lease.key()));
+            let context = Context::new(&lease, self.comparable, unseen, before);
+            let (fences, written) = (context.fences(), context.written());
             let Some(verdict) = self.dropped.run_until_cancelled(self.run(context)).await else { return };
+            let written = Revision(written.load(Ordering::Relaxed));
+            if written > Revision::default() {
+                self.written.note(lease.key(), written);
+            }
             let fences = std::mem::take(&mut *fences.lock());
             self.unseen.conclude(lease, verdict, fences);
         }
