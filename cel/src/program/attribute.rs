@@ -36,11 +36,10 @@ impl<'a> Evaluation<'a, '_> {
                 })?
             }
             Root::Relative(node) => self.eval(node)?,
-            Root::Conditional(condition, yes, no) => match self.eval(condition)? {
-                Val::Bool(true) => self.resolve(yes)?,
-                Val::Bool(false) => self.resolve(no)?,
-                _ => return Err(EvalError::NoSuchOverload),
-            },
+            Root::Conditional(condition, yes, no) => {
+                let chosen = if self.test(condition)? { yes } else { no };
+                self.resolve(chosen)?
+            }
         };
         if attribute.qualifiers.is_empty() { Ok(root) } else { self.qualified(root, attribute) }
     }

@@ -1,6 +1,6 @@
 //! The evaluator: walks the nodes of a program and counts what each step costs.
 
-use super::node::{CallNode, Fold, Node, Root};
+use super::node::{Attribute, CallNode, Fold, Node, Quantifier, Root};
 use crate::cost::{self, ActualCall};
 use crate::env::Overload;
 use crate::error::EvalError;
@@ -8,6 +8,7 @@ use crate::library::pattern::Pattern;
 use crate::limits::{INTERRUPT_INTERVAL, KEPT_PATTERNS};
 use crate::types::{OPTIONAL, Type};
 use crate::value::{Key, List, Map, Object, Val, equal};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -89,26 +90,84 @@ impl<'a> Evaluation<'a, '_> {
             Node::Const(value) => Ok(value.clone()),
             Node::Attribute(attribute) => self.attribute(attribute),
             Node::Call(call) => self.call(call),
-            Node::And(terms) => self.logic(terms, false),
-            Node::Or(terms) => self.logic(terms, true),
-            Node::Equals(sides, negated) => self.equals(sides, *negated),
-            Node::NotStrictlyFalse(inner) => self.not_strictly_false(inner),
+            Node::And(_)
+            | Node::Or(_)
+            | Node::Equals(..)
+            | Node::Order(..)
+            | Node::NotStrictlyFalse(_)
+            | Node::InSet(..)
+            | Node::Quantifier(_) => self.test(node).map(Val::Bool),
             Node::OptionalOr(sides, unwrap) => self.optional_or(sides, *unwrap),
             Node::List(elements) => self.list(elements),
             Node::Map(entries) => self.map(entries),
             Node::Object(name, fields) => self.object(name, fields),
-            Node::InSet(item, set) => self.in_set(item, set),
             Node::Fold(fold) => self.fold(fold),
             Node::Append(slot, item, cost) => self.append(*slot, item, *cost),
             Node::Insert(slot, parts) => self.insert(*slot, parts),
         }
     }
 
+    /// The truth value of a node; any other value is an error. Nodes that are true or false by nature are answered without a value.
+    pub(super) fn test(&mut self, node: &'a Node) -> Result<bool, EvalError> {
+        match node {
+            Node::And(terms) => self.logic(terms, false),
+            Node::Or(terms) => self.logic(terms, true),
+            Node::Equals(sides, negated) => self.equals(sides, *negated),
+            Node::Order(sides, holds) => self.order(sides, *holds),
+            Node::NotStrictlyFalse(inner) => self.not_strictly_false(inner),
+            Node::InSet(item, set) => self.in_set(item, set),
+            Node::Quantifier(quantifier) => self.quantifier(quantifier),
+            _ => match self.eval(node)? {
+                Val::Bool(value) => Ok(value),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+        }
+    }
+
     #[inline(never)]
-    fn equals(&mut self, sides: &'a [Node; 2], negated: bool) -> Result<Val<'a>, EvalError> {
+    fn equals(&mut self, sides: &'a [Node; 2], negated: bool) -> Result<bool, EvalError> {
         let (left, right) = (self.eval(&sides[0])?, self.eval(&sides[1])?);
         self.spend(cost::scaled(left.size().min(right.size()), cost::TRAVERSAL))?;
-        Ok(Val::Bool(equal(&left, &right)? != negated))
+        Ok(equal(&left, &right)? != negated)
+    }
+
+    /// Compares two whole numbers.
+    #[inline(never)]
+    fn order(&mut self, sides: &'a [Node; 2], holds: fn(Ordering) -> bool) -> Result<bool, EvalError> {
+        let (left, right) = (self.int(&sides[0])?, self.int(&sides[1])?);
+        let (Some(left), Some(right)) = (left, right) else { return Err(EvalError::NoSuchOverload) };
+        self.spend(1)?;
+        Ok(holds(left.cmp(&right)))
+    }
+
+    /// The whole number that a node gives; none if it gives something else.
+    #[inline]
+    fn int(&mut self, node: &'a Node) -> Result<Option<i64>, EvalError> {
+        let value = match node {
+            Node::Const(Val::Int(value)) => return Ok(Some(*value)),
+            Node::Attribute(attribute) => match self.local(attribute) {
+                Some(Val::Int(value)) => {
+                    let value = *value;
+                    self.spend(1)?;
+                    return Ok(Some(value));
+                }
+                _ => self.attribute(attribute)?,
+            },
+            _ => self.eval(node)?,
+        };
+        Ok(if let Val::Int(value) = value { Some(value) } else { None })
+    }
+
+    /// The value of a variable of a loop, if that is all that an attribute reads.
+    #[inline]
+    fn local(&self, attribute: &Attribute) -> Option<&Val<'a>> {
+        match (&attribute.root, &attribute.qualifiers[..], attribute.test_only) {
+            (Root::Slot(slot), [], false) => match &self.slots[*slot] {
+                Slot::Value(Ok(value)) => Some(value),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     #[inline(never)]
@@ -121,36 +180,17 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// The truth value that a node reads from a variable of a loop, at the cost of reading it; none if the node is something else, or if
-    /// the variable has another value. Accumulators of `all` and `exists` are read twice at each step.
-    #[inline]
-    fn truth(&mut self, node: &Node) -> Result<Option<bool>, EvalError> {
-        let Node::Attribute(attribute) = node else { return Ok(None) };
-        let Root::Slot(slot) = attribute.root else { return Ok(None) };
-        match self.slots[slot] {
-            Slot::Value(Ok(Val::Bool(value))) if attribute.qualifiers.is_empty() && !attribute.test_only => {
-                self.spend(1)?;
-                Ok(Some(value))
-            }
-            _ => Ok(None),
-        }
-    }
-
     #[inline(never)]
-    fn not_strictly_false(&mut self, inner: &'a Node) -> Result<Val<'a>, EvalError> {
-        if let Some(value) = self.truth(inner)? {
-            self.spend(1)?;
-            return Ok(Val::Bool(value));
-        }
+    fn not_strictly_false(&mut self, inner: &'a Node) -> Result<bool, EvalError> {
         let value = self.absorbed(inner)?;
         self.spend(1)?;
-        Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false)))))
+        Ok(!matches!(value, Ok(Val::Bool(false))))
     }
 
     #[inline(never)]
-    fn in_set(&mut self, item: &'a Node, set: &BTreeSet<Key<'static>>) -> Result<Val<'a>, EvalError> {
+    fn in_set(&mut self, item: &'a Node, set: &BTreeSet<Key<'static>>) -> Result<bool, EvalError> {
         let item = self.eval(item)?;
-        Ok(Val::Bool(Key::of(&item).is_some_and(|key| set.contains(&key))))
+        Ok(Key::of(&item).is_some_and(|key| set.contains(&key)))
     }
 
     /// The outcome of a node whose errors are absorbed; those that end the evaluation are not.
@@ -163,23 +203,17 @@ impl<'a> Evaluation<'a, '_> {
 
     /// `||` if `decisive` is true, `&&` otherwise: one decisive term decides, whatever errors the other has.
     #[inline(never)]
-    fn logic(&mut self, terms: &'a [Node; 2], decisive: bool) -> Result<Val<'a>, EvalError> {
+    fn logic(&mut self, terms: &'a [Node; 2], decisive: bool) -> Result<bool, EvalError> {
         let mut failure = None;
         for term in terms {
-            if let Some(value) = self.truth(term)? {
-                if value == decisive {
-                    return Ok(Val::Bool(decisive));
-                }
-                continue;
-            }
-            match self.absorbed(term)? {
-                Ok(Val::Bool(value)) if value == decisive => return Ok(Val::Bool(decisive)),
-                Ok(Val::Bool(_)) => {}
-                Ok(_) => failure = failure.or(Some(EvalError::NoSuchOverload)),
+            match self.test(term) {
+                Ok(value) if value == decisive => return Ok(decisive),
+                Ok(_) => {}
+                Err(error) if error.ends_evaluation() => return Err(error),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        failure.map_or(Ok(Val::Bool(!decisive)), Err)
+        failure.map_or(Ok(!decisive), Err)
     }
 
     #[inline(never)]
@@ -292,55 +326,92 @@ impl<'a> Evaluation<'a, '_> {
         Ok(Val::Object(Object::Owned(name.clone(), Arc::new(values))))
     }
 
+    /// `all` or `exists`. Spends what the loop that the macro stands for would spend, in its order: each turn begins with a test of the
+    /// accumulator, which costs nothing but the test itself while the accumulator is an error.
     #[inline(never)]
-    fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a>, EvalError> {
-        let range = self.eval(&fold.range)?;
-        self.slots[fold.accu] = Slot::Lazy(&fold.init);
-        let keys = match &range {
-            Val::List(_) => Vec::new(),
-            Val::Map(map) => map.keys(),
-            Val::Object(object) => object.names().into_iter().map(Val::string).collect(),
-            _ => return Err(EvalError::NoSuchOverload),
-        };
-        let turns = if let Val::List(list) = &range { list.len() } else { keys.len() };
+    fn quantifier(&mut self, quantifier: &'a Quantifier) -> Result<bool, EvalError> {
+        let Quantifier { range, var, var2, body, decisive } = quantifier;
+        let range = self.eval(range)?;
+        let (keys, turns) = turns(&range)?;
+        // Reading the accumulator, and `!` before it if the loop is that of `exists`.
+        let read = if *decisive { 2 } else { 1 };
+        let mut accu = Ok(!decisive);
         for turn in 0..turns {
-            let (first, second) = match &range {
-                Val::List(list) if fold.var2.is_none() => (list.get(turn), None),
-                _ => turn_values(&range, &keys, turn, fold.var2.is_some()),
-            };
-            if !self.iterate(fold, first, second)? {
+            if accu.is_ok() {
+                self.spend(read)?;
+            }
+            self.spend(1)?;
+            if accu == Ok(*decisive) {
                 break;
             }
+            self.set_variables(*var, *var2, &range, &keys, turn);
+            if accu.is_ok() {
+                self.spend(1)?;
+            }
+            match self.test(body) {
+                Ok(value) if value == *decisive => accu = Ok(value),
+                Ok(_) => {}
+                Err(error) if error.ends_evaluation() => return Err(error),
+                Err(error) => accu = accu.and(Err(error)),
+            }
+            self.count_turn()?;
         }
-        self.eval(&fold.result)
+        if accu.is_ok() {
+            self.spend(1)?;
+        }
+        accu
     }
 
-    /// One turn of a loop; false if the loop ends before it.
-    fn iterate(
+    /// Puts the values of a turn into the variables of a loop.
+    #[inline]
+    fn set_variables(
         &mut self,
-        fold: &'a Fold,
-        first: Result<Val<'a>, EvalError>,
-        second: Option<Result<Val<'a>, EvalError>>,
-    ) -> Result<bool, EvalError> {
-        self.slots[fold.var] = Slot::Value(first);
-        if let (Some(slot), Some(value)) = (fold.var2, second) {
+        var: usize,
+        var2: Option<usize>,
+        range: &Val<'a>,
+        keys: &[Val<'a>],
+        turn: usize,
+    ) {
+        let (first, second) = match range {
+            Val::List(list) if var2.is_none() => (list.get(turn), None),
+            _ => turn_values(range, keys, turn, var2.is_some()),
+        };
+        self.slots[var] = Slot::Value(first);
+        if let (Some(slot), Some(value)) = (var2, second) {
             self.slots[slot] = Slot::Value(value);
         }
-        match &fold.condition {
-            Node::Const(Val::Bool(true)) => {}
-            condition => {
-                if let Ok(Val::Bool(false)) = self.absorbed(condition)? {
-                    return Ok(false);
-                }
-            }
-        }
-        let next = self.absorbed(&fold.step)?;
-        self.slots[fold.accu] = Slot::Value(next);
+    }
+
+    /// Asks now and then whether the evaluation is to end.
+    #[inline]
+    fn count_turn(&mut self) -> Result<(), EvalError> {
         self.iterations += 1;
         if self.iterations.is_multiple_of(INTERRUPT_INTERVAL) && (self.interrupted)() {
             return Err(EvalError::Interrupted);
         }
-        Ok(true)
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a>, EvalError> {
+        let range = self.eval(&fold.range)?;
+        self.slots[fold.accu] = Slot::Lazy(&fold.init);
+        let (keys, turns) = turns(&range)?;
+        for turn in 0..turns {
+            self.set_variables(fold.var, fold.var2, &range, &keys, turn);
+            match &fold.condition {
+                Node::Const(Val::Bool(true)) => {}
+                condition => {
+                    if let Ok(Val::Bool(false)) = self.absorbed(condition)? {
+                        break;
+                    }
+                }
+            }
+            let next = self.absorbed(&fold.step)?;
+            self.slots[fold.accu] = Slot::Value(next);
+            self.count_turn()?;
+        }
+        self.eval(&fold.result)
     }
 
     /// Takes the value of an accumulator, which is about to be replaced.
@@ -395,6 +466,18 @@ impl<'a> Evaluation<'a, '_> {
         }
         Ok(Val::Map(Map::Owned(entries)))
     }
+}
+
+/// The keys of a range, if it has keys, and how many turns a loop over it has.
+fn turns<'a>(range: &Val<'a>) -> Result<(Vec<Val<'a>>, usize), EvalError> {
+    let keys = match range {
+        Val::List(list) => return Ok((Vec::new(), list.len())),
+        Val::Map(map) => map.keys(),
+        Val::Object(object) => object.names().into_iter().map(|name| Val::string(name)).collect(),
+        _ => return Err(EvalError::NoSuchOverload),
+    };
+    let turns = keys.len();
+    Ok((keys, turns))
 }
 
 /// The values of the one or two variables of a loop at a turn.

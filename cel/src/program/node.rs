@@ -2,6 +2,7 @@
 
 use crate::env::Function;
 use crate::value::{Key, Val};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub(super) enum Node {
     Or(Box<[Node; 2]>),
     /// `==`, or `!=` if negated.
     Equals(Box<[Node; 2]>, bool),
+    /// A comparison of two whole numbers.
+    Order(Box<[Node; 2]>, fn(Ordering) -> bool),
     /// Whether a value is anything but false; errors are not false.
     NotStrictlyFalse(Box<Node>),
     /// `or` of two optionals; `orValue` if the second is a value.
@@ -28,6 +31,8 @@ pub(super) enum Node {
     /// Whether a value is in a constant list.
     InSet(Box<Node>, BTreeSet<Key<'static>>),
     Fold(Box<Fold>),
+    /// `all` or `exists`.
+    Quantifier(Box<Quantifier>),
     /// The accumulator of a loop with one more element; the list is made at this cost.
     Append(usize, Box<Node>, u64),
     /// The accumulator of a loop with a key and a value, or with the entries of a map.
@@ -104,4 +109,14 @@ pub(super) struct Fold {
     pub(super) condition: Node,
     pub(super) step: Node,
     pub(super) result: Node,
+}
+
+/// A loop that looks for one element for which the body has the decisive value: false for `all`, true for `exists`.
+#[derive(Debug)]
+pub(super) struct Quantifier {
+    pub(super) range: Node,
+    pub(super) var: usize,
+    pub(super) var2: Option<usize>,
+    pub(super) body: Node,
+    pub(super) decisive: bool,
 }

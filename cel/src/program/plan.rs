@@ -1,7 +1,7 @@
 //! The planner: from a checked tree to a program, with constant parts evaluated.
 
 use super::eval;
-use super::node::{Attribute, CallNode, Fold, Node, Qualifier, QualifierKey, Root, Shared};
+use super::node::{Attribute, CallNode, Fold, Node, Qualifier, QualifierKey, Quantifier, Root, Shared};
 use crate::ast::{
     Call, Comprehension, Expr, ExprKind, ListLiteral, Literal, MapEntry, Select, StructLiteral,
 };
@@ -12,6 +12,7 @@ use crate::error::EvalError;
 use crate::library::pattern;
 use crate::parse::operator;
 use crate::value::{Key, List, Map, Text, Val};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -167,6 +168,19 @@ impl Planner<'_> {
         function.and_then(|function| function.overloads.get(index)).is_some_and(|o| o.id.starts_with(prefix))
     }
 
+    /// What an order of whole numbers asks of a comparison, if the check left no other overload.
+    fn int_order(&self, call: &Call, overloads: &[usize]) -> Option<fn(Ordering) -> bool> {
+        let [index] = *overloads else { return None };
+        let overload = self.declarations.functions.get(&call.function)?.overloads.get(index)?;
+        match &*overload.id {
+            "less_int64" => Some(Ordering::is_lt),
+            "less_equals_int64" => Some(Ordering::is_le),
+            "greater_int64" => Some(Ordering::is_gt),
+            "greater_equals_int64" => Some(Ordering::is_ge),
+            _ => None,
+        }
+    }
+
     #[inline(never)]
     fn function(&self, expr: &Expr, call: &Call, mut args: Vec<Node>) -> Result<Node, EvalError> {
         let function = self.declarations.functions.get(&call.function).cloned();
@@ -186,6 +200,9 @@ impl Planner<'_> {
         let is_unguarded = pattern.is_some();
         if let Some(text) = pattern {
             args[1] = Node::Const(Val::opaque(pattern::Pattern::new(&text)?));
+        }
+        if let (Some(holds), 2) = (self.int_order(call, overloads), args.len()) {
+            return Ok(Node::Order(pair(args), holds));
         }
         let foldable = CONVERSIONS.contains(&&*call.function) && matches!(args[..], [Node::Const(_)]);
         let overloads = overloads.clone();
@@ -214,7 +231,7 @@ impl Planner<'_> {
         self.scopes.truncate(outside + 1);
         let result = self.node(&c.result)?;
         self.scopes.truncate(outside);
-        Ok(Node::Fold(Box::new(Fold { range, var, var2, accu, init, condition, step, result })))
+        Ok(quantified(Fold { range, var, var2, accu, init, condition, step, result }))
     }
 }
 
@@ -284,6 +301,32 @@ fn in_constant_list(args: &mut Vec<Node>) -> Option<Node> {
 fn is_slot(node: &Node, slot: usize) -> bool {
     matches!(node, Node::Attribute(attribute)
         if matches!(attribute.root, Root::Slot(known) if known == slot) && attribute.qualifiers.is_empty())
+}
+
+/// The loop, as a quantifier if it is exactly what `all` and `exists` stand for.
+fn quantified(mut fold: Fold) -> Node {
+    let accu = fold.accu;
+    let (decisive, terms) = match (&fold.init, &mut fold.step) {
+        (Node::Const(Val::Bool(true)), Node::And(terms)) => (false, terms),
+        (Node::Const(Val::Bool(false)), Node::Or(terms)) => (true, terms),
+        _ => return Node::Fold(Box::new(fold)),
+    };
+    let goes_on = match &fold.condition {
+        Node::NotStrictlyFalse(inner) => match &**inner {
+            Node::Call(call) if decisive => {
+                first_overload(call) == Some("logical_not")
+                    && call.args.first().is_some_and(|arg| is_slot(arg, accu))
+            }
+            inner => !decisive && is_slot(inner, accu),
+        },
+        _ => false,
+    };
+    if !goes_on || !is_slot(&terms[0], accu) || !is_slot(&fold.result, accu) {
+        return Node::Fold(Box::new(fold));
+    }
+    let body = std::mem::replace(&mut terms[1], Node::Const(Val::Null));
+    let Fold { range, var, var2, .. } = fold;
+    Node::Quantifier(Box::new(Quantifier { range, var, var2, body, decisive }))
 }
 
 /// A step that adds to the accumulator in place, if that is what the step does.

@@ -163,21 +163,22 @@ impl<'a> Walk<'a, '_> {
         match value {
             Value::Object(members) => {
                 let old = old.and_then(Value::as_object);
-                let is_property = |name: &str| schema.node().property(name).is_some();
                 // Values of maps come before properties.
-                for of_properties in [false, true] {
+                if let Some(below) = schema.values().filter(|below| below.below.rules) {
                     for (name, value) in members {
-                        let below = if of_properties { schema.property(name) } else { schema.values() };
-                        let Some(below) = below else { continue };
-                        let old = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
-                        let path = if is_property(name) { path.child(name) } else { path.key(name) };
-                        let part = Subject { schema: below, value, old };
-                        self.value(part, matched.part(below, value, old), &path);
+                        let is_property = schema.node().property(name).is_some();
+                        let path = if is_property { path.child(name) } else { path.key(name) };
+                        self.member((below, matched), name, value, old, &path);
+                    }
+                }
+                for (name, value) in members {
+                    if let Some(below) = schema.property(name).filter(|below| below.below.rules) {
+                        self.member((below, matched), name, value, old, &path.child(name));
                     }
                 }
             }
             Value::Array(items) => {
-                let Some(below) = schema.items() else { return };
+                let Some(below) = schema.items().filter(|below| below.below.rules) else { return };
                 let old_items = schema.old_items(old);
                 for (at, value) in items.iter().enumerate() {
                     let old = old_items.as_ref().and_then(|items| items.get(value));
@@ -187,6 +188,19 @@ impl<'a> Walk<'a, '_> {
             }
             _ => {}
         }
+    }
+
+    /// A member of an object, by its schema.
+    fn member(
+        &mut self,
+        (schema, around): (Schema<'a>, Matched<'a>),
+        name: &str,
+        value: &'a Value,
+        old: Option<&'a serde_json::Map<String, Value>>,
+        path: &Path<'_>,
+    ) {
+        let old = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
+        self.value(Subject { schema, value, old }, around.part(schema, value, old), path);
     }
 
     fn rules(&mut self, node: &'a CompiledNode, subject: Subject<'a>, matched: Matched<'a>, path: &Path<'_>) {
