@@ -11,6 +11,7 @@ mod roles;
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap as rbac;
 use crate::error;
+use crate::limits::INITIAL_OBJECTS_PER_TASK;
 use crate::pipeline::Pipeline;
 use crate::request::{Action, Body, Request, Target, WriteOptions};
 use futures::future::join_all;
@@ -20,6 +21,8 @@ use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
 use kstore_api::status::{Reason, Status};
 use serde_json::Value;
+use std::sync::Arc;
+use tokio_util::task::AbortOnDropHandle;
 
 /// As whom the apiserver writes on its own behalf.
 pub(crate) const SELF: &str = "system:apiserver";
@@ -29,12 +32,11 @@ pub(crate) const SELF: &str = "system:apiserver";
 ///
 /// # Errors
 /// The first refusal that is not "already there".
-pub async fn run(pipeline: &Pipeline, here: &Here) -> Result<(), Status> {
+pub async fn run(pipeline: &Arc<Pipeline>, here: &Here) -> Result<(), Status> {
     // Namespaces come before what lives in them. All else waits for nothing and goes at once, so that the storage can make few
     // syncs of many writes.
     // The network comes before the service that has its address from it.
-    let namespaces = objects::namespaces();
-    tokio::try_join!(create_all(pipeline, &namespaces), network::keep(pipeline))?;
+    tokio::try_join!(create_all(pipeline, objects::namespaces()), network::keep(pipeline))?;
     let rbac = rbac::objects();
     let stored: Vec<&Value> = rbac.iter().filter(|object| is_there(pipeline, object)).collect();
     let mut rest = objects::priority_classes();
@@ -42,15 +44,29 @@ pub async fn run(pipeline: &Pipeline, here: &Here) -> Result<(), Status> {
     rest.extend(objects::api_services());
     rest.extend(rbac.iter().cloned());
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), here.port()));
-    tokio::try_join!(create_all(pipeline, &rest), roles::keep(pipeline, &stored))?;
+    tokio::try_join!(create_all(pipeline, rest), roles::keep(pipeline, &stored))?;
     pipeline.settle_flow_schemas().await;
     here.keep(pipeline).await
 }
 
-async fn create_all(pipeline: &Pipeline, objects: &[Value]) -> Result<(), Status> {
-    let missing = objects.iter().filter(|object| !is_there(pipeline, object));
-    let created = join_all(missing.map(|object| create_missing(pipeline, object))).await;
-    created.into_iter().collect()
+/// Creates the objects that are missing, on all threads of the runtime: each takes some microseconds of processor time, and together
+/// they are most of the time in which a cluster starts.
+async fn create_all(pipeline: &Arc<Pipeline>, objects: Vec<Value>) -> Result<(), Status> {
+    let mut missing = objects.into_iter().filter(|object| !is_there(pipeline, object)).peekable();
+    let mut tasks = Vec::new();
+    while missing.peek().is_some() {
+        let objects: Vec<Value> = missing.by_ref().take(INITIAL_OBJECTS_PER_TASK).collect();
+        let pipeline = pipeline.clone();
+        let created = async move {
+            let created = join_all(objects.iter().map(|object| create_missing(&pipeline, object))).await;
+            created.into_iter().collect::<Result<(), Status>>()
+        };
+        tasks.push(AbortOnDropHandle::new(tokio::spawn(created)));
+    }
+    for task in tasks {
+        task.await.expect("creating initial objects neither panics nor is cancelled while it is awaited")?;
+    }
+    Ok(())
 }
 
 /// Creates an object, unless another apiserver on the same storage is faster. That one may also have what this one would need: the

@@ -366,3 +366,6 @@ pub const AUDIT_REFUSAL_BYTES: u64 = 256 * 1024;
 /// Groups of namespaces in which writes that charge quotas take turns. More of them let more namespaces be written at the same time; two
 /// namespaces that share one only wait for one another.
 pub const QUOTA_LEDGERS: usize = 64;
+
+/// Initial objects that one task creates: few enough that all threads have work, enough that a task is worth its start.
+pub const INITIAL_OBJECTS_PER_TASK: usize = 32;

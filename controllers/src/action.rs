@@ -21,6 +21,8 @@ pub(crate) enum Action {
     Update(Object),
     /// Replace the status of an object; guarded in the same way.
     UpdateStatus(Object),
+    /// Replace a CertificateSigningRequest through its `approval` subresource; guarded in the same way.
+    Approve(Object),
     /// Patch of an object. An object that is gone counts as patched. A patch that carries a resourceVersion or uid conflicts with
     /// another state of the object, which is an error the caller sees.
     Patch {

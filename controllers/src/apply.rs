@@ -167,6 +167,7 @@ impl Hands {
                 (&object.resource, stored.revision())
             }
             Action::Update(object) => (&object.resource, self.replace(object, "").await?),
+            Action::Approve(object) => (&object.resource, self.replace(object, "approval").await?),
             Action::UpdateStatus(object) => (&object.resource, self.replace(object, "status").await?),
             Action::Patch { target, status, kind, patch } => {
                 (&target.resource, self.patch(target, *status, *kind, patch).await?)

@@ -1,6 +1,6 @@
 //! The workload and cluster controllers: Deployment, ReplicaSet, Job, CronJob, removal of finished Jobs, garbage collection, namespace
 //! deletion, default service accounts, node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint
-//! slices, networks and addresses of services, volumes and their claims, type checks of admission policies, aggregation of ClusterRoles.
+//! slices, networks and addresses of services, volumes and their claims, type checks of admission policies, certificate signing, aggregation of ClusterRoles.
 //!
 //! [`run`] starts those of a [`Selection`] on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
@@ -12,7 +12,10 @@ mod adoption;
 mod apply;
 mod bootstrap_token_cleaner;
 mod caches;
+mod certificate_approver;
 mod certificate_cleaner;
+mod certificate_request;
+mod certificate_signer;
 mod claim;
 mod cluster_role_aggregation;
 mod cron_job;
@@ -59,6 +62,7 @@ mod volume_protection;
 mod volume_provisioner;
 
 pub use accounts::Accounts;
+pub use certificate_signer::{Signing, SigningAuthority, SigningAuthorityError};
 pub use networks::{BadPodNetworks, Blocks, Networks, PodNetworks};
 pub use node_lifecycle::Patience;
 pub use runner::{Config, run};

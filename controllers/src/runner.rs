@@ -3,16 +3,17 @@
 use crate::accounts::Accounts;
 use crate::apply::Hands;
 use crate::caches::Caches;
+use crate::certificate_signer::Signing;
 use crate::networks::Networks;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    bootstrap_token_cleaner, certificate_cleaner, cluster_role_aggregation, cron_job, daemon_set, deployment,
-    disruption, endpoint_slice, endpoint_slice_mirroring, ephemeral_volume, garbage_collector,
-    horizontal_pod_autoscaler, job, load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc,
-    policy_type_checking, replicaset, resource_quota, root_ca, service_account, service_address,
-    service_cidr, stateful_set, taint_eviction, ttl_after_finished, volume_binder, volume_protection,
-    volume_provisioner,
+    bootstrap_token_cleaner, certificate_approver, certificate_cleaner, certificate_signer,
+    cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
+    endpoint_slice_mirroring, ephemeral_volume, garbage_collector, horizontal_pod_autoscaler, job,
+    load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc, policy_type_checking, replicaset,
+    resource_quota, root_ca, service_account, service_address, service_cidr, stateful_set, taint_eviction,
+    ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -36,6 +37,8 @@ pub struct Config {
     pub patience: Patience,
     /// The addresses that they give away.
     pub networks: Networks,
+    /// What signs CertificateSigningRequests. None: no signer runs.
+    pub signing: Option<Signing>,
     /// Where the figures of controllers and caches are shown.
     pub metrics: Registry,
 }
@@ -102,6 +105,8 @@ controllers! {
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
     "resourcequota-controller" ["resourcequota"] resource_quota::run, "resourcequota-controller";
+    "certificatesigningrequest-signing-controller" ["csrsigning"] certificate_signer::run, "certificate-controller";
+    "certificatesigningrequest-approving-controller" ["csrapproving"] certificate_approver::run, "certificate-controller";
     "certificatesigningrequest-cleaner-controller" ["csrcleaner"] certificate_cleaner::run, "certificate-controller";
     "token-cleaner-controller" ["tokencleaner"] bootstrap_token_cleaner::run, "token-cleaner";
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
@@ -163,6 +168,9 @@ pub(crate) enum Trouble {
     /// The content of a namespace could not be deleted, as its conditions say.
     #[error("content of the namespace remains: {0}")]
     Content(String),
+    /// A CertificateSigningRequest was not approved or not signed, and may be later.
+    #[error("{0}")]
+    Certificate(String),
     /// The claim of an ephemeral volume belongs to something else, or is not in the cache yet.
     #[error("{0}")]
     Claim(String),

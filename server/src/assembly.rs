@@ -16,7 +16,7 @@ use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, LocalComponents, Options, Settings, StartError};
 use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
-use kstore_controllers::Accounts;
+use kstore_controllers::{Accounts, Signing};
 use kstore_etcd::MoreMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
@@ -49,6 +49,8 @@ pub(crate) struct Parts<'a> {
     pub data_dir: Option<PathBuf>,
     /// The certificates by which pods verify the apiserver, or "" if it is elsewhere.
     pub ca_pem: String,
+    /// What signs CertificateSigningRequests; none if the authority is elsewhere.
+    pub signing: Option<Signing>,
 }
 
 /// The one port.
@@ -135,6 +137,7 @@ pub(crate) async fn everything(
         config: parts.config,
         nondet: parts.nondet,
         ca_pem: &parts.ca_pem,
+        signing: parts.signing,
         metrics: metrics.clone(),
         phase: loops,
     };
@@ -301,8 +304,14 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
         let accounts = Accounts::own(move |account| accounts.client(account));
         let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
         let nondet = parts.nondet.clone();
-        let loops =
-            Loops { config: parts.config, nondet, ca_pem: &ca_pem, metrics: Registry::new(), phase: loops };
+        let loops = Loops {
+            config: parts.config,
+            nondet,
+            ca_pem: &ca_pem,
+            signing: None,
+            metrics: Registry::new(),
+            phase: loops,
+        };
         loops.start(*component, client, accounts);
     }
     Ok(())
@@ -321,6 +330,7 @@ struct Loops<'a> {
     config: &'a Config,
     nondet: Nondet,
     ca_pem: &'a str,
+    signing: Option<Signing>,
     /// Where their figures are shown.
     metrics: Registry,
     phase: &'a Phase,
@@ -340,6 +350,7 @@ impl Loops<'_> {
                     controllers,
                     networks: self.config.networks.clone(),
                     accounts,
+                    signing: self.signing.clone(),
                     metrics,
                     ..Default::default()
                 };

@@ -8,6 +8,7 @@ use crate::files::write_private;
 use anyhow::{Context, anyhow};
 use jiff::{SignedDuration, Timestamp};
 use kstore_apiserver::token::Tokens;
+use kstore_controllers::{Signing, SigningAuthority};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
@@ -93,6 +94,7 @@ impl std::fmt::Debug for Credential {
 pub(crate) struct Pki {
     issuer: Issuer<'static, KeyPair>,
     ca_pem: String,
+    ca_key_pem: String,
     directory: Option<PathBuf>,
     now: Timestamp,
 }
@@ -133,12 +135,18 @@ impl Pki {
     fn over(ca: Credential, directory: Option<PathBuf>, now: Timestamp) -> anyhow::Result<Self> {
         let key = KeyPair::from_pem(&ca.key_pem)?;
         let issuer = Issuer::from_ca_cert_pem(&ca.certificate_pem, key)?;
-        Ok(Self { issuer, ca_pem: ca.certificate_pem, directory, now })
+        Ok(Self { issuer, ca_pem: ca.certificate_pem, ca_key_pem: ca.key_pem, directory, now })
     }
 
     /// The authority's certificate.
     pub(crate) fn ca_pem(&self) -> &str {
         &self.ca_pem
+    }
+
+    /// The authority as the signer of CertificateSigningRequests: certificates of approved requests are known as clients' here.
+    pub(crate) fn signing(&self) -> anyhow::Result<Signing> {
+        let authority = SigningAuthority::from_pem(&self.ca_pem, &self.ca_key_pem)?;
+        Ok(Signing { authority, longest: Signing::LONGEST })
     }
 
     /// The server's certificate, for this machine's names, `host` (an address or a name), in-cluster names, and the address of the

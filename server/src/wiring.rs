@@ -106,7 +106,8 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
             let ca_pem = String::new();
-            let parts = Parts { config, nondet, door: None, etcd: None, data_dir: None, ca_pem };
+            let parts =
+                Parts { config, nondet, door: None, etcd: None, data_dir: None, ca_pem, signing: None };
             assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
         }
         Api::Store { storage, etcd, .. } => cluster.start_store(config, nondet, storage, etcd).await?,
@@ -174,7 +175,15 @@ impl Cluster {
         root_ca: String,
     ) -> anyhow::Result<Self> {
         let cluster = Self::new();
-        let parts = Parts { config, nondet, door: Some(door), etcd: None, data_dir: None, ca_pem: root_ca };
+        let parts = Parts {
+            config,
+            nondet,
+            door: Some(door),
+            etcd: None,
+            data_dir: None,
+            ca_pem: root_ca,
+            signing: None,
+        };
         assembly::everything(parts, &cluster.core, &cluster.doors, &cluster.loops).await?;
         Ok(cluster)
     }
@@ -193,7 +202,15 @@ impl Cluster {
         let url = door.options.advertised.clone();
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let ca_pem = String::new();
-        let parts = Parts { config, nondet, door: None, etcd: Some(door), data_dir: data_path, ca_pem };
+        let parts = Parts {
+            config,
+            nondet,
+            door: None,
+            etcd: Some(door),
+            data_dir: data_path,
+            ca_pem,
+            signing: None,
+        };
         assembly::store_only(parts, &self.core, &self.doors).await?;
         self.ready = Some(Ready { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
@@ -244,8 +261,8 @@ impl Cluster {
         });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
-        let ca_pem = pki.ca_pem().to_owned();
-        let parts = Parts { config, nondet, door, etcd, data_dir: data_path, ca_pem };
+        let (ca_pem, signing) = (pki.ca_pem().to_owned(), Some(pki.signing()?));
+        let parts = Parts { config, nondet, door, etcd, data_dir: data_path, ca_pem, signing };
         self.api = Some(assembly::everything(parts, &self.core, &self.doors, &self.loops).await?);
 
         // Only now: a kubeconfig that exists works.

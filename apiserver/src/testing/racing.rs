@@ -24,7 +24,7 @@ pub(crate) struct Racing {
 
 impl Racing {
     /// A storage in which the object is `first`, and an API on it.
-    pub(crate) async fn start(key: String, first: Value) -> (Arc<Self>, Pipeline) {
+    pub(crate) async fn start(key: String, first: Value) -> (Arc<Self>, Arc<Pipeline>) {
         let nondet = Nondet::simulated(1);
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
         let inner = Embedded::new(store);
@@ -32,7 +32,7 @@ impl Racing {
         storage.write(Some(first)).await;
         let (cache, follow) = Cache::fill(storage.clone(), |_| {}).await.unwrap();
         tokio::spawn(follow);
-        let pipeline = Pipeline::new(cache, Arc::new(Provenance::default()), nondet);
+        let pipeline = Arc::new(Pipeline::new(cache, Arc::new(Provenance::default()), nondet));
         crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
         (storage, pipeline)
     }

@@ -26,6 +26,10 @@ pub(super) fn of(client: &Client, writes: &[Action]) -> Result<(Transaction, Vec
                 transaction = transaction.update_value(&gvr(&object.resource), &value(object)?, subresource);
                 &object.resource
             }
+            Action::Approve(object) => {
+                transaction = transaction.update_value(&gvr(&object.resource), &value(object)?, "approval");
+                &object.resource
+            }
             Action::Patch { target, status, kind, patch } => {
                 let place = (&*target.namespace, &*target.name, if *status { "status" } else { "" });
                 transaction = transaction.patch_value(&gvr(&target.resource), place, &kind.of(patch));

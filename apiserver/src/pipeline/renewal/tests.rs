@@ -21,7 +21,7 @@ const BEGAN: &str = "2026-01-01T00:00:00.000000Z";
 const RENEWED: &str = "2026-01-01T00:00:10.000000Z";
 
 struct Api {
-    pipeline: Pipeline,
+    pipeline: Arc<Pipeline>,
 }
 
 fn target(name: &str) -> Target {
@@ -43,7 +43,7 @@ impl Api {
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
         let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
         tokio::spawn(follow);
-        let pipeline = Pipeline::new(cache, Arc::new(Provenance::default()), nondet);
+        let pipeline = Arc::new(Pipeline::new(cache, Arc::new(Provenance::default()), nondet));
         crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
         Self { pipeline }
     }

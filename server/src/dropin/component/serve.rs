@@ -4,7 +4,7 @@ use super::Kind;
 use super::config_file::SchedulerConfig;
 use super::election::{Candidacy, ElectionWords};
 use super::health::Health;
-use super::settings::{Part, Settings};
+use super::settings::{Part, Settings, SigningFiles};
 use crate::args::Component;
 use crate::assembly;
 use crate::dropin::serving::content;
@@ -12,7 +12,7 @@ use crate::wiring::{self, Cluster};
 use crate::{listen, tls};
 use anyhow::{Context, anyhow};
 use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
-use kstore_controllers::Accounts;
+use kstore_controllers::{Accounts, Signing, SigningAuthority};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Elector, Fence, Leadership};
 use kstore_nondet::Nondet;
@@ -110,17 +110,27 @@ fn identity(nondet: &Nondet) -> String {
     format!("{}_{}", assembly::hostname(), nondet.rng.uuid())
 }
 
+fn read_signing(files: &SigningFiles) -> anyhow::Result<Signing> {
+    let certificate = content(&files.certificate, "--cluster-signing-cert-file")?;
+    let authority =
+        SigningAuthority::from_pem(&certificate, &content(&files.key, "--cluster-signing-key-file")?)
+            .context("cannot use --cluster-signing-cert-file and --cluster-signing-key-file")?;
+    Ok(Signing { authority, longest: files.longest })
+}
+
 /// Reads the files that the flags name.
 fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeconfig, ElectionWords)> {
     let metrics = metrics.clone();
     let (mut path, mut election) = (settings.kubeconfig.clone(), settings.election.clone());
     let work = match &settings.part {
-        Part::Controllers { selection, root_ca, patience, networks, own_accounts } => {
+        Part::Controllers { selection, root_ca, signing, patience, networks, own_accounts } => {
             let root_ca = root_ca.as_deref().map(|file| content(file, "--root-ca-file")).transpose()?;
             let (root_ca, controllers) = (root_ca.unwrap_or_default(), selection.clone());
             let (patience, networks) = (*patience, networks.clone());
+            let signing = signing.as_ref().map(read_signing).transpose()?;
             let config = kstore_controllers::Config {
                 root_ca,
+                signing,
                 controllers,
                 patience,
                 networks,

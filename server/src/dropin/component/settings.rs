@@ -7,7 +7,8 @@ use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
 use crate::dropin::kube_apiserver::feature_gates;
 use crate::dropin::serving::{ServingFiles, address, file, text};
-use kstore_controllers::{Blocks, Networks, Patience, PodNetworks, Selection};
+use jiff::SignedDuration;
+use kstore_controllers::{Blocks, Networks, Patience, PodNetworks, Selection, Signing};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(super) enum Part {
         selection: Selection,
         /// The authority that is published.
         root_ca: Option<PathBuf>,
+        /// The authority that signs requests for certificates.
+        signing: Option<SigningFiles>,
         /// How patient the node lifecycle controller is.
         patience: Patience,
         /// The addresses that they give away.
@@ -57,6 +60,17 @@ pub(super) enum Part {
     },
 }
 
+/// Where the authority is that signs requests for certificates.
+#[derive(Debug)]
+pub(super) struct SigningFiles {
+    /// Its certificate.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The longest life of what it signs.
+    pub longest: SignedDuration,
+}
+
 /// Reads the flags; warnings are added to those of the flags.
 pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Result<Settings, UsageError> {
     warnings.extend(feature_gates(&flags.list("feature-gates"))?);
@@ -64,6 +78,7 @@ pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Re
         Kind::ControllerManager => Part::Controllers {
             selection: selection(flags, warnings)?,
             root_ca: file(flags, "root-ca-file"),
+            signing: signing(flags)?,
             patience: patience(flags)?,
             networks: networks(flags)?,
             own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),
@@ -139,6 +154,30 @@ fn networks(flags: &Parsed) -> Result<Networks, UsageError> {
     let (v4, v6) = (v4.filter(|bits| *bits <= 32), v6);
     let pods = PodNetworks::new(blocks, v4, v6).map_err(|error| UsageError::value(CLUSTER, given, error))?;
     Ok(Networks { pods, ..Networks::default() })
+}
+
+fn signing(flags: &Parsed) -> Result<Option<SigningFiles>, UsageError> {
+    const NAMES: [&str; 2] = ["cluster-signing-cert-file", "cluster-signing-key-file"];
+    let [certificate, key] = NAMES.map(|name| file(flags, name));
+    let duration = "cluster-signing-duration";
+    let longest = match text(flags, duration) {
+        None => Signing::LONGEST,
+        Some(text) => match args::time(text).map(SignedDuration::try_from) {
+            Ok(Ok(longest)) if longest.is_positive() => longest,
+            Ok(_) => return Err(UsageError::value(duration, text, "expected more than nothing")),
+            Err(reason) => return Err(UsageError::value(duration, text, reason)),
+        },
+    };
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some(SigningFiles { certificate, key, longest })),
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err(UsageError::Missing { name: NAMES[1], reason: "a certificate signs nothing without its key" })
+        }
+        (None, Some(_)) => {
+            Err(UsageError::Missing { name: NAMES[0], reason: "a key signs nothing without its certificate" })
+        }
+    }
 }
 
 fn patience(flags: &Parsed) -> Result<Patience, UsageError> {

@@ -10,7 +10,6 @@ pub(super) const CONTROLLER_MANAGER: Table =
 pub(super) const SCHEDULER: Table =
     Table { groups: &[EVERY_PROGRAM, SHARED, OF_SCHEDULER], dialect: Dialect::Pflag };
 
-const NO_SIGNER: &str = "kstore has no controller that signs certificates";
 const NO_CLOUD: &str = "kstore knows no cloud";
 const FIXED_VERSION: &str = "kstore is Kubernetes 1.36 only";
 
@@ -82,6 +81,13 @@ const OF_CONTROLLERS: &[Flag] = &[
         BOOL,
         "each controller acts as its own service account of kube-system (default false: all as the kubeconfig's user)",
     ),
+    honour(
+        "cluster-signing-cert-file",
+        "string",
+        "certificate of the authority that signs requests for certificates (PEM)",
+    ),
+    honour("cluster-signing-key-file", "string", "private key of that authority (PEM)"),
+    honour("cluster-signing-duration", "duration", "longest life of a signed certificate (8760h)"),
     honour("root-ca-file", "string", "certificate authority published in each namespace (PEM)"),
     honour(
         "node-monitor-grace-period",
@@ -151,8 +157,6 @@ const OF_CONTROLLERS: &[Flag] = &[
     accept("endpointslice-updates-batch-period", "duration", "0s"),
     accept("endpoint-updates-batch-period", "duration", "0s"),
     accept("route-reconciliation-period", "duration", "10s"),
-    refuse("cluster-signing-cert-file", "string", NO_SIGNER),
-    refuse("cluster-signing-key-file", "string", NO_SIGNER),
     refuse_unless("cloud-provider", "string", &["", "external"], NO_CLOUD),
     refuse_unless("cloud-config", "string", &[""], NO_CLOUD),
     refuse_unless("external-cloud-volume-plugin", "string", &[""], NO_CLOUD),

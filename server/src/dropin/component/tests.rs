@@ -93,7 +93,8 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     let manager = |line: &str| refused(Kind::ControllerManager, &format!("--kubeconfig=F {line}"));
     assert!(manager("--controllers=nothing").contains("is not in the list of known controllers"));
     assert!(manager("--cloud-provider=aws").contains("kstore knows no cloud"));
-    assert!(manager("--cluster-signing-cert-file=f").contains("no controller that signs"));
+    assert!(manager("--cluster-signing-cert-file=f").contains("--cluster-signing-key-file is required"));
+    assert!(manager("--cluster-signing-duration=0s").contains("expected more than nothing"));
     assert!(manager("--node-monitor-grace-period=0s").contains("expected more than nothing"));
     assert!(refused(Kind::Scheduler, "--controllers=a").contains("unknown flag"));
 }
