@@ -1,5 +1,6 @@
-//! The background's work: feeds published commits to the engine, compacts, prepares log files, wins back space, and from time
-//! to time makes the engine's state durable, so that old log segments can go. A thread drives it, or a test step by step.
+//! The background worker: feeds published commits to the engine, compacts, prepares log files, defragments, and
+//! checkpoints. A checkpoint makes the engine's state durable, so that old log segments can be deleted. A thread drives
+//! the worker; tests drive it step by step.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,36 +22,36 @@ use crate::room::{Room, is_full};
 use crate::wal::Segments;
 use crate::{EngineKind, Revision};
 
-/// See the module.
+/// The background worker's state: the engine's progress, the current manifest, and the pending sweep.
 pub(crate) struct Background {
     core: Arc<Core>,
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     segments: Arc<Segments>,
-    /// The manifest as it stands.
+    /// The manifest that is on disk.
     manifest: Manifest,
-    /// What the engine has been given, beyond it.
+    /// How far the engine is ahead of the manifest.
     fed: Fed,
     leases: BTreeMap<i64, i64>,
     sweeper: Sweeper,
-    /// How often old states were let go of for want of room since something else happened.
+    /// Consecutive attempts to free space by dropping old states. Absorbing a commit resets it.
     cleared: u8,
-    /// The engine keeps nothing over a restart, so the log must stay whole.
+    /// The engine keeps nothing over a restart, so no log segment may be deleted.
     volatile: bool,
     /// Bytes of log since the last checkpoint.
     since: u64,
-    /// A sync of the engine failed: what is on disk is unknown, and another sync would not tell. Until the next start the
-    /// engine is not relied on for more than the manifest says.
+    /// A sync of the engine failed, so what is on disk is unknown, and another sync would not report it. Until the next
+    /// start the store relies only on the engine state that the manifest describes.
     untrusted: bool,
-    /// See [`Background::take_backlog`].
+    /// Recovered commits that the engine has not stored; see [`Background::take_backlog`].
     backlog: Vec<Arc<Commit>>,
-    /// When the engine's files are read on, in search of damage.
+    /// When the next scrub step (reading engine files in search of damage) is due.
     next_scrub: Instant,
-    /// When the pass through the files that is under way began.
+    /// When the current scrub pass through the engine's files began.
     scrub_began: Instant,
 }
 
-/// How far the engine is.
+/// The engine's progress: the newest log record, revision, compaction and alarms that it has stored.
 #[derive(Clone, Copy, Debug)]
 struct Fed {
     seq: u64,
@@ -59,7 +60,7 @@ struct Fed {
     alarms: Alarms,
 }
 
-/// Where the background works.
+/// The disk, directory, log and engine kind that the background worker uses.
 pub(crate) struct Place {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
@@ -67,24 +68,24 @@ pub(crate) struct Place {
     pub(crate) engine: EngineKind,
 }
 
-/// How far the engine is when the background begins.
+/// The engine's progress when the background worker starts.
 pub(crate) enum Stored {
-    /// It has everything that was recovered, up to the log's record `seq`.
+    /// The engine has every recovered commit, up to the log's record `seq`.
     All {
         seq: u64,
         leases: Vec<(i64, i64)>,
         /// Bytes of log that no checkpoint covers.
         log_bytes: u64,
     },
-    /// It has what the manifest says, and perhaps some of what follows.
+    /// The engine has what the manifest says, and perhaps some of the later commits.
     AsInManifest {
-        /// All commits that follow.
+        /// All commits after the manifest's, in order.
         backlog: Vec<Arc<Commit>>,
     },
 }
 
 impl Background {
-    /// Begins where recovery ended.
+    /// Starts the worker at the state that recovery established.
     pub(crate) fn new(core: Arc<Core>, place: Place, manifest: Manifest, stored: Stored) -> Self {
         let (fed, leases, since, backlog) = match stored {
             Stored::All { seq, leases, log_bytes } => {
@@ -109,7 +110,7 @@ impl Background {
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(fed.compacted);
         let leases = leases.into_iter().collect();
-        // Opening has read everything.
+        // Opening the store has just read every file, so a scrub pass counts as done.
         let scrub_began = Instant::now();
         let next_scrub = scrub_began + core.limits.scrub_interval;
         Self {
@@ -131,12 +132,12 @@ impl Background {
         }
     }
 
-    /// What recovery could not give to the engine, to be absorbed before anything newer.
+    /// Takes the recovered commits that the engine has not stored. The caller absorbs them before any newer commit.
     pub(crate) fn take_backlog(&mut self) -> Vec<Arc<Commit>> {
         std::mem::take(&mut self.backlog)
     }
 
-    /// Takes published commits in. If it fails, all of them may be given again.
+    /// Stores published commits in the engine. After an error the caller may pass the same commits again.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
         if !commits.is_empty() {
             self.cleared = 0;
@@ -148,7 +149,7 @@ impl Background {
         Ok(())
     }
 
-    /// Gives commits to the engine. If there is no room for them, the reserve is let go of first.
+    /// Gives commits to the engine. If the disk is full, it deletes the reserve file and tries once more.
     fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
         match self.core.store(commits) {
             Err(error) if error.is_full() && self.core.ran_out() => self.core.store(commits),
@@ -156,18 +157,18 @@ impl Background {
         }
     }
 
-    /// Checkpoints if there is enough for it.
+    /// Checkpoints if enough log was written since the last checkpoint.
     pub(crate) fn checkpoint_if_due(&mut self) -> Result<(), EngineError> {
         let due = pace::checkpoint_bytes(&self.core.limits, self.core.engine.size().live);
         if self.since >= due { self.checkpoint() } else { Ok(()) }
     }
 
-    /// Bytes of log that no checkpoint covers, though one is wanted.
+    /// Bytes of log written since the last checkpoint; zero if the engine is volatile and never checkpointed.
     pub(crate) fn unsealed_bytes(&self) -> u64 {
         if self.volatile { 0 } else { self.since }
     }
 
-    /// What was stored is to be in the next manifest, and what it compacts is to be swept; says what the commit costs.
+    /// Records a stored commit for the next manifest and schedules its compaction. Returns the commit's cost in bytes.
     fn note(&mut self, commit: &Commit) -> usize {
         self.fed.seq = commit.seq;
         self.fed.revision = commit.revision;
@@ -185,7 +186,7 @@ impl Background {
         commit.cost()
     }
 
-    /// Prepares the next log file, unless room is short: then the space is better left to what frees some.
+    /// Prepares the next log file, unless free space is low: then the space is reserved for work that frees some.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         let Some(room) = self.core.room() else { return Ok(()) };
         room.survey();
@@ -195,8 +196,9 @@ impl Background {
         self.segments.prepare(pace::segment_bytes(&self.core.limits, self.core.engine.size().live))
     }
 
-    /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
-    /// needed is kept, so that the manifest before this one would do as well. If there is no room for it, nothing changes.
+    /// Makes the engine's state durable and deletes log segments that only older states need. It keeps one generation
+    /// of log more than needed, so that the store could also open from the previous manifest. If the disk is full,
+    /// nothing changes.
     pub(crate) fn checkpoint(&mut self) -> Result<(), EngineError> {
         let swept = self.swept();
         if self.volatile || (self.fed.seq, swept) == (self.manifest.seq, self.manifest.swept) {
@@ -237,7 +239,7 @@ impl Background {
         Ok(())
     }
 
-    /// Writes the next manifest down; false if there is no room for it.
+    /// Writes the next manifest to a temporary file. Returns false if the disk is full.
     fn draft(&self, next: &Manifest) -> io::Result<bool> {
         loop {
             match manifest::draft(&*self.disk, &self.dir, next) {
@@ -252,12 +254,13 @@ impl Background {
         }
     }
 
-    /// As far as everything superfluous is gone.
+    /// The revision up to which all superseded records are removed. While a pin exists, this is the manifest's value.
     fn swept(&self) -> i64 {
         if self.core.pins.is_clear() { self.sweeper.done().0 } else { self.manifest.swept }
     }
 
-    /// One bounded step of what is not urgent; says whether there is more to do.
+    /// Does one bounded step of deferrable work: sweeping, defragmentation, repair, releasing space. Returns whether
+    /// there is more to do.
     pub(crate) fn work(&mut self) -> Result<bool, EngineError> {
         if !self.core.healing.confine()? {
             self.core.cannot_confine();
@@ -275,7 +278,7 @@ impl Background {
         match (self.core.engine.tidy(), wish) {
             (Ok(Tidied::More), _) => {
                 if self.core.is_short() {
-                    // What was copied stands there twice until then.
+                    // The copied records occupy space twice until the old states are dropped.
                     self.forget_old_states()?;
                 }
                 return Ok(true);
@@ -286,7 +289,7 @@ impl Background {
                 wish.into_iter().for_each(|wish| self.core.chores.answer(wish, Err(reason.clone())));
             }
             (Ok(Tidied::Idle), None) if self.core.healing.take_unsealed() => {
-                // A crash would bring the damage back.
+                // Without a checkpoint, a crash would bring the damaged file back.
                 self.seal()?;
                 return Ok(true);
             }
@@ -307,13 +310,14 @@ impl Background {
         Ok(false)
     }
 
-    /// When [`Background::scrub`] has something to do.
+    /// When [`Background::scrub`] is next due.
     pub(crate) fn next_scrub(&self) -> Instant {
         self.next_scrub
     }
 
-    /// Reads the engine's files on, if it is time for it, at a rate at which a pass takes [`crate::Limits::scrub_pass`], and one
-    /// of little data rests for the remainder of that; says whether damage was found, which is dealt with next.
+    /// Reads the next part of the engine's files in search of damage, if a step is due. The rate is chosen so that a
+    /// pass takes [`crate::Limits::scrub_pass`]; a shorter pass is followed by a rest. Returns whether damage was
+    /// found; the next work step repairs it.
     pub(crate) fn scrub(&mut self) -> Result<bool, EngineError> {
         let now = Instant::now();
         if now < self.next_scrub {
@@ -326,7 +330,7 @@ impl Background {
             Scrubbed::default()
         });
         if scrubbed.damaged {
-            // Where there is some, there may be more, and copies do not stay for ever.
+            // More damage is likely nearby, and in-memory copies are dropped over time, so the scrub goes on at once.
             return Ok(true);
         }
         self.next_scrub = now + limits.scrub_interval;
@@ -337,9 +341,9 @@ impl Background {
         Ok(false)
     }
 
-    /// Before the last checkpoint: deals with damage that is known, so that the next start does not meet it.
+    /// Repairs known damage before the last checkpoint, so that the next start does not find it.
     pub(crate) fn settle_damage(&mut self) -> Result<(), EngineError> {
-        /// Files that are copied at most: a close must not take for ever.
+        /// Most files that are rewritten, so that closing stays bounded in time.
         const FILES: usize = 64;
         if !self.core.healing.confine()? {
             self.core.cannot_confine();
@@ -355,7 +359,7 @@ impl Background {
         self.seal()
     }
 
-    /// One step of removing what was compacted.
+    /// Does one step of physical compaction.
     fn sweep(&mut self) -> Result<bool, EngineError> {
         let more = self.sweeper.step(&self.core)?;
         if more {
@@ -366,18 +370,18 @@ impl Background {
         Ok(more)
     }
 
-    /// Makes what was swept durable, for those who wait for it.
+    /// Makes the finished sweep durable, for callers that wait for physical compaction.
     fn confirm_sweep(&mut self) -> Result<(), EngineError> {
         if self.volatile {
-            // The log has the compaction; the engine is made anew from it.
+            // The log has the compaction, and the next start rebuilds the engine from the log.
             self.core.chores.swept(Revision(self.swept()));
         }
         self.checkpoint()
     }
 
-    /// Lets go of old states; says whether that gave any space back.
+    /// Drops old states to free space. Returns whether that freed any.
     fn make_room(&mut self) -> Result<bool, EngineError> {
-        /// What is given up half-way may take what is given back, so that this must not go on for ever.
+        /// Most attempts in a row. Unfinished work can use up the freed space again, so the attempts must be bounded.
         const TIMES: u8 = 4;
         if self.cleared >= TIMES {
             return Ok(false);
@@ -389,7 +393,8 @@ impl Background {
         Ok(free(&self.core) > before)
     }
 
-    /// Lets go of everything that only older states need. They are two: the manifest before this one, and the engine's.
+    /// Deletes everything that only older states need. There are two older states: the previous manifest's and the
+    /// engine's.
     fn forget_old_states(&mut self) -> Result<(), EngineError> {
         const STATES: usize = 2;
         if self.volatile {
@@ -398,7 +403,7 @@ impl Background {
         (0..STATES).try_for_each(|_| self.seal())
     }
 
-    /// When there is nothing else to do: a checkpoint, if much space waits for it; says whether there was one.
+    /// Checkpoints when idle, if that would free much space. Returns whether it did.
     fn release(&mut self) -> Result<bool, EngineError> {
         let engine = &self.core.engine;
         let worth = pace::is_worth_sealing(&self.core.limits, engine.size().live, engine.retired());

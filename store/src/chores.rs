@@ -1,5 +1,5 @@
-//! What callers wait for the background to do: the physical part of a compaction, and winning back space. Not the work itself
-//! (see `checkpoint`).
+//! Waiters for background work: callers that wait for physical compaction or defragmentation. `checkpoint` does the
+//! work.
 
 use std::sync::Arc;
 
@@ -10,26 +10,27 @@ use crate::Revision;
 use crate::core::Core;
 use crate::error::{CompactError, Stopped};
 
-/// See the module.
+/// The requests for background work, and the notification for the callers that wait for it.
 #[derive(Debug)]
 pub(crate) struct Chores {
     list: Mutex<List>,
-    /// Something was done, or the store ends.
+    /// Notified when work was done or the store ends.
     changed: Notify,
 }
 
 #[derive(Debug)]
 struct List {
-    /// What compaction up to this revision makes superfluous is gone for good.
+    /// All records superseded by compaction up to this revision are removed durably.
     swept: Revision,
-    /// Callers that wait for more than that.
+    /// Number of callers that wait for a later sweep.
     in_a_hurry: usize,
-    /// How often winning back space was asked for, and how many of those askings were answered.
+    /// How many defragmentations were requested; the request's number is its ticket.
     asked: u64,
+    /// The newest request that was answered.
     answered: u64,
-    /// How the last one went.
+    /// The result of the last defragmentation.
     outcome: Result<(), String>,
-    /// Why nothing of this can be done any more, if the engine is given nothing more until the next start.
+    /// Why the engine accepts no work until the next start, if it failed.
     failed: Option<String>,
 }
 
@@ -42,40 +43,40 @@ impl Default for Chores {
 }
 
 impl Chores {
-    /// Wakes everyone who waits, to look again.
+    /// Wakes all waiters, which then check their conditions.
     pub(crate) fn ring(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Everything superfluous up to `revision` is gone for good.
+    /// Records that every superseded record up to `revision` is removed durably.
     pub(crate) fn swept(&self, revision: Revision) {
         self.list.lock().swept = revision;
         self.ring();
     }
 
-    /// Nothing of this can be done before the next start: whoever waits for it, now or later, is told why.
+    /// Fails all current and later waiters with `reason`: the engine accepts no work until the next start.
     pub(crate) fn fail(&self, reason: String) {
         self.list.lock().failed.get_or_insert(reason);
         self.ring();
     }
 
-    /// Why nothing of this can be done any more.
+    /// Why the engine accepts no work until the next start, if it failed.
     pub(crate) fn failure(&self) -> Option<String> {
         self.list.lock().failed.clone()
     }
 
-    /// Whether somebody waits for a sweep beyond what [`Chores::swept`] said.
+    /// Whether a caller waits for a sweep beyond the revision last given to [`Chores::swept`].
     pub(crate) fn is_hurried(&self) -> bool {
         self.list.lock().in_a_hurry > 0
     }
 
-    /// The newest wish to win back space that was not answered.
+    /// The newest defragmentation request that is not answered.
     pub(crate) fn wanted(&self) -> Option<u64> {
         let list = self.list.lock();
         (list.asked > list.answered).then_some(list.asked)
     }
 
-    /// Answers all wishes up to `wish`.
+    /// Answers all defragmentation requests up to `wish`.
     pub(crate) fn answer(&self, wish: u64, outcome: Result<(), String>) {
         let mut list = self.list.lock();
         list.answered = wish;
@@ -84,14 +85,14 @@ impl Chores {
         self.ring();
     }
 
-    /// Wishes for space to be won back; resolves when the wish is answered.
+    /// Requests a defragmentation. Returns the request's number for [`Chores::answered`].
     pub(crate) fn ask(&self) -> u64 {
         let mut list = self.list.lock();
         list.asked += 1;
         list.asked
     }
 
-    /// Waits for the answer to a wish.
+    /// Waits until the defragmentation request with this number is answered.
     pub(crate) async fn answered(&self, core: &Core, wish: u64) -> Result<Result<(), String>, Stopped> {
         self.wait(core, |list| match &list.failed {
             _ if list.answered >= wish => Some(list.outcome.clone()),
@@ -114,7 +115,7 @@ impl Chores {
     }
 }
 
-/// A caller that waits for a sweep. While there is one, sweeps are made durable at once.
+/// A caller that waits for physical compaction. While one exists, the background makes sweeps durable at once.
 pub(crate) struct Hurry(Arc<Core>);
 
 impl Hurry {
@@ -123,7 +124,7 @@ impl Hurry {
         Self(core)
     }
 
-    /// Resolves when everything superfluous up to `revision` is gone for good, or will not be before the next start.
+    /// Waits until every superseded record up to `revision` is removed durably, or cannot be before the next start.
     pub(crate) async fn swept(self, revision: Revision) -> Result<(), CompactError> {
         let swept = self.0.chores.wait(&self.0, |list| match &list.failed {
             _ if list.swept >= revision => Some(Ok(())),

@@ -1,4 +1,5 @@
-//! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
+//! State shared by readers, writer and background worker: the published state and the reads of it. Only the writer
+//! publishes.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -35,7 +36,7 @@ use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
 pub(crate) struct Visible {
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
-    /// The last commit's place in the log.
+    /// The last published commit's sequence number in the log.
     pub(crate) seq: u64,
     pub(crate) alarms: Alarms,
     pub(crate) index: Index,
@@ -62,35 +63,35 @@ impl Visible {
     }
 }
 
-/// See the module.
+/// The published state, the engine, and the components that every thread of the store shares.
 pub(crate) struct Core {
     visible: RwLock<Visible>,
-    /// `Visible::revision`, to be read without the lock.
+    /// A copy of `Visible::revision` that is read without the lock.
     revision: AtomicI64,
-    /// The engine has every revision up to this one.
+    /// The newest revision up to which the engine has everything.
     stored: AtomicI64,
     state: AtomicU8,
-    /// Damage was met that could not be confined, and no alarm was raised yet.
+    /// Damage was found that cannot be confined to single records, and no alarm is raised yet.
     damaged: AtomicBool,
-    /// Whose turn it is to hand out what was published.
+    /// Held by the thread that delivers published commits to the watchers.
     delivering: Mutex<()>,
-    /// Random, for the life of the data.
+    /// A random id of the data, constant over restarts.
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
-    /// The same.
+    /// The same engine as `engine`, with its repair interface.
     pub(crate) healing: Arc<Healing>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
     pub(crate) granted: Granted,
-    /// Who reads history at length, and what they hold up.
+    /// Pins of long reads of history, and the removals that they delay.
     pub(crate) pins: Pins,
-    /// What the background is given.
+    /// The queue of commits from the log to the background worker.
     pub(crate) feed: Arc<Feed>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
     pub(crate) chores: Chores,
-    /// Rung once, when the store is closed or has failed.
+    /// Notified once, when the store is closed or has failed.
     pub(crate) ended: Notify,
     /// The log's files, if there is a log.
     log: OnceLock<Arc<Segments>>,
@@ -129,18 +130,19 @@ impl Core {
         }
     }
 
-    /// There is a log.
+    /// Sets the log's files. Called once, when the store has a log.
     pub(crate) fn set_log(&self, segments: Arc<Segments>) {
         self.healing.set_log(segments.clone());
         self.log.set(segments).expect("a store has one log");
     }
 
-    /// The room on the file system, if there is one.
+    /// The monitor of free disk space, if the store has a log on a file system.
     pub(crate) fn room(&self) -> Option<&Room> {
         self.log.get()?.room()
     }
 
-    /// Why `alarms` have [`Alarm::NoSpace`], if they do. None also if the reason is gone, so that the next write ends the alarm.
+    /// Why [`Alarm::NoSpace`] is raised in `alarms`. None if it is not raised, or if the reason is over and the next
+    /// write ends the alarm.
     pub(crate) fn no_space_reason(&self, alarms: Alarms) -> Option<NoSpaceReason> {
         if !alarms.contains(Alarm::NoSpace) {
             return None;
@@ -157,22 +159,22 @@ impl Core {
         }
     }
 
-    /// What to do about the alarms when an operation found no space.
+    /// The alarm change that follows from an operation that found no space.
     pub(crate) fn out_of_space(&self) -> AlarmChange {
         self.room().map_or(AlarmChange::Raise(Alarm::NoSpace), Room::out_of_space)
     }
 
-    /// Whether room on the file system is short.
+    /// Whether free space on the file system is low.
     pub(crate) fn is_short(&self) -> bool {
         self.room().is_some_and(Room::is_short)
     }
 
-    /// A write failed for want of space; says whether another try makes sense.
+    /// Reacts to a write that failed because the disk is full. Returns whether another try makes sense.
     pub(crate) fn ran_out(&self) -> bool {
         self.room().is_some_and(Room::ran_out)
     }
 
-    /// Bytes of the log's files.
+    /// Total size of the log's files in bytes.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.log.get().map_or(0, |segments| segments.bytes())
     }
@@ -185,12 +187,12 @@ impl Core {
         Revision(self.stored.load(Ordering::Acquire))
     }
 
-    /// The published state. Held for a few lines, never while waiting for anything.
+    /// Locks the published state for reading. Callers hold the lock for a few lines, never while waiting.
     pub(crate) fn visible(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
         self.visible.read()
     }
 
-    /// The same for a thread that may hold it already.
+    /// Locks the published state for reading in a thread that may hold the read lock already.
     pub(crate) fn visible_again(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
         self.visible.read_recursive()
     }
@@ -208,12 +210,12 @@ impl Core {
         self.state.load(Ordering::Acquire) == FAILED
     }
 
-    /// No more calls.
+    /// Makes the store refuse new calls.
     pub(crate) fn refuse(&self) {
         let _ = self.state.compare_exchange(SERVING, CLOSED, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Delivers what is left; then watches end in order.
+    /// Ends the watches in order, after the remaining commits are delivered.
     pub(crate) fn close(&self) {
         self.refuse();
         self.hub.end(Ending::Closed);
@@ -222,7 +224,7 @@ impl Core {
         self.ended.notify_waiters();
     }
 
-    /// The disk failed: nothing is acknowledged, published or delivered any more.
+    /// Stops the store after a disk failure: it acknowledges, publishes and delivers nothing more.
     pub(crate) fn fail(&self, what: &str, error: &dyn std::fmt::Display) {
         if self.state.swap(FAILED, Ordering::AcqRel) != FAILED {
             tracing::error!(%error, "{what}; the store stops, since what is on disk is now unknown");
@@ -233,27 +235,28 @@ impl Core {
         self.ended.notify_waiters();
     }
 
-    /// Notes what reading from the engine met. If that was damage to more than single records, the background raises the alarm.
+    /// Reports an error of the engine. If the error is damage beyond single records, the background worker raises the
+    /// alarm.
     pub(crate) fn met(&self, error: &EngineError) {
         if matches!(error, EngineError::Corrupt(_)) {
             self.cannot_confine();
         }
     }
 
-    /// There is damage that cannot be confined to single records: the background raises the alarm.
+    /// Reports damage that cannot be confined to single records: the background worker raises the alarm.
     pub(crate) fn cannot_confine(&self) {
         self.damaged.store(true, Ordering::Release);
         self.feed.nudge();
     }
 
-    /// Whether damage was met since the last time this was asked.
+    /// Takes the flag that damage was reported since the last call.
     pub(crate) fn damage_was_met(&self) -> bool {
         self.damaged.swap(false, Ordering::AcqRel)
     }
 
-    /// Makes durable commits visible. Revisions arrive in order.
+    /// Makes durable commits visible to readers. Revisions arrive in order.
     pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
-        /// Commits per turn of the lock: readers wait for one turn.
+        /// Commits published per lock acquisition. Readers wait for one such batch.
         const TURN: usize = 64;
         for turn in commits.chunks(TURN) {
             let mut visible = self.visible.write();
@@ -272,9 +275,9 @@ impl Core {
         }
     }
 
-    /// Gives published commits to the engine, in few writes.
+    /// Writes published commits to the engine in few batches.
     pub(crate) fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
-        /// Commits per write. The engine copies them once more, so this bounds memory too.
+        /// Commits per batch. The engine copies them once more, so this bounds memory too.
         const PUT: usize = 64;
         for part in commits.chunks(PUT) {
             let records: Vec<_> = part.iter().flat_map(|commit| records(commit)).collect();
@@ -286,8 +289,8 @@ impl Core {
         Ok(())
     }
 
-    /// Sees to it that what was published is handed to the watchers: at once if that is little work, else on the thread
-    /// that is there for it. A thread more would cost a lone write more than its delivery.
+    /// Delivers published commits to the watchers: on this thread if that is little work, otherwise on the delivery
+    /// thread. For a single write, waking another thread would cost more than the delivery.
     pub(crate) fn deliver_soon(&self) {
         const REVISIONS: i64 = 32;
         const WATCHERS: usize = 32;
@@ -300,25 +303,25 @@ impl Core {
         }
     }
 
-    /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
+    /// Updates the size of stored data after the engine stored `taken` bytes or removed data.
     pub(crate) fn measure(&self, taken: usize) {
         self.usage.stored(taken, self.engine.size().live);
     }
 
-    /// How many keys there are.
+    /// Number of keys at the published revision.
     pub(crate) fn keys(&self) -> u64 {
         let visible = self.visible.read();
         visible.index.count(&KeyRange::all(), visible.revision) as u64
     }
 
-    /// Hands what was published to the watchers.
+    /// Delivers published commits to the watchers.
     pub(crate) fn deliver(&self) {
         let _turn = self.delivering.lock();
         self.hand_out();
     }
 
     fn hand_out(&self) {
-        /// Commits per turn of the hub's lock.
+        /// Commits delivered per acquisition of the hub's lock.
         const TURN: usize = 64;
         loop {
             let next = self.hub.delivered().next();
@@ -361,7 +364,7 @@ impl Core {
         Ok(view::finish(request, revision, &selection, kvs))
     }
 
-    /// An old version, from the window or the engine.
+    /// Reads an old version from the window or the engine.
     pub(crate) fn fetch(&self, visible: &Visible, key: RecordKey) -> Result<Arc<KeyValue>, RangeError> {
         match visible.window.event(key) {
             Some(event) => Ok(event.kv.clone()),
@@ -369,7 +372,8 @@ impl Core {
         }
     }
 
-    /// An old version that a read at `revision` selected. If it is gone, compaction must have overtaken the read.
+    /// Reads an old version that a read at `revision` selected. If the version is gone, compaction has overtaken the
+    /// read.
     fn read(&self, key: RecordKey, revision: Revision) -> Result<Arc<KeyValue>, RangeError> {
         if let Some(kv) = self.read_engine(key)? {
             return Ok(kv);
@@ -406,7 +410,7 @@ impl Core {
     }
 }
 
-/// What the engine keeps of a commit.
+/// The records of a commit that the engine stores.
 pub(crate) fn records(commit: &Commit) -> impl Iterator<Item = Record> {
     let main = commit.revision;
     let changes = commit.events.iter().zip(0..).map(move |(event, sub)| Record {

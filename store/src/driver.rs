@@ -1,4 +1,4 @@
-//! Brings requests to the writer: on the caller's thread in memory, through a bounded queue to `threads` otherwise.
+//! Dispatches requests to the writer: on the caller's thread in memory, otherwise through a bounded queue to `threads`.
 
 use std::sync::Arc;
 
@@ -19,26 +19,26 @@ use crate::stepped::{Pending, Stepped};
 use crate::threads::Threads;
 use crate::writer::Writer;
 
-/// See the module.
+/// Runs requests against the store, in the mode in which the store was opened.
 pub(crate) struct Driver {
     core: Arc<Core>,
     mode: Mode,
 }
 
 enum Mode {
-    /// No log: the caller's thread does everything.
+    /// No log: the calling thread evaluates and publishes.
     Memory(Box<Memory>),
-    /// A log, but no threads; until the store is closed.
+    /// A log but no threads, for tests; none after the store was closed.
     #[cfg(test)]
     Stepped(Box<Mutex<Option<Stepped>>>),
     Threads(Threads),
 }
 
-/// What there is when there are no threads.
+/// The components of a store without a log and threads.
 struct Memory {
     writer: Mutex<Writer>,
     sweeper: Mutex<Sweeper>,
-    /// The engine behind the core's.
+    /// The core's engine, with its concrete type.
     engine: Arc<MemoryEngine>,
 }
 
@@ -49,7 +49,7 @@ impl Driver {
         Self { core, mode: Mode::Memory(Box::new(Memory { writer, sweeper, engine })) }
     }
 
-    /// What the store holds now.
+    /// Takes an image of the store's current content.
     pub(crate) fn image(&self) -> Result<StoreImage, ImageError> {
         match &self.mode {
             Mode::Memory(memory) => {
@@ -76,13 +76,13 @@ impl Driver {
         &self.core
     }
 
-    /// Whether closing may take a while.
+    /// Whether closing may block on threads.
     pub(crate) fn has_threads(&self) -> bool {
         matches!(self.mode, Mode::Threads(_))
     }
 
-    /// Resolves when the answer may go out: when what it says and what it was judged by is durable. The request is done even
-    /// if the future is dropped.
+    /// Runs a request and returns its answer after the answer and all commits that it depends on are durable. The store
+    /// completes the request even if the future is dropped.
     pub(crate) async fn submit(&self, request: Request, bytes: usize) -> Result<Answer, Refused> {
         if self.core.serving().is_err() {
             return Err(Refused::Stopped);
@@ -115,28 +115,28 @@ impl Driver {
         }
     }
 
-    /// Does several requests as one group.
+    /// Runs several requests as one group.
     #[cfg(test)]
     pub(crate) fn submit_group(&self, requests: Vec<Request>) -> Result<Vec<Answer>, Refused> {
         self.step(|stepped| stepped.act(requests))?
     }
 
-    /// Evaluates several requests as one group that waits for [`Driver::log_group`].
+    /// Evaluates several requests as one group, which stays pending until [`Driver::log_group`].
     #[cfg(test)]
     pub(crate) fn evaluate_group(&self, requests: Vec<Request>) -> Result<Vec<Pending>, Refused> {
         self.step(|stepped| stepped.evaluate(requests))
     }
 
-    /// Logs the group that waits longest; false if none waits.
+    /// Logs the oldest pending group. Returns false if none is pending.
     #[cfg(test)]
     pub(crate) fn log_group(&self) -> Result<bool, Refused> {
         self.step(Stepped::log)
     }
 
-    /// Lets the background look what there is to do.
+    /// Wakes the background worker, which checks for work.
     pub(crate) fn nudge(&self) {
         match &self.mode {
-            // Nothing can be won back.
+            // A store in memory has nothing to defragment.
             Mode::Memory(_) => {
                 self.core.chores.wanted().into_iter().for_each(|wish| self.core.chores.answer(wish, Ok(())));
             }
@@ -146,8 +146,8 @@ impl Driver {
         }
     }
 
-    /// Ends the store in order: what is queued is done, synced and checkpointed, what was published is delivered. Returns
-    /// when the threads are gone and the directory is free. Later calls do nothing.
+    /// Closes the store in order: queued requests are evaluated, synced and checkpointed, and published commits are
+    /// delivered. Returns after the threads have ended and the directory is unlocked. Later calls do nothing.
     pub(crate) fn close(&self) {
         self.core.refuse();
         match &self.mode {
@@ -178,7 +178,8 @@ impl Memory {
         Ok(answer)
     }
 
-    /// Sweeps step by step, letting others in between. If the caller stops half-way, the next one goes on.
+    /// Runs physical compaction step by step and yields between steps. If the caller is cancelled, the next call
+    /// continues.
     async fn sweep(&self, core: &Core, revision: Revision) -> Result<(), Stopped> {
         self.sweeper.lock().want(revision);
         while self.sweep_step(core)? {
@@ -201,7 +202,7 @@ impl Memory {
     }
 }
 
-/// A writer that panicked is not to be asked again: what it staged is half done.
+/// Guard that stops the store when the writer panics, because the staged state is then incomplete.
 struct Ending<'a>(&'a Core);
 
 impl Drop for Ending<'_> {

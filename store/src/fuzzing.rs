@@ -1,5 +1,5 @@
-//! Doors for fuzzers: one function per target, each of which takes any bytes and returns, or panics because it found a
-//! defect. The same functions run over random bytes and the kept corpus in the store's tests. No interface for users.
+//! Entry points for fuzzers. Each target takes any bytes and returns, or panics because it found a defect. The store's
+//! tests run the same functions over random bytes and the kept corpus. Not an interface for users.
 
 #[cfg(not(test))]
 #[expect(dead_code, reason = "a part of what the tests' model can do")]
@@ -27,7 +27,7 @@ use crate::{
 };
 use model::Model;
 
-/// A target: its name, and what to do with bytes.
+/// A fuzz target: its name and its function.
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
@@ -40,7 +40,7 @@ pub const TARGETS: [FuzzTarget; 6] = [
     ("txn", transactions),
 ];
 
-/// Decisions read from bytes; zeros when they have run out.
+/// Decisions read from the fuzzer's bytes; zeros when no bytes are left.
 struct Dice<'a>(&'a [u8]);
 
 impl<'a> Dice<'a> {
@@ -74,8 +74,8 @@ impl<'a> Dice<'a> {
 const LOG: &str = "/wal";
 const CLUSTER: u64 = 11;
 
-/// Writes a log as the bytes say, damages it as they say, lets the machine stop, and reads what is left: it must be a
-/// prefix of what was written, byte for byte, and if nothing was damaged all that was synced.
+/// Writes a log as the bytes say, damages it as they say, crashes the machine, and replays the log. The replayed
+/// records must be a prefix of the written ones, byte for byte. Without damage they must include all synced records.
 pub fn wal_replay(bytes: &[u8]) {
     let mut dice = Dice(bytes);
     let disk = SimDisk::default();
@@ -104,7 +104,7 @@ pub fn wal_replay(bytes: &[u8]) {
 /// A record's sequence number and note.
 type Written = (u64, Option<Vec<u8>>);
 
-/// Every record, and how many are synced.
+/// Writes a log. Returns every record, and how many of them are synced.
 fn write_log(disk: &SimDisk, dice: &mut Dice<'_>) -> (Vec<Written>, usize) {
     let limits = Limits { first_segment_bytes: 8 << 10, segment_bytes: 8 << 10, ..Limits::default() };
     let segments = Arc::new(Segments::list(Arc::new(disk.clone()), Path::new(LOG)).expect("as above"));
@@ -147,7 +147,7 @@ fn damage(disk: &SimDisk, dice: &mut Dice<'_>) {
     disk.overwrite(&Path::new(LOG).join(name), offset, bytes);
 }
 
-/// Records of the log.
+/// Decodes records of the log.
 pub fn log_record(bytes: &[u8]) {
     let mut rest = bytes;
     while let Ok((_, len)) = record::decode(rest) {
@@ -156,7 +156,7 @@ pub fn log_record(bytes: &[u8]) {
     }
 }
 
-/// Records in the engine's files, and the list of those files.
+/// Decodes entries of the engine's files, and the list of those files.
 pub fn history_entries(bytes: &[u8]) {
     let mut rest = bytes;
     while let Some((entry, len)) = history::read(rest) {
@@ -172,7 +172,7 @@ pub fn history_entries(bytes: &[u8]) {
     }
 }
 
-/// A manifest's file.
+/// Decodes a manifest file.
 pub fn manifest_file(bytes: &[u8]) {
     if let Some(Ok(found)) = manifest::decode(bytes) {
         let again = manifest::decode(&manifest::encode(&found)).and_then(Result::ok);
@@ -180,7 +180,7 @@ pub fn manifest_file(bytes: &[u8]) {
     }
 }
 
-/// Transactions on a store in memory and on the dumb model, compared after each.
+/// Runs transactions on a store in memory and on the reference model, and compares them after each.
 pub fn transactions(bytes: &[u8]) {
     let (mut dice, mut model) = (Dice(bytes), Model::new());
     let driver = recover::open(Config::memory(), &Nondet::simulated(1)).expect("memory opens");
@@ -282,7 +282,7 @@ fn range(dice: &mut Dice<'_>) -> Range {
     }
 }
 
-/// Bytes that each target gets far with, made by the store's own code: what fuzzers begin with.
+/// Seed inputs for the fuzzers, encoded by the store's own code so that each target gets far with them.
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let rng = Rng::seeded(7);
@@ -311,7 +311,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     ]
 }
 
-/// A snapshot with an entry of each kind, and as few pages as that takes.
+/// A snapshot with one entry of each kind, and as few pages as possible.
 #[cfg(test)]
 async fn small_snapshot() -> Vec<u8> {
     let store = crate::tests::samples::memory().await;

@@ -1,11 +1,16 @@
-//! Keeps the background's work going, and the store when the engine refuses: what it does not take waits here and in the
-//! window, the log keeps all of it, and reads go on. Not the work itself (see `checkpoint`).
+//! The loop around the background worker, which keeps the store running when the engine fails. Commits that the engine
+//! does not take wait in the backlog and in the window, the log keeps all of them, and reads go on. `checkpoint` does
+//! the work.
 //!
-//! What an engine's error means: a full disk may pass, so the work is tried again after a pause, and the alarm stops who
-//! would fill it further. After any other error the engine is given nothing more until the next start, for what it holds is
-//! unknown; it is still read. Status, metrics and health checks say so from then on, and whoever waits for the engine's work is
-//! answered. If what it holds is damaged, the alarm stops the writers. In each case the log grows, and past
-//! its budget the store stops, since memory holds that much and the next start reads it.
+//! What an engine's error means:
+//! - A full disk may be temporary. The work is retried after a pause, and the alarm stops writers from filling the
+//!   disk further.
+//! - After any other error the engine gets nothing more until the next start, because its content is unknown; it is
+//!   still read. Status, metrics and health checks report it, and callers that wait for the engine's work get an error.
+//! - If the engine's content is damaged, the alarm stops the writers.
+//!
+//! In each case the log grows. Above its budget the store stops, since memory holds that much and the next start reads
+//! it.
 
 use std::io;
 use std::sync::Arc;
@@ -21,24 +26,24 @@ use crate::engine::EngineError;
 use crate::feed::{Wait, Work};
 use crate::room::{Room, is_full};
 
-/// See the module.
+/// Runs the background worker, retries it after errors, and raises alarms.
 pub(crate) struct Keeper {
     core: Arc<Core>,
     background: Background,
-    /// Published, but not taken by the engine.
+    /// Published commits that the engine has not taken.
     backlog: Vec<Arc<Commit>>,
-    /// Their bytes, and those of what is not even kept here any more.
+    /// Bytes of the backlog, including commits that it dropped because only the log keeps them.
     backlog_bytes: u64,
-    /// The next log file is wanted.
+    /// The next log file is requested.
     prepare: bool,
-    /// After a refusal: when to try again.
+    /// When to retry, after the engine refused work.
     retry: Option<Instant>,
-    /// The engine is given nothing more.
+    /// The engine has failed and gets nothing more until the next start.
     given_up: bool,
     alarm_change: Option<AlarmChange>,
 }
 
-/// The log's budget is used up, and the engine is no help.
+/// The log has used up its budget while the engine takes no commits.
 #[derive(Debug, thiserror::Error)]
 #[error("{bytes} bytes of log are not in the engine, more than its budget of {budget}")]
 pub(crate) struct Spent {
@@ -62,7 +67,7 @@ impl Keeper {
         }
     }
 
-    /// Takes work over and does a bounded part of what there is to do. Says when to come again.
+    /// Takes queued work over and does a bounded part of it. Returns how long to wait before the next call.
     pub(crate) fn turn(&mut self, work: Work) -> Result<Wait, Spent> {
         self.backlog_bytes += work.commits.iter().map(|commit| commit.cost() as u64).sum::<u64>();
         self.backlog.extend(work.commits);
@@ -86,18 +91,19 @@ impl Keeper {
         self.core.limits.log_budget_bytes
     }
 
-    /// The change to the alarms that the caller should ask the writer for.
+    /// Takes the change to the alarms that the caller should request from the writer.
     pub(crate) fn alarm_change(&mut self) -> Option<AlarmChange> {
         self.alarm_change.take()
     }
 
-    /// The change could not be asked for now.
+    /// Keeps an alarm change that the caller could not request, and tries again after the retry interval.
     pub(crate) fn change_again(&mut self, change: AlarmChange) -> Wait {
         self.alarm_change = Some(change);
         Wait::Until(Instant::now() + self.core.limits.engine_retry)
     }
 
-    /// While the alarm is raised for lack of free space, looks now and then whether there is enough: the system tells nobody.
+    /// While low free space keeps the alarm raised, polls whether there is enough again, because the system sends no
+    /// notification.
     fn look_for_recovery(&mut self, wait: Wait) -> Wait {
         if !self.core.visible().alarms.is_disk_low() {
             return wait;
@@ -150,7 +156,7 @@ impl Keeper {
         Ok(self.background.work()? || self.background.scrub()?)
     }
 
-    /// The next log file is not needed yet: until it is, the log stays in the one it has.
+    /// Handles a failure to prepare the next log file: until it succeeds, the log stays in its current file.
     fn unprepared(&mut self, error: &io::Error) {
         tracing::warn!(%error, "the next log file cannot be prepared; this is tried again");
         if is_full(error) {
@@ -174,7 +180,7 @@ impl Keeper {
         }
     }
 
-    /// Gives the engine nothing more until the next start.
+    /// Stops giving work to the engine until the next start.
     fn give_up(&mut self, error: &EngineError) {
         self.given_up = true;
         let budget = self.budget();

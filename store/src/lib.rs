@@ -1,8 +1,8 @@
 //! A durable MVCC store with revisions, transactions, leases and watch-from-revision.
 //!
-//! Keys and values are bytes. Every change takes the next [`Revision`]; old revisions stay readable until they are
-//! compacted; a [`Watcher`] sees every change from a revision on, in order. A write is answered when it is durable, and
-//! nobody sees it before. The semantics are etcd's; the wire is not here.
+//! Keys and values are bytes. Every change takes the next [`Revision`]. Old revisions stay readable until they are
+//! compacted. A [`Watcher`] receives every change from a revision on, in order. The store answers a write when it is
+//! durable, and shows it to no reader before. The semantics are etcd's; the `etcd` crate has the wire protocol.
 //!
 //! This crate knows nothing of Kubernetes or gRPC. Start at [`Store`], or with the README:
 //!

@@ -1,5 +1,5 @@
-//! The log's step: one write and one sync for a group, then it is visible and answered. Runs on the log's own thread, or on
-//! the evaluating one when nothing else is under way; on one of them at a time.
+//! The log stage: one write and one sync per group, then the group is published and answered. It runs on the log's own
+//! thread, or on the evaluating thread when nothing else is in progress; on one of them at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::group::Group;
 use crate::invariants;
 use crate::wal::Wal;
 
-/// See the module.
+/// The write-ahead log with its sync schedule, and the commits that wait to be given to the engine.
 pub(crate) struct Log {
     core: Arc<Core>,
     wal: Wal,
-    /// Sync at this interval, not per group.
+    /// Sync interval of relaxed durability; none if every group is synced.
     relaxed: Option<Duration>,
-    /// When the next sync is due, if something is unsynced.
+    /// When the next sync is due, if data is unsynced.
     due: Option<Instant>,
-    /// When the log counts as idle, if it does not yet.
+    /// When the log becomes idle; none if it is idle already.
     idle: Option<Instant>,
-    /// Published but not yet given to the engine, which must not be ahead of the log.
+    /// Published commits that the engine has not got. The engine must not be ahead of the log.
     held: Vec<Arc<Commit>>,
-    /// The next file was asked for; once per segment.
+    /// Whether the next log file was requested; once per segment.
     asked: bool,
 }
 
@@ -41,8 +41,8 @@ impl Log {
         Self { core, wal, relaxed, due: None, idle, held: Vec::new(), asked: false }
     }
 
-    /// Logs a group, publishes and answers it; leaves it empty. On an error nothing of it was published or answered, and
-    /// the store must stop.
+    /// Logs a group, publishes it and sends its answers; leaves it empty. After an error nothing of the group was
+    /// published or answered, and the store must stop.
     pub(crate) fn step(&mut self, group: &mut Group) -> io::Result<()> {
         if !group.commits.is_empty() {
             self.write(&group.commits)?;
@@ -51,7 +51,7 @@ impl Log {
             return Err(io::Error::other("another part of the store failed"));
         }
         group.publish(&self.core);
-        // Callers before watchers: whoever is woken first is served first, and watchers do not wait for the answer.
+        // Callers before watchers: the thread woken first runs first, and watchers do not depend on the answers.
         group.release();
         self.core.deliver_soon();
         self.held.append(&mut group.commits);
@@ -82,12 +82,12 @@ impl Log {
         Ok(())
     }
 
-    /// When [`Log::visit`] wants to be called.
+    /// When [`Log::visit`] is next due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.due.into_iter().chain(self.idle).min()
     }
 
-    /// Does what is due. Says whether the log is idle from now on.
+    /// Does the due work. Returns whether the log becomes idle.
     pub(crate) fn visit(&mut self) -> io::Result<bool> {
         let now = Instant::now();
         if self.due.is_some_and(|due| due <= now) {
@@ -100,7 +100,7 @@ impl Log {
         Ok(idle)
     }
 
-    /// Syncs what is unsynced and notes that all is.
+    /// Syncs the log and records that everything is synced.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.idle = None;
         self.due = None;
@@ -110,7 +110,7 @@ impl Log {
         Ok(())
     }
 
-    /// What the engine may be given, if anything, and whether the next log file is wanted.
+    /// Takes the commits that the engine may store, if any, and whether the next log file is requested.
     pub(crate) fn yielded(&mut self) -> Option<(Vec<Arc<Commit>>, bool)> {
         if self.held.is_empty() || self.wal.has_unsynced() {
             return None;
@@ -122,7 +122,7 @@ impl Log {
         Some((std::mem::take(&mut self.held), asks))
     }
 
-    /// Passes on what the engine may be given; waits while it has too much.
+    /// Passes synced commits to the feed; waits while the feed is full.
     pub(crate) fn feed(&mut self, feed: &Feed) {
         if let Some((commits, prepare)) = self.yielded() {
             feed.push(commits, prepare);

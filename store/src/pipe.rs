@@ -1,5 +1,6 @@
-//! Between evaluation and the log: what was evaluated while the log was busy waits here, bounded, and goes into the log as
-//! one group. Also says who has the log: its own thread, or the evaluating one when nothing is under way.
+//! The hand-over between evaluation and log: one bounded group collects what was evaluated while the log was busy, and
+//! is logged next. The pipe also decides which thread owns the log: the log thread, or the evaluating thread when
+//! nothing is in progress.
 
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
@@ -7,12 +8,12 @@ use tokio::time::Instant;
 use crate::Limits;
 use crate::group::Group;
 
-/// See the module.
+/// The group that waits for the log, and the ownership of the log.
 pub(crate) struct Pipe {
     inner: Mutex<Inner>,
-    /// For the log's thread: something waits, or a deadline was set.
+    /// Wakes the log thread: a group waits, or a deadline was set.
     filled: Condvar,
-    /// For the evaluating thread: what waited was taken.
+    /// Wakes the evaluating thread: the waiting group was taken.
     drained: Condvar,
     most: usize,
     most_bytes: usize,
@@ -21,37 +22,37 @@ pub(crate) struct Pipe {
 #[derive(Default)]
 struct Inner {
     waiting: Group,
-    /// Someone has the log.
+    /// Whether a thread owns the log.
     busy: bool,
-    /// The log wants to be visited then, even if nothing waits.
+    /// When the log needs a visit, even if no group waits.
     deadline: Option<Instant>,
     sleep: Sleep,
-    /// Nothing more comes.
+    /// The evaluating thread has ended; no more groups follow.
     closed: bool,
-    /// The log is gone; nothing is taken any more.
+    /// The log has ended; nothing is taken any more.
     broken: bool,
 }
 
-/// What the log's thread waits for.
+/// What the log thread waits for.
 #[derive(Clone, Copy, Default)]
 enum Sleep {
-    /// It is awake.
+    /// The thread is awake.
     #[default]
     Awake,
-    /// For groups.
+    /// The thread waits for a group, without a deadline.
     Deep,
-    /// For groups, at most until then.
+    /// The thread waits for a group until this time.
     Until(Instant),
 }
 
-/// What the log's thread is woken for. It has the log, except at the end.
+/// Why the log thread was woken. It owns the log then, except in the case of `Closed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// A group was taken.
     Group,
-    /// The deadline is over.
+    /// The deadline has passed.
     Deadline,
-    /// Nothing more comes, and nothing waits.
+    /// The pipe is closed and empty.
     Closed,
 }
 
@@ -66,7 +67,8 @@ impl Pipe {
         }
     }
 
-    /// Has the caller the log from now on? Only if nobody has it and nothing waits for it.
+    /// Whether this thread now owns the log and must flush it. Only possible while no thread owns it and no group
+    /// waits.
     pub(crate) fn enter(&self) -> bool {
         let mut inner = self.inner.lock();
         let free = !inner.busy && !inner.broken && inner.waiting.is_empty();
@@ -74,7 +76,7 @@ impl Pipe {
         free
     }
 
-    /// Gives the log back, which wants to be visited at `deadline`.
+    /// Releases the log, which needs a visit at `deadline`.
     pub(crate) fn leave(&self, deadline: Option<Instant>) {
         let mut inner = self.inner.lock();
         inner.busy = false;
@@ -90,8 +92,8 @@ impl Pipe {
         }
     }
 
-    /// Puts a group in behind what waits; waits while that is as large as a group may be. Does nothing if the log is gone:
-    /// the group's callers learn that the store stopped when it is dropped.
+    /// Appends a group to the waiting one; blocks while the waiting one has reached its bound. Does nothing if the log
+    /// has ended: dropping the group tells its callers that the store stopped.
     pub(crate) fn put(&self, group: &mut Group) {
         let mut inner = self.inner.lock();
         while !inner.broken && (inner.waiting.len() >= self.most || inner.waiting.bytes() >= self.most_bytes)
@@ -111,7 +113,7 @@ impl Pipe {
         }
     }
 
-    /// Gives the log back, then waits for something to do with it. `group` is empty and receives what waits.
+    /// Releases the log, then waits for a group or a deadline. `group` must be empty and receives the waiting group.
     pub(crate) fn take(&self, group: &mut Group, deadline: Option<Instant>) -> Call {
         let mut inner = self.inner.lock();
         inner.busy = false;
@@ -136,7 +138,8 @@ impl Pipe {
         call
     }
 
-    /// The log's thread sleeps. While the other one has the log there is no deadline: it brings one back.
+    /// Puts the log thread to sleep. While the evaluating thread owns the log there is no deadline: it sets one when it
+    /// leaves.
     fn sleep(&self, inner: &mut parking_lot::MutexGuard<'_, Inner>) {
         match inner.deadline.filter(|_| !inner.busy) {
             None => {
@@ -151,13 +154,13 @@ impl Pipe {
         inner.sleep = Sleep::Awake;
     }
 
-    /// Nothing more comes; what waits is still taken.
+    /// Closes the pipe; the log still takes the waiting group.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.filled.notify_one();
     }
 
-    /// Nothing is taken any more; what waits is dropped, so that its callers learn that the store stopped.
+    /// Ends the log's side and drops the waiting group, which tells its callers that the store stopped.
     pub(crate) fn break_off(&self) {
         let waiting = {
             let mut inner = self.inner.lock();

@@ -1,5 +1,4 @@
-//! Making the index, and which keys hang on leases, from the records that an engine holds. What the log has beyond them comes
-//! on top of it (see `recover`).
+//! Rebuilds the index and the leases' keys from the records of an engine. `recover` then replays the log on top.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -13,11 +12,11 @@ use crate::engine::{EngineError, RecordKind};
 use crate::index::{Index, Restore, Version, alike, lead};
 use crate::lease::table::LeaseTable;
 
-/// See the module. Of no use before [`Rebuild::finish`].
+/// An index that is being rebuilt. It is usable after [`Rebuild::finish`].
 #[derive(Debug, Default)]
 pub(crate) struct Rebuild {
     index: Restore,
-    /// Keys of which some version hangs on a lease.
+    /// Keys with a version that is attached to a lease.
     leased: Vec<Bytes>,
 }
 
@@ -33,7 +32,7 @@ impl Rebuild {
         }
     }
 
-    /// Everything was taken. Hangs the keys on their leases.
+    /// Completes the index and attaches the keys to their leases.
     pub(crate) fn finish(self, leases: &mut LeaseTable) -> Index {
         let index = self.index.finish();
         for key in self.leased {
@@ -44,16 +43,16 @@ impl Rebuild {
     }
 }
 
-/// A record on its way into the index: how it compares, and which it is.
+/// A record to sort: its comparison key and its position in the input.
 struct Item<'a> {
-    /// The key's first bytes behind what all keys share. Most comparisons end here.
+    /// The first 8 bytes of the key after the prefix that all keys share. It decides most comparisons.
     lead: u64,
     key: &'a [u8],
     at: u32,
 }
 
-/// Decodes records, ordered by key and newest first: neighbours then lie together in memory, and go into the index without
-/// much searching. Copies them, so that none keeps its file in memory.
+/// Decodes records and sorts them by key, newest first. Neighbours are then close in memory, and inserting them into
+/// the index needs little searching. Copies the bytes, so that no record keeps its file in memory.
 pub(crate) fn prepare(records: &[Met<'_>]) -> Result<Prepared, EngineError> {
     let versions = records.iter().zip(0..).filter(|(met, _)| met.kind != RecordKind::Note);
     let mut items: Vec<_> = versions.map(|(met, at)| Item { lead: 0, key: key_of(met.bytes), at }).collect();
@@ -72,12 +71,12 @@ fn decode(met: &Met<'_>) -> Result<Version, EngineError> {
     Ok(Version { kv: Arc::new(kv), main: met.key.main, sub: met.key.sub, dead })
 }
 
-/// The key of an encoded version; of something else, anything.
+/// The key of an encoded version; arbitrary bytes if `encoded` is not one.
 fn key_of(encoded: &[u8]) -> &[u8] {
     encoded.get(key(encoded)).unwrap_or_default()
 }
 
-/// How many bytes all keys begin with alike.
+/// Length of the longest prefix that all keys share.
 fn shared_prefix(items: &[Item<'_>]) -> usize {
     let Some((first, rest)) = items.split_first() else { return 0 };
     rest.iter().fold(first.key.len(), |shared, item| alike(&first.key[..shared], item.key))

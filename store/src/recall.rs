@@ -1,4 +1,5 @@
-//! What memory knows of records: the copies from which damaged ones are healed, and the names of those that it has no copy of.
+//! Recall: finds the in-memory copies from which damaged records are repaired, and the keys of the records without a
+//! copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +11,18 @@ use crate::core::{Core, records};
 use crate::engine::{Record, RecordKind};
 use crate::index::Entry;
 
-/// What is known of a record.
+/// What memory holds of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// All of it.
+    /// The whole record.
     Whole(Record),
-    /// Which it is. Its bytes name it: see [`crate::engine::LostRecord::name`].
+    /// Only the record's identity. Its bytes are the name: see [`crate::engine::LostRecord::name`].
     Named(Record),
 }
 
 impl Core {
-    /// What is known of the records of these names. Walks the whole index, holding its lock for one chunk of keys at a time:
-    /// for the rare case. The caller may hold that lock for reading.
+    /// What memory holds of these records. Walks the whole index and holds its lock for one chunk of keys at a time, so
+    /// it is slow; damage is rare. The caller may hold that lock for reading.
     pub(crate) fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Known> {
         let mut known: BTreeMap<_, _> =
             keys.iter().filter(|key| key.is_note()).map(|key| note(*key)).collect();
@@ -45,8 +46,8 @@ fn note(key: RecordKey) -> (RecordKey, Known) {
     (key, Known::Named(Record { key, kind: RecordKind::Note, bytes: Bytes::new() }))
 }
 
-/// What an entry of the index knows: its newest version whole, deletions whole since they hold nothing but their names, and
-/// of other versions the names.
+/// What an index entry holds of these records: its newest version whole, tombstones whole (they consist of their key
+/// and revision), and only the names of other versions.
 fn of_entry<'a>(
     entry: &'a Entry,
     keys: &'a BTreeSet<RecordKey>,

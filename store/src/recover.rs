@@ -1,5 +1,5 @@
-//! Opening a store: from nothing, or from what the last one left. Manifest, engine, log, in this order; each step can be
-//! repeated if a crash interrupts it.
+//! Opening a store: creates a new one or recovers an existing one from manifest, engine and log, in this order. Each
+//! step can be repeated if a crash interrupts it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -39,7 +39,7 @@ use crate::window::Window;
 use crate::writer::{Recovered, Writer};
 use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision, maintenance, manifest};
 
-/// Opens what `config` describes.
+/// Opens the store that `config` describes.
 pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError> {
     config.limits.check()?;
     let rng = nondet.rng.fork("store");
@@ -59,10 +59,10 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     parts.start(Some(lock)).map_err(|source| OpenError::Io { path: dir, source })
 }
 
-/// Opens an engine of a test's own, given the token.
+/// Opens a test's own engine, given the manifest's token.
 pub(crate) type OpenEngine<'a> = &'a dyn Fn(Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError>;
 
-/// The same without threads, on any disk, with any engine.
+/// Opens a store without threads, on any disk and with any engine.
 #[cfg(test)]
 pub(crate) fn open_stepped(
     disk: Arc<dyn Disk>,
@@ -80,7 +80,7 @@ pub(crate) fn open_stepped(
     Ok(Driver::stepped(core, stepped))
 }
 
-/// The same with threads.
+/// Opens a store with threads, on any disk.
 #[cfg(test)]
 pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> Result<Driver, OpenError> {
     config.limits.check()?;
@@ -90,7 +90,7 @@ pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
     parts.start(None).map_err(|source| OpenError::Io { path: dir, source })
 }
 
-/// A recovered store, ready to be driven.
+/// The components of a recovered store, before their threads are started.
 struct Parts {
     core: Arc<Core>,
     committer: Committer,
@@ -106,7 +106,7 @@ impl Parts {
     }
 }
 
-/// The state of a store that never saw a write.
+/// The published state of a new store.
 fn empty() -> Visible {
     Visible {
         revision: Revision::FIRST,
@@ -118,7 +118,7 @@ fn empty() -> Visible {
     }
 }
 
-/// A name for new data; never zero.
+/// A random id for new data; never zero.
 pub(crate) fn identity(rng: &Rng) -> u64 {
     rng.next_u64() | 1
 }
@@ -131,7 +131,7 @@ fn engine_name(kind: EngineKind) -> &'static str {
     }
 }
 
-/// Recovers what `dir` holds. When the file system is full, the reserve is let go of for it.
+/// Recovers the store in `dir`. If the file system is full, deletes the reserve file and tries again.
 fn recover(
     disk: Arc<dyn Disk>,
     dir: &Path,
@@ -168,7 +168,7 @@ fn try_recover(
     let (wal_dir, engine_dir) = (dir.join("wal"), dir.join("engine"));
     disk.create_dir(&wal_dir).map_err(io(&wal_dir))?;
     disk.create_dir(&engine_dir).map_err(io(&engine_dir))?;
-    // The last process may have ended at a sync that failed: what the cache shows of its names may not be on the disk.
+    // The last process may have ended at a failed sync: the directory's cached entries may not be on disk.
     disk.sync_dir(dir).map_err(io(dir))?;
     let room = Room::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
     let segments = Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
@@ -193,7 +193,7 @@ fn try_recover(
     Ok(Parts { core, committer: Committer::new(writer), log, background })
 }
 
-/// How far the engine is after recovery.
+/// The engine's progress after recovery.
 fn stored(leases: &LeaseTable, replayed: &Replayed, backlog: Option<Vec<Arc<Commit>>>) -> Stored {
     match backlog {
         Some(backlog) => Stored::AsInManifest { backlog },
@@ -205,7 +205,7 @@ fn stored(leases: &LeaseTable, replayed: &Replayed, backlog: Option<Vec<Arc<Comm
     }
 }
 
-/// The manifests of the directory; a first one is made if it is empty.
+/// The manifests of the directory; writes a first one if the directory is empty.
 fn manifests(
     disk: &dyn Disk,
     dir: &Path,
@@ -243,38 +243,39 @@ fn manifests(
     Ok(manifest::Found { newest, previous: None })
 }
 
-/// Where to recover from.
+/// The disk, directories, configuration and engine of a recovery.
 struct Site<'a> {
     disk: &'a Arc<dyn Disk>,
-    /// The engine's.
+    /// The engine's directory.
     dir: &'a PathBuf,
     segments: &'a Segments,
     config: &'a Config,
-    /// In place of the one that `config` names.
+    /// A test's engine that replaces the one in `config`.
     engine: Option<OpenEngine<'a>>,
 }
 
-/// What was recovered.
+/// The state that recovery established.
 struct State {
     manifest: Manifest,
     core: Core,
     leases: LeaseTable,
     replayed: Replayed,
-    /// What the engine had no space for, if it had none: everything beyond the manifest.
+    /// All commits after the manifest's, if the engine had no space for them.
     backlog: Option<Vec<Arc<Commit>>>,
 }
 
-/// Whether replay gives the engine what it makes of the log.
+/// Whether replay gives the log's commits to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feeding {
     Now,
-    /// The file system is full. The commits stay in memory; the background gives them to the engine when there is space.
+    /// The file system is full. The commits stay in memory, and the background worker gives them to the engine when
+    /// there is space.
     Later,
 }
 
 impl Site<'_> {
-    /// Loads the newest state whose engine is whole: the newest manifest's, the one before, or, if the log is complete, an
-    /// empty one. The log makes up for the difference.
+    /// Loads the newest state whose engine is intact: the newest manifest's, the previous one's, or, if the log is
+    /// complete, an empty one. Replay of the log adds the missing commits.
     fn load(&self, found: &manifest::Found) -> Result<State, OpenError> {
         let scratch = Manifest {
             seq: 0,
@@ -300,7 +301,7 @@ impl Site<'_> {
                     return Ok(state);
                 }
                 Err(LoadError::Open(error)) => return Err(error),
-                // Not a matter of what the engine holds: another state would fare no better.
+                // An I/O error does not depend on the state: an older one would fail in the same way.
                 Err(LoadError::Engine(EngineError::Io(source))) => return Err(self.engine_io(source)),
                 Err(LoadError::Engine(error @ (EngineError::Corrupt(_) | EngineError::Damaged(_)))) => {
                     tracing::error!(%error, seq = base.seq, "the history engine cannot be used in this state");
@@ -312,7 +313,8 @@ impl Site<'_> {
         Err(OpenError::EngineLost { dir: self.dir.clone(), detail })
     }
 
-    /// Loads one state and replays the log on it. An engine without space is given the reserve's, and after that nothing.
+    /// Loads one state and replays the log on it. If the engine has no space, deletes the reserve file and retries; if
+    /// that does not suffice, retries without feeding the engine.
     fn rebuild(&self, found: &manifest::Found, base: &Manifest) -> Result<State, LoadError> {
         let mut feeding = Feeding::Now;
         loop {
@@ -322,7 +324,7 @@ impl Site<'_> {
                     if !self.segments.room().is_some_and(Room::ran_out) {
                         tracing::warn!(%error, "the history engine has no space; the log alone holds the newest changes");
                         feeding = Feeding::Later;
-                        // What it did take would leave no space for the log.
+                        // The files that it did write would leave no space for the log.
                         self.remove_unnamed(found)?;
                     }
                 }
@@ -331,7 +333,7 @@ impl Site<'_> {
         }
     }
 
-    /// Removes what an attempt that failed has left in the engine's directory: no state that counts has it.
+    /// Removes files that a failed attempt left in the engine's directory: files that no manifest names.
     fn remove_unnamed(&self, found: &manifest::Found) -> Result<(), OpenError> {
         if self.engine.is_some() || self.config.engine != EngineKind::Segments {
             return Ok(());
@@ -345,18 +347,18 @@ impl Site<'_> {
         OpenError::Io { path: self.dir.clone(), source }
     }
 
-    /// Nothing that the engine has can be used. It is kept for a person to look at; the log is complete.
+    /// Moves the unusable engine's files aside for inspection. The log is complete, so the engine is rebuilt from it.
     fn set_aside(&self) -> Result<(), OpenError> {
         tracing::error!(dir = %self.dir.display(), "the history engine is set aside and made anew from the log");
-        // sled's own files it sets aside itself.
+        // sled moves its own files aside.
         segments::set_aside(&**self.disk, self.dir)
             .map_err(|source| OpenError::Io { path: self.dir.clone(), source })
     }
 
-    /// If an older state had to do, it is the newest from now on. Otherwise the next checkpoint would keep the one that cannot
-    /// be used as the one to fall back on.
+    /// Makes an older state, if recovery used one, the newest manifest. Otherwise the next checkpoint would keep the
+    /// unusable manifest as the previous one.
     fn fall_back(&self, found: &manifest::Found, base: &Manifest) -> Result<(), OpenError> {
-        // Not by the place in the log: a state may be newer only by what was swept.
+        // Compares tokens, not sequence numbers: a sweep makes a newer state with the same sequence number.
         if base.token == found.newest.token {
             return Ok(());
         }
@@ -365,7 +367,7 @@ impl Site<'_> {
             .map_err(|source| OpenError::Io { path: dir.to_owned(), source })
     }
 
-    /// Opens the engine; `reader` gets what it holds.
+    /// Opens the engine and passes its records to `reader`.
     fn open_engine(&self, base: &Manifest, reader: &mut Reader<'_>) -> Result<Arc<dyn Engine>, EngineError> {
         let limits: &Limits = &self.config.limits;
         let token = (base.seq > 0).then_some(&base.token[..]);
@@ -398,7 +400,8 @@ impl Site<'_> {
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
-    /// The engine is given only what the log has durably: if it has more, the log has lost something.
+    /// Fails if the engine has more than the log. The engine gets only synced commits, so the log has lost some in that
+    /// case.
     fn not_ahead(&self, core: &Core, replayed: &Replayed) -> Result<(), LoadError> {
         let newest = core.engine.newest()?;
         let current = core.revision();
@@ -411,7 +414,7 @@ impl Site<'_> {
         }
     }
 
-    /// Does again what the log has beyond the engine.
+    /// Replays the commits that the log has and the engine has not.
     fn replay(
         &self,
         newest: &Manifest,
@@ -438,7 +441,7 @@ impl Site<'_> {
         };
         let replayed = wal::replay(self.segments, newest.cluster, base.seq, &mut visit);
         if let Some(error) = refused {
-            // Not the log's fault.
+            // The engine failed, not the log.
             return Err(LoadError::Engine(error));
         }
         let replayed = replayed?;
@@ -450,16 +453,16 @@ impl Site<'_> {
         self.not_ahead(&core, &replayed)?;
         core.deliver();
         core.measure(0);
-        // If an older state had to do, the log it needed stays until the next checkpoint.
+        // After a fallback to an older state, the log that it needs stays until the next checkpoint.
         let manifest = Manifest { generation: newest.generation, ..base.clone() };
         let backlog = (feeding == Feeding::Later).then_some(backlog);
         Ok(State { manifest, core, leases, replayed, backlog })
     }
 }
 
-/// Why a state cannot be recovered.
+/// Why a state could not be recovered.
 enum LoadError {
-    /// Not for what the engine holds.
+    /// The failure does not come from the engine's content.
     Open(OpenError),
     Engine(EngineError),
 }
@@ -476,7 +479,7 @@ impl From<EngineError> for LoadError {
     }
 }
 
-/// Publishes a logged commit again.
+/// Publishes a logged commit again during replay.
 fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<Arc<Commit>, String> {
     let (commit, current) = {
         let visible = core.visible();
@@ -498,7 +501,7 @@ fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<
     Ok(commit)
 }
 
-/// The commit that a record logged.
+/// Rebuilds the commit that a log record describes.
 fn revive(visible: &Visible, record: &LogRecord<'_>) -> Result<Commit, String> {
     let note = record.note.map(bytes::Bytes::copy_from_slice);
     let revision = Revision(record.revision);

@@ -1,6 +1,6 @@
-//! Room on the file system: notices that it runs short before it has run out, and keeps a file in reserve whose space lets
-//! deletions, compaction and a checkpoint finish when it has. Nobody polls: it looks when a checkpoint is made, when a log
-//! file is prepared and when a write failed. Not the quota, which is about what the store keeps (see `quota`).
+//! Free disk space: detects that the file system is nearly full, and keeps a reserve file. Deleting that file lets
+//! deletions, compaction and a checkpoint finish when the file system is full. Free space is checked at checkpoints,
+//! when a log file is prepared, and after a failed write; `quota` bounds the stored data.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,35 +13,36 @@ use crate::alarm::AlarmChange;
 use crate::disk::Disk;
 use crate::{Alarm, Limits};
 
-/// The file in reserve.
+/// Name of the reserve file.
 const RESERVE: &str = "RESERVE";
 
-/// See the module.
+/// The monitor of free space on the store's file system, with the reserve file.
 #[derive(Debug)]
 pub(crate) struct Room {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    /// Free bytes below which it is short.
+    /// Free bytes below which space counts as low.
     least: u64,
-    /// Bytes in reserve.
+    /// Size of the reserve file in bytes.
     reserve: u64,
-    /// Whether the reserve is there.
+    /// Whether the reserve file exists.
     held: Mutex<bool>,
+    /// Whether free space is low, as of the last check.
     short: AtomicBool,
-    /// It became short, and nobody has raised the alarm.
+    /// Space became low, and no alarm was requested for it yet.
     wish: AtomicBool,
-    /// An operation found no space, and nobody has raised the alarm.
+    /// An operation found no space, and no alarm was requested for it yet.
     full: AtomicBool,
 }
 
-/// Whether an operation failed for want of space.
+/// Whether an operation failed because the disk, or a disk quota, is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 impl Room {
-    /// Looks into a directory that exists.
+    /// Starts monitoring the file system of `dir`, which exists.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, limits: &Limits) -> io::Result<Self> {
         let held = disk.list(dir)?.iter().any(|name| name == RESERVE);
         let room = Self {
@@ -58,7 +59,7 @@ impl Room {
         Ok(room)
     }
 
-    /// Free bytes; plenty where nobody knows.
+    /// Free bytes; the maximum if the system does not tell.
     pub(crate) fn free(&self) -> u64 {
         self.disk.free_space(&self.dir).unwrap_or(u64::MAX)
     }
@@ -68,14 +69,14 @@ impl Room {
         &self.dir
     }
 
-    /// Free bytes below which it is short.
+    /// Free bytes below which space counts as low.
     pub(crate) fn least(&self) -> u64 {
         self.least
     }
 
-    /// The data directory, if a snapshot of so many bytes of data fits there beside what the store itself needs.
+    /// Returns the data directory, if a snapshot of `live` bytes fits there in addition to what the store needs.
     pub(crate) fn snapshot_dir(&self, live: u64) -> io::Result<PathBuf> {
-        // The pages of a database and the names of its records take up to half as much again.
+        // Database pages and record keys take up to half as much again.
         let need = live.saturating_add(live / 2).saturating_add(self.least);
         let free = self.free();
         if free < need {
@@ -88,7 +89,7 @@ impl Room {
         Ok(self.dir.clone())
     }
 
-    /// Looks how much is free, and whether the reserve is needed or can be laid in again.
+    /// Checks the free space, and deletes or recreates the reserve file accordingly.
     pub(crate) fn survey(&self) {
         let free = self.look();
         if free < self.reserve.min(self.least) {
@@ -111,14 +112,15 @@ impl Room {
         }
     }
 
-    /// A write failed for want of space. Says whether the reserve was let go of, so that another try makes sense.
+    /// Reacts to a write that found no space: deletes the reserve file. Returns whether that freed space, so that
+    /// another try makes sense.
     pub(crate) fn ran_out(&self) -> bool {
         self.set_short(true);
         self.full.store(true, Ordering::Release);
         self.release()
     }
 
-    /// Whether room is short. Looks again only if it was.
+    /// Whether free space is low. Checks again only if it was low at the last check.
     pub(crate) fn is_short(&self) -> bool {
         if self.short.load(Ordering::Acquire) {
             self.look();
@@ -126,7 +128,7 @@ impl Room {
         self.short.load(Ordering::Acquire)
     }
 
-    /// How the alarm should be raised, if it should; says so once. Room that was short for a moment only raises none.
+    /// Takes the alarm change to request, if there is one. If low space was only temporary, no alarm is raised.
     pub(crate) fn take_wish(&self) -> Option<AlarmChange> {
         let (low, full) = (self.wish.swap(false, Ordering::AcqRel), self.full.swap(false, Ordering::AcqRel));
         match (full, low) {
@@ -136,8 +138,9 @@ impl Room {
         }
     }
 
-    /// What to do about the alarms when an operation found no space. Too little free space on the file system may pass, but
-    /// where there seems to be enough (a quota of the file system), nothing would tell when there is.
+    /// The alarm change that follows from an operation that found no space. Low free space can end by itself. If the
+    /// file system reports enough free space (for example because a disk quota applies), the store could not notice the
+    /// end, so the alarm needs disarming.
     pub(crate) fn out_of_space(&self) -> AlarmChange {
         if self.is_short() { AlarmChange::LowDisk } else { AlarmChange::Raise(Alarm::NoSpace) }
     }

@@ -1,5 +1,5 @@
-//! A store with a log and without threads: every step on the caller's thread, so that a test sees the same steps every
-//! time, and can stop between evaluation and log. Tests only.
+//! A store with a log but without threads, for tests. Every step runs on the caller's thread, so that a test sees the
+//! same steps every time and can stop between evaluation and log.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,17 +17,17 @@ use crate::log::Log;
 use crate::queue::Job;
 use crate::request::{Answer, Refused, Request};
 
-/// See the module.
+/// The components of a store that a test drives step by step.
 pub(crate) struct Stepped {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
     keeper: Keeper,
-    /// Evaluated, not yet logged.
+    /// Groups that are evaluated but not logged.
     waiting: VecDeque<Group>,
 }
 
-/// An answer that has not come yet.
+/// Receiver of an answer.
 pub(crate) type Pending = oneshot::Receiver<Answer>;
 
 impl Stepped {
@@ -50,7 +50,7 @@ impl Stepped {
         answers
     }
 
-    /// Logs the group that waits longest, and does all the work that follows. False if none waits.
+    /// Logs the oldest waiting group and does all work that follows. Returns false if none waits.
     pub(crate) fn log(&mut self) -> bool {
         let Some(mut group) = self.waiting.pop_front() else { return false };
         if let Err(error) = self.try_log(&mut group) {
@@ -68,7 +68,7 @@ impl Stepped {
         Ok(())
     }
 
-    /// Lets the background do what there is to do.
+    /// Runs the background worker until it has nothing to do.
     pub(crate) fn work(&mut self) {
         self.turn(Work::default());
         while self.log() {}
@@ -87,14 +87,14 @@ impl Stepped {
         }
     }
 
-    /// Evaluates requests as one group and logs it, and all that waited before it.
+    /// Evaluates requests as one group, and logs it and all groups before it.
     pub(crate) fn act(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>, Refused> {
         let answers = self.evaluate(requests);
         while self.log() {}
         answers.into_iter().map(|mut answer| answer.try_recv().map_err(|_| Refused::Stopped)).collect()
     }
 
-    /// Notes a clean end and checkpoints.
+    /// Closes the log cleanly and checkpoints.
     pub(crate) fn finish(mut self) {
         while self.log() {}
         if !self.core.has_failed() && self.log.finish().is_ok() {

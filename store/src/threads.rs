@@ -1,5 +1,5 @@
-//! The threads of a store with a log: one evaluates, one logs, one delivers, one does the background's work. How they start,
-//! what each leaves behind however it ends, and how all are brought to an end.
+//! The threads of a store with a log: one evaluates, one logs, one delivers, one runs the background worker. Starts
+//! them, ends them, and cleans up however each one ends.
 
 use std::io;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::pipe::{Call, Pipe};
 use crate::queue::{Job, Queue};
 use crate::request::{Refused, Request};
 
-/// What the threads share.
+/// The state that the store's threads share.
 pub(crate) struct Shared {
     pub(crate) core: Arc<Core>,
     pub(crate) queue: Queue,
     pub(crate) pipe: Pipe,
-    /// Belongs to whom the pipe says; the lock is never waited for.
+    /// The log. The pipe decides which thread owns it, so the lock is never contended.
     log: Mutex<Log>,
 }
 
-/// The threads, to be ended.
+/// Handle to the running threads.
 pub(crate) struct Threads {
     shared: Arc<Shared>,
-    /// Until the store is closed.
+    /// The join handles; none after the store was closed.
     running: Mutex<Option<Running>>,
 }
 
@@ -71,13 +71,13 @@ impl Threads {
         &self.shared.queue
     }
 
-    /// Lets the background look what there is to do.
+    /// Wakes the background worker, which checks for work.
     pub(crate) fn nudge(&self) {
         self.shared.core.feed.nudge();
     }
 
-    /// Lets the threads finish what they have and waits for them. One of them cannot do that: for it (a waker that it calls
-    /// may drop the last handle) another thread waits.
+    /// Lets the threads finish their work and waits for them. One of them may call this itself, when a waker that it
+    /// calls drops the last handle. It cannot wait for itself, so another thread is started that waits.
     pub(crate) fn close(&self) {
         self.shared.queue.close();
         let mut running = self.running.lock();
@@ -126,7 +126,7 @@ fn spawn(
 }
 
 impl Shared {
-    /// Logs a group on the thread that has the log, and gives the log back.
+    /// Logs a group on the thread that owns the log, and releases the log.
     pub(crate) fn step(&self, group: &mut Group) -> io::Result<()> {
         let mut log = self.log.lock();
         log.step(group)?;
@@ -142,7 +142,7 @@ impl Shared {
         }
     }
 
-    /// Nothing more is evaluated.
+    /// Cleans up after the evaluating thread: no more requests are evaluated.
     fn leave_writer(&self) {
         self.queue.abandon();
         if self.core.has_failed() {
@@ -183,7 +183,7 @@ impl Shared {
         }
     }
 
-    /// Nothing more is logged.
+    /// Cleans up after the log thread: no more groups are logged.
     fn leave_log(&self) {
         self.pipe.break_off();
         self.queue.abandon();
@@ -199,7 +199,8 @@ impl Shared {
         }
     }
 
-    /// Nothing more is delivered. If that is too early, the store has failed, and all watches know.
+    /// Cleans up after the delivery thread: nothing to do. If it ends early, the store has failed and has ended all
+    /// watches.
     fn leave_watch(&self) {}
 
     fn background(&self, keeper: Keeper) {
@@ -226,14 +227,14 @@ impl Shared {
         }
     }
 
-    /// Changes the alarms through the queue, as everyone does, but does not wait for it. False if there is no room now.
+    /// Queues a change of the alarms, without waiting for the answer. Returns false if the queue is full.
     fn change_alarms(&self, change: AlarmChange) -> bool {
         let (reply, _) = oneshot::channel();
         let request = Request::Alarm(change);
         !matches!(self.queue.push(Job { request, bytes: 0, reply }), Err(Refused::Busy))
     }
 
-    /// The engine is given nothing more.
+    /// Cleans up after the background thread: the engine gets nothing more.
     fn leave_background(&self) {
         if self.core.has_failed() {
             self.queue.abandon();
@@ -242,7 +243,7 @@ impl Shared {
     }
 }
 
-/// What a thread leaves behind, also if it panicked: nobody waits for one that is gone.
+/// Guard that cleans up when a thread ends, also after a panic, so that no other thread waits for it.
 struct Leaving<'a> {
     shared: &'a Shared,
     leave: fn(&Shared),

@@ -1,4 +1,4 @@
-//! The format against itself, and against hostile bytes.
+//! Tests of the bbolt format: what is written reads back, and hostile bytes are refused.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -76,7 +76,7 @@ fn either_meta_will_do_but_one_must_check() {
 fn a_tree_that_bites_its_tail_or_repeats_itself_is_refused() {
     let bytes = image(&[("a", &numbered(5_000, 10))]);
     let pages = bytes.len() / PAGE;
-    // The first entry of every branch names every page in turn, but for the first leaf, which it may.
+    // The first entry of every branch points to every page in turn, except the first leaf, which is its correct target.
     for target in (0..pages as u64 + 2).filter(|page| *page != 2) {
         let mut bytes = bytes.clone();
         for page in bytes[2 * PAGE..].chunks_mut(PAGE).filter(|page| page[8] == 1) {

@@ -1,5 +1,4 @@
-//! The form in which etcd stores a history record: the revision as a key, the version as a value. What is hashed and what
-//! a snapshot holds.
+//! etcd's stored form of a history record: the revision as key, the version as value. The hash and the snapshot use it.
 
 use bytes::Bytes;
 
@@ -8,26 +7,26 @@ use crate::engine::{Record, RecordKind};
 use crate::kv::Stamp;
 use crate::{KeyValue, Revision};
 
-/// What ends the key of a deletion.
+/// Suffix of a tombstone's key.
 const DEAD: u8 = b't';
 
-/// The length of a put's key.
+/// Length of a put's key.
 pub(crate) const REVISION_BYTES: usize = 17;
 
-/// A record as etcd stores it.
+/// A record in etcd's stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     key: [u8; REVISION_BYTES + 1],
     dead: bool,
-    /// The version; a deletion's holds nothing but the key.
+    /// The encoded version; a tombstone's has only the key.
     pub(crate) value: Bytes,
 }
 
 impl Stored {
-    /// None if it is a note, which etcd does not know.
+    /// Converts a record. None if it is a note, which etcd does not have.
     ///
     /// # Errors
-    /// The record is no version.
+    /// [`Malformed`] if the record does not contain a version.
     pub(crate) fn of(record: &Record) -> Result<Option<Self>, Malformed> {
         let mut key = [DEAD; REVISION_BYTES + 1];
         key[..REVISION_BYTES].copy_from_slice(&revision_bytes(record.key));
@@ -47,11 +46,11 @@ impl Stored {
     }
 }
 
-/// The record does not hold a version.
+/// Error: the record does not contain a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Revision and place, so that bytes sort as they do.
+/// Encodes revision and sub-revision so that the bytes sort in the same order.
 pub(crate) fn revision_bytes(key: RecordKey) -> [u8; REVISION_BYTES] {
     let mut bytes = [b'_'; REVISION_BYTES];
     bytes[..8].copy_from_slice(&key.main.0.to_be_bytes());
@@ -59,7 +58,7 @@ pub(crate) fn revision_bytes(key: RecordKey) -> [u8; REVISION_BYTES] {
     bytes
 }
 
-/// Reads a record's key: its name, and whether it is a deletion's.
+/// Decodes a record's key: its revision, and whether it is a tombstone's.
 pub(crate) fn parse_key(bytes: &[u8]) -> Option<(RecordKey, bool)> {
     let (main, rest) = bytes.split_first_chunk::<8>()?;
     let (sub, rest) = rest.strip_prefix(b"_")?.split_first_chunk::<8>()?;

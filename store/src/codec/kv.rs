@@ -1,5 +1,5 @@
-//! The encoded form of a version: etcd's `mvccpb.KeyValue`, written by hand because the positions of key and value
-//! inside the bytes are needed. Fields in number order, default fields left out.
+//! The encoding of a version: etcd's `mvccpb.KeyValue`. It is written by hand because the positions of key and value in
+//! the bytes are needed. Fields are in ascending order; default fields are omitted.
 
 use std::ops::{Range, RangeTo};
 
@@ -9,7 +9,7 @@ use prost::encoding::{decode_varint, encode_varint, encoded_len_varint};
 use crate::kv::Stamp;
 use crate::{LeaseId, Revision};
 
-/// What an encoded version says, and where.
+/// The decoded numbers of a version, and the positions of its key and value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub(crate) key: Range<usize>,
@@ -61,7 +61,7 @@ fn put_number(out: &mut Vec<u8>, tag: u8, number: i64) {
     }
 }
 
-/// Reads what [`encode`] writes; anything else is none.
+/// Decodes what [`encode`] writes; none for any other bytes.
 pub(crate) fn decode(encoded: &[u8]) -> Option<Fields> {
     let mut fields = Fields::default();
     let (mut rest, mut before) = (encoded, 0);
@@ -90,7 +90,7 @@ fn take(whole: &[u8], rest: &mut &[u8], len: u64) -> Option<Range<usize>> {
     Some(start..start + len)
 }
 
-/// Where the key of a whole version lies. The first field, so that finding it costs next to nothing: the index compares
+/// Position of the key in an encoded version. The key is the first field, so finding it is cheap: the index compares
 /// keys all the time.
 pub(crate) fn key(encoded: &[u8]) -> Range<usize> {
     match *encoded {
@@ -103,7 +103,7 @@ pub(crate) fn key(encoded: &[u8]) -> Range<usize> {
     }
 }
 
-/// Where the encoding of a version without a lease ends once its value field is left off. The value is not empty.
+/// Where the encoding of a version without a lease ends when its value is removed. The value must not be empty.
 pub(crate) fn end_before_value(value: &Range<usize>) -> RangeTo<usize> {
     ..value.start - 1 - encoded_len_varint(value.len() as u64)
 }
@@ -114,7 +114,7 @@ mod tests {
     use crate::KeyValue;
     use prost::Message;
 
-    /// The message as prost would have it: the judge of the hand-written form.
+    /// The message as prost encodes it: the reference for the hand-written form.
     #[derive(Clone, PartialEq, Message)]
     struct Reference {
         #[prost(bytes = "vec", tag = "1")]

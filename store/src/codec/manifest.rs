@@ -1,6 +1,7 @@
-//! The manifest: the one small file that says which state on disk counts.
+//! The manifest: a small file that defines which state on disk is current.
 //!
-//! Version 2 adds the alarms and how far compaction has got. Version 1 is still read: no alarm, nothing compacted for sure.
+//! Version 2 adds the alarms and the progress of physical compaction. Version 1 is still read: no alarm, no compaction
+//! finished.
 
 use bincode::{Decode, Encode};
 
@@ -8,35 +9,35 @@ use super::{DecodeError, VERSION};
 use crate::Revision;
 use crate::alarm::Alarms;
 
-/// See the module.
+/// The checkpointed state: the log position, the engine's token, leases and alarms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// Random, for the life of the directory: every file of ours carries it.
+    /// The random id of the data, constant for the life of the directory. Every log segment carries it.
     pub(crate) cluster: u64,
-    /// Counts checkpoints.
+    /// Number of checkpoints.
     pub(crate) generation: u64,
-    /// The engine has every commit up to this place in the log.
+    /// The log's sequence number up to which the engine has every commit.
     pub(crate) seq: u64,
-    /// The revision then.
+    /// The revision at the checkpoint.
     pub(crate) revision: i64,
-    /// The compacted revision then.
+    /// The compacted revision at the checkpoint.
     pub(crate) compacted: i64,
-    /// The leases then, with their times to live.
+    /// The leases at the checkpoint, with their times to live in seconds.
     pub(crate) leases: Vec<(i64, i64)>,
-    /// The name of the engine, as on the command line.
+    /// The engine's name, as in `--engine`.
     pub(crate) engine: String,
-    /// What the engine needs to find that state.
+    /// The engine's token, with which it reopens this state.
     pub(crate) token: Vec<u8>,
-    /// The alarms then.
+    /// The alarms at the checkpoint.
     pub(crate) alarms: Alarms,
-    /// What compaction up to this revision makes superfluous has been removed from the engine.
+    /// The revision up to which superseded records are removed from the engine.
     pub(crate) swept: i64,
 }
 
 /// The version that is written.
 const CURRENT: u8 = 2;
 
-/// The form of version 1, with which version 2 begins.
+/// The fields of version 1, which are the first fields of version 2.
 #[derive(Encode, Decode)]
 struct Basics {
     cluster: u64,
@@ -56,10 +57,10 @@ impl Basics {
     }
 }
 
-/// What a manifest begins with.
+/// First bytes of a manifest file.
 const MAGIC: &[u8; 8] = b"kstoreMF";
 
-/// A manifest's file.
+/// Encodes a manifest file.
 pub(crate) fn encode(manifest: &Manifest) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     let Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept } =
@@ -76,7 +77,7 @@ fn seal(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// Reads a manifest's file; none if it is not a whole one.
+/// Decodes a manifest file; none if it is incomplete or damaged.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Result<Manifest, DecodeError>> {
     let (body, crc) = bytes.split_last_chunk::<4>()?;
     let rest = body.strip_prefix(MAGIC)?;

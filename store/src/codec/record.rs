@@ -1,8 +1,8 @@
-//! The log's record: the effects of one commit, complete in themselves.
+//! Log records: the effects of one commit, complete in themselves.
 //!
-//! Version 1 has no alarms; version 2 has the set of them behind it. What a commit changes decides which is written, so that
-//! a log in which no alarm was ever raised can still be read by what only knows version 1. A set with a bit that a program does
-//! not know is malformed to it.
+//! Version 1 has no alarms; version 2 appends the set of alarms. A commit that changes no alarm is written as version
+//! 1, so that a program that only knows version 1 can read a log without alarms. A set of alarms with an unknown bit is
+//! malformed.
 
 use bincode::{BorrowDecode, Encode};
 
@@ -11,10 +11,10 @@ use crate::alarm::Alarms;
 use crate::commit::{Commit, LeaseChange};
 use crate::event::EventKind;
 
-/// The version that has alarms.
+/// The version with alarms.
 const WITH_ALARMS: u8 = 2;
 
-/// A commit as it is logged. Borrows the versions' own bytes.
+/// A logged commit. It borrows the encoded versions.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LogRecord<'a> {
     pub(crate) seq: u64,
@@ -26,7 +26,7 @@ pub(crate) struct LogRecord<'a> {
     pub(crate) alarms: Option<Alarms>,
 }
 
-/// The form of version 1, with which version 2 begins.
+/// The fields of version 1, which are the first fields of version 2.
 #[derive(Encode, BorrowDecode)]
 struct Effects<'a> {
     seq: u64,
@@ -44,7 +44,7 @@ impl<'a> Effects<'a> {
     }
 }
 
-/// A changed key: the encoded version, or the encoded deletion.
+/// A changed key: the encoded version or tombstone.
 #[derive(Debug, PartialEq, Eq, Encode, BorrowDecode)]
 pub(crate) enum LogChange<'a> {
     Put(&'a [u8]),
@@ -58,7 +58,7 @@ pub(crate) enum LogLease {
     Gone { id: i64 },
 }
 
-/// Appends a commit's record.
+/// Appends the record of a commit.
 pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
     let changes = commit.events.iter().map(|event| match event.kind {
         EventKind::Put => LogChange::Put(event.kv.encoded()),
@@ -82,7 +82,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
     }
 }
 
-/// Reads one record and says how long it was.
+/// Decodes one record and returns its length.
 pub(crate) fn decode(bytes: &[u8]) -> Result<(LogRecord<'_>, usize), DecodeError> {
     match super::version(bytes)? {
         (VERSION, body) => {

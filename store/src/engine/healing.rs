@@ -1,6 +1,6 @@
-//! An engine whose damaged records are put right while a copy is known: in memory, in the log, or in the record itself when
-//! one flipped bit is all that is wrong. A record of which no copy is left is reported, and quarantined by the background:
-//! reads of it are refused, everything else goes on.
+//! An engine wrapper that repairs damaged records from copies: from memory, from the log, or by correcting a single
+//! flipped bit. A record without a copy is reported, and the background worker quarantines it. Reads of it fail;
+//! everything else works.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,33 +20,33 @@ use crate::recall::Known;
 use crate::wal::{self, Segments};
 use crate::{KeyValue, Revision};
 
-/// Lost records that are remembered, so that the log is not searched again for each read of one, and reported. More are
-/// refused all the same.
+/// Lost records that are remembered and reported, so that the log is not searched again for each read of one. Reads of
+/// further ones fail as well.
 const REMEMBERED: usize = 4_096;
 
-/// Records that are logged one by one when they are healed; the metric counts all.
+/// Healed records that are logged one by one; the metric counts all.
 const LOGGED: u64 = 100;
 
-/// See the module.
+/// The wrapped engine, the sources of copies, and the records without a copy.
 pub(crate) struct Healing {
     inner: Arc<dyn Engine>,
     log: OnceLock<Arc<Segments>>,
     memory: OnceLock<Weak<Core>>,
-    /// Told when a record is lost: the background quarantines it.
+    /// Notified when a record is lost: the background worker quarantines it.
     feed: Arc<Feed>,
-    /// Locked while copies are looked for: once, not once per reader.
+    /// Lost records. The lock is held while copies are searched, so that several readers of one record search once.
     lost: Mutex<Lost>,
-    /// Damage was dealt with, and a crash would undo that.
+    /// A repair was made that a crash would undo.
     unsealed: AtomicBool,
-    /// Records that were put right.
+    /// Number of repaired records.
     pub(crate) healed: Counter,
 }
 
-/// Records of which no copy is left.
+/// Records without a copy.
 #[derive(Default)]
 struct Lost {
     known: BTreeMap<RecordKey, DamagedRecord>,
-    /// Those that the background has not seen.
+    /// Records that the background worker has not handled.
     fresh: BTreeSet<RecordKey>,
 }
 
@@ -67,43 +67,43 @@ impl Healing {
         }
     }
 
-    /// Where copies are.
+    /// Sets the log, in which copies are searched.
     pub(crate) fn set_log(&self, segments: Arc<Segments>) {
         self.log.set(segments).expect("a store has one log");
     }
 
-    /// Where else copies are.
+    /// Sets the core, in whose memory copies are searched.
     pub(crate) fn set_memory(&self, core: Weak<Core>) {
         self.memory.set(core).expect("a store has one core");
     }
 
-    /// The records that were lost and are still wanted, by revision.
+    /// The lost records that compaction has not removed, by revision.
     pub(crate) fn damage(&self) -> Vec<DamagedRecord> {
         self.lost.lock().known.values().cloned().collect()
     }
 
-    /// The same with their places in the history.
+    /// The lost records that compaction has not removed, with their record keys.
     pub(crate) fn lost(&self) -> BTreeMap<RecordKey, DamagedRecord> {
         self.lost.lock().known.clone()
     }
 
-    /// How many those are.
+    /// Number of lost records that compaction has not removed.
     pub(crate) fn damaged(&self) -> u64 {
         self.lost.lock().known.len() as u64
     }
 
-    /// Whether damage was dealt with since this was last asked.
+    /// Takes the flag that a repair was made since the last call.
     pub(crate) fn take_unsealed(&self) -> bool {
         self.unsealed.swap(false, Ordering::AcqRel)
     }
 
-    /// What memory knows of records.
+    /// What memory holds of these records.
     fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Known> {
         let core = self.memory.get().and_then(Weak::upgrade);
         core.map(|core| core.recall(keys)).unwrap_or_default()
     }
 
-    /// Copies of damaged records, as far as there are any; and what memory knows of the others.
+    /// Copies of damaged records, and the names of the records without a copy that memory knows.
     fn copies(
         &self,
         keys: &BTreeSet<RecordKey>,
@@ -136,7 +136,7 @@ impl Healing {
         }
     }
 
-    /// Remembers a lost record; once.
+    /// Reports a lost record, once.
     fn report(&self, lost: &mut Lost, key: RecordKey, name: Option<&Record>) {
         if lost.known.contains_key(&key) || lost.known.len() >= REMEMBERED {
             return;
@@ -148,7 +148,8 @@ impl Healing {
         lost.known.insert(key, record);
     }
 
-    /// The copy of a damaged record, which then takes its place; the damage if there is none. From any thread.
+    /// Finds a copy of a damaged record and repairs the record with it. Fails with the damage if there is no copy.
+    /// Callable from any thread.
     fn heal(&self, key: RecordKey) -> Result<Record, EngineError> {
         let mut lost = self.lost.lock();
         if lost.known.contains_key(&key) {
@@ -169,7 +170,8 @@ impl Healing {
         Ok(record)
     }
 
-    /// Quarantines what readers met and no copy is left of; says whether all of it could be. From the thread that feeds.
+    /// Quarantines the lost records that readers found. Returns whether that was possible for all. Called from the
+    /// thread that feeds the engine.
     pub(crate) fn confine(&self) -> Result<bool, EngineError> {
         let fresh = std::mem::take(&mut self.lost.lock().fresh);
         if fresh.is_empty() {
@@ -178,7 +180,8 @@ impl Healing {
         self.replace(&fresh).inspect_err(|_| self.lost.lock().fresh.extend(fresh))
     }
 
-    /// Replaces damaged records in the engine: by their copies, or by what names them. Says whether that could be done.
+    /// Replaces damaged records in the engine by their copies or by stand-ins. Returns whether that was possible for
+    /// all.
     fn replace(&self, keys: &BTreeSet<RecordKey>) -> Result<bool, EngineError> {
         let (copies, names) = self.copies(keys);
         let mut confined = true;
@@ -235,7 +238,7 @@ impl Engine for Healing {
         let mut last = None;
         loop {
             match self.inner.scan_without(from, to, budget, left_out) {
-                // Damaged again although it was put right: it cannot be.
+                // The record is damaged again after its repair: it cannot be repaired.
                 Err(EngineError::Damaged(key)) if last != Some(key) => {
                     self.heal(key)?;
                     last = Some(key);
@@ -265,7 +268,7 @@ impl Engine for Healing {
         self.inner.sealed()
     }
 
-    /// Damage that holds the step up is dealt with, so that it never does so for long.
+    /// Repairs damage that blocks the step, so that it blocks no later one.
     fn tidy(&self) -> Result<Tidied, EngineError> {
         match self.inner.tidy()? {
             Tidied::Damaged(keys) => {

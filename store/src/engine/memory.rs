@@ -1,4 +1,5 @@
-//! History in a map of blocks. Nothing survives. A fork shares every block until one of the two changes it.
+//! An engine in memory: a map of blocks of records. Nothing survives the process. A fork shares every block until one
+//! of the two changes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan, Tidied};
 use crate::Revision;
 use crate::commit::RecordKey;
 
-/// Revisions of one block: few enough that the copy of a block costs microseconds, many enough that a fork of a long history
+/// Revisions per block: few enough that copying a block takes microseconds, many enough that a fork of a long history
 /// copies few pointers.
 const BLOCK: i64 = if cfg!(test) { 4 } else { 256 };
 
-/// See the module.
+/// An engine in memory, which forks share copy-on-write.
 #[derive(Default)]
 pub(crate) struct MemoryEngine {
     records: RwLock<Records>,
@@ -25,7 +26,7 @@ type Stored = (RecordKey, RecordKind, Bytes);
 
 #[derive(Clone, Default)]
 struct Records {
-    /// By block number; the records of each ascend by key, and there is at least one.
+    /// Blocks by number; each has at least one record, ascending by key.
     blocks: BTreeMap<i64, Arc<Vec<Stored>>>,
     bytes: u64,
 }
@@ -48,7 +49,7 @@ impl Records {
         }
     }
 
-    /// Removes keys of one block; `keys` ascend.
+    /// Removes keys of one block; `keys` must ascend.
     fn remove(&mut self, number: i64, keys: &[RecordKey]) {
         let Some(block) = self.blocks.get_mut(&number) else { return };
         let block = Arc::make_mut(block);
@@ -76,7 +77,7 @@ impl Records {
 }
 
 impl MemoryEngine {
-    /// A copy that shares the records; from then on the two are independent.
+    /// A copy that shares the records; afterwards the two are independent.
     pub(crate) fn fork(&self) -> Self {
         Self { records: RwLock::new(self.records.read().clone()) }
     }

@@ -1,6 +1,7 @@
-//! An engine that keeps its promises as badly as the seam allows, for tests: after a crash it has lost any suffix of what
-//! was not sealed; as a liar also its last seal; it may not open, and what it kept may have a flipped bit. Like the real
-//! ones it knows how far it is and checks what it reads. It stands in for `sled`, which no simulated disk can carry.
+//! A stub engine for tests that exhausts what the interface permits. After a crash it has lost any suffix of what was
+//! not sealed, and with `lies` also its last seal. It may refuse to open, and a record may have a flipped bit. Like
+//! real engines, it knows its newest revision and checks what it reads. It replaces `sled`, which cannot run on a
+//! simulated disk.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,31 +18,31 @@ use crate::commit::RecordKey;
 use crate::disk::Disk;
 use crate::disk::sim::{Policy, SimDisk};
 
-/// Where a stub keeps things over restarts. Clones are the same place.
+/// The storage of a stub engine over restarts. Clones share the same storage.
 #[derive(Clone, Debug)]
 pub(crate) struct StubSite(Arc<Mutex<Medium>>);
 
-/// How bad a stub is.
+/// The faults of a stub engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Malice {
     /// A crash may also lose the last seal.
     pub(crate) lies: bool,
-    /// It does not open.
+    /// The engine does not open.
     pub(crate) stays_shut: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Medium {
-    /// Counts and fails the engine's operations with all others.
+    /// The simulated disk, which counts and fails the engine's operations with all others.
     disk: SimDisk,
     malice: Malice,
-    /// Everything that was done since the beginning.
+    /// Every operation since the beginning.
     log: Vec<Done>,
-    /// How much of it came through a crash: that is on the disk, and stays.
+    /// Number of operations that survived a crash: they are on disk, and stay.
     settled: usize,
-    /// What it comes to.
+    /// The state after all operations.
     now: State,
-    /// The record whose bytes are not what was put.
+    /// The record whose bytes are corrupted.
     flipped: Option<RecordKey>,
 }
 
@@ -76,7 +77,7 @@ impl StubSite {
         Self(Arc::new(Mutex::new(Medium { disk, malice, log, settled: 0, now, flipped: None })))
     }
 
-    /// What the next start finds; `disk` is the rest of that machine.
+    /// The storage that the next start finds after a crash; `disk` is the crashed machine's disk.
     pub(crate) fn crash(&self, disk: SimDisk, policy: Policy, seed: u64) -> Self {
         let medium = self.0.lock();
         let safe = medium.safe();
@@ -93,7 +94,7 @@ impl StubSite {
         Self(Arc::new(Mutex::new(Medium { disk, log, settled: kept, now, ..medium.clone() })))
     }
 
-    /// The same for sites that would behave the same from here on.
+    /// A hash that is equal for storages that behave in the same way from now on.
     pub(crate) fn fingerprint(&self) -> u64 {
         let (medium, mut hasher) = (self.0.lock(), DefaultHasher::new());
         for (key, record) in &medium.now.records {
@@ -103,28 +104,28 @@ impl StubSite {
         hasher.finish()
     }
 
-    /// How it is from now on.
+    /// Sets the faults from now on.
     pub(crate) fn set_malice(&self, malice: Malice) {
         self.0.lock().malice = malice;
     }
 
-    /// The records it has.
+    /// The keys of its records.
     pub(crate) fn keys(&self) -> Vec<RecordKey> {
         self.0.lock().now.records.keys().copied().collect()
     }
 
-    /// As if its files had been removed.
+    /// Loses all content, as if its files had been removed.
     pub(crate) fn lose_everything(&self) {
         let mut medium = self.0.lock();
         (medium.log, medium.settled, medium.now) = (Vec::new(), 0, State::default());
     }
 
-    /// Spoils a record.
+    /// Corrupts a record.
     pub(crate) fn flip(&self, key: RecordKey) {
         self.0.lock().flipped = Some(key);
     }
 
-    /// Opens it, at least as new as `token` says; without one, what is there is forgotten.
+    /// Opens the engine, at least as new as `token`. Without a token, its content is dropped.
     pub(crate) fn open(&self, token: Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError> {
         let mut medium = self.0.lock();
         if medium.malice.stays_shut {
@@ -147,13 +148,13 @@ impl StubSite {
 }
 
 impl Medium {
-    /// How much of the log a crash cannot take: up to the last seal, of a liar up to the one before.
+    /// Number of operations that a crash cannot lose: up to the last seal, with `lies` up to the one before.
     fn safe(&self) -> usize {
         let seals = self.log.iter().enumerate().rev().filter(|(_, done)| matches!(done, Done::Seal));
         seals.map(|(at, _)| at + 1).nth(usize::from(self.malice.lies)).unwrap_or(0).max(self.settled)
     }
 
-    /// An operation like those of the disk, which may stop or fail.
+    /// An operation of the disk, which may stop or fail.
     fn step(&self) -> Result<(), EngineError> {
         Ok(self.disk.create_dir(Path::new("/stub"))?)
     }

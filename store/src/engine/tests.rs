@@ -1,4 +1,4 @@
-//! What every engine promises, against a map: random operations, and reopening at the last seal.
+//! Tests of every engine against a map: random operations, and reopening at the last seal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,13 +20,13 @@ use crate::{Limits, Revision};
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// A revision with so many changes, and perhaps a note.
+    /// Writes a revision with so many changes, and a note or not.
     Put(u32, bool, usize),
     /// Removes every n-th record.
     Remove(usize, usize),
     Tidy,
     Seal,
-    /// Goes on with what the last seal saved.
+    /// Reopens the engine at the last seal.
     Reopen,
 }
 
@@ -42,10 +42,10 @@ fn action() -> impl Strategy<Value = Action> {
 
 type Model = BTreeMap<RecordKey, Record>;
 
-/// How an engine is opened with a token, after a crash or not.
+/// Opens an engine with a token, after a crash or not.
 trait Site {
     fn open(&mut self, token: Option<&[u8]>) -> Box<dyn Engine>;
-    /// Whether what was done after the last seal may be there after all.
+    /// Whether changes after the last seal may survive.
     const MAY_KEEP_MORE: bool = false;
 }
 

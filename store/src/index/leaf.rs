@@ -1,21 +1,22 @@
-//! A leaf of the index: entries in order, found without looking at most of them. Beside each entry lies the part of its key
-//! that tells it from its neighbours, so that a search stays within a few lines of memory.
+//! Leaves of the index: sorted entries with search keys. A separate vector has the part of each key that distinguishes
+//! it from its neighbours, so that a search touches few cache lines.
 
 use super::tree::{LEAF, grow, split_off};
 use super::{Entry, Version};
 
-/// See the module.
+/// A leaf: a sorted run of entries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leaf {
-    /// Ascending by key.
+    /// Entries, ascending by key.
     entries: Vec<Entry>,
-    /// All keys begin with the same so many bytes.
+    /// Length of the prefix that all keys share.
     shared: usize,
-    /// Of each entry, what its key goes on with.
+    /// For each entry, the eight bytes of its key after the shared prefix.
     leads: Vec<u64>,
 }
 
-/// The first eight bytes as a number that compares as they do. What is shorter may be equal to what is longer.
+/// The first eight bytes as a number with the same order. Shorter input is padded, so it may compare equal to longer
+/// input.
 pub(crate) fn lead(bytes: &[u8]) -> u64 {
     if let Some(first) = bytes.first_chunk() {
         return u64::from_be_bytes(*first);
@@ -25,7 +26,7 @@ pub(crate) fn lead(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// How many bytes both begin with.
+/// Length of the common prefix.
 pub(crate) fn alike(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -45,7 +46,7 @@ impl Leaf {
         &mut self.entries
     }
 
-    /// The number of entries below `key`.
+    /// Number of entries below `key`.
     pub(super) fn rank(&self, key: &[u8]) -> usize {
         let Some(first) = self.entries.first() else { return 0 };
         let (head, tail) = key.split_at(key.len().min(self.shared));
@@ -62,13 +63,13 @@ impl Leaf {
         }
     }
 
-    /// The entry of `key`, or its place.
+    /// The entry of `key`, or the index where it would be.
     pub(super) fn find(&mut self, key: &[u8]) -> Result<&mut Entry, usize> {
         let at = self.rank(key);
         self.entries.get_mut(at).filter(|entry| entry.key() == key).ok_or(at)
     }
 
-    /// Puts a new entry at its place. A full leaf splits first; its upper part is returned.
+    /// Inserts a new entry at `at`. A full leaf is split first; returns its upper part.
     pub(super) fn insert(&mut self, at: usize, version: Version, last: bool) -> Option<Self> {
         let entry = Entry::new(version);
         let Some(upper) = split_off(&mut self.entries, LEAF, last) else {
@@ -101,7 +102,7 @@ impl Leaf {
         }
     }
 
-    /// Keeps the entries that `keep` says.
+    /// Keeps the entries for which `keep` returns true.
     pub(super) fn retain(&mut self, keep: impl FnMut(&mut Entry) -> bool) {
         let before = self.entries.len();
         self.entries.retain_mut(keep);
@@ -111,13 +112,13 @@ impl Leaf {
         }
     }
 
-    /// Takes in the entries of the leaf behind it.
+    /// Appends the entries of the next leaf.
     pub(super) fn append(&mut self, mut right: Self) {
         self.entries.append(&mut right.entries);
         self.measure();
     }
 
-    /// Finds anew what the keys share.
+    /// Recomputes the shared prefix and the search keys.
     fn measure(&mut self) {
         let ends = self.entries.first().zip(self.entries.last());
         self.shared = ends.map_or(0, |(first, last)| alike(first.key(), last.key()));
@@ -126,7 +127,7 @@ impl Leaf {
         self.leads = leads;
     }
 
-    /// Panics if the leaf contradicts itself.
+    /// Panics if the leaf is inconsistent.
     #[cfg(test)]
     pub(super) fn check(&self) {
         assert!(self.entries.len() <= LEAF, "a leaf is bounded");

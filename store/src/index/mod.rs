@@ -1,7 +1,8 @@
-//! The index: every key, its newest version in full and the names of its older ones. Not their values (see `engine`).
+//! The index: every key with its newest version in full and the names of its older versions. The engine has the older
+//! versions' content.
 //!
-//! A tree of sorted leaves with sums in its nodes (see `tree`): lookups are binary searches, scans run over dense memory, and
-//! counting costs the depth of the tree, however many keys there are. A clone shares every node until one of the two changes it.
+//! It is a tree of sorted leaves with sums in its nodes (see `tree`). Lookups are binary searches, scans read dense
+//! memory, and the cost of counting is the tree's depth. A clone shares every node until one of the two changes it.
 
 mod entry;
 mod leaf;
@@ -21,7 +22,7 @@ use crate::commit::RecordKey;
 use crate::{End, KeyRange, Revision};
 pub(crate) use leaf::{alike, lead};
 
-/// See the module.
+/// A sorted map from keys to entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     root: Node,
@@ -40,7 +41,7 @@ impl Index {
         leaf.entries().get(leaf.rank(key)).filter(|entry| entry.key() == key)
     }
 
-    /// Makes `version` the newest of its key. Versions of a key arrive in order.
+    /// Adds `version` as the newest of its key. Versions of a key must arrive in order.
     pub(crate) fn apply(&mut self, version: Version) {
         self.insert(version, Entry::push);
     }
@@ -51,7 +52,7 @@ impl Index {
         }
     }
 
-    /// The entries of a range, ascending.
+    /// The entries of a range, ascending by key.
     pub(crate) fn range<'a>(&'a self, keys: &'a KeyRange) -> impl Iterator<Item = &'a Entry> + 'a {
         if keys.end == End::Single {
             let found = self.get(&keys.start).map_or(&[][..], slice::from_ref);
@@ -62,8 +63,8 @@ impl Index {
         Walk { index: self, keys, entries: entries.iter(), next }
     }
 
-    /// How many keys of a range exist at a revision. Follows the size of the range only as far as keys in it have
-    /// changed after `revision`.
+    /// Number of keys of a range that exist at a revision. The cost depends on the size of the range only where keys
+    /// have changed after `revision`.
     pub(crate) fn count(&self, keys: &KeyRange, revision: Revision) -> usize {
         let to = match &keys.end {
             End::Single => {
@@ -76,7 +77,7 @@ impl Index {
         self.root.count(Some(&keys.start[..]).filter(|start| !start.is_empty()), to, revision)
     }
 
-    /// All entries, ascending.
+    /// All entries, ascending by key.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
         let mut next = Some(&[][..]);
@@ -88,15 +89,15 @@ impl Index {
         leaves.flatten()
     }
 
-    /// The entries of the leaf where `from` lies, and where the next leaf begins: a walk in steps, between which the index
-    /// may change.
+    /// The entries of the leaf that contains `from`, and the start of the next leaf: a traversal in steps, between
+    /// which the index may change.
     pub(crate) fn step(&self, from: &[u8]) -> (&[Entry], Option<Box<[u8]>>) {
         let (leaf, next) = self.root.leaf(from);
         (leaf.entries(), next.map(Into::into))
     }
 
-    /// Removes what no read at or above `revision` needs from the first leaf that has such and is not wholly before
-    /// `from`, naming what went in `removed`; returns where to go on. Idempotent.
+    /// Compacts the first leaf at or after `from` that has something to remove, and appends the removed versions to
+    /// `removed`. Returns the key to continue from. Idempotent.
     pub(crate) fn compact(
         &mut self,
         from: &[u8],
@@ -108,7 +109,7 @@ impl Index {
         next
     }
 
-    /// Panics if the index contradicts itself.
+    /// Panics if the index is inconsistent.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         tree::check(&self.root);
@@ -116,7 +117,7 @@ impl Index {
     }
 }
 
-/// The part of a leaf's entries that is before the end of a range; `next` is where the next leaf begins.
+/// The entries of a leaf that are before the end of a range; `next` is the start of the next leaf.
 fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [Entry] {
     let entries = leaf.entries();
     match &keys.end {
@@ -125,13 +126,13 @@ fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [Entr
     }
 }
 
-/// See [`Index::range`].
+/// Iterator of [`Index::range`].
 struct Walk<'a> {
     index: &'a Index,
     keys: &'a KeyRange,
-    /// What is left of a leaf.
+    /// Remaining entries of the current leaf.
     entries: slice::Iter<'a, Entry>,
-    /// Where the next leaf begins.
+    /// Start of the next leaf.
     next: Option<&'a [u8]>,
 }
 

@@ -1,20 +1,20 @@
-//! Building the index from versions that come in any order, as recovery reads them. Not for use while a store serves.
+//! Bulk construction of the index during recovery, from versions in any order.
 
 use super::{Entry, Index, Version};
 
-/// An index being built; of no use before [`Restore::finish`].
+/// An index under construction; usable after [`Restore::finish`].
 #[derive(Debug, Default)]
 pub(crate) struct Restore {
     index: Index,
 }
 
 impl Restore {
-    /// Takes a version. Fastest for versions whose keys are near those of the one before.
+    /// Adds a version. Fastest if its key is near the previous one's.
     pub(crate) fn add(&mut self, version: Version) {
         self.index.insert(version, Entry::restore);
     }
 
-    /// All versions are there.
+    /// Sorts the versions of each entry and returns the index.
     pub(crate) fn finish(mut self) -> Index {
         self.index.root.visit_mut(&mut Entry::restored);
         self.index

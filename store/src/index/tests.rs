@@ -1,4 +1,4 @@
-//! The index against a map that remembers everything.
+//! Tests of the index against a map that keeps every version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use super::{Found, Index, Restore, Version};
 use crate::kv::Stamp;
 use crate::{KeyRange, KeyValue, Revision};
 
-/// Per key, what it was from each revision on: alive or not.
+/// For each key, whether it exists from each revision on.
 type Model = BTreeMap<Vec<u8>, BTreeMap<i64, bool>>;
 
-/// Keys that differ early, late, and by being longer.
+/// Keys that differ early, late, and in their length.
 fn key(n: u16) -> Vec<u8> {
     match n % 4 {
         0 => format!("{n:03}").into_bytes(),
@@ -54,8 +54,8 @@ fn ranges() -> impl Strategy<Value = KeyRange> {
     ]
 }
 
-/// What compaction leaves of a history: a version goes when its successor is older than `floor`, a deletion when it itself
-/// is.
+/// Reference for compaction: removes a version if its successor is below `floor`, and a tombstone if it is itself
+/// below.
 fn compact_naively(model: &mut Model, floor: i64) {
     for history in model.values_mut() {
         let versions: Vec<_> = history.iter().map(|(r, alive)| (*r, *alive)).collect();
@@ -69,7 +69,7 @@ fn compact_naively(model: &mut Model, floor: i64) {
     model.retain(|_, history| !history.is_empty());
 }
 
-/// Compacts step by step; returns how many versions went.
+/// Compacts step by step. Returns the number of removed versions.
 fn compact(index: &mut Index, floor: i64) -> usize {
     let (mut removed, mut from) = (Vec::new(), Some(Box::default()));
     while let Some(key) = from {
@@ -85,11 +85,11 @@ fn histories(index: &Index) -> Vec<(Vec<u8>, Vec<i64>)> {
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// Writes a key, or deletes it if it exists and the dice say so.
+    /// Writes a key, or deletes it if it exists and the random number says so.
     Write(u16, u8),
-    /// Deletes every key of a range that exists, as one revision each.
+    /// Deletes every existing key of a range, in one revision each.
     Clear(KeyRange),
-    /// Compacts at that part of what can be.
+    /// Compacts at this fraction of the readable revisions.
     Compact(f64),
 }
 
@@ -101,7 +101,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Index and model, changed together.
+/// The index and its model, changed together.
 struct Both {
     index: Index,
     model: Model,
@@ -142,7 +142,7 @@ impl Both {
         }
     }
 
-    /// A revision that can be read.
+    /// A readable revision.
     fn at(&self, part: f64) -> i64 {
         self.floor + (part * (self.newest - self.floor + 1) as f64) as i64
     }
@@ -198,7 +198,7 @@ proptest! {
 
 #[test]
 fn compaction_keeps_what_a_read_needs_and_one_step_more() {
-    /// Versions of one key as (revision, dead), the compacted revision, what stays.
+    /// Versions of one key as (revision, tombstone), the compacted revision, and the revisions that stay.
     type Row = (&'static [(i64, bool)], i64, &'static [i64]);
     let table: &[Row] = &[
         (&[(2, false), (5, false)], 4, &[2, 5]),

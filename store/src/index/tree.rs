@@ -1,6 +1,6 @@
-//! The shape of the index: a tree of leaves full of entries, where every node knows sums over what is below it, so that
-//! counting and compaction pass by subtrees instead of visiting keys. Nodes are shared by clones of the tree and copied before their
-//! first change. Knows no requests.
+//! The tree of the index: inner nodes over leaves of entries. Every node has sums over its subtree, so that counting
+//! and compaction skip subtrees instead of visiting keys. Clones of the tree share nodes, and a node is copied before
+//! its first change.
 
 use std::sync::Arc;
 
@@ -9,52 +9,52 @@ use super::{Cut, Entry, Version};
 use crate::Revision;
 use crate::commit::RecordKey;
 
-/// A full leaf splits. Large enough that a scan runs over dense memory, small enough that an insert moves little of it.
-/// Tests have deep trees of few keys.
+/// Entries at which a leaf splits. Large enough that a scan reads dense memory, small enough that an insert moves few
+/// entries. Tests use deep trees with few keys.
 pub(super) const LEAF: usize = if cfg!(test) { 8 } else { 128 };
 
-/// A full inner node splits.
+/// Children at which an inner node splits.
 const FANOUT: usize = if cfg!(test) { 6 } else { 64 };
 
-/// Vectors grow by this much, not to twice their size: memory per key counts for more than a few copies.
+/// Capacity by which vectors grow, instead of doubling: memory per key matters more than a few copies.
 pub(super) const GROW: usize = 16;
 
-/// A subtree; all leaves are equally deep.
+/// A subtree; all leaves have the same depth.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Leaf(Arc<Leaf>),
-    /// Never empty, ascending by `from`.
+    /// An inner node: not empty, ascending by `from`.
     Inner(Arc<Vec<Child>>),
 }
 
-/// A subtree as its parent knows it.
+/// A child of an inner node with its sums.
 #[derive(Clone, Debug)]
 pub(super) struct Child {
-    /// No key of the subtree is below it, none of those before it is at or above it. Without meaning in the leftmost
-    /// child, which takes all that is lower.
+    /// Lower bound of the subtree's keys, and upper bound of the previous subtree's. Without meaning in the leftmost
+    /// child, which takes all lower keys.
     pub(super) from: Box<[u8]>,
     pub(super) sum: Sum,
     pub(super) node: Node,
 }
 
-/// What can be known of a subtree without looking into it.
+/// Sums over a subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
-    /// Keys whose newest version is not a deletion.
+    /// Number of keys whose newest version is not a tombstone.
     pub(super) live: usize,
     /// The newest revision of any key.
     pub(super) newest: Revision,
-    /// No compaction below this revision removes anything.
+    /// The lowest revision at which a compaction removes something.
     pub(super) garbage_at: Revision,
 }
 
-/// What an insertion did to a subtree.
+/// The effect of an insertion on a subtree.
 pub(super) struct Applied {
     gained: bool,
     lost: bool,
-    /// A later compaction has something to do.
+    /// A later compaction has something to remove.
     garbage: bool,
-    /// The upper part of the subtree, if it grew too large.
+    /// The upper part of the subtree, if it was split.
     split: Option<Child>,
 }
 
@@ -64,11 +64,11 @@ impl Applied {
     }
 }
 
-/// How far a step of compaction came.
+/// Result of one compaction step.
 pub(super) enum Swept {
-    /// There was nothing to do.
+    /// Nothing was removed.
     Nothing,
-    /// A leaf was done; the next one, if there is one in this subtree, begins here.
+    /// A leaf was compacted; the next leaf of this subtree, if there is one, starts here.
     Leaf(Option<Box<[u8]>>),
 }
 
@@ -101,15 +101,15 @@ impl Sum {
     }
 }
 
-/// The place of the child that has `key`, or would have it.
+/// The index of the child that contains `key`, or would contain it.
 pub(super) fn child_of(children: &[Child], key: &[u8]) -> usize {
     children.partition_point(|child| *child.from <= *key).saturating_sub(1)
 }
 
-/// The upper part of a vector that is full.
+/// Splits off the upper part of a full vector.
 pub(super) fn split_off<T>(items: &mut Vec<T>, most: usize, last: bool) -> Option<Vec<T>> {
     (items.len() >= most).then(|| {
-        // Keys often arrive in ascending order: then the lower part is as good as finished.
+        // Keys often arrive in ascending order; then few keys will be added to the lower part.
         let middle = if last { most - most.div_ceil(8) } else { most / 2 };
         let upper = items.split_off(middle);
         items.shrink_to(middle + GROW);
@@ -117,14 +117,14 @@ pub(super) fn split_off<T>(items: &mut Vec<T>, most: usize, last: bool) -> Optio
     })
 }
 
-/// Makes room for one more.
+/// Reserves space for one more item.
 pub(super) fn grow<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact(GROW);
     }
 }
 
-/// Puts a child at its place. A full node splits first; its upper part is returned.
+/// Inserts a child at `at`. A full node is split first; returns its upper part.
 fn insert(children: &mut Vec<Child>, at: usize, child: Child, last: bool) -> Option<Vec<Child>> {
     let mut split = split_off(children, FANOUT, last);
     let lower = children.len();
@@ -142,7 +142,7 @@ fn insert(children: &mut Vec<Child>, at: usize, child: Child, last: bool) -> Opt
 }
 
 impl Child {
-    /// A subtree whose keys begin with `from`.
+    /// Creates a child whose keys start at `from`.
     pub(super) fn new(from: Box<[u8]>, node: Node) -> Self {
         Self { from, sum: node.sum(), node }
     }
@@ -167,7 +167,7 @@ impl Node {
         }
     }
 
-    /// The leaf that has `key`, or would have it, and where the next leaf begins.
+    /// The leaf that contains `key` or would contain it, and the start of the next leaf.
     pub(super) fn leaf(&self, key: &[u8]) -> (&Leaf, Option<&[u8]>) {
         let (mut node, mut next) = (self, None);
         loop {
@@ -182,7 +182,8 @@ impl Node {
         }
     }
 
-    /// Gives `version` to its entry by `push`, or to a new one. `last`: no subtree is to the right of this one.
+    /// Adds `version` to its entry with `push`, or creates an entry. `last` tells that no subtree is to the right of
+    /// this one.
     pub(super) fn apply(
         &mut self,
         version: Version,
@@ -203,7 +204,7 @@ impl Node {
                         children[at].sum = children[at].node.sum();
                         let split = insert(children, at + 1, upper, last);
                         applied.split = split.map(|mut upper| {
-                            // In the leftmost place the name of the subtree is that of its parent.
+                            // The lower bound of the leftmost child is kept in its parent.
                             let from = std::mem::take(&mut upper[0].from);
                             Child::new(from, Self::Inner(Arc::new(upper)))
                         });
@@ -214,13 +215,13 @@ impl Node {
         }
     }
 
-    /// A root grows a level when it splits.
+    /// Adds a level after the root was split.
     pub(super) fn grow(&mut self, upper: Child) {
         let lower = std::mem::replace(self, Self::empty());
         *self = Self::Inner(Arc::new(vec![Child::new(Box::default(), lower), upper]));
     }
 
-    /// How many keys of `from..to` existed at `revision`; none is no bound.
+    /// Number of keys of `from..to` that existed at `revision`; none is no bound.
     pub(super) fn count(&self, from: Option<&[u8]>, to: Option<&[u8]>, revision: Revision) -> usize {
         match self {
             Self::Leaf(leaf) => {
@@ -247,7 +248,7 @@ impl Node {
         }
     }
 
-    /// Compacts the first leaf with something to remove that is not wholly before `from`.
+    /// Compacts the first leaf at or after `from` with something to remove.
     pub(super) fn sweep(&mut self, from: Option<&[u8]>, cut: Cut, removed: &mut Vec<RecordKey>) -> Swept {
         match self {
             Self::Leaf(leaf) => {

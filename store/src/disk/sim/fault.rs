@@ -1,45 +1,45 @@
-//! What is to go wrong on a simulated disk, and when. Changing operations and reads are numbered apart, from zero.
+//! Faults of a simulated disk: what fails, and when. Changing operations and reads are numbered separately, from zero.
 
 use std::io;
 
-/// One fault.
+/// One scheduled fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The machine stops before the n-th operation: it and all later ones fail.
+    /// The machine stops before the n-th operation: that one and all later ones fail.
     CrashAt(u64),
-    /// The n-th operation fails; a failing sync forgets what it should have written, but the cache still shows it.
+    /// The n-th operation fails. A failing sync drops the pending writes, but the cache still shows them.
     ErrorAt(u64),
-    /// The same, for want of space.
+    /// The n-th operation fails because the disk is full.
     NoSpaceAt(u64),
-    /// The n-th operation, if it is a write, does half of it and fails; another one just fails.
+    /// The n-th operation, if it is a write, writes half of its bytes and fails; any other operation just fails.
     ShortAt(u64),
-    /// The n-th operation, if it is a sync, writes a part of what it should, fails and forgets the rest; another one just
-    /// fails.
+    /// The n-th operation, if it is a sync, persists a part of the pending writes, fails and drops the rest; any other
+    /// operation just fails.
     ForgetAt(u64, Shown),
     /// Every sync of a file fails from now on.
     SyncsFail,
-    /// The n-th operation, if it is a write, is confirmed and shown, but never reaches the disk.
+    /// The n-th operation, if it is a write, succeeds and is visible, but never reaches the disk.
     LostAt(u64),
-    /// The n-th operation, if it is a write, goes to the sector behind the right one, and nobody is told.
+    /// The n-th operation, if it is a write, is written one sector too far and reports success.
     MisdirectedAt(u64),
     /// The n-th read fails.
     ReadErrorAt(u64),
-    /// The n-th read returns a flipped bit, somewhere.
+    /// The n-th read returns bytes with one flipped bit.
     FlippedAt(u64),
-    /// The n-th read returns what was there before the last sync.
+    /// The n-th read returns the content from before the last sync.
     StaleAt(u64),
 }
 
-/// What reads see after a sync that failed: file systems differ.
+/// What reads return after a failed sync; file systems differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// What was written, as if it were safe.
+    /// The written content, as if the sync had succeeded.
     New,
-    /// What the disk has.
+    /// The content on the disk.
     Old,
 }
 
-/// What becomes of a changing operation.
+/// The outcome of a changing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Done,
@@ -54,7 +54,7 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
-    /// What a plan has in store for the n-th operation.
+    /// The outcome that a plan has for the n-th operation.
     pub(crate) fn of(plan: &[Fault], now: u64, is_sync: bool) -> Self {
         plan.iter()
             .map(|fault| fault.on_operation(now, is_sync))
@@ -62,7 +62,7 @@ impl Fate {
             .unwrap_or(Self::Done)
     }
 
-    /// How an operation that cannot be done in part, nor in the wrong place, ends.
+    /// Result of an operation that can be neither partial nor misplaced.
     pub(crate) fn whole(self) -> io::Result<()> {
         match self {
             Self::Done | Self::Lost | Self::Misdirected => Ok(()),

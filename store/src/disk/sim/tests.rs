@@ -1,4 +1,4 @@
-//! The simulated disk itself: what it keeps, loses and says, so that what it shows of the store can be believed.
+//! Tests of the simulated disk: what it keeps, loses and reports, so that tests of the store can rely on it.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ fn path(name: &str) -> std::path::PathBuf {
     Path::new(DIR).join(name)
 }
 
-/// A disk with one file that durably holds `old`.
+/// A disk with one file whose durable content is `old`.
 fn disk(old: &[u8]) -> (SimDisk, Arc<dyn File>) {
     let disk = SimDisk::default();
     disk.create_dir(Path::new(DIR)).unwrap();

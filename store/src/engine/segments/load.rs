@@ -1,5 +1,5 @@
-//! Reading the files of a state, each once and several at a time, newest first: so that whatever became of a record later is
-//! known before the record is met.
+//! Loading the files of a state, each once, several in parallel, and newest first: so a record's removal or replacement
+//! is known before the record is read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::thread;
@@ -12,29 +12,29 @@ use crate::codec::history::{self, Entry, FileList};
 use crate::commit::RecordKey;
 use crate::engine::reader::{Met, Prepare, Prepared, Reader};
 
-/// Threads at most, whatever the machine has: each holds a run of files.
+/// Most loading threads, regardless of the machine: each holds a run of files in memory.
 const AT_ONCE: usize = 4;
 
 /// Bytes of files that one thread reads together; a single file may be larger.
 const RUN: u64 = 24 << 20;
 
-/// What stands in the files.
+/// The entries of all files.
 #[derive(Default)]
 pub(super) struct Loaded {
     rows: Vec<Row>,
-    /// See `Inner::removed`.
+    /// Removed records that are still in a file; see `Inner::removed`.
     pub(super) removed: BTreeMap<RecordKey, Removal>,
-    /// Records that are no longer wanted where they will be met from now on, with the file that says so.
+    /// Records that are removed in older files, each with the file that has the removal.
     gone: BTreeMap<RecordKey, u32>,
     /// Damaged bytes that stand-ins replace.
     pub(super) replaced: Replaced,
-    /// Stand-ins with the places where they are.
+    /// Stand-ins with their locations.
     stand_ins: Vec<(RecordKey, Place, Lost)>,
-    /// Entries that were put right.
+    /// Number of repaired entries.
     pub(super) mended: u64,
 }
 
-/// What stands in some files, in order.
+/// The entries of some files, in order.
 #[derive(Default)]
 struct Part {
     seen: Vec<Seen>,
@@ -45,25 +45,25 @@ struct Part {
 enum Seen {
     Record(RecordKey, Place),
     Removed(Vec<RecordKey>, u32),
-    /// The record before is a stand-in.
+    /// The previous record is a stand-in.
     StandIn(RecordKey, Place, Lost),
 }
 
 impl Loaded {
     pub(super) fn places(&mut self) -> Places {
-        // Oldest first: of a record that stands in two places the newer one counts.
+        // Oldest first: if a record is in two places, the newer one is current.
         self.rows.reverse();
         Places::of(std::mem::take(&mut self.rows))
     }
 
-    /// The records that stand-ins replace, once the places are known.
+    /// The records that stand-ins replace. Requires the final locations.
     pub(super) fn lost(&mut self, places: &Places) -> BTreeMap<RecordKey, Lost> {
         let stand_ins = std::mem::take(&mut self.stand_ins).into_iter();
         let wanted = stand_ins.filter(|(key, place, _)| places.get(*key) == Some(*place));
         wanted.map(|(key, _, lost)| (key, lost)).collect()
     }
 
-    /// Says whether the record is wanted.
+    /// Notes a record and returns whether it is live.
     fn meet(&mut self, key: RecordKey, place: Place) -> bool {
         let gone = self.gone.get(&key);
         match gone {
@@ -101,7 +101,7 @@ impl Loaded {
     }
 }
 
-/// Reads all files of a list, and mends what does not check; `find` has the log's copies.
+/// Reads all files of a list and repairs damaged entries; `find` finds copies in the log.
 pub(super) fn load(
     files: &Files,
     list: &FileList,
@@ -128,7 +128,7 @@ pub(super) fn load(
             let builder = thread::Builder::new().name("kstore-load".to_owned());
             match builder.spawn_scoped(scope, move || read(files, run, prepare)) {
                 Ok(handle) => parts.push_back((run, handle)),
-                // No more threads: then without.
+                // Thread creation failed: continue without more threads.
                 Err(_) => {
                     while !parts.is_empty() {
                         let (run, read) = wait(&mut parts);
@@ -147,8 +147,8 @@ pub(super) fn load(
 }
 
 impl Loaded {
-    /// Takes what was read of a run. If that failed for damage, reads it again file by file, newest first, so that the
-    /// stand-ins of newer files are known, and mends.
+    /// Takes over what was read of a run. If the read found damage, reads the run again file by file, newest first, so
+    /// that the stand-ins of newer files are known, and repairs it.
     fn take_run(
         &mut self,
         files: &Files,
@@ -171,8 +171,8 @@ impl Loaded {
     }
 }
 
-/// Neighbouring files that are read together, newest first: enough of them that what they hold goes into the index in long
-/// sorted runs, few enough to be held whole.
+/// Splits the files into runs that are read together, newest first. A run is large enough that its records enter the
+/// index in long sorted sequences, and small enough to be held in memory.
 fn runs(mut files: &[(u32, u64)]) -> Vec<&[(u32, u64)]> {
     let mut runs = Vec::new();
     while !files.is_empty() {
@@ -193,7 +193,7 @@ type Handle<'a> = thread::ScopedJoinHandle<'a, Result<Part, EngineError>>;
 
 type Run<'a> = &'a [(u32, u64)];
 
-/// The oldest of those that are being read.
+/// Waits for the oldest run that is being read.
 fn wait<'a>(parts: &mut VecDeque<(Run<'a>, Handle<'_>)>) -> (Run<'a>, Result<Part, EngineError>) {
     let (run, oldest) = parts.pop_front().expect("something is being read");
     (run, oldest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -206,7 +206,7 @@ fn read(files: &Files, run: &[(u32, u64)], prepare: Prepare) -> Result<Part, Eng
     part(bytes, &BTreeMap::new(), prepare)
 }
 
-/// Reads one file, mending it; what was mended is written where it stands.
+/// Reads one file, repairs its entries and writes the repaired bytes back in place.
 fn read_mending(
     files: &Files,
     number: u32,
@@ -221,7 +221,7 @@ fn read_mending(
     let file = files.file(number);
     for place in &written {
         let from = place.offset as usize;
-        // The same bytes in the same place: every token that names the file still does.
+        // The same bytes at the same offset, so every token that names the file stays valid.
         match file.write_at(from as u64, &bytes[from..from + place.len as usize]) {
             Ok(()) => tracing::warn!(
                 file = %files.path(number).display(), offset = place.offset, "damage in a file of the engine was mended"

@@ -1,5 +1,5 @@
-//! Mending a file's bytes when entries in it do not check: one flipped bit is corrected, a record of which the log has a copy
-//! is written anew, one that a stand-in replaces is passed over. Anything else is left: nothing says what the bytes were.
+//! Repair of a file's damaged entries. A single flipped bit is corrected, a record with a copy in the log is rewritten,
+//! and one that a stand-in replaces is skipped. Other damage stays, since the original bytes are unknown.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::codec::history::{self, FILE_HEADER};
 use crate::commit::RecordKey;
 use crate::engine::Record;
 
-/// Finds the log's copy of a record. Called on any thread.
+/// Finds a copy of a record in the log. Callable from any thread.
 pub(crate) type FindCopy<'a> = &'a (dyn Fn(RecordKey) -> Option<Record> + Sync);
 
-/// Damaged bytes that a stand-in replaces, by file and offset, with their length.
+/// Lengths of damaged bytes that a stand-in replaces, by file and offset.
 pub(super) type Replaced = BTreeMap<(u32, u32), u32>;
 
-/// What mending came to.
+/// Result of repairing a file.
 #[derive(Debug, Default)]
 pub(super) struct Mended {
-    /// Where in the file bytes were put right.
+    /// Locations of the repaired bytes.
     pub(super) written: Vec<Place>,
-    /// Bytes to pass over: offsets with lengths.
+    /// Byte ranges to skip: offsets with lengths.
     pub(super) passed: BTreeMap<usize, usize>,
 }
 
-/// Puts the bytes of a file right.
+/// Repairs the bytes of a file.
 ///
 /// # Errors
 ///
-/// The first place that cannot be mended.
+/// The first damage that cannot be repaired.
 pub(super) fn mend(
     number: u32,
     bytes: &mut [u8],
@@ -64,7 +64,7 @@ pub(super) fn mend(
     Ok(mended)
 }
 
-/// The entry that `bytes` began with when it was written, if that can be told.
+/// The original bytes of the damaged entry at the start of `bytes`, if they can be determined.
 fn written(bytes: &[u8], find: FindCopy<'_>) -> Option<Vec<u8>> {
     let copied = || {
         let (key, _) = history::peek(bytes)?;

@@ -1,8 +1,9 @@
-//! History in our own files: append-only, each record with its own checksum, a map in memory from record to place. Space
-//! comes back by copying what is still wanted out of files that hold little of it.
+//! The segment engine: history in append-only files. Each record has its own checksum, and a map in memory has the
+//! location of each record. Defragmentation copies live records out of files that contain few of them.
 //!
-//! A file is never changed behind what a token names, and never appended to after a restart; so a token describes a state
-//! exactly, removals included, as long as its files exist. They exist until two newer tokens stand in the manifest.
+//! A file never changes within the length that a token names, and is never appended to after a restart. So a token
+//! describes a state exactly, removals included, as long as its files exist. They exist until two newer tokens are in
+//! the manifest.
 
 mod files;
 mod load;
@@ -31,36 +32,36 @@ use crate::commit::RecordKey;
 use crate::disk::{Disk, File, read_full};
 use crate::{Limits, Revision};
 
-/// See the module.
+/// An engine that stores history in append-only segment files.
 pub(crate) struct SegmentsEngine {
     inner: RwLock<Inner>,
-    /// What only the feeding thread touches; locked before `inner`.
+    /// The file being written. Only the feeding thread uses it; locked before `inner`.
     tail: Mutex<Tail>,
     scrub: Mutex<scrub::Cursor>,
-    /// Entries that were put right when the engine was opened.
+    /// Number of entries that were repaired when the engine was opened.
     mended: u64,
 }
 
 struct Inner {
     places: Places,
-    /// Records that are no longer wanted but still stand in a file: their removal must be remembered as long as they do.
+    /// Removed records that are still in a file. Their removals must be kept as long as they are.
     removed: BTreeMap<RecordKey, Removal>,
     files: Files,
     /// Records of which only stand-ins are left.
     lost: BTreeMap<RecordKey, Lost>,
-    /// Files in which something does not check: to be copied first.
+    /// Files with damaged entries, which defragmentation copies first.
     damaged: BTreeSet<u32>,
-    /// Files that cannot be copied, since a record in them is damaged or the disk does not give them, before a record that they
-    /// hold is removed or the scrub finds them whole.
+    /// Files that cannot be copied, because a record in them is damaged or the disk cannot read them. They are tried
+    /// again after one of their records is removed, or after the scrub finds them intact.
     blocked: BTreeSet<u32>,
 }
 
-/// What a stand-in says of the record that it replaces.
+/// The damaged bytes and the name of a record that a stand-in replaces.
 #[derive(Clone, Debug)]
 struct Lost {
-    /// The damaged bytes.
+    /// Location of the damaged bytes.
     place: Place,
-    /// See [`StandIn::name`].
+    /// The record's name; see [`StandIn::name`].
     name: Bytes,
 }
 
@@ -71,30 +72,30 @@ impl Lost {
     }
 }
 
-/// A record that is no longer wanted but still stands in a file.
+/// A removed record that is still in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Removal {
-    /// Where the record stands.
+    /// The file with the record.
     stands: u32,
-    /// Where its removal stands.
+    /// The file with its removal.
     marked: u32,
 }
 
-/// Where a record stands.
+/// The location of a record: file, offset and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     file: u32,
     offset: u32,
-    /// Its header included.
+    /// Length in bytes, including the header.
     len: u32,
 }
 
-/// Adjacent records are read together up to this size.
+/// Most bytes of adjacent records that are read at once.
 const RUN: usize = 1 << 20;
 
 impl SegmentsEngine {
-    /// Opens the state that `token` names; without one, a new engine. `dir` exists. All records go to `reader`. Damage is
-    /// mended as far as that is possible, with the copies that `find` finds.
+    /// Opens the state that `token` names; without a token, a new engine. `dir` must exist. Passes all records to
+    /// `reader`. Repairs damage as far as possible, with the copies that `find` finds.
     pub(crate) fn open_reading(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -114,7 +115,7 @@ impl SegmentsEngine {
         let places = loaded.places();
         let lost = loaded.lost(&places);
         let damaged: BTreeSet<_> = loaded.replaced.keys().map(|(file, _)| *file).collect();
-        // A number that a stand-in names is not given to another file.
+        // A number in a stand-in must not be given to another file.
         let next = damaged.last().map_or(next, |last| next.max(last + 1));
         let damaged = damaged.into_iter().filter(|file| files.is_open(*file)).collect();
         places.iter().for_each(|row| files.grow_live(row.place()));
@@ -125,7 +126,7 @@ impl SegmentsEngine {
         Ok(Self { inner: RwLock::new(inner), tail, scrub: Mutex::default(), mended: loaded.mended })
     }
 
-    /// The same for a test that reads for itself.
+    /// Opens the engine without reading its records, for tests.
     #[cfg(test)]
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
@@ -137,14 +138,14 @@ impl SegmentsEngine {
         Self::open_reading(disk, dir, token, limits, &|_| None, &mut reader)
     }
 
-    /// A record's place and file.
+    /// The location of a record, and its open file.
     fn find(&self, key: RecordKey) -> Option<(Place, Arc<dyn File>)> {
         let inner = self.inner.read();
         let place = inner.places.get(key)?;
         Some((place, inner.files.file(place.file)))
     }
 
-    /// Puts an entry behind all others, in another file than `not_in`.
+    /// Appends an entry to the file being written, which must not be `not_in`.
     fn append(
         &self,
         tail: &mut Tail,
@@ -167,7 +168,7 @@ impl Inner {
         }
     }
 
-    /// A record is no longer wanted, as it says in the file `marked`.
+    /// Marks a record as removed; the file `marked` has the removal.
     fn forget(&mut self, key: RecordKey, marked: u32) {
         let Some(place) = self.places.remove(key) else { return };
         self.files.shrink_live(place);
@@ -176,7 +177,7 @@ impl Inner {
         self.remember(key, Removal { stands: place.file, marked });
     }
 
-    /// A removal must be remembered, in that place.
+    /// Keeps a removal.
     fn remember(&mut self, key: RecordKey, removal: Removal) {
         self.files.grow_marks(removal.marked);
         if let Some(old) = self.removed.insert(key, removal) {
@@ -184,7 +185,7 @@ impl Inner {
         }
     }
 
-    /// A removal need no longer be remembered.
+    /// Drops a removal that is no longer needed.
     fn forgive(&mut self, key: RecordKey) {
         if let Some(removal) = self.removed.remove(&key) {
             self.files.shrink_marks(removal.marked);
@@ -279,7 +280,7 @@ impl Engine for SegmentsEngine {
         if bytes.len() != place.len as usize {
             return Err(EngineError::Damaged(record.key));
         }
-        // The same bytes in the same place: a token that names the file still does.
+        // The same bytes at the same offset, so a token that names the file stays valid.
         file.write_at(u64::from(place.offset), &bytes)?;
         Ok(file.sync()?)
     }
@@ -317,7 +318,7 @@ impl Engine for SegmentsEngine {
         let Some((place, file)) = self.find(key) else { return Ok(None) };
         let mut bytes = vec![0; place.len as usize];
         let read = read_full(&*file, u64::from(place.offset), &mut bytes)?;
-        // It may have been the reading that failed.
+        // The first read may have failed although the bytes are intact.
         let read_now = check(&bytes[..read], key);
         Ok(read_now.or_else(|| {
             let corrected = history::correct(&bytes[..read])?;
@@ -396,7 +397,7 @@ impl Engine for SegmentsEngine {
 
 type Wanted = (RecordKey, Place, Arc<dyn File>);
 
-/// Reads records that stand side by side.
+/// Reads records that are adjacent in their file.
 fn read_run(run: &[Wanted], records: &mut Vec<Record>) -> Result<(), EngineError> {
     let mut rest = run;
     while let Some((_, first, file)) = rest.first() {
@@ -426,7 +427,8 @@ fn read_record(file: &dyn File, key: RecordKey, place: Place) -> Result<Record, 
     check(&bytes[..read], key).ok_or(EngineError::Damaged(key))
 }
 
-/// The record with that key, if that is what the bytes are. Copied, so that it does not keep its neighbours in memory.
+/// Decodes the record if the bytes are intact and have that key. Copies it, so that it does not keep its neighbours in
+/// memory.
 fn check(bytes: &[u8], expected: RecordKey) -> Option<Record> {
     match history::read(bytes)? {
         (Entry::Record(kind, key, body), _) if key == expected => {
@@ -436,7 +438,7 @@ fn check(bytes: &[u8], expected: RecordKey) -> Option<Record> {
     }
 }
 
-/// The bytes of a place's record, without what frames them.
+/// Length of a record's content, without its header.
 fn body_len(place: Place) -> u64 {
     u64::from(place.len) - RECORD_HEADER as u64
 }

@@ -1,5 +1,5 @@
-//! Where each record stands: a sorted map that costs little more than its contents, since records come in ascending order and
-//! there are millions of them.
+//! Locations of all records: a sorted map with little overhead, since records arrive in ascending order and there are
+//! millions of them.
 
 use std::ops::RangeBounds;
 
@@ -7,10 +7,10 @@ use super::Place;
 use crate::Revision;
 use crate::commit::RecordKey;
 
-/// Rows that lie together. Removing one moves half of them.
+/// Rows per chunk. Removing a row moves half of them on average.
 const CHUNK: usize = if cfg!(test) { 8 } else { 256 };
 
-/// A record's key and place, without padding between them.
+/// A record's key and location, without padding between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     main: Revision,
@@ -32,17 +32,17 @@ impl Row {
     }
 }
 
-/// See the module.
+/// A sorted map from record keys to locations, in chunks.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// None is empty; ascending.
+    /// Chunks in ascending order; none is empty.
     chunks: Vec<Vec<Row>>,
 }
 
 impl Places {
-    /// Of rows in any order; of several rows with one key, the last one counts.
+    /// Builds the map from rows in any order. Among rows with the same key, the last one wins.
     pub(super) fn of(mut rows: Vec<Row>) -> Self {
-        // Stable, and fast for what is nearly sorted.
+        // Stable, and fast for nearly sorted input.
         rows.sort_by_key(Row::key);
         rows.reverse();
         rows.dedup_by_key(|row| row.key());
@@ -50,7 +50,7 @@ impl Places {
         Self { chunks: rows.chunks(CHUNK).map(<[Row]>::to_vec).collect() }
     }
 
-    /// The chunk where `key` is or would be, and its place there.
+    /// The chunk where `key` is or would be, and its index in the chunk.
     fn find(&self, key: RecordKey) -> (usize, Result<usize, usize>) {
         let chunk = self.chunks.partition_point(|chunk| chunk[0].key() <= key).saturating_sub(1);
         let slot = self.chunks.get(chunk).map_or(Err(0), |rows| rows.binary_search_by_key(&key, Row::key));
@@ -62,7 +62,7 @@ impl Places {
         slot.ok().map(|slot| self.chunks[chunk][slot].place)
     }
 
-    /// Returns the place that the record had before.
+    /// Inserts a location and returns the record's previous one.
     pub(super) fn insert(&mut self, key: RecordKey, place: Place) -> Option<Place> {
         let row = Row::new(key, place);
         match self.find(key) {
@@ -79,7 +79,7 @@ impl Places {
         let last = chunk + 1 >= self.chunks.len();
         match self.chunks.get_mut(chunk) {
             Some(rows) if rows.len() < CHUNK => rows.insert(slot, row),
-            // Ascending: the full one is finished.
+            // Keys arrive ascending, so the full chunk is finished.
             Some(rows) if last && slot == rows.len() => {
                 rows.shrink_to_fit();
                 self.chunks.push(begin(row));
@@ -107,7 +107,7 @@ impl Places {
         Some(row.place)
     }
 
-    /// Joins a thin chunk with the one behind it, if both fit into half a chunk.
+    /// Joins a small chunk with the next one, if both fit into half a chunk.
     fn join(&mut self, chunk: usize) {
         let together = self.chunks[chunk..].iter().take(2).map(Vec::len).sum::<usize>();
         if chunk + 1 < self.chunks.len() && together <= CHUNK / 2 {
@@ -118,12 +118,12 @@ impl Places {
         }
     }
 
-    /// All rows, ascending.
+    /// All rows, ascending by key.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Row> {
         self.chunks.iter().flatten()
     }
 
-    /// The rows of a range, ascending.
+    /// The rows of a range, ascending by key.
     pub(super) fn range(&self, keys: impl RangeBounds<RecordKey>) -> impl Iterator<Item = &Row> {
         let from = match keys.start_bound() {
             std::ops::Bound::Included(key) | std::ops::Bound::Excluded(key) => *key,
@@ -142,7 +142,7 @@ impl Places {
     }
 }
 
-/// A chunk that will be filled.
+/// A new chunk with the capacity of a full one.
 fn begin(row: Row) -> Vec<Row> {
     let mut rows = Vec::with_capacity(CHUNK);
     rows.push(row);

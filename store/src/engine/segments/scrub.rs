@@ -1,4 +1,5 @@
-//! Reading the engine's files in the background, to find damage before a reader does, while a copy may still be there.
+//! The scrub: reads the engine's files in the background, to find damage before a reader does, while a copy may still
+//! exist.
 
 use parking_lot::RwLock;
 
@@ -8,15 +9,16 @@ use crate::codec::history::{self, FILE_HEADER};
 use crate::disk::read_full;
 use crate::engine::Scrubbed;
 
-/// How far a pass is: the file, and the offset in it.
+/// Progress of a scrub pass: the file, and the offset in it.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     file: u32,
     offset: u64,
 }
 
-/// Checks the entries of about so many bytes from the cursor on, at least one. A file with damage is marked, and passed over:
-/// whoever copies it meets the rest of the damage. If it is the one being written, it is finished, so that it can be copied.
+/// Checks the entries of about `bytes` bytes from the cursor on, at least one entry. A file with damage is marked and
+/// skipped; defragmentation finds the rest of its damage. If it is the file being written, it is finished, so that it
+/// can be copied.
 pub(super) fn step(
     inner: &RwLock<Inner>,
     tail: &mut Tail,
@@ -55,10 +57,10 @@ pub(super) fn step(
     Ok(scrubbed)
 }
 
-/// The file to read on in; the cursor then is in it.
+/// The file to read next; moves the cursor into it.
 fn next(inner: &Inner, cursor: &mut Cursor) -> Option<u32> {
     let mut finished = inner.files.finished(None).map(|file| file.number).filter(|file| {
-        // What is known to be damaged is being copied, or waits for it.
+        // Files with known damage are being copied or wait for it.
         *file >= cursor.file && !inner.damaged.contains(file)
     });
     let file = finished.next()?;
@@ -68,15 +70,15 @@ fn next(inner: &Inner, cursor: &mut Cursor) -> Option<u32> {
     Some(file)
 }
 
-/// What a part of a file came to.
+/// Result of checking a part of a file.
 enum Checked {
-    /// Its entries check: so many bytes, and whether the file ends there.
+    /// The entries are intact. `read` has their bytes, and `at_end` whether the file ends there.
     Whole {
         read: u64,
         at_end: bool,
     },
     Damaged,
-    /// The disk does not give it.
+    /// The disk cannot read the file.
     Unreadable,
 }
 
@@ -108,7 +110,7 @@ fn check(inner: &RwLock<Inner>, number: u32, offset: u64, bytes: u64) -> Result<
         if at_end || at > begin {
             return Ok(Checked::Whole { read: at as u64, at_end });
         }
-        // Not one entry: it is longer than what was read, or does not check.
+        // No entry is intact: the first one is longer than what was read, or damaged.
         if offset + wanted == len {
             return Ok(Checked::Damaged);
         }

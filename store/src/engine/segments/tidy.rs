@@ -1,4 +1,4 @@
-//! Winning back space: copies what is still wanted out of one file into the newest, then retires the file.
+//! Defragmentation: copies the live entries of one file into the newest file, then retires the old file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,17 +10,18 @@ use super::{EngineError, Inner, Place, Removal};
 use crate::codec::history::{self, Entry};
 use crate::commit::RecordKey;
 
-/// A file that holds less than half of what it could in wanted bytes is worth copying: each byte is then written at most
+/// Whether less than half of a file's bytes are live, so that it is worth copying. Each byte is then written at most
 /// about twice in all.
 fn wasteful(file: &Finished) -> bool {
     file.wanted * 2 < file.len
 }
 
-/// Every start begins a file, and a store that grows outgrows its small ones; more than so many are joined.
+/// Number of small files above which they are merged. Every start creates a file, and a growing store outgrows its
+/// small files.
 const SMALL_FILES: usize = 8;
 
-/// The file to copy next, and whether there are more. Files with damage first: an entry that does not check must be out of
-/// the files before what replaces it is.
+/// The file to copy next, and whether there are more. Files with damage come first: a damaged entry must leave the
+/// files before its replacement does.
 fn choose(inner: &Inner, tail: &Tail) -> Option<(Finished, bool)> {
     let usable = |file: &Finished| !inner.blocked.contains(&file.number);
     let finished: Vec<_> = inner.files.finished(tail.number()).filter(usable).collect();
@@ -39,34 +40,35 @@ fn choose(inner: &Inner, tail: &Tail) -> Option<(Finished, bool)> {
     Some((*file, count > SMALL_FILES + 1))
 }
 
-/// Records whose places change under one turn of the lock.
+/// Records whose locations change per lock acquisition.
 const TURN: usize = 1_024;
 
-/// Removals in one entry.
+/// Removals per entry.
 const MARKS: usize = 1_024;
 
-/// What of a file goes on.
+/// The content of a file that must be copied.
 #[derive(Default)]
 struct Kept<'a> {
-    /// Entries of records, as they stand.
+    /// The encoded entries of live records.
     records: Vec<(RecordKey, Cow<'a, [u8]>)>,
-    /// Removals of records, with the files where those stand.
+    /// Removals of records, with the files that contain the records.
     removed: Vec<(RecordKey, u32)>,
-    /// Records whose removal need not be remembered once the file is gone.
+    /// Records whose removal is not needed after the file is deleted.
     gone: Vec<RecordKey>,
-    /// Wanted records that do not check and cannot be corrected.
+    /// Live records that are damaged and cannot be corrected.
     damaged: Vec<RecordKey>,
 }
 
-/// What a step came to.
+/// Result of one step of defragmentation.
 pub(super) enum Step {
-    /// Nothing is worth copying.
+    /// No file is worth copying.
     Idle,
-    /// A file was copied and retired; whether another is worth it.
+    /// A file was copied and retired; `more` tells whether another is worth copying.
     Copied { more: bool },
-    /// A file cannot be read. It stays until one of its records is removed, or the scrub can read it; others are copied meanwhile.
+    /// A file cannot be read. It stays until one of its records is removed, or the scrub can read it. Other files are
+    /// copied meanwhile.
     PassedOver,
-    /// A file holds wanted records that do not check. It stays until they are replaced.
+    /// A file contains damaged live records. It stays until they are replaced.
     Damaged(Vec<RecordKey>),
 }
 
@@ -80,7 +82,7 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, Engin
     let number = file.number;
     let bytes = match read {
         Ok(bytes) => bytes,
-        // What is to be kept of it is known without reading: nothing but removals.
+        // The file has no live record, so the removals to keep are known without reading it.
         Err(_) if !inner.read().places.iter().any(|row| row.place().file == number) => Vec::new(),
         Err(error) => {
             let mut inner = inner.write();
@@ -115,7 +117,7 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, Engin
         );
     }
     tail.flush(inner)?;
-    // In turns: readers wait for one.
+    // In batches: a reader waits for one.
     places.chunks(TURN).for_each(|turn| {
         let mut inner = inner.write();
         turn.iter().for_each(|(key, place)| inner.insert(*key, *place));
@@ -131,7 +133,7 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, Engin
     Ok(Step::Copied { more })
 }
 
-/// Decides what of a file goes on: records that are wanted and stand here, and removals of records that stand elsewhere.
+/// Collects what must be copied: live records in this file, and removals of records that are in other files.
 fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<Kept<'a>, EngineError> {
     let mut kept = Kept::default();
     let mut record = |key: RecordKey, place: Place| {
@@ -155,7 +157,7 @@ fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<Kept<'a>, Eng
     Ok(kept)
 }
 
-/// The same for a file in which something does not check, from what is known of it. Visits every record that there is.
+/// Collects what must be copied from a file with damage, using the map of locations. Visits every record of the engine.
 fn salvage<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Kept<'a> {
     let mut kept = Kept::default();
     for row in inner.places.iter().filter(|row| row.place().file == number) {
@@ -177,10 +179,10 @@ fn salvage<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Kept<'a> {
     kept
 }
 
-/// Damaged records that are named at once: what replaces them is looked for together.
+/// Most damaged records that a step returns; their replacements are searched together.
 const DAMAGED: usize = 4_096;
 
-/// The entry of a record, corrected if one bit of it was flipped.
+/// The entry of a record, corrected if a single bit of it is flipped.
 fn whole(entry: &[u8], key: RecordKey) -> Option<Cow<'_, [u8]>> {
     if is_of(entry, key) {
         return Some(entry.into());
@@ -189,7 +191,7 @@ fn whole(entry: &[u8], key: RecordKey) -> Option<Cow<'_, [u8]>> {
     is_of(&corrected, key).then_some(corrected.into())
 }
 
-/// Whether an entry checks and is that record or its stand-in.
+/// Whether an entry is intact and is that record or its stand-in.
 pub(super) fn is_of(entry: &[u8], key: RecordKey) -> bool {
     match history::read(entry) {
         Some((Entry::Record(_, found, _), _)) => found == key,
