@@ -279,7 +279,7 @@ impl Node {
             }
         }
     }
-
+    /// Replaces a root that has one child by that child.
     /// A root with one subtree gives way to it.
     pub(super) fn shrink(&mut self) {
         loop {
@@ -291,7 +291,7 @@ impl Node {
             }
         }
     }
-
+    /// Visits all entries mutably, in order, then recomputes the sums.
     /// Visits all entries, which may change, in order; then makes the sums anew.
     pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut Entry)) {
         match self {
@@ -304,7 +304,7 @@ impl Node {
             }
         }
     }
-
+    /// Whether two neighbouring nodes are small enough to be merged.
     /// Whether together with a neighbour it is thin enough to be one with it.
     fn joins(&self, right: &Self) -> bool {
         match (self, right) {
@@ -340,7 +340,8 @@ fn apply_to_leaf(
         }
     }
 }
-
+/// Handles a child that has shrunk: recomputes its sum, removes it if it is empty, or merges it with the next one if
+/// both are small.
 /// A child has become smaller: its sum is made anew, an empty one goes, a thin one joins the one behind it.
 fn settle(children: &mut Vec<Child>, at: usize) {
     let child = &mut children[at];
@@ -364,7 +365,7 @@ fn settle(children: &mut Vec<Child>, at: usize) {
         }
     }
 }
-
+/// Panics if the tree is inconsistent.
 /// Panics if the tree contradicts itself.
 #[cfg(test)]
 pub(super) fn check(root: &Node) {

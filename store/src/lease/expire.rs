@@ -1,4 +1,4 @@
-//! The task that ends leases: sleeps until the next deadline, then asks the writer to end what is over.
+//! The expiry task: sleeps until the next deadline, then requests the revocation of expired leases from the writer.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::core::Core;
 use crate::driver::Driver;
 use crate::request::{Refused, Request};
 
-/// How long to wait when the writer's queue is full.
+/// Pause when the writer's queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Leases that are ended together: they share writes of the log, and other requests find room in the queue.
+/// Number of leases revoked together: they share writes of the log, and leave space in the queue for other requests.
 const BATCH: usize = 256;
 
-/// Runs until the store is closed or its last handle is gone.
+/// Runs until the store is closed or its last handle is dropped.
 pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
     while core.serving().is_ok() {
         let changed = core.leases.changed.notified();
         let corrupt = core.visible().alarms.contains(Alarm::Corrupt);
         let Some(deadline) = core.leases.next().filter(|_| !corrupt) else {
-            // While data is damaged, nothing is deleted; disarming rings.
+            // While data is damaged the store deletes nothing. Disarming the alarm notifies.
             changed.await;
             continue;
         };
@@ -46,8 +46,8 @@ pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
     }
 }
 
-/// Ends some of the leases that are over. Whether one was ended, renewed meanwhile or gone already: its deadline is no
-/// longer among the first.
+/// Revokes some of the expired leases. Afterwards each was revoked, renewed or already gone, so its deadline is not
+/// among the earliest any more.
 async fn end(core: &Core, driver: &Driver, now: Instant) -> Result<(), Refused> {
     let over = core.leases.due(now, BATCH).into_iter();
     let ends = over.map(|id| driver.submit(Request::Expire { id, now }, 0));

@@ -1,5 +1,5 @@
-//! What a snapshot says, as records and numbers of ours. The file may come from anywhere: each entry is held to what a
-//! store could have written before it is believed.
+//! Parsing of a snapshot's content into records and leases. The file is untrusted: every entry must be one that a store
+//! could have written.
 
 use bytes::Bytes;
 
@@ -13,30 +13,30 @@ use crate::limits::LEASE_TTL_MAX_SECONDS;
 use crate::snapshot::layout;
 use crate::{KeyValue, LeaseId, Revision};
 
-/// What of a snapshot is not history.
+/// The content of a snapshot apart from its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Contents {
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
-    /// With the times to live they were granted with.
+    /// Leases with their granted times to live in seconds.
     pub(super) leases: Vec<(LeaseId, i64)>,
     pub(super) alarms: Alarms,
-    /// Versions and deletions.
+    /// Number of versions and tombstones.
     pub(super) records: u64,
-    /// It comes from an etcd with users, of whom we know nothing.
+    /// Whether the snapshot has users, because it comes from an etcd with authentication. kstore does not restore them.
     pub(super) has_users: bool,
 }
 
-/// Higher revisions are no store's: counting on from one must not overflow.
+/// Highest accepted revision, so that later revisions cannot overflow.
 pub(super) const HIGHEST: Revision = Revision(1 << 62);
 
-/// Takes a record.
+/// Callback that receives a record.
 pub(super) type Sink<'a> = dyn FnMut(Record) -> Result<(), String> + 'a;
 
-/// Takes an entry's key and value in.
+/// Callback that parses an entry's key and value.
 type Take<'a> = dyn FnMut(&mut Contents, &[u8], &[u8]) -> Result<(), String> + 'a;
 
-/// Reads a snapshot: its history, in order, then its notes go to `sink`.
+/// Reads a snapshot. Passes its history, in order, and then its notes to `sink`.
 pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents, SnapshotFileError> {
     let image = file.image()?;
     let wrong = |error| file.malformed(error);
@@ -87,7 +87,7 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents,
     Ok(contents)
 }
 
-/// A record of history. None is what `etcdutl` leaves to move the revision on.
+/// Parses a record of the history. None for an entry that `etcdutl` writes only to raise the revision.
 fn parse_record(key: &[u8], value: &[u8]) -> Result<(Revision, Option<Record>), String> {
     let (name, dead) = parse_key(key).ok_or("a record's key is malformed")?;
     let wrong = |what: &str| format!("the record of revision {} {what}", name.main);
@@ -108,7 +108,7 @@ fn parse_record(key: &[u8], value: &[u8]) -> Result<(Revision, Option<Record>), 
     if kv.mod_revision() != name.main {
         return Err(wrong("says that it is of another"));
     }
-    // Equal bytes are what makes hashes equal.
+    // Only the canonical encoding is accepted, so that hashes stay equal.
     if KeyValue::new(kv.key(), kv.value(), kv.stamp()).encoded() != kv.encoded() {
         return Err(wrong("is encoded as no store does it"));
     }

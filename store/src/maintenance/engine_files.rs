@@ -1,5 +1,5 @@
-//! The records in an engine's files, read without the engine: where damage would make that refuse to open, the records
-//! around it are found all the same.
+//! Reading an engine's files without the engine, for damaged directories: where the engine would refuse to open, intact
+//! records are found all the same.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,31 +17,31 @@ use crate::engine::Record;
 use crate::engine::segments::{file_name, file_number};
 use crate::engine::sled::{self as sled_engine, SEAL_KEY};
 
-/// What was found.
+/// The records found in an engine's files.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) records: Named<Located>,
-    /// Records that do not check, as far as their names can be read.
+    /// Damaged records whose names can be read.
     pub(super) damaged: Vec<RecordKey>,
-    /// What the files occupy.
+    /// Total size of the files in bytes.
     pub(super) bytes: u64,
     files: Vec<Arc<dyn File>>,
     sled: Option<sled::Db>,
 }
 
-/// Where a record is.
+/// Location of a found record.
 #[derive(Clone, Debug)]
 pub(super) enum Located {
-    /// In one of the files: which, where, how long with its header.
+    /// In a file: its index, the offset, and the length with its header.
     File(usize, u64, u32),
-    /// In sled.
+    /// In the sled database.
     Sled,
-    /// At hand.
+    /// In memory.
     Held(Record),
 }
 
 impl Found {
-    /// The record of that name, checked again.
+    /// Reads the record and checks it again.
     pub(super) fn read(&self, key: RecordKey, located: &Located) -> io::Result<Option<Record>> {
         match located {
             Located::Held(record) => Ok(Some(record.clone())),
@@ -64,7 +64,7 @@ impl Found {
     }
 }
 
-/// Finds the records of the state that `token` names; without one, of whatever files there are.
+/// Finds the records of the state that `token` names; without a token, of all files.
 pub(super) fn find(
     disk: &dyn Disk,
     dir: &Path,
@@ -101,7 +101,7 @@ fn find_files(
             if (bytes.len() as u64) < len {
                 problems.add(&path, Some(bytes.len() as u64), "the file is cut off");
             }
-            // What stands behind it was never confirmed.
+            // Bytes beyond the listed length were never confirmed durable.
             bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
         }
         found.files.push(file);
@@ -110,7 +110,7 @@ fn find_files(
     Ok(found)
 }
 
-/// The files to read, ascending, with the lengths that count.
+/// The files to read, ascending, with the lengths in the token.
 fn listed(
     disk: &dyn Disk,
     dir: &Path,
@@ -131,7 +131,7 @@ fn listed(
 }
 
 impl Found {
-    /// Takes in one file; the last one that was opened.
+    /// Reads the records of one file, which must be the last one that was opened.
     fn walk(&mut self, path: &Path, bytes: &[u8], problems: &mut Problems) {
         if !bytes.starts_with(FILE_HEADER) {
             problems.add(path, Some(0), "its beginning is not that of an engine's file");
@@ -161,11 +161,11 @@ impl Found {
         }
     }
 
-    /// Notes the damage at `offset` and says where the next entry that checks begins.
+    /// Reports the damage at `offset`, and returns the offset of the next intact entry.
     fn pass_over(&mut self, path: &Path, bytes: &[u8], offset: usize, problems: &mut Problems) -> usize {
         let claim = history::peek(&bytes[offset..]);
         let checks = |at: &usize| *at == bytes.len() || history::read(&bytes[*at..]).is_some();
-        // If only the body was hit, the header says where the next one is.
+        // If only the content is damaged, the header has the offset of the next entry.
         let claimed = claim.map(|(_, len)| offset + len).filter(|at| *at <= bytes.len() && checks(at));
         let next = claimed.or_else(|| (offset + 1..bytes.len()).find(checks)).unwrap_or(bytes.len());
         let named = claim.filter(|_| claimed.is_some()).map(|(key, _)| key);

@@ -1,4 +1,5 @@
-//! Reading every record of a state and holding it to its neighbours: what opening the directory would find, and more.
+//! Verification: reads every record of a state and checks it against its neighbours. It checks everything that opening
+//! the directory does, and more.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,46 +11,46 @@ use crate::codec::etcd::Stored;
 use crate::engine::{Record, RecordKind};
 use crate::{Alarm, KeyValue, Revision};
 
-/// What a directory holds.
+/// Status of a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryStatus {
-    /// The engine's name, as on the command line.
+    /// The engine's name, as in `--engine`.
     pub engine: &'static str,
-    /// What names the data.
+    /// The random id of the data.
     pub identity: u64,
     /// The newest revision.
     pub revision: Revision,
     /// The oldest revision that can be read.
     pub compacted: Revision,
-    /// Keys that exist.
+    /// Number of existing keys.
     pub keys: u64,
-    /// Records of history, notes not counted.
+    /// Number of history records, without notes.
     pub records: u64,
-    /// Bytes of those records.
+    /// Bytes of the history records.
     pub record_bytes: u64,
-    /// Leases.
+    /// Number of leases.
     pub leases: u64,
-    /// Alarms, ascending.
+    /// The raised alarms, ascending.
     pub alarms: Vec<Alarm>,
-    /// The place in the log of the last checkpoint.
+    /// The log's sequence number at the last checkpoint.
     pub checkpoint: u64,
-    /// What the engine's files occupy.
+    /// Size of the engine's files in bytes.
     pub engine_bytes: u64,
-    /// The log.
+    /// The range of the log.
     pub log: LogRange,
 }
 
-/// What was found out about a directory.
+/// Result of verifying a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
-    /// What it holds, as far as it can be read.
+    /// The directory's status, as far as it is readable.
     pub status: DirectoryStatus,
-    /// What is wrong; empty if nothing is. At most a thousand.
+    /// The problems found; empty if there are none. At most a thousand.
     pub problems: Vec<Problem>,
 }
 
-/// Reads every record of log, manifests and engine, checks checksums and the chain of the log, and that versions follow each
-/// other as their writer made them. Nothing is changed.
+/// Verifies a data directory: reads every record of log, manifests and engine, and checks the checksums and the chain
+/// of the log. Also checks that each version is a valid successor of the previous one. Changes nothing.
 pub fn verify(dir: &Path, progress: &mut Progress<'_>) -> Result<Examined, SurveyError> {
     Ok(examine(Survey::take(dir)?, progress))
 }
@@ -133,7 +134,7 @@ impl Check {
             return self.wrong(main, "is not a version of that revision");
         };
         let known = self.keys.get(kv.key());
-        // Below, predecessors may be gone.
+        // Below the compacted revision, the previous version may be gone.
         if main > self.compacted && !follows(known, &kv, dead) {
             let key = kv.key().escape_ascii().to_string();
             self.wrong(main, &format!("does not follow the version before of key {key}"));
@@ -143,7 +144,7 @@ impl Check {
     }
 }
 
-/// Whether a version can come after what is known of its key.
+/// Whether a version is a valid successor of the last known version of its key.
 fn follows(known: Option<&Known>, kv: &KeyValue, dead: bool) -> bool {
     match known.filter(|known| !known.dead) {
         _ if dead && known.is_none_or(|known| known.dead) => false,

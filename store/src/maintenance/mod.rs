@@ -1,5 +1,5 @@
-//! Offline work: on the directory of a store that is not open, and on snapshot files. Each function takes the directory's
-//! lock where it needs one, blocks, and is done when it returns.
+//! Offline operations on the directory of a closed store, and on snapshot files. Each function takes the directory's
+//! lock where needed, and blocks until it is done.
 
 mod contents;
 mod engine_files;

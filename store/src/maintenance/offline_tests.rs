@@ -1,4 +1,4 @@
-//! Looking at directories that no store is open on, whole and damaged.
+//! Tests of offline verification and salvage, with intact and damaged directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -32,7 +32,7 @@ fn examined(disk: &SimDisk) -> Examined {
     examine(survey(disk), &mut |_, _| {})
 }
 
-/// Small files, so that there are many.
+/// A configuration with small files, so that there are many.
 fn config() -> Config {
     let limits = Limits {
         first_segment_bytes: 12 << 10,
@@ -45,11 +45,11 @@ fn config() -> Config {
     Config { limits, ..Config::durable(DIR) }
 }
 
-/// A store with several checkpoints, engine files and log segments, and what it answered at each revision.
+/// A store with several checkpoints, engine files and log segments, and its content at each revision.
 struct Sample {
     disk: SimDisk,
     compacted: Revision,
-    /// From the compacted revision on.
+    /// The content at each revision from the compacted one on.
     states: Vec<RangeResult>,
 }
 
@@ -87,7 +87,7 @@ fn files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
     files.filter(|(_, len)| *len > 0).collect()
 }
 
-/// The same bytes on another disk.
+/// A copy of a disk.
 fn copy(disk: &SimDisk) -> SimDisk {
     disk.crash(Policy::Everything, 0)
 }
@@ -109,7 +109,7 @@ fn a_sound_directory_has_no_problems_and_is_saved_without_opening_it() {
     });
 }
 
-/// Restores what was written to [`FILE`] and opens it.
+/// Restores the file at [`FILE`] and opens the store.
 fn reopened(disk: &SimDisk) -> Store {
     let bytes = read_all(&*disk.open(Path::new(FILE)).unwrap()).unwrap();
     let fresh = SimDisk::default();
@@ -128,7 +128,7 @@ fn what_is_saved_offline_is_what_the_store_holds() {
     });
 }
 
-/// What salvage makes of a damaged disk: the state at some revision of the sample, unless it says that there are holes.
+/// Salvages a damaged disk, and checks that the result is the sample's state at some revision, unless it reports holes.
 fn salvage_and_judge(disk: &SimDisk) {
     let file = Path::new(FILE);
     let examined = examined(disk);
@@ -277,7 +277,7 @@ fn a_file_that_cannot_be_written_leaves_none() {
     });
 }
 
-/// Flips what is in the middle of a file, of which the end may be room for later.
+/// Flips bytes in the middle of a file's content; zeros at the end may be unused space.
 fn damage_the_middle(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();

@@ -1,4 +1,4 @@
-//! Restoring: from ours and from etcd's, on a disk that crashes, from bytes that lie.
+//! Tests of restore: snapshots of kstore and etcd, crashing disks, and hostile bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -29,7 +29,7 @@ pub(crate) fn request(engine: EngineKind) -> Restore {
     Restore { snapshot: "snapshot".into(), dir: DIR.into(), engine, unchecked: true, bump: 0 }
 }
 
-/// A snapshot of these bytes.
+/// A snapshot file with these bytes.
 pub(super) fn held(bytes: &[u8]) -> SnapshotFile {
     SnapshotFile::of(Path::new("snapshot"), Arc::new(Held(bytes.to_vec()))).unwrap()
 }
@@ -41,13 +41,13 @@ pub(crate) fn restore_to(disk: &SimDisk, bytes: &[u8], request: &Restore) -> Res
 }
 
 pub(super) fn open(disk: &SimDisk) -> Result<Store, OpenError> {
-    // A reserve of the usual size would be most of what a simulated disk holds in memory.
+    // A simulated disk would hold a reserve of the default size in memory.
     let limits = Limits { reserve_bytes: 1 << 10, ..Limits::default() };
     let config = Config { limits, ..Config::durable(DIR) };
     Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(8))
 }
 
-/// Compares everything that two stores say of their data.
+/// Asserts that two stores have the same content.
 pub(super) async fn assert_equal(restored: &Store, original: &Store) {
     assert_eq!(restored.revision(), original.revision());
     assert_eq!(restored.compacted(), original.compacted());
@@ -155,7 +155,7 @@ fn a_bumped_store_is_above_the_old_one_and_tells_its_watchers() {
     });
 }
 
-/// Runs on a thread of its own: what is made lazily may be asked for inside a runtime.
+/// Runs a future on its own thread, because a lazily created sample may be requested inside a runtime.
 pub(super) fn apart<T: Send>(future: impl Future<Output = T> + Send) -> T {
     std::thread::scope(|scope| scope.spawn(|| block_on(future)).join().unwrap())
 }
@@ -186,7 +186,7 @@ fn a_crash_at_any_moment_leaves_no_store_or_all_of_it() {
     });
     assert!(ops > 20, "{ops}");
     for at in 0..ops {
-        // A runtime for each moment: the tasks of its stores, and with them the memory of their disks, end with it.
+        // One runtime per crash: the stores' tasks, and with them the memory of their disks, end with it.
         block_on(async {
             for policy in Policy::ALL {
                 let disk = SimDisk::default();
@@ -219,7 +219,8 @@ fn a_disk_error_at_any_moment_is_reported_and_leaves_no_store() {
     });
 }
 
-/// From the first file on: a restore that was cut off before its log had a segment once left what opened as an empty store.
+/// Regression: a restore that was interrupted before its log had a segment left a directory that opened as an empty
+/// store.
 #[test]
 fn a_half_made_directory_does_not_open_as_an_empty_store() {
     block_on(async {

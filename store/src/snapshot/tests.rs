@@ -1,4 +1,4 @@
-//! Snapshots as etcd's tools see them, and as they stand in the file.
+//! Tests of snapshots: with etcd's tools, and on the level of buckets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ fn etcd_serves_what_was_restored_from_our_snapshot() {
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Everything in an image, by bucket.
+/// All entries of an image by bucket.
 fn contents(image: Vec<u8>) -> BTreeMap<String, Entries> {
     let disk = SimDisk::default();
     let path = Path::new("/snapshots/one");
@@ -102,7 +102,7 @@ fn a_snapshot_has_the_buckets_of_etcd_and_one_of_ours() {
     });
 }
 
-/// Takes what is written, and does something in the middle.
+/// A writer that runs a closure after the first write.
 struct Interrupted<F> {
     inner: Cursor<Vec<u8>>,
     then: Option<F>,
@@ -137,7 +137,7 @@ fn what_is_written_and_compacted_meanwhile_does_not_show() {
                 store.txn(Txn::of(vec![Op::put(format!("key/{at:04}"), value)])).await.unwrap();
             }
         }
-        // Deleted last, so far from the first piece: its versions must not outlive it.
+        // This key is deleted last, so its tombstone is far from its versions in the file, which must not outlive it.
         store.txn(Txn::of(vec![Op::delete("key/0000")])).await.unwrap();
         let expected = image(&store);
         let other = store.clone();
@@ -147,14 +147,14 @@ fn what_is_written_and_compacted_meanwhile_does_not_show() {
                 other.compact(other.revision()).await.unwrap();
             };
             let mut writing = std::pin::pin!(writing);
-            // In memory it only gives way, it does not wait.
+            // In memory, compaction only yields; it never waits.
             assert!((0..10_000).any(|_| writing.as_mut().now_or_never().is_some()));
         };
         let mut to = Interrupted { inner: Cursor::default(), then: Some(then) };
         let info = store.snapshot(&mut to).unwrap();
         assert_eq!(info.revision, store.revision().previous());
         assert!(to.inner.into_inner() == expected);
-        // What was held up is gone now.
+        // The delayed removals are done now.
         assert!(contents(image(&store))[layout::KEY].len() < 60);
     });
 }

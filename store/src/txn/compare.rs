@@ -1,4 +1,4 @@
-//! Guards: which branch a transaction takes, and each transaction inside it. Pure.
+//! Evaluation of compares: chooses the branch of a transaction and of each nested transaction. Pure.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use super::{Compare, CompareOp, Op, Target, Txn};
 use crate::staged::Staged;
 use crate::{End, KeyValue, LeaseId, Revision};
 
-/// The branch taken, with those of the nested transactions on it, in order.
+/// The chosen branch, with the paths of its nested transactions in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) succeeded: bool,
@@ -14,13 +14,14 @@ pub(crate) struct Path {
 }
 
 impl Txn {
-    /// The operations of the branch that `path` takes.
+    /// The operations of the chosen branch.
     pub(crate) fn branch(&self, path: &Path) -> &[Op] {
         if path.succeeded { &self.success } else { &self.failure }
     }
 }
 
-/// Decides the whole tree on the state before it: a nested guard does not see what an outer operation will do.
+/// Chooses all branches on the state before the transaction: a nested compare does not see the effects of outer
+/// operations.
 pub(crate) fn decide(txn: &Txn, staged: Staged<'_>) -> Path {
     let succeeded = txn.compares.iter().all(|compare| holds(compare, staged));
     let ops = if succeeded { &txn.success } else { &txn.failure };

@@ -1,5 +1,5 @@
-//! The log's files: their names, the one prepared ahead, and which can go. Shared by the writer, which fills the newest,
-//! and the background, which prepares and removes.
+//! The log's segment files: their names, the prepared file, and which files can be deleted. The log thread fills the
+//! newest one; the background worker prepares and deletes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,30 +12,30 @@ use crate::disk::{Disk, File, write_zeros};
 use crate::room::{Room, is_full};
 
 const SUFFIX: &str = ".wal";
-/// A file that is not yet a segment has a number and this suffix.
+/// Suffix of a file that is not a segment yet; its name is a number.
 const UNUSED: &str = ".tmp";
 
-/// See the module.
+/// The log's segment files.
 #[derive(Debug)]
 pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    /// The file system's, if anybody cares.
+    /// The monitor of free space, if there is one.
     room: Option<Room>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The first record of each segment, ascending.
+    /// Sequence number of the first record of each segment, ascending.
     first_seqs: Vec<u64>,
-    /// A file that was prepared.
+    /// The prepared file.
     spare: Option<Unused>,
-    /// How many files were made. One may be in the making while another gets its name: each has a name of its own.
+    /// Number of created files, for unique names: one file may be created while another is renamed.
     made: u64,
 }
 
-/// A file that is not yet a segment.
+/// A file that is not a segment yet.
 #[derive(Debug)]
 struct Unused {
     path: PathBuf,
@@ -43,13 +43,13 @@ struct Unused {
     size: u64,
 }
 
-/// The name of the segment that begins with a record.
+/// The name of the segment that starts with a record.
 fn name(first_seq: u64) -> String {
     format!("{first_seq:016x}{SUFFIX}")
 }
 
 impl Segments {
-    /// The segments in `dir`, which exists.
+    /// Lists the segments in `dir`, which must exist.
     pub(crate) fn list(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
         let names = disk.list(dir)?;
         let parsed = names.iter().filter_map(|name| name.strip_suffix(SUFFIX));
@@ -59,7 +59,7 @@ impl Segments {
         Ok(Self { disk, dir: dir.to_owned(), room: None, inner: Mutex::new(inner) })
     }
 
-    /// The same, aware of how much room there is.
+    /// Adds the monitor of free space.
     pub(crate) fn within(self, room: Room) -> Self {
         Self { room: Some(room), ..self }
     }
@@ -68,7 +68,7 @@ impl Segments {
         self.room.as_ref()
     }
 
-    /// Removes what another process left behind of files that did not become segments.
+    /// Deletes files of an earlier process that did not become segments.
     pub(crate) fn remove_unused(&self) -> io::Result<()> {
         let names = self.disk.list(&self.dir)?;
         names
@@ -85,14 +85,14 @@ impl Segments {
         self.dir.join(name(first_seq))
     }
 
-    /// Bytes of all files, the prepared one included.
+    /// Total size of all files in bytes, including the prepared one.
     pub(crate) fn bytes(&self) -> u64 {
         let (first_seqs, spare) = {
             let inner = self.inner.lock();
             (inner.first_seqs.clone(), inner.spare.as_ref().map_or(0, |spare| spare.size))
         };
         let len = |first| self.open(first).and_then(|file| file.len());
-        // One that went meanwhile occupies nothing.
+        // A segment that was deleted meanwhile occupies nothing.
         first_seqs.into_iter().filter_map(|first| len(first).ok()).sum::<u64>() + spare
     }
 
@@ -100,9 +100,9 @@ impl Segments {
         self.disk.open(&self.path(first_seq))
     }
 
-    /// Makes a segment that begins with `header` and `content` and holds `least` bytes: from the prepared file, or a new
-    /// one of `size` bytes if there is none. Under its name it is whole from the first moment; durable on return. Returns
-    /// the file and its size.
+    /// Creates a segment that starts with `header` and `content` and holds at least `least` bytes. It uses the prepared
+    /// file, or a new one of `size` bytes. The file gets its name when it is complete; durable on return. Returns the
+    /// file and its size.
     pub(crate) fn make(
         &self,
         header: &SegmentHeader,
@@ -132,7 +132,7 @@ impl Segments {
         Ok((file, size))
     }
 
-    /// Makes a new file of `size` bytes; if there is no room for it, one that is just large enough.
+    /// Creates a new file of `size` bytes; if the disk is full, one that is just large enough.
     fn fresh(&self, least: u64, size: u64) -> io::Result<Unused> {
         match self.fill(size) {
             Err(error) if is_full(&error) => {
@@ -145,7 +145,7 @@ impl Segments {
         }
     }
 
-    /// Makes a file of zeros, not synced. If there is no room for it, what there was room for is given back.
+    /// Creates a file of zeros, not synced. If the disk is full, deletes it again.
     fn fill(&self, size: u64) -> io::Result<Unused> {
         let number = {
             let mut inner = self.inner.lock();
@@ -164,14 +164,14 @@ impl Segments {
         }
     }
 
-    /// Gives the space of a file back that will not become a segment.
+    /// Deletes a file that will not become a segment.
     fn discard(&self, path: &Path) {
         if let Err(error) = self.disk.remove(path) {
-            tracing::warn!(%error, "a file that was to become the log's next one stays until the next start");
+            tracing::warn!(%error, "an unused log file cannot be deleted; the next start deletes it");
         }
     }
 
-    /// Prepares the next file, its zeros written and synced, so that filling it changes no metadata.
+    /// Prepares the next file: its zeros are written and synced, so that filling it changes no metadata.
     pub(crate) fn prepare(&self, size: u64) -> io::Result<()> {
         if self.inner.lock().spare.is_some() {
             return Ok(());
@@ -182,10 +182,10 @@ impl Segments {
         Ok(())
     }
 
-    /// Removes the segments that hold no record above `seq`; the newest always stays.
+    /// Deletes the segments without records above `seq`; the newest one always stays.
     pub(crate) fn remove_upto(&self, seq: u64) -> io::Result<()> {
         while let Some(first_seq) = self.superfluous(seq) {
-            // The oldest first, and each for good before the next: whatever fails, those that are left have no gap.
+            // Oldest first, each durably before the next: if a deletion fails, the remaining segments have no gap.
             match self.disk.remove(&self.path(first_seq)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => self.inner.lock().first_seqs.retain(|first| *first != first_seq),
@@ -195,7 +195,7 @@ impl Segments {
         Ok(())
     }
 
-    /// The oldest segment, if it holds no record above `seq`: it ends before the next one's first.
+    /// The oldest segment, if it has no record above `seq`: the next one starts at `seq + 1` or earlier.
     fn superfluous(&self, seq: u64) -> Option<u64> {
         match self.inner.lock().first_seqs[..] {
             [oldest, next, ..] if next <= seq + 1 => Some(oldest),

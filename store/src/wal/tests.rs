@@ -1,4 +1,4 @@
-//! The log on the simulated disk: what is read back, and how a tail is judged.
+//! Tests of the log on the simulated disk: replay, and the handling of its tail.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn limits() -> Limits {
     Limits { first_segment_bytes: 8 << 10, segment_bytes: 8 << 10, ..Limits::default() }
 }
 
-/// Reads the log; also says which records were seen.
+/// Replays the log. Also returns the sequence numbers of the visited records.
 fn read(disk: &SimDisk, cluster: u64, after: u64) -> Result<(Replayed, Vec<u64>), OpenError> {
     let segments = Segments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
     let mut seen = Vec::new();
@@ -37,7 +37,7 @@ fn read(disk: &SimDisk, cluster: u64, after: u64) -> Result<(Replayed, Vec<u64>)
     replayed.map(|replayed| (replayed, seen))
 }
 
-/// Begins to write behind what is there.
+/// Opens the log for appending.
 fn begin(disk: &SimDisk, seed: u64) -> Wal {
     let (replayed, _) = read(disk, CLUSTER, 0).unwrap();
     let segments = Arc::new(Segments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap());
@@ -74,21 +74,21 @@ fn what_was_synced_reads_back_over_any_number_of_starts_and_segments() {
     }
 }
 
-/// What is done to the log, in one segment unless said otherwise.
+/// A damaged log, in one segment unless said otherwise.
 enum Case {
-    /// Four groups, synced one by one; then the n-th is damaged.
+    /// Four groups, synced one by one; the n-th is damaged.
     Damaged(usize),
-    /// The same, and a clean end was noted before.
+    /// Four synced groups and a sync note at a clean end; the n-th group is damaged.
     DamagedAfterCleanEnd(usize),
     /// Two groups synced, two more written together; the n-th is damaged.
     Unsynced(usize),
-    /// Two segments, of which the first is damaged.
+    /// Two segments; the first is damaged.
     FirstSegment,
-    /// The same; the second one's header is damaged.
+    /// Two segments; the second one's header is damaged.
     Header,
 }
 
-/// Does it, and says how many records can be read, or that the log is refused.
+/// Creates the log. Returns how many records can be read, or an error if the log is refused.
 fn judge(case: &Case) -> Result<u64, ()> {
     let disk = disk();
     let mut wal = begin(&disk, 1);

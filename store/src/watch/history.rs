@@ -1,4 +1,4 @@
-//! Reads past events for a watcher that is behind: from the window if they are there, else from the engine.
+//! Reads past events for a lagging watcher: from the window if it has them, otherwise from the engine.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::engine::{EngineError, Record, RecordKind};
 use crate::event::{Event, EventKind};
 use crate::{KeyValue, Revision, WatchError};
 
-/// A part of history.
+/// A part of the history, as read for one watcher.
 pub(crate) struct Past {
-    /// What the watcher wants of it.
+    /// The batches for the watcher.
     pub(crate) batches: Vec<Batch>,
-    /// Where to go on; above the published revision if nothing is left.
+    /// The revision to continue from; above the published revision if nothing is left.
     pub(crate) next: Revision,
 }
 
-/// Reads on from `from`, a bounded number of revisions.
+/// Reads a bounded number of revisions from `from` on.
 pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, WatchError> {
     let most = core.limits.history_revisions;
     let upto = {
@@ -40,7 +40,7 @@ pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, Wat
         }
     })?;
     let batches = batches(core, slot, scan.records)?;
-    // What compaction took away meanwhile would look as if it had never been.
+    // Revisions that were compacted meanwhile would look as if they had no events.
     not_compacted(&core.visible(), from)?;
     Ok(Past { batches, next: scan.next })
 }
@@ -50,7 +50,7 @@ fn not_compacted(visible: &Visible, from: Revision) -> Result<(), WatchError> {
     if from < compacted { Err(WatchError::Compacted { compacted }) } else { Ok(()) }
 }
 
-/// Reads from the window; none if it begins too late.
+/// Reads from the window; none if it starts too late.
 pub(crate) fn read_window(visible: &Visible, slot: &Slot, from: Revision, most: usize) -> Option<Past> {
     let (mut batches, mut next, mut bytes) = (Vec::new(), from, 0);
     for commit in visible.window.since(from)?.take(most) {
@@ -66,7 +66,7 @@ pub(crate) fn read_window(visible: &Visible, slot: &Slot, from: Revision, most: 
     Some(Past { batches, next })
 }
 
-/// Makes batches of an engine's records, which come in order, each revision's note last.
+/// Builds batches from an engine's records, which are in order with each revision's note last.
 fn batches(core: &Core, slot: &Slot, records: Vec<Record>) -> Result<Vec<Batch>, WatchError> {
     let mut batches = Vec::new();
     for revision in records.chunk_by(|a, b| a.key.main == b.key.main) {
@@ -93,7 +93,7 @@ fn batches(core: &Core, slot: &Slot, records: Vec<Record>) -> Result<Vec<Batch>,
     Ok(batches)
 }
 
-/// The version before an event, if it is still kept.
+/// The previous version of an event, if it is still stored.
 fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchError> {
     if event.is_create() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Delivers what was published to the watchers that want it, in order, off the commit path. Watchers that are behind read
-//! `history` and join here when they are level.
+//! The hub delivers published events to interested watchers, in order and outside the commit path. Lagging watchers
+//! read `history` and rejoin the hub when they have caught up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,28 +16,28 @@ use crate::commit::Commit;
 use crate::metrics::Metrics;
 use crate::{Limits, Revision};
 
-/// See the module.
+/// The registry of watchers, and the progress of delivery.
 #[derive(Debug)]
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
-    /// `Inner::delivered`, to be read without the lock.
+    /// A copy of `Inner::delivered` that is read without the lock.
     delivered: AtomicI64,
-    /// How many watchers there are.
+    /// Number of watchers.
     watchers: AtomicUsize,
-    /// Something was published, or the hub ends; for a delivering thread.
+    /// Notifies the delivery thread that something was published, or that the hub ends.
     bell: Mutex<Bell>,
     rung: Condvar,
     limits: Limits,
 }
 
-/// What the hub's lock protects.
+/// The state that the hub's lock protects.
 #[derive(Debug)]
 pub(crate) struct Inner {
     interests: Interests,
-    /// Everything up to this revision is in the queues of the watchers that are live.
+    /// Everything up to this revision is queued for the live watchers.
     pub(crate) delivered: Revision,
     next_id: u64,
-    /// Watchers to wake when a revision has been delivered, since they were asked for progress; by revision and id.
+    /// Watchers with a progress request, by the revision whose delivery wakes them, and by id.
     asking: BTreeMap<(Revision, u64), Arc<Slot>>,
     ended: Option<Ending>,
 }
@@ -75,12 +75,12 @@ impl Hub {
         Revision(self.delivered.load(Ordering::Acquire))
     }
 
-    /// How many watchers there are.
+    /// Number of watchers.
     pub(crate) fn watchers(&self) -> usize {
         self.watchers.load(Ordering::Relaxed)
     }
 
-    /// How many watchers are behind, and how many events wait in queues.
+    /// Number of lagging watchers, and number of queued events.
     pub(crate) fn load(&self) -> (u64, u64) {
         let (mut behind, mut pending) = (0, 0);
         self.inner.lock().interests.visit_all(|slot| {
@@ -91,7 +91,7 @@ impl Hub {
         (behind, pending)
     }
 
-    /// Takes a watcher in. It is behind if its start has been delivered already.
+    /// Registers a watcher. It starts as lagging if its start revision was delivered already.
     pub(crate) fn register(&self, request: WatchRequest, current: Revision) -> Arc<Slot> {
         let mut inner = self.inner.lock();
         let start = if request.start.0 <= 0 { current.next() } else { request.start };
@@ -116,13 +116,13 @@ impl Hub {
         }
     }
 
-    /// Whether a thread has the hub locked now.
+    /// Whether a thread holds the hub's lock.
     #[cfg(test)]
     pub(crate) fn is_locked(&self) -> bool {
         self.inner.is_locked()
     }
 
-    /// Puts the events of consecutive commits into the queues of the watchers that want them. One caller at a time.
+    /// Queues the events of consecutive commits for the interested watchers. One caller at a time.
     pub(crate) fn deliver(&self, commits: &[Arc<Commit>], metrics: &Metrics) {
         let _span = tracing::debug_span!("hub", commits = commits.len()).entered();
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
@@ -134,7 +134,7 @@ impl Hub {
         self.advanced(inner, wakers);
     }
 
-    /// The commits up to `upto` are no longer at hand: every live watcher must read them from history.
+    /// Skips commits that left the window before delivery: every live watcher must read them from history.
     pub(crate) fn skip_to(&self, upto: Revision, metrics: &Metrics) {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         let delivered = inner.delivered;
@@ -148,7 +148,8 @@ impl Hub {
         self.advanced(inner, wakers);
     }
 
-    /// More was delivered: wakes those for whom it was, and those who asked for it, when nothing is locked any more.
+    /// Publishes the new delivered revision. Unlocks the hub, then wakes the watchers with new events and those whose
+    /// progress request is due.
     fn advanced(&self, mut inner: parking_lot::MutexGuard<'_, Inner>, mut wakers: Vec<Waker>) {
         let delivered = inner.delivered;
         self.delivered.store(delivered.0, Ordering::Release);
@@ -161,8 +162,8 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Lets the watcher answer, and wakes it for that, when everything up to `revision` has been delivered, but not before
-    /// its start. Takes the place of an earlier request that was not answered yet.
+    /// Registers a progress request: wakes the watcher when everything up to `revision`, and at least up to its start,
+    /// has been delivered. Replaces an earlier pending request.
     pub(crate) fn ask(&self, slot: &Arc<Slot>, revision: Revision) {
         let revision = revision.max(slot.request.start);
         let mut inner = self.inner.lock();
@@ -178,7 +179,7 @@ impl Hub {
         }
     }
 
-    /// Nothing more comes.
+    /// Ends all watches.
     pub(crate) fn end(&self, ending: Ending) {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         if inner.ended.is_none() || ending == Ending::Failed {
@@ -193,13 +194,13 @@ impl Hub {
         self.stop();
     }
 
-    /// Tells the delivering thread that nothing more will be published.
+    /// Tells the delivery thread that nothing more will be published.
     pub(crate) fn stop(&self) {
         self.bell.lock().ended = true;
         self.rung.notify_all();
     }
 
-    /// Tells the delivering thread that something was published.
+    /// Tells the delivery thread that something was published.
     pub(crate) fn ring(&self) {
         let mut bell = self.bell.lock();
         if !bell.published {
@@ -208,7 +209,8 @@ impl Hub {
         }
     }
 
-    /// Waits for [`Hub::ring`]; false when nothing more will be published after what was.
+    /// Waits for [`Hub::ring`]. Returns false when everything published was delivered and nothing more will be
+    /// published.
     pub(crate) fn wait(&self) -> bool {
         let mut bell = self.bell.lock();
         while !bell.published && !bell.ended {
@@ -238,7 +240,7 @@ impl Inner {
             });
             return;
         }
-        // Each watcher with what it wants: nobody looks at the events of others.
+        // The events per interested watcher, so that no watcher visits the events of others.
         let mut concerned: BTreeMap<u64, (Arc<Slot>, Vec<usize>)> = BTreeMap::new();
         for (at, event) in commit.events.iter().enumerate() {
             self.interests.visit(event.key(), |slot| {

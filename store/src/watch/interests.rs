@@ -1,4 +1,4 @@
-//! Which watchers want a key. The cost of asking follows the number of matching watchers, not of all.
+//! Lookup of the watchers of a key. The cost depends on the number of matching watchers, not on the number of all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use super::intervals::Intervals;
 use super::slot::Slot;
 use crate::{End, KeyRange};
 
-/// Watchers by id, so that they are visited in the order in which they came.
+/// Watchers by id, so that they are visited in order of registration.
 type Group = BTreeMap<u64, Arc<Slot>>;
 
-/// See the module.
+/// All watchers by their key ranges.
 #[derive(Debug, Default)]
 pub(crate) struct Interests {
     single: BTreeMap<Bytes, Group>,
     prefixes: BTreeMap<Bytes, Group>,
-    /// How many prefixes there are of each length: a key is looked up once per length.
+    /// Number of prefixes of each length: a lookup probes once per length.
     lengths: BTreeMap<usize, usize>,
-    /// Other intervals.
+    /// Ranges that are neither single keys nor prefixes.
     intervals: Intervals<Arc<Slot>>,
 }
 
@@ -81,7 +81,7 @@ impl Interests {
     }
 }
 
-/// Where a range is kept.
+/// The container that holds a range.
 enum Kind {
     Single,
     Prefix,
@@ -98,7 +98,7 @@ impl Kind {
     }
 }
 
-/// Takes a watcher out of its group; says whether that was the last one.
+/// Removes a watcher from its group. Returns whether the group is now empty and removed.
 fn leave(groups: &mut BTreeMap<Bytes, Group>, keys: &KeyRange, id: u64) -> bool {
     let Some(group) = groups.get_mut(&keys.start) else { return false };
     group.remove(&id);

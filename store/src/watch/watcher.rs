@@ -1,4 +1,4 @@
-//! The caller's end of a watch: empties its queue and, when it fell behind, reads history itself, at its own pace.
+//! The caller's side of a watch: empties its queue and, when it lags, reads history at its own pace.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,38 +13,38 @@ use crate::core::Core;
 use crate::error::{Stopped, WatchError};
 use crate::{KeyRange, Revision};
 
-/// The caller's end of a watch. Dropping it ends the watch.
+/// A watch of a key range, as the caller sees it. Dropping it ends the watch.
 pub struct Watcher {
     core: Arc<Core>,
     slot: Arc<Slot>,
     created_at: Revision,
-    /// An error or the end was returned.
+    /// Whether an error or the end was returned.
     done: bool,
-    /// The hub knows of it.
+    /// Whether the hub has the registration.
     registered: bool,
 }
 
-/// Asks for progress of a watch from elsewhere. Cheap to clone.
+/// A handle to request progress of a watch from another task. It is cheap to clone.
 #[derive(Clone)]
 pub struct WatchHandle {
     core: Arc<Core>,
     slot: Arc<Slot>,
 }
 
-/// What a look at the queue found.
+/// Result of polling the queue once.
 enum Look {
     Item(Result<Batch, WatchError>),
     End,
     Nothing,
-    /// Some history was read in vain; there is more.
+    /// Some history without matching events was read; there is more.
     Later,
 }
 
-/// A watcher at most this far behind joins the hub while the hub waits for it: without it, a fast writer could keep a
-/// watcher behind for ever.
+/// Largest lag in revisions at which a watcher rejoins the hub while holding its lock. Without this, a fast writer
+/// could keep a watcher lagging for ever.
 const JOIN_WITHIN: usize = 64;
 
-/// Parts of history read in vain before other tasks get their turn.
+/// Reads of history without matching events before the task yields.
 const READS_PER_POLL: usize = 4;
 
 impl std::fmt::Debug for Watcher {
@@ -64,13 +64,13 @@ impl Watcher {
         Ok(Self { core, slot, created_at, done: false, registered: true })
     }
 
-    /// The next revision with events for this watch. None after the store was closed in order, or after an error.
-    /// Cancel safe. Also available as a [`Stream`].
+    /// Returns the events of the next revision of this watch. None after the store was closed in order, or after an
+    /// error. Cancel safe. Also available as a [`Stream`].
     pub async fn next(&mut self) -> Option<Result<Batch, WatchError>> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// What is at hand without waiting, history included; none if nothing is.
+    /// Returns the next batch without waiting, including history; none if there is none.
     pub fn try_next(&mut self) -> Option<Result<Batch, WatchError>> {
         match self.look(usize::MAX) {
             Look::Item(item) => Some(item),
@@ -78,31 +78,31 @@ impl Watcher {
         }
     }
 
-    /// Which keys are watched.
+    /// The watched keys.
     pub fn keys(&self) -> &KeyRange {
         &self.slot.request.keys
     }
 
-    /// The store's revision when the watch began: with start zero, every later change is delivered.
+    /// The store's revision when the watch was created. With start zero, every later change is delivered.
     pub fn created_at(&self) -> Revision {
         self.created_at
     }
 
-    /// The revision up to which everything has been taken out of this watcher, if nothing is outstanding; none while
-    /// events are queued, history is being read, or the start lies in the future.
+    /// The revision up to which everything has been returned, if the watcher has caught up. None while events are
+    /// queued, history is being read, or the start is in the future.
     pub fn progress(&self) -> Option<Revision> {
-        // Read before the queue is seen empty: whatever is delivered was put into the queue first.
+        // Read before the queue is checked: events are queued before the delivered revision is updated.
         let delivered = self.core.hub.delivered();
         self.slot.queue().level(delivered, self.slot.request.start)
     }
 
-    /// A handle to ask for progress.
+    /// Creates a handle to request progress.
     pub fn handle(&self) -> WatchHandle {
         WatchHandle { core: self.core.clone(), slot: self.slot.clone() }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Batch, WatchError>>> {
-        // Registered before looking, so that nothing put in afterwards goes unnoticed.
+        // The waker is registered before polling, so that no later event is missed.
         self.slot.waker.register(cx.waker());
         match self.look(READS_PER_POLL) {
             Look::Item(item) => Poll::Ready(Some(item)),
@@ -160,7 +160,7 @@ impl Watcher {
         }
     }
 
-    /// Reads a part of history into the queue, and joins the hub when level with it.
+    /// Reads a part of the history into the queue, and rejoins the hub when caught up.
     fn catch_up(&self, from: Revision) -> Result<(), WatchError> {
         if self.join(from)? {
             return Ok(());
@@ -170,8 +170,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Reads what is missing while the hub waits, if that is little and in the window, and becomes live if it was all; says
-    /// whether something was read.
+    /// Reads the missing revisions under the hub's lock, if they are few and in the window, and makes the watcher live
+    /// if that was all. Returns whether something was read.
     fn join(&self, from: Revision) -> Result<bool, WatchError> {
         let hub = self.core.hub.lock();
         if hub.delivered.0 - from.0 >= JOIN_WITHIN as i64 {
@@ -195,7 +195,7 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Queues what was read. Its size was bounded by the reading.
+    /// Queues what was read from history; the read bounded its size.
     fn resume(&self, past: history::Past) {
         let mut queue = self.slot.queue();
         if !matches!(queue.mode, Mode::Behind(_)) {
@@ -208,8 +208,8 @@ impl Watcher {
 }
 
 impl WatchHandle {
-    /// Makes [`Watcher::next`] return a batch without events once everything up to the store's present revision has been
-    /// handed out. Requests that wait are merged. A watch whose start lies in the future answers when it gets there.
+    /// Makes [`Watcher::next`] return a batch without events after everything up to the store's current revision has
+    /// been returned. Pending requests are merged. A watch with a future start answers when it is reached.
     pub fn request_progress(&self) {
         self.core.hub.ask(&self.slot, self.core.revision().max(self.slot.request.start));
     }
