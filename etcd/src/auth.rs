@@ -1,4 +1,4 @@
-//! The Auth service, as a server answers that knows no users: whoever comes in can do everything, and nobody can be added.
+//! The Auth service of a server without users: every client has full access, and no user can be added.
 
 use kstore_proto::etcd::authpb::Permission;
 use kstore_proto::etcd::etcdserverpb as pb;
@@ -7,11 +7,11 @@ use tonic::{Request, Response, Status, async_trait};
 use crate::error::{self, unimplemented};
 use crate::node::Node;
 
-/// Why nobody can be added.
+/// Why no user can be added.
 const NO_USERS: &str =
     "users and roles are not kept; let clients show certificates instead (--etcd-trusted-ca-file)";
 
-/// Of a store of users in which nothing was ever done.
+/// etcd's auth revision before any change.
 const AUTH_REVISION: u64 = 1;
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -113,7 +113,7 @@ impl pb::auth_server::Auth for Node {
     }
 }
 
-/// Whether a permission is about any key.
+/// Whether a permission covers any key.
 fn is_range(permission: &Permission) -> bool {
     let Permission { key, range_end, .. } = permission;
     !key.is_empty() && (range_end.is_empty() || range_end[..] == [0] || key < range_end)

@@ -1,6 +1,6 @@
-//! What is true of every gRPC call whatever its service: which calls there are, how many began and how they ended, and what
-//! is refused before a service sees it; and the access log: a line at INFO for each unary call when it ends, and for each stream
-//! when it begins. Not a service, and not HTTP's other pages (see `pages`).
+//! Handling common to all gRPC calls: the table of methods, counters of started and finished calls, and refusals before
+//! a service is called. Also the access log: one INFO line for each unary call when it ends, and for each stream when
+//! it starts. `pages` has the HTTP pages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use tracing::Level;
 
 use crate::error;
 
-/// What the client says its API is.
+/// Header with the client's API version.
 const CLIENT_VERSION: &str = "client-api-version";
-/// How many codes gRPC has.
+/// Number of gRPC status codes.
 const CODES: usize = 17;
 
-/// How a call's messages come.
+/// The gRPC kind of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Unary,
@@ -28,7 +28,7 @@ enum Kind {
     BidiStream,
 }
 
-/// Services, with their methods. Ascending, since they are searched.
+/// Method paths with their kinds; sorted, because they are searched.
 const METHODS: &[(&str, Kind)] = &[
     ("/etcdserverpb.Auth/AuthDisable", Kind::Unary),
     ("/etcdserverpb.Auth/AuthEnable", Kind::Unary),
@@ -80,7 +80,7 @@ const METHODS: &[(&str, Kind)] = &[
 #[derive(Debug, Default)]
 struct Count {
     started: AtomicU64,
-    /// By code. A stream is not counted here: its end is not seen from outside.
+    /// Finished calls by code. Streams do not count here, because their end is not visible at this level.
     handled: [AtomicU64; CODES],
 }
 
@@ -88,22 +88,22 @@ struct Count {
 #[derive(Clone, Debug)]
 pub(crate) struct Calls(Arc<[Count]>);
 
-/// When a call began, if its end is to be logged: while nobody reads the log, a call pays for one comparison.
+/// When a call started, if its end is to be logged. While the access log is off, a call pays one comparison.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Started(Option<Instant>);
 
-/// A line of [`Calls::counts`].
+/// One counter of [`Calls::counts`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) service: &'static str,
     pub(crate) method: &'static str,
     pub(crate) kind: &'static str,
-    /// None: began.
+    /// The code of finished calls; none for the counter of started calls.
     pub(crate) ended: Option<Code>,
     pub(crate) count: u64,
 }
 
-/// A method of ours.
+/// Index of a method in the table of methods.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(usize);
 
@@ -121,7 +121,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// Has `router` answer a request, unless it is refused before.
+    /// Routes a request to its service, unless it is refused before.
     pub(crate) async fn pass<B>(self, router: Router, request: Request<B>) -> Response
     where
         Router: tower::Service<Request<B>, Response = Response, Error = std::convert::Infallible>,
@@ -142,7 +142,7 @@ impl Calls {
         response
     }
 
-    /// A call of this method began.
+    /// Counts the start of a call.
     pub(crate) fn began(&self, Place(at): Place) -> Started {
         self.0[at].started.fetch_add(1, Ordering::Relaxed);
         let (path, kind) = METHODS[at];
@@ -152,7 +152,7 @@ impl Calls {
         Started(tracing::enabled!(Level::INFO).then(Instant::now))
     }
 
-    /// It was answered.
+    /// Counts and logs the end of a call.
     pub(crate) fn ended(&self, Place(at): Place, code: Code, Started(began): Started) {
         self.0[at].handled[code as usize].fetch_add(1, Ordering::Relaxed);
         if let Some(began) = began {
@@ -162,7 +162,7 @@ impl Calls {
         }
     }
 
-    /// What was counted so far, zeros left out.
+    /// All counters except those that are zero.
     pub(crate) fn counts(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for ((path, kind), count) in METHODS.iter().zip(self.0.iter()) {
@@ -197,7 +197,7 @@ fn refusal(headers: &HeaderMap) -> Option<Status> {
     std::str::from_utf8(version.as_bytes()).is_err().then(|| error::INVALID_CLIENT_VERSION.into())
 }
 
-/// See [`error::oversized`].
+/// Replaces tonic's error for an oversized message; see [`error::oversized`].
 fn recode_oversized(mut response: Response) -> Response {
     if response.headers().get("grpc-status").is_none_or(|status| status != "11") {
         return response;
@@ -211,7 +211,7 @@ fn recode_oversized(mut response: Response) -> Response {
     response
 }
 
-/// The answer to a path that is none of ours: in gRPC's words to a gRPC call.
+/// The response to an unknown path: a gRPC status for a gRPC call, otherwise HTTP 404.
 pub(crate) async fn unknown(request: Request<Body>) -> Response {
     let is_grpc = |value: &http::HeaderValue| value.as_bytes().starts_with(b"application/grpc");
     if !request.headers().get(http::header::CONTENT_TYPE).is_some_and(is_grpc) {

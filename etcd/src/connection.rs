@@ -1,5 +1,4 @@
-//! Connections: accepted, decrypted if need be, and spoken to in HTTP/1.1 or HTTP/2 (see `http2`). Not
-//! what is answered: that is `serve`'s router.
+//! Connections: accepts them, does TLS, and serves HTTP/1.1 or HTTP/2 (see `http2`). `serve` has the router.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,20 +21,20 @@ use crate::limits;
 use crate::listener::{Listener, Socket};
 use crate::node::Node;
 
-/// What is served on every connection.
+/// The services of every connection.
 #[derive(Clone)]
 pub(crate) struct Service {
     /// Answers reads and writes of keys.
     pub(crate) node: Node,
-    /// Answers everything else, these too if need be.
+    /// Answers all other requests, and those of `node` over HTTP/1.1.
     pub(crate) router: Router,
-    /// Counts.
+    /// Counters of calls.
     pub(crate) calls: Calls,
-    /// What answers may hold on all connections together.
+    /// Memory budget for the responses of all connections.
     pub(crate) budget: Budget,
 }
 
-/// Accepts connections until `stop` is cancelled, then lets open calls end.
+/// Accepts connections until `stop` is cancelled, then lets open calls finish.
 pub(crate) async fn accept(
     listener: Listener,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -80,7 +79,7 @@ pub(crate) async fn accept(
 async fn open(socket: Socket, tls: Option<TlsAcceptor>, service: Service, stop: CancellationToken) {
     match socket {
         Socket::Tcp(socket) => {
-            // Small answers must not wait for more.
+            // A small response must not wait for more data.
             let _ = socket.set_nodelay(true);
             decrypt(socket, tls, service, stop).await;
         }
@@ -100,7 +99,7 @@ where
     }
 }
 
-/// Serves one connection to its end, or until `stop` is cancelled and open calls have ended.
+/// Serves one connection until it closes, or until `stop` is cancelled and open calls have finished.
 pub(crate) async fn speak<T>(socket: T, service: Service, stop: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,

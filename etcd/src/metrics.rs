@@ -1,5 +1,5 @@
-//! Figures in Prometheus' text format, under the names by which etcd's dashboards and tools look for them. What etcd counts
-//! and kstore has not is left out. Not the counting: that is the store's and `calls`'.
+//! Metrics in Prometheus' text format, under etcd's names, which dashboards and tools expect. Metrics of etcd without a
+//! counterpart in kstore are left out. The store and `calls` count.
 
 use std::fmt::{self, Display, Write as _};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tonic::Code;
 use crate::calls::{Calls, Line};
 use crate::node::{Node, VERSION};
 
-/// A page in the making.
+/// A metrics page under construction.
 #[derive(Default)]
 struct Page(String);
 
@@ -29,7 +29,7 @@ impl Page {
         self.put(format_args!("{name} {value}\n"));
     }
 
-    /// Buckets are said as sums of all up to their bound, in seconds.
+    /// Writes a histogram with cumulative buckets, in seconds.
     fn histogram(&mut self, name: &str, help: &str, figures: &Histogram) {
         self.head(name, "histogram", help);
         let mut sum = 0;
@@ -38,7 +38,7 @@ impl Page {
             let bound = Histogram::bound(bucket).as_secs_f64();
             self.put(format_args!("{name}_bucket{{le=\"{bound}\"}} {sum}\n"));
         }
-        // What is measured at this moment may be in a bucket and not yet in the count.
+        // A concurrent measurement may be in a bucket but not in the count yet.
         let count = figures.count.max(sum);
         self.put(format_args!("{name}_bucket{{le=\"+Inf\"}} {count}\n"));
         self.put(format_args!("{name}_sum {}\n{name}_count {count}\n", figures.sum.as_secs_f64()));
@@ -49,7 +49,7 @@ impl Page {
     }
 }
 
-/// Metrics of the program around the server: a function that appends them to the page, in the text format 0.0.4.
+/// Metrics of the surrounding program: a function that appends them to the page, in the text format 0.0.4.
 #[derive(Clone)]
 pub struct MoreMetrics(Arc<dyn Fn(&mut String) + Send + Sync>);
 
@@ -72,7 +72,7 @@ impl fmt::Debug for MoreMetrics {
     }
 }
 
-/// The page.
+/// Writes the whole metrics page.
 pub(crate) fn text(node: &Node, calls: &Calls, more: &MoreMetrics) -> String {
     let mut page = Page::default();
     let (status, metrics) = (node.store.status(), node.store.metrics());
@@ -177,7 +177,7 @@ fn history(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     );
 }
 
-/// Also watches that were not begun here count: those of this process.
+/// Watch metrics. They include watches of this process that were not created through this API.
 fn watches(page: &mut Page, streams: usize, metrics: &MetricsSnapshot) {
     page.gauge("etcd_debugging_mvcc_watch_stream_total", "Watch streams.", streams);
     page.gauge("etcd_debugging_mvcc_watcher_total", "Watches.", metrics.watchers);
@@ -235,7 +235,7 @@ fn grpc(page: &mut Page, lines: &[Line]) {
     }
 }
 
-/// As grpc-go spells it.
+/// grpc-go's name of a code.
 fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -258,7 +258,7 @@ fn code_name(code: Code) -> &'static str {
     }
 }
 
-/// Where the system tells: what the process itself takes up.
+/// Memory and CPU metrics of the process, where the system provides them.
 fn process(page: &mut Page) {
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         let kib = |field: &str| {

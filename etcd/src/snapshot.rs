@@ -1,5 +1,5 @@
-//! The Snapshot call: the store as a database that etcd's own tools open, in pieces, and then the digest of them all. It is
-//! written to a temporary file in the data directory first, so that a slow client holds up nobody.
+//! The Snapshot call: sends a database that etcd's tools open in pieces, followed by its digest. The snapshot is
+//! written to a temporary file in the data directory first, so that a slow client delays nothing.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -20,7 +20,7 @@ use crate::node::{CLUSTER_VERSION, Node};
 pub(crate) type SnapshotStream =
     Pin<Box<dyn Stream<Item = Result<SnapshotResponse, Status>> + Send + 'static>>;
 
-/// What is still to be sent.
+/// The remaining part of a snapshot.
 struct Rest {
     file: File,
     remaining: u64,
@@ -28,7 +28,7 @@ struct Rest {
     _place: OwnedSemaphorePermit,
 }
 
-/// Takes the snapshot, and begins to send it.
+/// Takes the snapshot and starts to send it.
 pub(crate) async fn snapshot(node: &Node) -> Result<Response<SnapshotStream>, Status> {
     let place = node.snapshots.clone().try_acquire_owned().map_err(|_| error::TOO_MANY_REQUESTS)?;
     let store = node.store.clone();
@@ -73,7 +73,7 @@ fn failed(error: std::io::Error) -> Status {
 }
 
 impl Rest {
-    /// The next piece, and what is left after it; after the last one comes the digest.
+    /// Returns the next piece and the rest; the digest follows the last piece.
     fn next(mut self) -> Result<(SnapshotResponse, Option<Self>), Status> {
         let version = CLUSTER_VERSION.to_owned();
         if self.remaining == 0 {
@@ -89,7 +89,7 @@ impl Rest {
     }
 }
 
-/// Places for snapshots of a server.
+/// Permits for concurrent snapshots.
 pub(crate) fn places() -> Arc<tokio::sync::Semaphore> {
     Arc::new(tokio::sync::Semaphore::new(crate::limits::SNAPSHOTS))
 }

@@ -53,7 +53,7 @@ pub enum NoSpaceReason {
     Raised {
         /// The data directory, if there is one.
         dir: Option<PathBuf>,
-        /// Bytes of data that count against the quota.
+        /// ByteCount of data that count against the quota.
         used: u64,
         /// [`crate::Limits::quota_bytes`].
         quota: Option<u64>,
@@ -71,14 +71,14 @@ impl fmt::Display for NoSpaceReason {
                 "the file system of {} has {} free, less than the {} that kstore needs to write: free some space; writes \
                  go on by themselves once there is enough (if not, stop the server and run {})",
                 dir.display(),
-                Bytes(*free),
-                Bytes(*least),
+                ByteCount(*free),
+                ByteCount(*least),
                 disarm(dir),
             ),
             Self::Raised { dir, used, quota } => {
-                write!(f, "the space alarm is raised ({} of data", Bytes(*used))?;
+                write!(f, "the space alarm is raised ({} of data", ByteCount(*used))?;
                 if let Some(quota) = quota {
-                    write!(f, ", the quota is {}", Bytes(*quota))?;
+                    write!(f, ", the quota is {}", ByteCount(*quota))?;
                 }
                 f.write_str("): delete and compact, then disarm it with `etcdctl alarm disarm`")?;
                 match dir {
@@ -91,9 +91,9 @@ impl fmt::Display for NoSpaceReason {
 }
 
 /// Formats a number of bytes for people: as MiB from 1 MiB on.
-struct Bytes(u64);
+struct ByteCount(u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MIB: u64 = 1 << 20;
         if self.0 < MIB { write!(f, "{} bytes", self.0) } else { write!(f, "{} MiB", self.0 / MIB) }

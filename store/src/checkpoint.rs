@@ -15,11 +15,11 @@ use crate::commit::{Commit, LeaseChange};
 use crate::compact::Sweeper;
 use crate::core::Core;
 use crate::disk::Disk;
-use crate::engine::{EngineError, Scrubbed, Tidied};
+use crate::disk_space::{DiskSpace, is_full};
+use crate::engine::{DefragmentOutcome, EngineError, ScrubOutcome};
 use crate::manifest;
 use crate::pace;
-use crate::room::{Room, is_full};
-use crate::wal::Segments;
+use crate::wal::WalSegments;
 use crate::{EngineKind, Revision};
 
 /// The background worker's state: the engine's progress, the current manifest, and the pending sweep.
@@ -27,11 +27,11 @@ pub(crate) struct Background {
     core: Arc<Core>,
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    segments: Arc<Segments>,
+    segments: Arc<WalSegments>,
     /// The manifest that is on disk.
     manifest: Manifest,
     /// How far the engine is ahead of the manifest.
-    fed: Fed,
+    progress: EngineProgress,
     leases: BTreeMap<i64, i64>,
     sweeper: Sweeper,
     /// Consecutive attempts to free space by dropping old states. Absorbing a commit resets it.
@@ -53,7 +53,7 @@ pub(crate) struct Background {
 
 /// The engine's progress: the newest log record, revision, compaction and alarms that it has stored.
 #[derive(Clone, Copy, Debug)]
-struct Fed {
+struct EngineProgress {
     seq: u64,
     revision: Revision,
     compacted: Revision,
@@ -61,15 +61,15 @@ struct Fed {
 }
 
 /// The disk, directory, log and engine kind that the background worker uses.
-pub(crate) struct Place {
+pub(crate) struct BackgroundEnv {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
-    pub(crate) segments: Arc<Segments>,
+    pub(crate) segments: Arc<WalSegments>,
     pub(crate) engine: EngineKind,
 }
 
 /// The engine's progress when the background worker starts.
-pub(crate) enum Stored {
+pub(crate) enum EngineCoverage {
     /// The engine has every recovered commit, up to the log's record `seq`.
     All {
         seq: u64,
@@ -86,29 +86,34 @@ pub(crate) enum Stored {
 
 impl Background {
     /// Starts the worker at the state that recovery established.
-    pub(crate) fn new(core: Arc<Core>, place: Place, manifest: Manifest, stored: Stored) -> Self {
-        let (fed, leases, since, backlog) = match stored {
-            Stored::All { seq, leases, log_bytes } => {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        place: BackgroundEnv,
+        manifest: Manifest,
+        stored: EngineCoverage,
+    ) -> Self {
+        let (progress, leases, since, backlog) = match stored {
+            EngineCoverage::All { seq, leases, log_bytes } => {
                 let visible = core.visible();
                 let (revision, compacted, alarms) = (visible.revision, visible.compacted, visible.alarms);
-                (Fed { seq, revision, compacted, alarms }, leases, log_bytes, Vec::new())
+                (EngineProgress { seq, revision, compacted, alarms }, leases, log_bytes, Vec::new())
             }
-            Stored::AsInManifest { backlog } => {
-                let fed = Fed {
+            EngineCoverage::AsInManifest { backlog } => {
+                let progress = EngineProgress {
                     seq: manifest.seq,
                     revision: Revision(manifest.revision),
                     compacted: Revision(manifest.compacted),
                     alarms: manifest.alarms,
                 };
-                (fed, manifest.leases.clone(), 0, backlog)
+                (progress, manifest.leases.clone(), 0, backlog)
             }
         };
-        let Place { disk, dir, segments, engine } = place;
+        let BackgroundEnv { disk, dir, segments, engine } = place;
         let volatile = engine == EngineKind::Memory;
-        core.chores.swept(Revision(manifest.swept));
+        core.background_waiters.swept(Revision(manifest.swept));
         // A crash may have interrupted the physical part of the last compaction.
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
-        sweeper.want(fed.compacted);
+        sweeper.want(progress.compacted);
         let leases = leases.into_iter().collect();
         // Opening the store has just read every file, so a scrub pass counts as done.
         let scrub_began = Instant::now();
@@ -121,7 +126,7 @@ impl Background {
             dir,
             segments,
             manifest,
-            fed,
+            progress,
             leases,
             sweeper,
             volatile,
@@ -152,7 +157,7 @@ impl Background {
     /// Gives commits to the engine. If the disk is full, it deletes the reserve file and tries once more.
     fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
         match self.core.store(commits) {
-            Err(error) if error.is_full() && self.core.ran_out() => self.core.store(commits),
+            Err(error) if error.is_full() && self.core.on_disk_full() => self.core.store(commits),
             other => other,
         }
     }
@@ -170,13 +175,13 @@ impl Background {
 
     /// Records a stored commit for the next manifest and schedules its compaction. Returns the commit's cost in bytes.
     fn note(&mut self, commit: &Commit) -> usize {
-        self.fed.seq = commit.seq;
-        self.fed.revision = commit.revision;
+        self.progress.seq = commit.seq;
+        self.progress.revision = commit.revision;
         if let Some(compacted) = commit.compacted {
-            self.fed.compacted = compacted;
+            self.progress.compacted = compacted;
             self.sweeper.want(compacted);
         }
-        self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
+        self.progress.alarms = commit.alarms.unwrap_or(self.progress.alarms);
         for change in &commit.leases {
             match *change {
                 LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
@@ -188,9 +193,9 @@ impl Background {
 
     /// Prepares the next log file, unless free space is low: then the space is reserved for work that frees some.
     pub(crate) fn prepare(&self) -> io::Result<()> {
-        let Some(room) = self.core.room() else { return Ok(()) };
-        room.survey();
-        if room.is_short() {
+        let Some(disk_space) = self.core.disk_space() else { return Ok(()) };
+        disk_space.survey();
+        if disk_space.is_short() {
             return Ok(());
         }
         self.segments.prepare(pace::segment_bytes(&self.core.limits, self.core.engine.size().live))
@@ -201,7 +206,7 @@ impl Background {
     /// nothing changes.
     pub(crate) fn checkpoint(&mut self) -> Result<(), EngineError> {
         let swept = self.swept();
-        if self.volatile || (self.fed.seq, swept) == (self.manifest.seq, self.manifest.swept) {
+        if self.volatile || (self.progress.seq, swept) == (self.manifest.seq, self.manifest.swept) {
             return Ok(());
         }
         self.seal()
@@ -211,17 +216,17 @@ impl Background {
         if self.untrusted {
             return Ok(());
         }
-        self.core.room().into_iter().for_each(Room::survey);
+        self.core.disk_space().into_iter().for_each(DiskSpace::survey);
         let (began, keep_above) = (Instant::now(), self.manifest.seq);
         let token = self.core.engine.seal().inspect_err(|_| self.untrusted = true)?;
         let next = Manifest {
             generation: self.manifest.generation + 1,
-            seq: self.fed.seq,
-            revision: self.fed.revision.0,
-            compacted: self.fed.compacted.0,
+            seq: self.progress.seq,
+            revision: self.progress.revision.0,
+            compacted: self.progress.compacted.0,
             leases: self.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect(),
             token: token.to_vec(),
-            alarms: self.fed.alarms,
+            alarms: self.progress.alarms,
             swept: self.swept(),
             ..self.manifest.clone()
         };
@@ -235,7 +240,7 @@ impl Background {
         self.segments.remove_upto(keep_above)?;
         self.core.metrics.checkpoints.add(1);
         self.core.metrics.checkpoint_time.add(began.elapsed());
-        self.core.chores.swept(Revision(self.manifest.swept));
+        self.core.background_waiters.swept(Revision(self.manifest.swept));
         Ok(())
     }
 
@@ -245,9 +250,9 @@ impl Background {
             match manifest::draft(&*self.disk, &self.dir, next) {
                 Ok(()) => return Ok(true),
                 Err(error) if !is_full(&error) => return Err(error),
-                Err(_) if self.core.ran_out() => {}
+                Err(_) if self.core.on_disk_full() => {}
                 Err(error) => {
-                    tracing::warn!(%error, "there is no room for a checkpoint");
+                    tracing::warn!(%error, "there is no disk_space for a checkpoint");
                     return Ok(false);
                 }
             }
@@ -266,44 +271,48 @@ impl Background {
             self.core.cannot_confine();
         }
         match self.sweep() {
-            Err(error) if error.is_full() => return Ok(self.core.ran_out() || self.make_room()?),
+            Err(error) if error.is_full() => return Ok(self.core.on_disk_full() || self.make_room()?),
             Err(error) => return Err(error),
             Ok(true) => return Ok(true),
             Ok(false) => {}
         }
-        if self.core.chores.is_hurried() {
+        if self.core.background_waiters.has_sweep_waiters() {
             self.confirm_sweep()?;
         }
-        let wish = self.core.chores.wanted();
-        match (self.core.engine.tidy(), wish) {
-            (Ok(Tidied::More), _) => {
+        let ticket = self.core.background_waiters.pending_defragment();
+        match (self.core.engine.tidy(), ticket) {
+            (Ok(DefragmentOutcome::More), _) => {
                 if self.core.is_short() {
                     // The copied records occupy space twice until the old states are dropped.
                     self.forget_old_states()?;
                 }
                 return Ok(true);
             }
-            (Ok(Tidied::Damaged(_)), wish) => {
+            (Ok(DefragmentOutcome::Damaged(_)), ticket) => {
                 self.core.cannot_confine();
                 let reason = "stored data is damaged".to_owned();
-                wish.into_iter().for_each(|wish| self.core.chores.answer(wish, Err(reason.clone())));
+                ticket
+                    .into_iter()
+                    .for_each(|ticket| self.core.background_waiters.answer(ticket, Err(reason.clone())));
             }
-            (Ok(Tidied::Idle), None) if self.core.healing.take_unsealed() => {
+            (Ok(DefragmentOutcome::Idle), None) if self.core.healing.take_unsealed() => {
                 // Without a checkpoint, a crash would bring the damaged file back.
                 self.seal()?;
                 return Ok(true);
             }
-            (Ok(Tidied::Idle), None) => return self.release(),
-            (Ok(Tidied::Idle), Some(wish)) => {
+            (Ok(DefragmentOutcome::Idle), None) => return self.release(),
+            (Ok(DefragmentOutcome::Idle), Some(ticket)) => {
                 self.forget_old_states()?;
-                self.core.chores.answer(wish, Ok(()));
+                self.core.background_waiters.answer(ticket, Ok(()));
             }
-            (Err(error), _) if error.is_full() && (self.core.ran_out() || self.make_room()?) => {
+            (Err(error), _) if error.is_full() && (self.core.on_disk_full() || self.make_room()?) => {
                 return Ok(true);
             }
-            (Err(error), wish) => {
+            (Err(error), ticket) => {
                 tracing::error!(%error, "space cannot be won back");
-                wish.into_iter().for_each(|wish| self.core.chores.answer(wish, Err(error.to_string())));
+                ticket
+                    .into_iter()
+                    .for_each(|ticket| self.core.background_waiters.answer(ticket, Err(error.to_string())));
                 self.cleared = 0;
             }
         }
@@ -327,7 +336,7 @@ impl Background {
         let bytes = pace::scrub_bytes(limits, self.core.engine.size().allocated);
         let scrubbed = self.core.engine.scrub(bytes).unwrap_or_else(|error| {
             tracing::warn!(%error, "the engine's files cannot be searched for damage; this is tried again");
-            Scrubbed::default()
+            ScrubOutcome::default()
         });
         if scrubbed.damaged {
             // More damage is likely nearby, and in-memory copies are dropped over time, so the scrub goes on at once.
@@ -352,7 +361,7 @@ impl Background {
             return Ok(());
         }
         for _ in 0..FILES {
-            if self.core.engine.tidy()? != Tidied::More {
+            if self.core.engine.tidy()? != DefragmentOutcome::More {
                 break;
             }
         }
@@ -374,7 +383,7 @@ impl Background {
     fn confirm_sweep(&mut self) -> Result<(), EngineError> {
         if self.volatile {
             // The log has the compaction, and the next start rebuilds the engine from the log.
-            self.core.chores.swept(Revision(self.swept()));
+            self.core.background_waiters.swept(Revision(self.swept()));
         }
         self.checkpoint()
     }
@@ -387,7 +396,7 @@ impl Background {
             return Ok(false);
         }
         self.cleared += 1;
-        let free = |core: &Core| core.room().map_or(0, Room::free);
+        let free = |core: &Core| core.disk_space().map_or(0, DiskSpace::free);
         let before = free(&self.core);
         self.forget_old_states()?;
         Ok(free(&self.core) > before)

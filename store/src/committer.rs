@@ -51,7 +51,7 @@ impl Committer {
                 }
                 let alone = jobs.len() <= ALONE;
                 let group = self.evaluate(&mut jobs);
-                if alone && jobs.is_empty() && queue.is_empty() && pipe.enter() {
+                if alone && jobs.is_empty() && queue.is_empty() && pipe.try_acquire_log() {
                     shared.step(group)?;
                 } else {
                     pipe.put(group);

@@ -9,9 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::alarm::{Alarm, AlarmChange, Alarms, NoSpaceReason};
-use crate::chores::Chores;
+use crate::background_waiters::BackgroundWaiters;
 use crate::commit::{Commit, RecordKey};
-use crate::engine::healing::Healing;
+use crate::disk_space::DiskSpace;
+use crate::engine::healing::HealingEngine;
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
 use crate::event::EventKind;
@@ -19,15 +20,14 @@ use crate::feed::Feed;
 use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
-use crate::lease::granted::Granted;
+use crate::lease::granted::PublishedLeases;
 use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
-use crate::room::Room;
 use crate::view::{self, Pick};
-use crate::wal::Segments;
-use crate::watch::hub::{Ending, Hub};
+use crate::wal::WalSegments;
+use crate::watch::hub::{Hub, WatchEnd};
 use crate::window::Window;
 use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
 
@@ -79,10 +79,10 @@ pub(crate) struct Core {
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
     /// The same engine as `engine`, with its repair interface.
-    pub(crate) healing: Arc<Healing>,
+    pub(crate) healing: Arc<HealingEngine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
-    pub(crate) granted: Granted,
+    pub(crate) granted: PublishedLeases,
     /// Pins of long reads of history, and the removals that they delay.
     pub(crate) pins: Pins,
     /// The queue of commits from the log to the background worker.
@@ -90,11 +90,11 @@ pub(crate) struct Core {
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
-    pub(crate) chores: Chores,
+    pub(crate) background_waiters: BackgroundWaiters,
     /// Notified once, when the store is closed or has failed.
     pub(crate) ended: Notify,
     /// The log's files, if there is a log.
-    log: OnceLock<Arc<Segments>>,
+    log: OnceLock<Arc<WalSegments>>,
 }
 
 const SERVING: u8 = 0;
@@ -105,7 +105,7 @@ impl Core {
     pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
-        let healing = Arc::new(Healing::new(engine, feed.clone()));
+        let healing = Arc::new(HealingEngine::new(engine, feed.clone()));
         Self {
             hub: Hub::new(revision, &limits),
             visible: RwLock::new(visible),
@@ -120,25 +120,25 @@ impl Core {
             engine: healing.clone(),
             healing,
             leases: LeaseClock::default(),
-            granted: Granted::default(),
+            granted: PublishedLeases::default(),
             limits,
             metrics: Metrics::default(),
             usage: Usage::default(),
-            chores: Chores::default(),
+            background_waiters: BackgroundWaiters::default(),
             ended: Notify::new(),
             log: OnceLock::new(),
         }
     }
 
     /// Sets the log's files. Called once, when the store has a log.
-    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+    pub(crate) fn set_log(&self, segments: Arc<WalSegments>) {
         self.healing.set_log(segments.clone());
         self.log.set(segments).expect("a store has one log");
     }
 
     /// The monitor of free disk space, if the store has a log on a file system.
-    pub(crate) fn room(&self) -> Option<&Room> {
-        self.log.get()?.room()
+    pub(crate) fn disk_space(&self) -> Option<&DiskSpace> {
+        self.log.get()?.disk_space()
     }
 
     /// Why [`Alarm::NoSpace`] is raised in `alarms`. None if it is not raised, or if the reason is over and the next
@@ -149,29 +149,29 @@ impl Core {
         }
         let (used, quota) = (self.usage.used(), self.limits.quota_bytes);
         let raised = |dir| NoSpaceReason::Raised { dir, used, quota };
-        match self.room() {
-            Some(room) if !alarms.is_kept(Alarm::NoSpace) => {
-                let (dir, free, least) = (room.dir().to_owned(), room.free(), room.least());
+        match self.disk_space() {
+            Some(disk_space) if !alarms.is_kept(Alarm::NoSpace) => {
+                let (dir, free, least) = (disk_space.dir().to_owned(), disk_space.free(), disk_space.least());
                 (free < least).then_some(NoSpaceReason::LowDisk { dir, free, least })
             }
-            Some(room) => Some(raised(Some(room.dir().to_owned()))),
+            Some(disk_space) => Some(raised(Some(disk_space.dir().to_owned()))),
             None => Some(raised(None)),
         }
     }
 
     /// The alarm change that follows from an operation that found no space.
     pub(crate) fn out_of_space(&self) -> AlarmChange {
-        self.room().map_or(AlarmChange::Raise(Alarm::NoSpace), Room::out_of_space)
+        self.disk_space().map_or(AlarmChange::Raise(Alarm::NoSpace), DiskSpace::out_of_space)
     }
 
     /// Whether free space on the file system is low.
     pub(crate) fn is_short(&self) -> bool {
-        self.room().is_some_and(Room::is_short)
+        self.disk_space().is_some_and(DiskSpace::is_short)
     }
 
     /// Reacts to a write that failed because the disk is full. Returns whether another try makes sense.
-    pub(crate) fn ran_out(&self) -> bool {
-        self.room().is_some_and(Room::ran_out)
+    pub(crate) fn on_disk_full(&self) -> bool {
+        self.disk_space().is_some_and(DiskSpace::on_disk_full)
     }
 
     /// Total size of the log's files in bytes.
@@ -218,9 +218,9 @@ impl Core {
     /// Ends the watches in order, after the remaining commits are delivered.
     pub(crate) fn close(&self) {
         self.refuse();
-        self.hub.end(Ending::Closed);
+        self.hub.end(WatchEnd::Closed);
         self.leases.changed.notify_one();
-        self.chores.ring();
+        self.background_waiters.ring();
         self.ended.notify_waiters();
     }
 
@@ -229,9 +229,9 @@ impl Core {
         if self.state.swap(FAILED, Ordering::AcqRel) != FAILED {
             tracing::error!(%error, "{what}; the store stops, since what is on disk is now unknown");
         }
-        self.hub.end(Ending::Failed);
+        self.hub.end(WatchEnd::Failed);
         self.leases.changed.notify_one();
-        self.chores.ring();
+        self.background_waiters.ring();
         self.ended.notify_waiters();
     }
 

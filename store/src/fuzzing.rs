@@ -1,4 +1,4 @@
-//! Entry points for fuzzers. Each target takes any bytes and returns, or panics because it found a defect. The store's
+//! HistoryEntry points for fuzzers. Each target takes any bytes and returns, or panics because it found a defect. The store's
 //! tests run the same functions over random bytes and the kept corpus. Not an interface for users.
 
 #[cfg(not(test))]
@@ -16,11 +16,11 @@ use kstore_nondet::{Nondet, Rng};
 use crate::codec::{history, manifest, record};
 use crate::commit::Commit;
 use crate::disk::Disk;
-use crate::disk::sim::{Policy, SimDisk};
-use crate::request::{Answer, Request};
+use crate::disk::sim::{CrashPolicy, SimDisk};
+use crate::request::{Request, Response};
 #[cfg(test)]
 use crate::tests::model;
-use crate::wal::{self, Segments, Wal};
+use crate::wal::{self, Wal, WalSegments};
 use crate::{
     Compare, CompareOp, Config, Delete, KeyRange, LeaseId, Limits, Op, Put, Range, Revision, SortOrder,
     SortTarget, Target, Txn, recover, txn,
@@ -81,14 +81,14 @@ pub fn wal_replay(bytes: &[u8]) {
     let disk = SimDisk::default();
     disk.create_dir(Path::new(LOG)).expect("a simulated disk that is told nothing does not fail");
     let (written, synced) = write_log(&disk, &mut dice);
-    let policy = Policy::ALL[dice.below(Policy::ALL.len())];
+    let policy = CrashPolicy::ALL[dice.below(CrashPolicy::ALL.len())];
     let disk = disk.crash(policy, u64::from(dice.byte()));
     let damaged = !dice.is_empty();
     while !dice.is_empty() {
         damage(&disk, &mut dice);
     }
     let mut read = Vec::new();
-    let segments = Segments::list(Arc::new(disk), Path::new(LOG)).expect("as above");
+    let segments = WalSegments::list(Arc::new(disk), Path::new(LOG)).expect("as above");
     let replayed = wal::replay(&segments, CLUSTER, 0, &mut |record| {
         read.push((record.seq, record.note.map(<[u8]>::to_vec)));
         Ok(())
@@ -107,7 +107,7 @@ type Written = (u64, Option<Vec<u8>>);
 /// Writes a log. Returns every record, and how many of them are synced.
 fn write_log(disk: &SimDisk, dice: &mut Dice<'_>) -> (Vec<Written>, usize) {
     let limits = Limits { first_segment_bytes: 8 << 10, segment_bytes: 8 << 10, ..Limits::default() };
-    let segments = Arc::new(Segments::list(Arc::new(disk.clone()), Path::new(LOG)).expect("as above"));
+    let segments = Arc::new(WalSegments::list(Arc::new(disk.clone()), Path::new(LOG)).expect("as above"));
     let replayed = wal::replay(&segments, CLUSTER, 0, &mut |_| Ok(())).expect("there is nothing yet");
     let log = Wal::begin(segments, CLUSTER, Rng::seeded(1), &replayed, &limits);
     let (mut log, mut written, mut synced) = (log.expect("as above"), Vec::new(), 0);
@@ -161,7 +161,7 @@ pub fn history_entries(bytes: &[u8]) {
     let mut rest = bytes;
     while let Some((entry, len)) = history::read(rest) {
         assert!(len > 0 && len <= rest.len(), "an entry takes some of the bytes");
-        if let history::Entry::Removed(keys) = entry {
+        if let history::HistoryEntry::Removed(keys) = entry {
             assert!(history::removed_keys(keys).count() <= keys.len());
         }
         rest = &rest[len..];
@@ -198,7 +198,7 @@ pub fn transactions(bytes: &[u8]) {
         if txn::check::check(&txn, &Limits::default()).is_err() {
             continue;
         }
-        let Ok(Answer::Txn(answer)) = ask(Request::Txn(txn.clone())) else { panic!("the store is open") };
+        let Ok(Response::Txn(answer)) = ask(Request::Txn(txn.clone())) else { panic!("the store is open") };
         if let Ok(result) = answer {
             assert_eq!(model::outcome(&result), model.txn(&txn), "{txn:?}");
         }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::commit::{Commit, LeaseChange};
 use crate::core::Core;
-use crate::request::Answer;
+use crate::request::Response;
 
 /// Commits that are logged with one sync, and the answers waiting for that sync. A request that changed nothing adds an
 /// answer but no commit: its result depends on staged commits, so it is sent only after they are durable.
@@ -17,7 +17,7 @@ pub(crate) struct Group {
     pub(crate) commits: Vec<Arc<Commit>>,
     /// Expiry of each lease that the commits grant, in the order of the grants.
     pub(crate) deadlines: Vec<Instant>,
-    answers: Vec<(oneshot::Sender<Answer>, Answer)>,
+    answers: Vec<(oneshot::Sender<Response>, Response)>,
     /// Approximate bytes that holding the group takes.
     bytes: usize,
 }
@@ -40,7 +40,7 @@ impl Group {
     }
 
     /// Adds an answer that is sent with this group. `first` is the index of the first commit that the request added.
-    pub(crate) fn answer(&mut self, reply: oneshot::Sender<Answer>, answer: Answer, first: usize) {
+    pub(crate) fn answer(&mut self, reply: oneshot::Sender<Response>, answer: Response, first: usize) {
         self.bytes += ANSWER_BYTES + self.commits[first..].iter().map(|commit| commit.cost()).sum::<usize>();
         self.answers.push((reply, answer));
     }

@@ -4,7 +4,7 @@
 
 use crc::{CRC_32_ISCSI, Crc, Digest, Table};
 
-use crate::codec::etcd::Stored;
+use crate::codec::etcd::EtcdRecord;
 use crate::commit::RecordKey;
 use crate::core::Core;
 use crate::engine::{EngineError, Record};
@@ -111,7 +111,7 @@ fn digest(core: &Core, pin: Pin<'_>, of: &HashKv, kept: &[RecordKey]) -> Result<
 }
 
 fn add(digest: &mut Digest<'_, u32, Table<16>>, record: &Record) -> Result<(), EngineError> {
-    let stored = Stored::of(record).map_err(|_| EngineError::Damaged(record.key))?;
+    let stored = EtcdRecord::of(record).map_err(|_| EngineError::Damaged(record.key))?;
     if let Some(stored) = stored {
         digest.update(stored.key());
         digest.update(&stored.value);

@@ -17,15 +17,15 @@ use crate::index::Index;
 use crate::lease::table::LeaseTable;
 use crate::recover::identity;
 use crate::window::Window;
-use crate::writer::{Recovered, Writer};
+use crate::writer::{Writer, WriterState};
 use crate::{LeaseId, Limits, Revision};
 
 /// A copy of a store in memory at one revision: all keys with their history, notes, leases with their remaining times,
 /// alarms and limits. It is immutable and cheap to clone, runs no task and needs no runtime.
 #[derive(Clone)]
-pub struct StoreImage(Arc<Contents>);
+pub struct StoreImage(Arc<ImageContents>);
 
-struct Contents {
+struct ImageContents {
     revision: Revision,
     compacted: Revision,
     seq: u64,
@@ -80,7 +80,7 @@ impl StoreImage {
             |id| core.leases.deadline(id).map(|deadline| (id, deadline.saturating_duration_since(now)));
         let left = leases.iter().filter_map(|(id, _)| left(id)).collect();
         let visible = core.visible();
-        Ok(Self(Arc::new(Contents {
+        Ok(Self(Arc::new(ImageContents {
             revision: visible.revision,
             compacted: visible.compacted,
             seq: visible.seq,
@@ -116,7 +116,7 @@ impl StoreImage {
         }
         core.granted.seed(contents.leases.iter());
         core.measure(0);
-        let recovered = Recovered { seq: contents.seq, leases: contents.leases.clone() };
+        let recovered = WriterState { seq: contents.seq, leases: contents.leases.clone() };
         let writer = Writer::new(Arc::new(core), rng, recovered);
         Driver::in_memory(writer, engine, Sweeper::new(contents.swept))
     }

@@ -20,7 +20,7 @@ pub(crate) fn is_manifest(name: &str) -> bool {
 
 /// The manifests found in a directory.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundManifests {
     /// The newest intact manifest.
     pub(crate) newest: Manifest,
     /// The previous manifest, if there is one.
@@ -28,47 +28,48 @@ pub(crate) struct Found {
 }
 
 /// Reads the manifests of a directory; none if there never was one.
-pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Found>, OpenError> {
+pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifests>, OpenError> {
     let current = read(disk, dir, CURRENT)?;
     let previous = read(disk, dir, PREVIOUS)?;
     match (current, previous) {
-        (State::Absent, State::Absent) => Ok(None),
-        (State::Whole(newest), State::Whole(previous)) => {
-            Ok(Some(Found { newest, previous: Some(previous) }))
+        (ManifestFile::Absent, ManifestFile::Absent) => Ok(None),
+        (ManifestFile::Whole(newest), ManifestFile::Whole(previous)) => {
+            Ok(Some(FoundManifests { newest, previous: Some(previous) }))
         }
-        (State::Whole(newest), State::Absent | State::Broken) => Ok(Some(Found { newest, previous: None })),
+        (ManifestFile::Whole(newest), ManifestFile::Absent | ManifestFile::Broken) => {
+            Ok(Some(FoundManifests { newest, previous: None }))
+        }
         // A crash between the two renames, or damage. The log reaches back far enough for the previous manifest too.
-        (State::Absent | State::Broken, State::Whole(newest)) => {
+        (ManifestFile::Absent | ManifestFile::Broken, ManifestFile::Whole(newest)) => {
             replace(disk, dir, &newest)
                 .map_err(|source| OpenError::Io { path: dir.join(CURRENT), source })?;
-            Ok(Some(Found { newest, previous: None }))
+            Ok(Some(FoundManifests { newest, previous: None }))
         }
-        (State::Broken, State::Absent | State::Broken) | (State::Absent, State::Broken) => {
-            Err(OpenError::Damaged {
-                file: dir.join(CURRENT),
-                detail: "the manifest does not check".to_owned(),
-            })
-        }
+        (ManifestFile::Broken, ManifestFile::Absent | ManifestFile::Broken)
+        | (ManifestFile::Absent, ManifestFile::Broken) => Err(OpenError::Damaged {
+            file: dir.join(CURRENT),
+            detail: "the manifest does not check".to_owned(),
+        }),
     }
 }
 
-enum State {
+enum ManifestFile {
     Absent,
     Broken,
     Whole(Manifest),
 }
 
-fn read(disk: &dyn Disk, dir: &Path, name: &str) -> Result<State, OpenError> {
+fn read(disk: &dyn Disk, dir: &Path, name: &str) -> Result<ManifestFile, OpenError> {
     let path = dir.join(name);
     let file = match disk.open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ManifestFile::Absent),
         Err(source) => return Err(OpenError::Io { path, source }),
     };
     let bytes = read_all(&*file).map_err(|source| OpenError::Io { path, source })?;
     match decode(&bytes) {
-        None => Ok(State::Broken),
-        Some(Ok(manifest)) => Ok(State::Whole(manifest)),
+        None => Ok(ManifestFile::Broken),
+        Some(Ok(manifest)) => Ok(ManifestFile::Whole(manifest)),
         Some(Err(error)) => {
             Err(OpenError::Foreign { dir: dir.to_owned(), detail: format!("{name}: {error}") })
         }

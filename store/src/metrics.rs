@@ -9,9 +9,9 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Metrics {
             $(pub(crate) $name: Counter,)*
-            pub(crate) log_sync_time: Stopwatch,
-            pub(crate) checkpoint_time: Stopwatch,
-            pub(crate) requests_pending: UnderWay,
+            pub(crate) log_sync_time: LiveHistogram,
+            pub(crate) checkpoint_time: LiveHistogram,
+            pub(crate) requests_pending: InFlightGauge,
         }
 
         /// Values of all metrics at one moment. Counters start at zero when the store is opened; gauges show the
@@ -114,13 +114,13 @@ impl Counter {
 
 /// A gauge of operations in progress.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay(AtomicU64);
+pub(crate) struct InFlightGauge(AtomicU64);
 
-impl UnderWay {
+impl InFlightGauge {
     /// Counts an operation as in progress until the returned guard is dropped.
-    pub(crate) fn begin(&self) -> Begun<'_> {
+    pub(crate) fn begin(&self) -> InFlightGuard<'_> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Begun(self)
+        InFlightGuard(self)
     }
 
     fn get(&self) -> u64 {
@@ -130,9 +130,9 @@ impl UnderWay {
 
 /// Guard of one operation in progress.
 #[derive(Debug)]
-pub(crate) struct Begun<'a>(&'a UnderWay);
+pub(crate) struct InFlightGuard<'a>(&'a InFlightGauge);
 
-impl Drop for Begun<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -162,13 +162,13 @@ impl Histogram {
 
 /// A histogram that threads add to concurrently.
 #[derive(Debug, Default)]
-pub(crate) struct Stopwatch {
+pub(crate) struct LiveHistogram {
     buckets: [Counter; Histogram::BUCKETS],
     nanos: Counter,
     count: Counter,
 }
 
-impl Stopwatch {
+impl LiveHistogram {
     pub(crate) fn add(&self, took: Duration) {
         let bucket = (0..Histogram::BUCKETS).find(|bucket| took <= Histogram::bound(*bucket));
         if let Some(bucket) = bucket {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_was_begun_counts_until_it_is_dropped() {
-        let under_way = UnderWay::default();
+        let under_way = InFlightGauge::default();
         let (first, second) = (under_way.begin(), under_way.begin());
         assert_eq!(under_way.get(), 2);
         drop(first);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_duration_falls_into_the_first_bucket_that_holds_it() {
-        let stopwatch = Stopwatch::default();
+        let stopwatch = LiveHistogram::default();
         for millis in [0, 1, 2, 3, 8_192, 8_193] {
             stopwatch.add(Duration::from_millis(millis));
         }

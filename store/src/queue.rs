@@ -6,13 +6,13 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::Limits;
-use crate::request::{Answer, Refused, Request};
+use crate::request::{Rejection, Request, Response};
 
 /// A queued request with the sender for its answer.
 pub(crate) struct Job {
     pub(crate) request: Request,
     pub(crate) bytes: usize,
-    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) reply: oneshot::Sender<Response>,
 }
 
 /// A bounded queue of jobs, by number and bytes.
@@ -46,13 +46,13 @@ impl Queue {
     }
 
     /// Queues a job. Refuses it if the queue is full or closed.
-    pub(crate) fn push(&self, job: Job) -> Result<(), Refused> {
+    pub(crate) fn push(&self, job: Job) -> Result<(), Rejection> {
         let mut inner = self.inner.lock();
         if inner.closed {
-            return Err(Refused::Stopped);
+            return Err(Rejection::Stopped);
         }
         if inner.jobs.len() >= self.max_jobs || inner.bytes + job.bytes > self.max_bytes {
-            return Err(Refused::Busy);
+            return Err(Rejection::Busy);
         }
         inner.bytes += job.bytes;
         inner.jobs.push_back(job);

@@ -7,21 +7,21 @@ use bytes::Bytes;
 
 use crate::KeyValue;
 use crate::codec::kv::key;
-use crate::engine::reader::{Met, Prepared};
+use crate::engine::reader::{LoadedRecord, PreparedVersions};
 use crate::engine::{EngineError, RecordKind};
-use crate::index::{Index, Restore, Version, alike, lead};
+use crate::index::{Index, IndexBuilder, Version, alike, lead};
 use crate::lease::table::LeaseTable;
 
 /// An index that is being rebuilt. It is usable after [`Rebuild::finish`].
 #[derive(Debug, Default)]
 pub(crate) struct Rebuild {
-    index: Restore,
+    index: IndexBuilder,
     /// Keys with a version that is attached to a lease.
     leased: Vec<Bytes>,
 }
 
 impl Rebuild {
-    pub(crate) fn take(&mut self, prepared: Prepared, wanted: &dyn Fn(u32) -> bool) {
+    pub(crate) fn take(&mut self, prepared: PreparedVersions, wanted: &dyn Fn(u32) -> bool) {
         for (at, version) in prepared {
             if wanted(at) {
                 if !version.kv.lease().is_none() {
@@ -53,7 +53,7 @@ struct Item<'a> {
 
 /// Decodes records and sorts them by key, newest first. Neighbours are then close in memory, and inserting them into
 /// the index needs little searching. Copies the bytes, so that no record keeps its file in memory.
-pub(crate) fn prepare(records: &[Met<'_>]) -> Result<Prepared, EngineError> {
+pub(crate) fn prepare(records: &[LoadedRecord<'_>]) -> Result<PreparedVersions, EngineError> {
     let versions = records.iter().zip(0..).filter(|(met, _)| met.kind != RecordKind::Note);
     let mut items: Vec<_> = versions.map(|(met, at)| Item { lead: 0, key: key_of(met.bytes), at }).collect();
     let shared = shared_prefix(&items);
@@ -65,7 +65,7 @@ pub(crate) fn prepare(records: &[Met<'_>]) -> Result<Prepared, EngineError> {
     items.iter().map(|item| Ok((item.at, decode(&records[item.at as usize])?))).collect()
 }
 
-fn decode(met: &Met<'_>) -> Result<Version, EngineError> {
+fn decode(met: &LoadedRecord<'_>) -> Result<Version, EngineError> {
     let kv = KeyValue::decode(Bytes::copy_from_slice(met.bytes)).ok_or(EngineError::Damaged(met.key))?;
     let dead = met.kind == RecordKind::Delete;
     Ok(Version { kv: Arc::new(kv), main: met.key.main, sub: met.key.sub, dead })

@@ -9,11 +9,11 @@ use crate::KeyValue;
 use crate::commit::RecordKey;
 use crate::core::{Core, records};
 use crate::engine::{Record, RecordKind};
-use crate::index::Entry;
+use crate::index::KeyEntry;
 
 /// What memory holds of a record.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum RecalledRecord {
     /// The whole record.
     Whole(Record),
     /// Only the record's identity. Its bytes are the name: see [`crate::engine::LostRecord::name`].
@@ -23,7 +23,7 @@ pub(crate) enum Known {
 impl Core {
     /// What memory holds of these records. Walks the whole index and holds its lock for one chunk of keys at a time, so
     /// it is slow; damage is rare. The caller may hold that lock for reading.
-    pub(crate) fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Known> {
+    pub(crate) fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
         let mut known: BTreeMap<_, _> =
             keys.iter().filter(|key| key.is_note()).map(|key| note(*key)).collect();
         let mut from = Some(Box::default());
@@ -36,22 +36,22 @@ impl Core {
         let visible = self.visible_again();
         let commits = keys.iter().filter_map(|key| visible.window.get(key.main));
         for record in commits.flat_map(|commit| records(commit)).filter(|record| keys.contains(&record.key)) {
-            known.insert(record.key, Known::Whole(record));
+            known.insert(record.key, RecalledRecord::Whole(record));
         }
         known
     }
 }
 
-fn note(key: RecordKey) -> (RecordKey, Known) {
-    (key, Known::Named(Record { key, kind: RecordKind::Note, bytes: Bytes::new() }))
+fn note(key: RecordKey) -> (RecordKey, RecalledRecord) {
+    (key, RecalledRecord::Named(Record { key, kind: RecordKind::Note, bytes: Bytes::new() }))
 }
 
 /// What an index entry holds of these records: its newest version whole, tombstones whole (they consist of their key
 /// and revision), and only the names of other versions.
 fn of_entry<'a>(
-    entry: &'a Entry,
+    entry: &'a KeyEntry,
     keys: &'a BTreeSet<RecordKey>,
-) -> impl Iterator<Item = (RecordKey, Known)> + 'a {
+) -> impl Iterator<Item = (RecordKey, RecalledRecord)> + 'a {
     entry.places().filter(|(key, _)| keys.contains(key)).map(|(key, dead)| {
         let newest = entry.newest();
         let is_newest = (newest.main, newest.sub) == (key.main, key.sub);
@@ -59,6 +59,6 @@ fn of_entry<'a>(
         let name = || KeyValue::tombstone(entry.key(), key.main).encoded().clone();
         let bytes = if is_newest { newest.kv.encoded().clone() } else { name() };
         let record = Record { key, kind, bytes };
-        (key, if is_newest || dead { Known::Whole(record) } else { Known::Named(record) })
+        (key, if is_newest || dead { RecalledRecord::Whole(record) } else { RecalledRecord::Named(record) })
     })
 }

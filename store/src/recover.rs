@@ -10,7 +10,7 @@ use kstore_nondet::{Nondet, Rng};
 use tokio::time::Instant;
 
 use crate::alarm::Alarms;
-use crate::checkpoint::{Background, Place, Stored};
+use crate::checkpoint::{Background, BackgroundEnv, EngineCoverage};
 use crate::codec::manifest::Manifest;
 use crate::codec::record::{LogChange, LogLease, LogRecord};
 use crate::commit::{Commit, LeaseChange};
@@ -19,9 +19,10 @@ use crate::compact::Sweeper;
 use crate::core::{Core, Visible};
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
+use crate::disk_space::{DiskSpace, is_full};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
-use crate::engine::reader::{self, Reader};
+use crate::engine::reader::{self, LoadCallbacks};
 use crate::engine::segments::{self, SegmentsEngine};
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
@@ -32,11 +33,10 @@ use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::log::Log;
 use crate::rebuild::{self, Rebuild};
-use crate::room::{Room, is_full};
 use crate::threads::Threads;
-use crate::wal::{self, Replayed, Segments, Wal};
+use crate::wal::{self, ReplayResult, Wal, WalSegments};
 use crate::window::Window;
-use crate::writer::{Recovered, Writer};
+use crate::writer::{Writer, WriterState};
 use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision, maintenance, manifest};
 
 /// Opens the store that `config` describes.
@@ -46,7 +46,7 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     if config.durability == Durability::Memory {
         let engine = Arc::new(MemoryEngine::default());
         let core = Core::new(empty(), engine.clone(), identity(&rng), config.limits);
-        let recovered = Recovered { seq: 0, leases: LeaseTable::default() };
+        let recovered = WriterState { seq: 0, leases: LeaseTable::default() };
         let writer = Writer::new(Arc::new(core), rng, recovered);
         return Ok(Driver::in_memory(writer, engine, Sweeper::new(Revision::NEVER_COMPACTED)));
     }
@@ -74,7 +74,7 @@ pub(crate) fn open_stepped(
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let parts = recover(disk, &dir, config, rng, engine)?;
-    let Parts { core, committer, log, background } = parts;
+    let RecoveredStore { core, committer, log, background } = parts;
     let mut stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
     stepped.work();
     Ok(Driver::stepped(core, stepped))
@@ -91,14 +91,14 @@ pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
 }
 
 /// The components of a recovered store, before their threads are started.
-struct Parts {
+struct RecoveredStore {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
     background: Background,
 }
 
-impl Parts {
+impl RecoveredStore {
     fn start(self, lock: Option<DirLock>) -> io::Result<Driver> {
         let Self { core, committer, log, background } = self;
         let threads = Threads::start(core.clone(), committer, log, background, lock)?;
@@ -138,14 +138,14 @@ fn recover(
     config: &Config,
     rng: &Rng,
     engine: Option<OpenEngine<'_>>,
-) -> Result<Parts, OpenError> {
+) -> Result<RecoveredStore, OpenError> {
     loop {
         let (path, source) = match try_recover(disk.clone(), dir, config, rng, engine) {
             Err(OpenError::Io { path, source }) if is_full(&source) => (path, source),
             other => return other,
         };
-        let room = Room::open(disk.clone(), dir, &config.limits);
-        if room.is_ok_and(|room| room.ran_out()) {
+        let disk_space = DiskSpace::open(disk.clone(), dir, &config.limits);
+        if disk_space.is_ok_and(|disk_space| disk_space.on_disk_full()) {
             tracing::warn!(%source, "there was no space to open the store; the reserve is let go of for it");
             continue;
         }
@@ -160,7 +160,7 @@ fn try_recover(
     config: &Config,
     rng: &Rng,
     engine: Option<OpenEngine<'_>>,
-) -> Result<Parts, OpenError> {
+) -> Result<RecoveredStore, OpenError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source: io::Error| OpenError::Io { path, source }
@@ -170,14 +170,14 @@ fn try_recover(
     disk.create_dir(&engine_dir).map_err(io(&engine_dir))?;
     // The last process may have ended at a failed sync: the directory's cached entries may not be on disk.
     disk.sync_dir(dir).map_err(io(dir))?;
-    let room = Room::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
-    let segments = Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
-    let segments = Arc::new(segments.within(room));
+    let disk_space = DiskSpace::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
+    let segments = WalSegments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
+    let segments = Arc::new(segments.within(disk_space));
     segments.remove_unused().map_err(io(&wal_dir))?;
     let found = manifests(&*disk, dir, config, rng, &segments)?;
-    let site = Site { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
+    let site = RecoverySource { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
     let state = site.load(&found)?;
-    let State { manifest, core, leases, replayed, backlog } = state;
+    let RecoveredState { manifest, core, leases, replayed, backlog } = state;
     let core = Arc::new(core);
     core.set_log(segments.clone());
     core.healing.set_memory(Arc::downgrade(&core));
@@ -186,18 +186,19 @@ fn try_recover(
     let now = Instant::now();
     leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
     core.granted.seed(leases.iter());
-    let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
+    let place = BackgroundEnv { disk, dir: dir.to_owned(), segments, engine: config.engine };
     let background = Background::new(core.clone(), place, manifest, stored(&leases, &replayed, backlog));
-    let writer = Writer::new(core.clone(), rng.fork("leases"), Recovered { seq: replayed.last_seq, leases });
+    let writer =
+        Writer::new(core.clone(), rng.fork("leases"), WriterState { seq: replayed.last_seq, leases });
     let log = Log::new(core.clone(), wal, config.durability);
-    Ok(Parts { core, committer: Committer::new(writer), log, background })
+    Ok(RecoveredStore { core, committer: Committer::new(writer), log, background })
 }
 
 /// The engine's progress after recovery.
-fn stored(leases: &LeaseTable, replayed: &Replayed, backlog: Option<Vec<Arc<Commit>>>) -> Stored {
+fn stored(leases: &LeaseTable, replayed: &ReplayResult, backlog: Option<Vec<Arc<Commit>>>) -> EngineCoverage {
     match backlog {
-        Some(backlog) => Stored::AsInManifest { backlog },
-        None => Stored::All {
+        Some(backlog) => EngineCoverage::AsInManifest { backlog },
+        None => EngineCoverage::All {
             seq: replayed.last_seq,
             leases: leases.iter().map(|(id, ttl)| (id.0, ttl)).collect(),
             log_bytes: replayed.bytes,
@@ -211,8 +212,8 @@ fn manifests(
     dir: &Path,
     config: &Config,
     rng: &Rng,
-    segments: &Segments,
-) -> Result<manifest::Found, OpenError> {
+    segments: &WalSegments,
+) -> Result<manifest::FoundManifests, OpenError> {
     let engine = engine_name(config.engine);
     if let Some(found) = manifest::load(disk, dir)? {
         return if found.newest.engine == engine {
@@ -240,43 +241,43 @@ fn manifests(
     };
     manifest::replace(disk, dir, &newest)
         .map_err(|source| OpenError::Io { path: dir.join("MANIFEST"), source })?;
-    Ok(manifest::Found { newest, previous: None })
+    Ok(manifest::FoundManifests { newest, previous: None })
 }
 
 /// The disk, directories, configuration and engine of a recovery.
-struct Site<'a> {
+struct RecoverySource<'a> {
     disk: &'a Arc<dyn Disk>,
     /// The engine's directory.
     dir: &'a PathBuf,
-    segments: &'a Segments,
+    segments: &'a WalSegments,
     config: &'a Config,
     /// A test's engine that replaces the one in `config`.
     engine: Option<OpenEngine<'a>>,
 }
 
 /// The state that recovery established.
-struct State {
+struct RecoveredState {
     manifest: Manifest,
     core: Core,
     leases: LeaseTable,
-    replayed: Replayed,
+    replayed: ReplayResult,
     /// All commits after the manifest's, if the engine had no space for them.
     backlog: Option<Vec<Arc<Commit>>>,
 }
 
 /// Whether replay gives the log's commits to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Feeding {
+enum ReplayTarget {
     Now,
     /// The file system is full. The commits stay in memory, and the background worker gives them to the engine when
     /// there is space.
     Later,
 }
 
-impl Site<'_> {
+impl RecoverySource<'_> {
     /// Loads the newest state whose engine is intact: the newest manifest's, the previous one's, or, if the log is
     /// complete, an empty one. Replay of the log adds the missing commits.
-    fn load(&self, found: &manifest::Found) -> Result<State, OpenError> {
+    fn load(&self, found: &manifest::FoundManifests) -> Result<RecoveredState, OpenError> {
         let scratch = Manifest {
             seq: 0,
             revision: Revision::FIRST.0,
@@ -315,15 +316,19 @@ impl Site<'_> {
 
     /// Loads one state and replays the log on it. If the engine has no space, deletes the reserve file and retries; if
     /// that does not suffice, retries without feeding the engine.
-    fn rebuild(&self, found: &manifest::Found, base: &Manifest) -> Result<State, LoadError> {
-        let mut feeding = Feeding::Now;
+    fn rebuild(
+        &self,
+        found: &manifest::FoundManifests,
+        base: &Manifest,
+    ) -> Result<RecoveredState, LoadError> {
+        let mut feeding = ReplayTarget::Now;
         loop {
             let (core, leases) = self.load_engine(base)?;
             match self.replay(&found.newest, base, core, leases, feeding) {
-                Err(LoadError::Engine(error)) if error.is_full() && feeding == Feeding::Now => {
-                    if !self.segments.room().is_some_and(Room::ran_out) {
+                Err(LoadError::Engine(error)) if error.is_full() && feeding == ReplayTarget::Now => {
+                    if !self.segments.disk_space().is_some_and(DiskSpace::on_disk_full) {
                         tracing::warn!(%error, "the history engine has no space; the log alone holds the newest changes");
-                        feeding = Feeding::Later;
+                        feeding = ReplayTarget::Later;
                         // The files that it did write would leave no space for the log.
                         self.remove_unnamed(found)?;
                     }
@@ -334,7 +339,7 @@ impl Site<'_> {
     }
 
     /// Removes files that a failed attempt left in the engine's directory: files that no manifest names.
-    fn remove_unnamed(&self, found: &manifest::Found) -> Result<(), OpenError> {
+    fn remove_unnamed(&self, found: &manifest::FoundManifests) -> Result<(), OpenError> {
         if self.engine.is_some() || self.config.engine != EngineKind::Segments {
             return Ok(());
         }
@@ -357,7 +362,7 @@ impl Site<'_> {
 
     /// Makes an older state, if recovery used one, the newest manifest. Otherwise the next checkpoint would keep the
     /// unusable manifest as the previous one.
-    fn fall_back(&self, found: &manifest::Found, base: &Manifest) -> Result<(), OpenError> {
+    fn fall_back(&self, found: &manifest::FoundManifests, base: &Manifest) -> Result<(), OpenError> {
         // Compares tokens, not sequence numbers: a sweep makes a newer state with the same sequence number.
         if base.token == found.newest.token {
             return Ok(());
@@ -368,7 +373,11 @@ impl Site<'_> {
     }
 
     /// Opens the engine and passes its records to `reader`.
-    fn open_engine(&self, base: &Manifest, reader: &mut Reader<'_>) -> Result<Arc<dyn Engine>, EngineError> {
+    fn open_engine(
+        &self,
+        base: &Manifest,
+        reader: &mut LoadCallbacks<'_>,
+    ) -> Result<Arc<dyn Engine>, EngineError> {
         let limits: &Limits = &self.config.limits;
         let token = (base.seq > 0).then_some(&base.token[..]);
         let engine: Arc<dyn Engine> = match (self.engine, self.config.engine) {
@@ -390,7 +399,8 @@ impl Site<'_> {
     fn load_engine(&self, base: &Manifest) -> Result<(Core, LeaseTable), EngineError> {
         let mut rebuild = Rebuild::default();
         let mut take = |prepared, wanted: &dyn Fn(u32) -> bool| rebuild.take(prepared, wanted);
-        let engine = self.open_engine(base, &mut Reader { prepare: rebuild::prepare, take: &mut take })?;
+        let engine =
+            self.open_engine(base, &mut LoadCallbacks { prepare: rebuild::prepare, take: &mut take })?;
         let mut leases = LeaseTable::default();
         base.leases.iter().for_each(|(id, ttl)| leases.grant(LeaseId(*id), *ttl));
         let index = rebuild.finish(&mut leases);
@@ -402,7 +412,7 @@ impl Site<'_> {
 
     /// Fails if the engine has more than the log. The engine gets only synced commits, so the log has lost some in that
     /// case.
-    fn not_ahead(&self, core: &Core, replayed: &Replayed) -> Result<(), LoadError> {
+    fn not_ahead(&self, core: &Core, replayed: &ReplayResult) -> Result<(), LoadError> {
         let newest = core.engine.newest()?;
         let current = core.revision();
         match newest.filter(|newest| *newest > current) {
@@ -421,18 +431,18 @@ impl Site<'_> {
         base: &Manifest,
         core: Core,
         mut leases: LeaseTable,
-        feeding: Feeding,
-    ) -> Result<State, LoadError> {
+        feeding: ReplayTarget,
+    ) -> Result<RecoveredState, LoadError> {
         let (mut backlog, mut refused) = (Vec::new(), None);
         let mut visit = |record: LogRecord<'_>| {
             let commit = redo(&core, &mut leases, &record)?;
             match feeding {
-                Feeding::Now => core.store(std::slice::from_ref(&commit)).map_err(|error| {
+                ReplayTarget::Now => core.store(std::slice::from_ref(&commit)).map_err(|error| {
                     let text = error.to_string();
                     refused = Some(error);
                     text
                 }),
-                Feeding::Later => {
+                ReplayTarget::Later => {
                     core.usage.staged(commit.cost());
                     backlog.push(commit);
                     Ok(())
@@ -455,8 +465,8 @@ impl Site<'_> {
         core.measure(0);
         // After a fallback to an older state, the log that it needs stays until the next checkpoint.
         let manifest = Manifest { generation: newest.generation, ..base.clone() };
-        let backlog = (feeding == Feeding::Later).then_some(backlog);
-        Ok(State { manifest, core, leases, replayed, backlog })
+        let backlog = (feeding == ReplayTarget::Later).then_some(backlog);
+        Ok(RecoveredState { manifest, core, leases, replayed, backlog })
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Request {
 
 /// The answer to the request of the same name.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Txn(Result<TxnResult, TxnError>),
     Grant(Result<LeaseGranted, LeaseError>),
     /// Answers `Expire` too.
@@ -52,18 +52,18 @@ pub(crate) enum Answer {
 
 /// Why a request was refused before evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Rejection {
     Busy,
     Stopped,
 }
 
 macro_rules! refused {
     ($($error:ident),*) => {
-        $(impl From<Refused> for $error {
-            fn from(refused: Refused) -> Self {
+        $(impl From<Rejection> for $error {
+            fn from(refused: Rejection) -> Self {
                 match refused {
-                    Refused::Busy => Self::Busy,
-                    Refused::Stopped => Self::Stopped(crate::error::Stopped),
+                    Rejection::Busy => Self::Busy,
+                    Rejection::Stopped => Self::Stopped(crate::error::Stopped),
                 }
             }
         })*

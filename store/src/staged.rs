@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::index::{Found, Index, Version};
+use crate::index::{Index, Version, VersionRef};
 use crate::{KeyRange, KeyValue, Revision};
 
 /// Staged versions per key, in order. Once published, a version stays until the writer forgets it; until then it hides
@@ -91,15 +91,15 @@ impl<'a> Staged<'a> {
     pub(crate) fn live_in(self, keys: &'a KeyRange) -> Vec<&'a Arc<KeyValue>> {
         let mut found = Vec::new();
         self.visit(keys, Revision(i64::MAX), |it| match it {
-            Found::Newest(kv) => found.push(kv),
-            Found::Stored(_) => unreachable!("at the end of time every version is the newest"),
+            VersionRef::Newest(kv) => found.push(kv),
+            VersionRef::Stored(_) => unreachable!("at the end of time every version is the newest"),
         });
         found
     }
 
     /// Visits the keys of a range as of `revision`, in key order. A staged version counts as newest, since its bytes
     /// are in memory.
-    pub(crate) fn visit(self, keys: &'a KeyRange, revision: Revision, mut visit: impl FnMut(Found<'a>)) {
+    pub(crate) fn visit(self, keys: &'a KeyRange, revision: Revision, mut visit: impl FnMut(VersionRef<'a>)) {
         let mut staged = self.overlay.range(keys).peekable();
         let mut published = self.index.range(keys).peekable();
         loop {
@@ -114,7 +114,7 @@ impl<'a> Staged<'a> {
             let version =
                 over.and_then(|(_, versions)| versions.iter().rev().find(|version| version.main <= revision));
             let found = match version {
-                Some(version) => version.live().map(Found::Newest),
+                Some(version) => version.live().map(VersionRef::Newest),
                 None => under.and_then(|entry| entry.at(revision)),
             };
             found.into_iter().for_each(&mut visit);

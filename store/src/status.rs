@@ -45,7 +45,7 @@ impl StoreStatus {
             size,
             quota: core.limits.quota_bytes,
             alarms: visible.alarms.iter().collect(),
-            engine_failure: core.chores.failure(),
+            engine_failure: core.background_waiters.failure(),
         }
     }
 }

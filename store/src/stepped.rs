@@ -12,28 +12,28 @@ use crate::committer::Committer;
 use crate::core::Core;
 use crate::feed::{Wait, Work};
 use crate::group::Group;
-use crate::keeper::Keeper;
 use crate::log::Log;
 use crate::queue::Job;
-use crate::request::{Answer, Refused, Request};
+use crate::request::{Rejection, Request, Response};
+use crate::supervisor::Supervisor;
 
 /// The components of a store that a test drives step by step.
 pub(crate) struct Stepped {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
-    keeper: Keeper,
+    supervisor: Supervisor,
     /// Groups that are evaluated but not logged.
     waiting: VecDeque<Group>,
 }
 
 /// Receiver of an answer.
-pub(crate) type Pending = oneshot::Receiver<Answer>;
+pub(crate) type Pending = oneshot::Receiver<Response>;
 
 impl Stepped {
     pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: Background) -> Self {
-        let keeper = Keeper::new(core.clone(), background);
-        Self { core, committer, log, keeper, waiting: VecDeque::new() }
+        let supervisor = Supervisor::new(core.clone(), background);
+        Self { core, committer, log, supervisor, waiting: VecDeque::new() }
     }
 
     /// Evaluates requests as one group, which then waits for the log.
@@ -75,23 +75,23 @@ impl Stepped {
     }
 
     fn turn(&mut self, work: Work) {
-        let mut wait = self.keeper.turn(work);
+        let mut wait = self.supervisor.turn(work);
         while matches!(wait, Ok(Wait::Not)) {
-            wait = self.keeper.turn(Work::default());
+            wait = self.supervisor.turn(Work::default());
         }
         if let Err(error) = wait {
             self.core.fail("the history engine is of no use", &error);
         }
-        if let Some(change) = self.keeper.alarm_change() {
+        if let Some(change) = self.supervisor.alarm_change() {
             self.evaluate(vec![Request::Alarm(change)]);
         }
     }
 
     /// Evaluates requests as one group, and logs it and all groups before it.
-    pub(crate) fn act(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>, Refused> {
+    pub(crate) fn act(&mut self, requests: Vec<Request>) -> Result<Vec<Response>, Rejection> {
         let answers = self.evaluate(requests);
         while self.log() {}
-        answers.into_iter().map(|mut answer| answer.try_recv().map_err(|_| Refused::Stopped)).collect()
+        answers.into_iter().map(|mut answer| answer.try_recv().map_err(|_| Rejection::Stopped)).collect()
     }
 
     /// Closes the log cleanly and checkpoints.

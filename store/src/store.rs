@@ -9,14 +9,14 @@ use kstore_nondet::Nondet;
 use tokio::time::Instant;
 
 use crate::alarm::AlarmChange;
-use crate::chores::Hurry;
+use crate::background_waiters::SweepWaiter;
 use crate::driver::Driver;
 use crate::error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, TxnError, WatchError,
 };
 use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 use crate::metrics::MetricsSnapshot;
-use crate::request::{Answer, Refused, Request};
+use crate::request::{Rejection, Request, Response};
 use crate::tasks::Tasks;
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
@@ -109,7 +109,7 @@ impl Store {
         self.tasks.release.keep(|| crate::release::run(driver.core().clone()));
     }
 
-    async fn submit(&self, request: Request, bytes: usize) -> Result<Answer, Refused> {
+    async fn submit(&self, request: Request, bytes: usize) -> Result<Response, Rejection> {
         self.keep_tasks();
         self.driver.submit(request, bytes).await
     }
@@ -140,7 +140,7 @@ impl Store {
     pub async fn txn(&self, txn: Txn) -> Result<TxnResult, TxnError> {
         let bytes = txn::check::check(&txn, &self.driver.core().limits)?;
         match self.submit(Request::Txn(txn), bytes).await? {
-            Answer::Txn(result) => result,
+            Response::Txn(result) => result,
             other => unreachable!("a transaction was answered with {other:?}"),
         }
     }
@@ -198,7 +198,7 @@ impl Store {
     /// reads and watches on return; the disk space is freed in the background.
     pub async fn compact(&self, revision: Revision) -> Result<(), CompactError> {
         match self.submit(Request::Compact(revision), 0).await? {
-            Answer::Compact(result) => result,
+            Response::Compact(result) => result,
             other => unreachable!("a compaction was answered with {other:?}"),
         }
     }
@@ -206,7 +206,7 @@ impl Store {
     /// Compacts the history up to `revision`, and returns after the superseded records are removed durably: not even a
     /// crash brings them back. Dropping the future does not cancel the compaction.
     pub async fn compact_physical(&self, revision: Revision) -> Result<(), CompactError> {
-        let hurry = Hurry::new(self.driver.core().clone());
+        let hurry = SweepWaiter::new(self.driver.core().clone());
         self.compact(revision).await?;
         hurry.swept(revision).await
     }
@@ -216,9 +216,9 @@ impl Store {
     pub async fn defragment(&self) -> Result<(), DefragmentError> {
         let core = self.driver.core();
         core.serving()?;
-        let wish = core.chores.ask();
+        let ticket = core.background_waiters.request_defragment();
         self.driver.nudge();
-        core.chores.answered(core, wish).await?.map_err(DefragmentError::Engine)
+        core.background_waiters.answered(core, ticket).await?.map_err(DefragmentError::Engine)
     }
 
     /// etcd's hash of the history up to `revision` ([`Revision::CURRENT`]: everything). All stores with the same
@@ -245,7 +245,10 @@ impl Store {
     /// [`SnapshotError::Write`] if the file could leave the store less than [`crate::Limits::disk_free_bytes`].
     pub fn snapshot_dir(&self) -> Result<Option<PathBuf>, SnapshotError> {
         let core = self.driver.core();
-        core.room().map(|room| room.snapshot_dir(self.size().live)).transpose().map_err(SnapshotError::Write)
+        core.disk_space()
+            .map(|disk_space| disk_space.snapshot_dir(self.size().live))
+            .transpose()
+            .map_err(SnapshotError::Write)
     }
 
     /// The note of the transaction that made `revision`, if it carried one. Compaction removes it, unless the revision
@@ -262,7 +265,7 @@ impl Store {
         let core = self.driver.core();
         let ttl = ttl.max(core.limits.lease_ttl_min.as_secs() as i64);
         match self.submit(Request::Grant { id, ttl, now: Instant::now() }, 0).await? {
-            Answer::Grant(result) => {
+            Response::Grant(result) => {
                 // The time counts from the answer, not from the request, so that a lease never ends early.
                 if let Ok(granted) = &result {
                     core.leases.renew(granted.id, Instant::now());
@@ -282,8 +285,8 @@ impl Store {
     pub async fn lease_revoke(&self, id: LeaseId) -> Result<Revision, LeaseError> {
         loop {
             match self.submit(Request::Revoke(id), 0).await? {
-                Answer::Revoke(result) => return result,
-                Answer::RevokedInPart => {}
+                Response::Revoke(result) => return result,
+                Response::RevokedInPart => {}
                 other => unreachable!("a lease revocation was answered with {other:?}"),
             }
         }
@@ -299,7 +302,7 @@ impl Store {
         let renewed = match core.leases.renew(id, now) {
             Some(ttl) => Ok(LeaseRenewed { ttl, revision }),
             None => match self.submit(Request::KeepAlive { id, now }, 0).await? {
-                Answer::KeepAlive(result) => result.and_then(|renewed| {
+                Response::KeepAlive(result) => result.and_then(|renewed| {
                     // The writer evaluated this before the grant was published, so the lease's time counts from the
                     // grant.
                     core.leases.renew(id, Instant::now()).map(|_| renewed).ok_or(LeaseError::NotFound(id))
@@ -313,7 +316,7 @@ impl Store {
     /// Returns the granted and remaining time of a lease, with its keys if `keys`.
     pub async fn lease_time_to_live(&self, id: LeaseId, keys: bool) -> Result<LeaseStatus, LeaseError> {
         let (granted_ttl, keys, revision) = match self.submit(Request::Inspect { id, keys }, 0).await? {
-            Answer::Inspect(result) => result?,
+            Response::Inspect(result) => result?,
             other => unreachable!("a question about a lease was answered with {other:?}"),
         };
         let deadline = self.driver.core().leases.deadline(id).ok_or(LeaseError::NotFound(id))?;
@@ -324,7 +327,7 @@ impl Store {
     /// Lists all leases, ascending by id.
     pub async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
         match self.submit(Request::List, 0).await? {
-            Answer::List(leases) => Ok(leases),
+            Response::List(leases) => Ok(leases),
             other => unreachable!("a question about leases was answered with {other:?}"),
         }
     }
@@ -353,7 +356,7 @@ impl Store {
 
     async fn change_alarms(&self, change: AlarmChange) -> Result<bool, AlarmError> {
         match self.submit(Request::Alarm(change), 0).await? {
-            Answer::Alarm(changed) => Ok(changed),
+            Response::Alarm(changed) => Ok(changed),
             other => unreachable!("an alarm was answered with {other:?}"),
         }
     }
@@ -368,7 +371,7 @@ impl Store {
     /// grows. At [`crate::Limits::log_budget_bytes`] the store stops: check the disk and open the store again before
     /// that.
     pub fn engine_failure(&self) -> Option<String> {
-        self.driver.core().chores.failure()
+        self.driver.core().background_waiters.failure()
     }
 
     /// The store's status: revisions, sizes, alarms and engine failure.
@@ -396,7 +399,7 @@ impl Store {
             watchers_behind,
             events_pending,
             pending_bytes: core.usage.pending(),
-            engine_failed: u64::from(core.chores.failure().is_some()),
+            engine_failed: u64::from(core.background_waiters.failure().is_some()),
             records_healed: core.healing.healed.get(),
             records_damaged: core.healing.damaged(),
             ..core.metrics.snapshot()

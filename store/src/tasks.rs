@@ -31,7 +31,7 @@ impl Task {
         if self.running.swap(true, Ordering::AcqRel) {
             return;
         }
-        let running = Running(self.running.clone());
+        let running = RunningGuard(self.running.clone());
         let task = task();
         runtime.spawn(async move {
             let _running = running;
@@ -41,9 +41,9 @@ impl Task {
 }
 
 /// Guard that marks a task as running. The runtime drops it when it ends.
-struct Running(Arc<AtomicBool>);
+struct RunningGuard(Arc<AtomicBool>);
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -15,17 +15,17 @@ use crate::core::Core;
 use crate::disk::real::DirLock;
 use crate::feed::Wait;
 use crate::group::Group;
-use crate::keeper::{Keeper, Spent};
 use crate::log::Log;
-use crate::pipe::{Call, Pipe};
+use crate::log_handover::{LogHandover, WakeReason};
 use crate::queue::{Job, Queue};
-use crate::request::{Refused, Request};
+use crate::request::{Rejection, Request};
+use crate::supervisor::{LogBudgetExceeded, Supervisor};
 
 /// The state that the store's threads share.
 pub(crate) struct Shared {
     pub(crate) core: Arc<Core>,
     pub(crate) queue: Queue,
-    pub(crate) pipe: Pipe,
+    pub(crate) pipe: LogHandover,
     /// The log. The pipe decides which thread owns it, so the lock is never contended.
     log: Mutex<Log>,
 }
@@ -34,10 +34,10 @@ pub(crate) struct Shared {
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     /// The join handles; none after the store was closed.
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<ThreadHandles>>,
 }
 
-struct Running {
+struct ThreadHandles {
     writer: JoinHandle<()>,
     log: JoinHandle<()>,
     watch: JoinHandle<()>,
@@ -54,14 +54,14 @@ impl Threads {
         lock: Option<DirLock>,
     ) -> io::Result<Self> {
         let queue = Queue::new(&core.limits);
-        let pipe = Pipe::new(&core.limits);
+        let pipe = LogHandover::new(&core.limits);
         let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log) });
-        let keeper = Keeper::new(shared.core.clone(), background);
-        let running = Running {
+        let supervisor = Supervisor::new(shared.core.clone(), background);
+        let running = ThreadHandles {
             writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
             log: spawn("kstore-log", &shared, Shared::log)?,
             watch: spawn("kstore-watch", &shared, Shared::deliver)?,
-            background: spawn("kstore-background", &shared, move |shared| shared.background(keeper))?,
+            background: spawn("kstore-background", &shared, move |shared| shared.background(supervisor))?,
             _lock: lock,
         };
         Ok(Self { shared, running: Mutex::new(Some(running)) })
@@ -94,7 +94,7 @@ impl Threads {
     }
 }
 
-impl Running {
+impl ThreadHandles {
     fn has(&self, thread: thread::ThreadId) -> bool {
         let all = [&self.writer, &self.log, &self.watch, &self.background];
         all.iter().any(|own| own.thread().id() == thread)
@@ -131,12 +131,12 @@ impl Shared {
         let mut log = self.log.lock();
         log.step(group)?;
         log.feed(&self.core.feed);
-        self.pipe.leave(log.deadline());
+        self.pipe.release_log(log.deadline());
         Ok(())
     }
 
     fn evaluate(&self, mut committer: Committer) {
-        let _ending = Leaving { shared: self, leave: Self::leave_writer };
+        let _ending = ThreadExitGuard { shared: self, leave: Self::leave_writer };
         if let Err(error) = committer.serve(self) {
             self.core.fail("the log cannot be written", &error);
         }
@@ -153,7 +153,7 @@ impl Shared {
     }
 
     fn log(&self) {
-        let _ending = Leaving { shared: self, leave: Self::leave_log };
+        let _ending = ThreadExitGuard { shared: self, leave: Self::leave_log };
         if let Err(error) = self.serve_log() {
             self.core.fail("the log cannot be written", &error);
         }
@@ -165,10 +165,10 @@ impl Shared {
             let call = self.pipe.take(&mut group, deadline);
             let mut log = self.log.lock();
             match call {
-                Call::Group => log.step(&mut group)?,
-                Call::Deadline => {}
-                Call::Closed if self.core.has_failed() => return Ok(()),
-                Call::Closed => {
+                WakeReason::Group => log.step(&mut group)?,
+                WakeReason::Deadline => {}
+                WakeReason::Closed if self.core.has_failed() => return Ok(()),
+                WakeReason::Closed => {
                     log.finish()?;
                     log.feed(&self.core.feed);
                     return Ok(());
@@ -191,7 +191,7 @@ impl Shared {
     }
 
     fn deliver(&self) {
-        let _ending = Leaving { shared: self, leave: Self::leave_watch };
+        let _ending = ThreadExitGuard { shared: self, leave: Self::leave_watch };
         let mut more = true;
         while more {
             more = self.core.hub.wait();
@@ -203,26 +203,26 @@ impl Shared {
     /// watches.
     fn leave_watch(&self) {}
 
-    fn background(&self, keeper: Keeper) {
-        let _ending = Leaving { shared: self, leave: Self::leave_background };
-        if let Err(error) = self.serve_background(keeper) {
+    fn background(&self, supervisor: Supervisor) {
+        let _ending = ThreadExitGuard { shared: self, leave: Self::leave_background };
+        if let Err(error) = self.serve_background(supervisor) {
             self.core.fail("the history engine is of no use", &error);
         }
     }
 
-    fn serve_background(&self, mut keeper: Keeper) -> Result<(), Spent> {
+    fn serve_background(&self, mut supervisor: Supervisor) -> Result<(), LogBudgetExceeded> {
         let mut wait = Wait::Not;
         loop {
             let work = self.core.feed.take(wait);
             let closed = work.closed;
-            wait = keeper.turn(work)?;
+            wait = supervisor.turn(work)?;
             if closed {
                 return Ok(());
             }
-            if let Some(change) = keeper.alarm_change()
+            if let Some(change) = supervisor.alarm_change()
                 && !self.change_alarms(change)
             {
-                wait = keeper.change_again(change);
+                wait = supervisor.requeue_alarm_change(change);
             }
         }
     }
@@ -231,7 +231,7 @@ impl Shared {
     fn change_alarms(&self, change: AlarmChange) -> bool {
         let (reply, _) = oneshot::channel();
         let request = Request::Alarm(change);
-        !matches!(self.queue.push(Job { request, bytes: 0, reply }), Err(Refused::Busy))
+        !matches!(self.queue.push(Job { request, bytes: 0, reply }), Err(Rejection::Busy))
     }
 
     /// Cleans up after the background thread: the engine gets nothing more.
@@ -244,12 +244,12 @@ impl Shared {
 }
 
 /// Guard that cleans up when a thread ends, also after a panic, so that no other thread waits for it.
-struct Leaving<'a> {
+struct ThreadExitGuard<'a> {
     shared: &'a Shared,
     leave: fn(&Shared),
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for ThreadExitGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.shared.core.fail("one of its threads panicked", &"see above");

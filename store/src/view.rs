@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::commit::RecordKey;
-use crate::index::{Found, Index};
+use crate::index::{Index, VersionRef};
 use crate::range::{Range, RangeResult, SortOrder, SortTarget};
 use crate::staged::Staged;
 use crate::{KeyValue, RangeError, Revision};
@@ -19,11 +19,11 @@ pub(crate) enum Pick {
     Stored(RecordKey),
 }
 
-impl From<Found<'_>> for Pick {
-    fn from(found: Found<'_>) -> Self {
+impl From<VersionRef<'_>> for Pick {
+    fn from(found: VersionRef<'_>) -> Self {
         match found {
-            Found::Newest(kv) => Self::Ready(kv.clone()),
-            Found::Stored(key) => Self::Stored(key),
+            VersionRef::Newest(kv) => Self::Ready(kv.clone()),
+            VersionRef::Stored(key) => Self::Stored(key),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::lease::{LeaseGranted, LeaseRenewed};
 use crate::quota::{self, LEASE_COST};
-use crate::request::{Answer, Request};
+use crate::request::{Request, Response};
 use crate::staged::Overlay;
 use crate::txn::execute::Execution;
 use crate::{LeaseId, Revision, Txn, TxnResult};
@@ -40,13 +40,13 @@ pub(crate) struct Writer {
 }
 
 /// The writer's state after recovery.
-pub(crate) struct Recovered {
+pub(crate) struct WriterState {
     pub(crate) seq: u64,
     pub(crate) leases: LeaseTable,
 }
 
 impl Writer {
-    pub(crate) fn new(core: Arc<Core>, rng: Rng, recovered: Recovered) -> Self {
+    pub(crate) fn new(core: Arc<Core>, rng: Rng, recovered: WriterState) -> Self {
         let (revision, compacted, alarms) = {
             let visible = core.visible();
             (visible.revision, visible.compacted, visible.alarms)
@@ -72,22 +72,22 @@ impl Writer {
 
     /// Evaluates a request and stages its effects. The answer may be sent only after everything staged so far is
     /// durable and published, since it may depend on it.
-    pub(crate) fn execute(&mut self, request: &Request) -> Answer {
+    pub(crate) fn execute(&mut self, request: &Request) -> Response {
         let _span = tracing::debug_span!("writer", step = "execute").entered();
         match request {
-            Request::Txn(txn) => Answer::Txn(self.txn(txn)),
-            Request::Grant { id, ttl, now } => Answer::Grant(self.grant(*id, *ttl, *now)),
+            Request::Txn(txn) => Response::Txn(self.txn(txn)),
+            Request::Grant { id, ttl, now } => Response::Grant(self.grant(*id, *ttl, *now)),
             Request::Revoke(id) => {
-                self.revoke(*id).map_or_else(|error| Answer::Revoke(Err(error)), Answer::from)
+                self.revoke(*id).map_or_else(|error| Response::Revoke(Err(error)), Response::from)
             }
             Request::Expire { id, now } => {
-                self.expire(*id, *now).map_or_else(|error| Answer::Revoke(Err(error)), Answer::from)
+                self.expire(*id, *now).map_or_else(|error| Response::Revoke(Err(error)), Response::from)
             }
-            Request::KeepAlive { id, now } => Answer::KeepAlive(self.keep_alive(*id, *now)),
-            Request::Inspect { id, keys } => Answer::Inspect(self.inspect(*id, *keys)),
-            Request::List => Answer::List(self.leases.iter().map(|(id, _)| id).collect()),
-            Request::Compact(revision) => Answer::Compact(self.compact(*revision)),
-            Request::Alarm(change) => Answer::Alarm(self.change_alarms(*change)),
+            Request::KeepAlive { id, now } => Response::KeepAlive(self.keep_alive(*id, *now)),
+            Request::Inspect { id, keys } => Response::Inspect(self.inspect(*id, *keys)),
+            Request::List => Response::List(self.leases.iter().map(|(id, _)| id).collect()),
+            Request::Compact(revision) => Response::Compact(self.compact(*revision)),
+            Request::Alarm(change) => Response::Alarm(self.change_alarms(*change)),
         }
     }
 
@@ -326,7 +326,7 @@ enum Revoked {
     InPart,
 }
 
-impl From<Revoked> for Answer {
+impl From<Revoked> for Response {
     fn from(revoked: Revoked) -> Self {
         match revoked {
             Revoked::Whole(revision) => Self::Revoke(Ok(revision)),

@@ -1,5 +1,6 @@
-//! All other requests: each in a task of its own, through the router, as any HTTP server would do it. Only bytes cross: a
-//! request's go in through [`Bridge`], an answer's come back as [`Part`]s, and no more of them at a time than the client takes.
+//! The bridge for requests that are not answered on the connection's task: each runs in its own task through the
+//! router. The request body goes in through [`Bridge`], and the response comes back as [`Part`]s, bounded by what the
+//! client takes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,23 +18,23 @@ use super::stream::{Part, Tail};
 use crate::connection::Service;
 use crate::limits::{ANSWER_BYTES, PIECE_BYTES, STREAM_WINDOW};
 
-/// Parts of answers on their way to the connection, each with its stream.
+/// Channel for the parts of responses, each with its stream id.
 pub(super) type Parts = mpsc::Sender<(u32, Part)>;
 
-/// The connection's end of a request. When it is dropped the request is given up.
+/// The connection's side of a request. Dropping it cancels the request.
 pub(super) struct Bridge {
     body: Option<mpsc::UnboundedSender<Bytes>>,
-    /// Bytes that nobody has read yet.
+    /// Bytes of the body that the request's task has not read.
     queued: Arc<AtomicUsize>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// The client sends faster than its request is read.
+/// Error: the client sends faster than the request's task reads.
 #[derive(Debug)]
 pub(super) struct TooMuch;
 
 impl Bridge {
-    /// Passes a request on; it has a body unless it is `complete`.
+    /// Starts a request; it has a body unless it is `complete`.
     pub(super) fn open(
         service: &Service,
         request: Request<()>,
@@ -45,12 +46,12 @@ impl Bridge {
         Self::begin(complete, |body| pass(service, request.map(|()| body), id, parts))
     }
 
-    /// Has `answer` make a task of a request's body; there is one unless the request is `complete`.
+    /// Starts the task that `answer` creates from the request's body, which is empty if the request is `complete`.
     pub(super) fn begin<F>(complete: bool, answer: impl FnOnce(RequestBody) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // Bounded by bytes, not by pieces: `push` refuses what is beyond the stream's window.
+        // Bounded by bytes rather than by messages: `push` refuses bytes beyond the stream's window.
         let (sender, receiver) = mpsc::unbounded_channel();
         let queued = Arc::<AtomicUsize>::default();
         let body = RequestBody { pieces: receiver, queued: queued.clone() };
@@ -58,7 +59,7 @@ impl Bridge {
         Self { body: (!complete).then_some(sender), queued, _task: task }
     }
 
-    /// Hands on a piece of the body, and whether it is the last.
+    /// Passes on a piece of the body, and whether it is the last one.
     pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), TooMuch> {
         if self.queued.fetch_add(cost(&piece), Relaxed) > STREAM_WINDOW {
             return Err(TooMuch);
@@ -66,7 +67,7 @@ impl Bridge {
         if let Some(body) = &self.body
             && !piece.is_empty()
         {
-            // Who answers without reading the request is free to do so.
+            // The task may respond without reading the whole body.
             let _ = body.send(detached(piece));
         }
         if last {
@@ -76,19 +77,19 @@ impl Bridge {
     }
 }
 
-/// What a queued piece counts for: many small ones take up more than their bytes.
+/// Bytes that a queued piece counts: small pieces take more memory than their length.
 fn cost(piece: &Bytes) -> usize {
     if piece.is_empty() { 0 } else { piece.len() + PIECE_BYTES }
 }
 
-/// A small piece does not keep all that it was read with.
+/// Copies a small piece, so that it does not keep the whole read buffer in memory.
 fn detached(piece: Bytes) -> Bytes {
     if piece.len() < PIECE_BYTES { Bytes::copy_from_slice(&piece) } else { piece }
 }
 
 async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: Parts) {
     let (head, mut body) = service.calls.pass(service.router, request).await.into_parts();
-    // The connection has ended if it takes no parts.
+    // A closed channel means that the connection has ended.
     if body.is_end_stream() {
         let _ = parts.send((id, Part::Tail(Tail::HeadOnly(head.status, head.headers)))).await;
         return;
@@ -114,7 +115,7 @@ async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: P
     let _ = parts.send((id, Part::Tail(tail))).await;
 }
 
-/// The answering end of a request's body.
+/// The task's side of a request's body.
 pub(super) struct RequestBody {
     pieces: mpsc::UnboundedReceiver<Bytes>,
     queued: Arc<AtomicUsize>,
@@ -127,7 +128,7 @@ impl RequestBody {
         Poll::Ready(piece)
     }
 
-    /// The next piece.
+    /// The next piece of the body; none at its end.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }

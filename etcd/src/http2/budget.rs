@@ -1,5 +1,5 @@
-//! What answers may hold in memory: bytes that clients do not take, and reads of many keys inside transactions, whose results wait
-//! until they are written. One connection has a share of what all connections have together. No I/O.
+//! Memory budgets for responses: bytes that clients have not taken, and range reads in transactions, whose results wait
+//! to be written. Each connection has a share of the server's budget. No I/O.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{SCAN_KEYS, SCANS, SCANS_PER_CONNECTION, UNTAKEN_BYTES, UNTAKEN_BYTES_PER_CONNECTION};
 
-/// Shares of a connection and of all of them, given back when they are dropped.
+/// Permits of a connection's and of the server's budget; dropping them releases the budget.
 pub(crate) type Held = [Option<OwnedSemaphorePermit>; 2];
 
 /// The budget of all connections of a server.
@@ -41,8 +41,8 @@ impl Share {
         }
     }
 
-    /// Holds the bytes of an answer until the client has taken it, or `None` if there is no room. An answer that is larger than
-    /// the whole share has room while the connection holds nothing else.
+    /// Acquires budget for a response until the client has taken it; `None` if there is not enough. A response larger
+    /// than the whole share is accepted while the connection holds nothing else.
     pub(super) fn hold(&self, bytes: usize) -> Option<Held> {
         both([
             (&self.untaken, bytes.min(UNTAKEN_BYTES_PER_CONNECTION)),
@@ -50,7 +50,7 @@ impl Share {
         ])
     }
 
-    /// As [`Self::hold`] for an answer that cannot be refused any more: holds what is left.
+    /// Acquires budget for a response that cannot be refused any more: at most what is left.
     pub(super) fn hold_what_is_left(&self, bytes: usize) -> Held {
         [&self.untaken, &self.all.untaken].map(|semaphore| {
             let bytes = bytes.min(semaphore.available_permits());
@@ -58,17 +58,17 @@ impl Share {
         })
     }
 
-    /// Whether the client leaves so much untaken that nothing more should be answered at length.
+    /// Whether the client's untaken responses use up its share, so that no further large response should start.
     pub(super) fn is_overdrawn(&self) -> bool {
         self.untaken.available_permits() == 0
     }
 
-    /// Whether any answer waits for the client.
+    /// Whether any response waits for the client.
     pub(super) fn is_used(&self) -> bool {
         self.untaken.available_permits() < UNTAKEN_BYTES_PER_CONNECTION
     }
 
-    /// Holds a place for each read of many keys in a transaction, or `None` if there are not so many places.
+    /// Acquires a permit for each large range read of a transaction; `None` if there are not enough.
     pub(super) fn hold_scans(&self, txn: &Txn) -> Option<Held> {
         match scans(txn) {
             0 => Some([None, None]),
@@ -87,7 +87,7 @@ fn acquire(semaphore: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphoreP
     semaphore.clone().try_acquire_many_owned(u32::try_from(permits).ok()?).ok()
 }
 
-/// Operations of a transaction, on whichever branch, whose results may have any number of keys.
+/// Number of range operations on one branch of a transaction whose results are unbounded.
 fn scans(txn: &Txn) -> usize {
     let is_long = |range: &Range| {
         range.keys.end != End::Single && !range.count_only && !(1..=SCAN_KEYS).contains(&range.limit)
@@ -98,7 +98,7 @@ fn scans(txn: &Txn) -> usize {
         Op::Put(_) => 0,
         Op::Txn(inner) => scans(inner),
     };
-    // Only one branch is taken.
+    // Only one branch is executed.
     let branch = |ops: &[Op]| ops.iter().map(of).sum::<usize>();
     branch(&txn.success).max(branch(&txn.failure))
 }
@@ -132,7 +132,7 @@ mod tests {
         let shares: Vec<Share> = (0..5).map(|_| Share::of(all.clone())).collect();
         let held: Vec<_> = shares.iter().map(|share| share.hold(usize::MAX)).collect();
         let places = UNTAKEN_BYTES / UNTAKEN_BYTES_PER_CONNECTION;
-        // An answer of any size counts for the whole budget of all.
+        // A response of any size takes at most the server's whole budget.
         assert_eq!(held.iter().flatten().count(), 1);
         assert!(shares[0].is_overdrawn() && shares[0].hold(1).is_none() && shares[1].hold(1).is_none());
         drop(held);

@@ -1,5 +1,5 @@
-//! The calls that are answered on the connection's own task, without a task, a router or a body of their own: reads and writes
-//! of keys, which are nearly all the calls there are.
+//! Calls that are answered on the connection's own task: reads and writes of keys, which are nearly all calls. They
+//! need no task, router or body stream.
 
 use std::sync::LazyLock;
 
@@ -14,10 +14,10 @@ use crate::kv;
 use crate::limits::MESSAGE_BYTES;
 use crate::node::Node;
 
-/// Bytes before a message: whether it is compressed, and its length.
+/// Size of a gRPC message prefix: the compression flag and the length.
 pub(super) const PREFIX: usize = 5;
 
-/// A method.
+/// A KV method that is answered on the connection's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Range,
@@ -38,7 +38,7 @@ impl Method {
         })
     }
 
-    /// Where it is counted.
+    /// The method's index in the call counters.
     pub(super) fn place(self) -> Place {
         static PLACES: LazyLock<[Place; 4]> = LazyLock::new(|| {
             [Method::Range, Method::Put, Method::DeleteRange, Method::Txn]
@@ -47,7 +47,7 @@ impl Method {
         PLACES[self as usize]
     }
 
-    /// Its name on the wire.
+    /// The method's path.
     fn path(self) -> &'static str {
         match self {
             Self::Range => "/etcdserverpb.KV/Range",
@@ -58,26 +58,26 @@ impl Method {
     }
 }
 
-/// What a call comes to.
+/// How a call continues after its request was decoded.
 #[derive(Debug)]
 pub(super) enum Begun {
-    /// It is answered.
+    /// The response is available.
     Answered(Answered),
-    /// It is to be done by the store; the flag says whether the answer is that of its only operation.
+    /// The store must execute this transaction; the flag tells whether the response is that of its only operation.
     Write(Txn, Single),
 }
 
-/// Whether a transaction stands for one operation.
+/// Whether a transaction stands for a single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Single {
     Yes,
     No,
 }
 
-/// An answer with the revision of its header.
+/// A result with the revision of its header.
 pub(super) type Answered = (Revision, OpResult);
 
-/// The length that a message announces, if that is there already.
+/// The length in the message prefix, once the prefix has arrived.
 pub(super) fn announced(body: &[u8]) -> Result<Option<usize>, Status> {
     let Some(&[compressed, a, b, c, d]) = body.first_chunk::<PREFIX>() else { return Ok(None) };
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
@@ -90,7 +90,7 @@ pub(super) fn announced(body: &[u8]) -> Result<Option<usize>, Status> {
     Ok(Some(len))
 }
 
-/// Whether what has come of a body may become a message; a body that is too large is refused before it is all here.
+/// Checks the received part of a body, so that an oversized body is refused before it is complete.
 pub(super) fn check(body: &[u8]) -> Result<(), Status> {
     match announced(body)? {
         Some(len) if body.len() > PREFIX + len => {
@@ -100,7 +100,7 @@ pub(super) fn check(body: &[u8]) -> Result<(), Status> {
     }
 }
 
-/// Begins a call whose body is complete and was checked.
+/// Starts a call with a complete and checked body.
 pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<Begun, Status> {
     if announced(&body)?.is_none_or(|len| body.len() < PREFIX + len) {
         return Err(Status::internal("unexpected end of the request"));
@@ -122,7 +122,7 @@ fn decode<M: Message + Default>(body: Bytes) -> Result<M, Status> {
     M::decode(body).map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))
 }
 
-/// Does a transaction. The store does it even if nobody waits any more.
+/// Executes a transaction. The store completes it even if the future is dropped.
 pub(super) async fn write(node: Node, txn: Txn, single: Single) -> Result<Answered, Status> {
     let mut result = node.store.txn(txn).await.map_err(EtcdError::from)?;
     let revision = result.revision;

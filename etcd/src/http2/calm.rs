@@ -1,25 +1,25 @@
-//! How much bother a client may be: what costs us more than it costs the client is paid for from an allowance that grows
-//! again with time. Pure: the caller says what time it is.
+//! A rate limit on expensive client behaviour: each event that costs the server more than the client takes a token, and
+//! tokens are refilled over time. Pure: the caller passes the time.
 
 use tokio::time::Instant;
 
 use crate::limits::{BOTHERS, BOTHERS_PER_SECOND};
 
-/// See the module.
+/// A token bucket.
 #[derive(Debug)]
 pub(super) struct Calm {
     left: u32,
-    /// Up to when it has grown.
+    /// Until when tokens were refilled.
     grown: Instant,
 }
 
 impl Calm {
-    /// The whole allowance.
+    /// Creates a full bucket.
     pub(super) fn new(now: Instant) -> Self {
         Self { left: BOTHERS, grown: now }
     }
 
-    /// Pays for one bother; false if nothing is left.
+    /// Takes one token; returns false if none is left.
     pub(super) fn spend(&mut self, now: Instant) -> bool {
         let seconds = now.saturating_duration_since(self.grown).as_secs();
         if seconds > 0 {

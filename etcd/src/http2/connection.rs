@@ -1,5 +1,5 @@
-//! One connection: reads frames, begins and answers what they ask for, writes. One task does all of it, so that the answers to
-//! what came together go out together.
+//! An HTTP/2 connection: reads frames, starts and answers calls, and writes. One task does all of it, so that the
+//! responses to requests that arrived together leave together.
 
 mod liveness;
 mod windows;
@@ -39,14 +39,14 @@ use crate::connection::Service;
 use crate::error::TOO_MANY_REQUESTS;
 use crate::limits;
 
-/// The client broke the protocol: the connection ends.
+/// A protocol error of the client, which ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Broken(Reason);
 
-/// A write that is done, and what its reads hold until it is answered.
+/// A finished write with the permits that its reads hold until the response is written.
 type Finished = (u32, Method, Result<Answered, Status>, Held);
 
-/// See the module.
+/// State of one HTTP/2 connection.
 pub(super) struct Connection<T> {
     io: T,
     service: Service,
@@ -55,30 +55,32 @@ pub(super) struct Connection<T> {
     decoder: Decoder,
     block: Option<Block>,
     streams: HashMap<u32, Stream>,
-    /// Streams on which something waits for room on the connection, each once, in turns; some may be gone.
+    /// Streams with data that waits for space in the connection's window or outbox, each once, in round-robin order.
+    /// Some may have ended.
     blocked: VecDeque<u32>,
-    /// Bytes that requests which came in pieces may still have.
+    /// Budget for the bodies of requests that arrive in several frames.
     bodies: Arc<Semaphore>,
     calm: Calm,
     writes: FuturesUnordered<BoxFuture<'static, Finished>>,
     parts: (Parts, mpsc::Receiver<(u32, Part)>),
-    /// The last stream that the client opened.
+    /// The highest stream id that the client opened.
     last: u32,
-    /// Bytes taken in since the client was granted more on the connection.
+    /// Bytes received since the last window update of the connection.
     taken: u32,
     stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     heard: Instant,
-    /// Looks whether the client is there.
+    /// Timer for the liveness check of the client.
     alarm: Pin<Box<Sleep>>,
     asked: bool,
-    /// Since when requests of calls are incomplete, by stream: the first is the oldest.
+    /// When the incomplete requests of calls started, by stream; the first is the oldest.
     incomplete: BTreeMap<u32, Instant>,
-    /// What the client had taken when it last took some of the answers that wait for it, as far as it was looked at, and when that was.
+    /// Bytes that the client had taken at the last check, and when that number last grew, while responses wait for the
+    /// client.
     waiting: Option<(u64, Instant)>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
-    /// A connection whose preface, and perhaps more, is in `inbox`.
+    /// Creates a connection; `inbox` starts with the client's preface.
     pub(super) fn new(io: T, inbox: BytesMut, service: Service, stop: CancellationToken) -> Self {
         let mut outbox = Outbox::new(service.budget.clone());
         frame::settings(
@@ -114,7 +116,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Serves until the client goes, breaks the protocol, or the server is stopped and all streams have ended.
+    /// Serves until the client disconnects or breaks the protocol, or until the server is stopped and all streams have
+    /// ended.
     pub(super) async fn run(mut self) -> io::Result<()> {
         debug_assert!(self.inbox.starts_with(PREFACE), "the caller saw it");
         self.inbox.advance(PREFACE.len());
@@ -126,7 +129,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         loop {
             if let Err(Broken(reason)) = self.take_frames() {
                 frame::go_away(&mut self.outbox.bytes, self.last, reason);
-                // The last word; whether it arrives does not matter.
+                // The last frame; its delivery does not matter.
                 let _ = self.poll_write(cx)?;
                 return Poll::Ready(Ok(()));
             }
@@ -139,12 +142,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             if self.stop.is_none() && self.streams.is_empty() && self.outbox.unsent().is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            // A client that does not take its answers, or has many writes under way, is not asked for more.
+            // No frames are read from a client that does not take its responses or has many writes in progress.
             let stays_full = self.outbox.is_full() && written.is_pending();
             let stays_busy = !full && self.is_busy();
             let repaid = overdrawn && !self.outbox.share.is_overdrawn();
             if !stays_full && (repaid || (!stays_busy && (busy || full || self.outbox.is_full()))) {
-                // What was left undone for want of room can be done now.
+                // Frames and data that waited for space can be processed now.
                 continue;
             }
             if self.poll_alarm(cx).is_ready() {
@@ -159,7 +162,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Whether no frames should be taken before something has been done or sent.
+    /// Whether no frames should be processed until a write finishes or data is sent.
     fn is_busy(&self) -> bool {
         self.outbox.is_full() || self.writes.len() >= limits::WRITES
     }
@@ -174,7 +177,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     fn poll_writes(&mut self, cx: &mut Context<'_>) {
         while !self.writes.is_empty()
             && !self.outbox.is_full()
-            // Results refer to what the store has; written, they would be copies for which there is no room.
+            // Results share the store's memory; encoded responses would be copies, for which there is no budget.
             && !self.outbox.share.is_overdrawn()
             && let Poll::Ready(Some((id, method, answer, held))) = self.writes.poll_next_unpin(cx)
         {
@@ -194,7 +197,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Writes everything, and what waited for room meanwhile.
+    /// Writes the outbox, and then data that waited for space in it.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         loop {
             while !self.outbox.unsent().is_empty() {
@@ -202,7 +205,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                     Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(sent) => {
                         if self.outbox.is_full() {
-                            // Nothing is read meanwhile: taking is all the life that the client can show.
+                            // Nothing is read meanwhile, so progress in writing is the only sign of life.
                             self.heard = Instant::now();
                             self.asked = false;
                         }
@@ -226,13 +229,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         Poll::Ready(Ok(read))
     }
 
-    /// Forgets a stream; whether there was one.
+    /// Removes a stream. Returns whether it existed.
     fn forget(&mut self, id: u32) -> bool {
         self.incomplete.remove(&id);
         self.streams.remove(&id).is_some()
     }
 
-    /// Takes all frames that are complete, and that there is room for the answers of.
+    /// Processes all complete frames, as long as there is space for the responses.
     fn take_frames(&mut self) -> Result<(), Broken> {
         while !self.is_busy()
             && let Some(head) = Head::read(&self.inbox)
@@ -275,7 +278,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Whether the client has not opened a stream, and cannot have done with it.
+    /// Whether the client has not opened the stream, so that frames on it are an error.
     fn is_idle(&self, id: u32) -> bool {
         id > self.last || id.is_multiple_of(2)
     }
@@ -313,7 +316,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// A request, or what comes behind the body of one.
+    /// Handles a complete header block: a request, or trailers.
     fn open(&mut self, id: u32, complete: bool, block: &[u8]) -> Result<(), Broken> {
         let mut opening = Opening::default();
         let read = self.decoder.decode(block, limits::HEADER_BYTES, |name, value| opening.take(name, value));
@@ -361,7 +364,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         self.streams.insert(id, Stream { started, ..stream });
     }
 
-    /// Nothing in them matters, but they end the body.
+    /// Handles trailers: they end the body, and their content is ignored.
     fn trailers(&mut self, id: u32, complete: bool) -> Result<(), Broken> {
         if id == 0 || !complete {
             return Err(Broken(Reason::Protocol));
@@ -373,7 +376,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         if self.is_idle(head.stream) {
             return Err(Broken(Reason::Protocol));
         }
-        // Granted anew as it comes: what a request may hold is bounded by its stream, as in etcd.
+        // The connection's window is refilled at once: as in etcd, the stream's window bounds what a request may hold.
         self.taken += payload.len() as u32;
         if self.taken > limits::RECEIVE_WINDOW / 2 {
             frame::window_update(&mut self.outbox.bytes, 0, std::mem::take(&mut self.taken));
@@ -381,7 +384,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         let content = head.content(&payload).ok_or(Broken(Reason::Protocol))?;
         let padding = payload.len() - content.len();
         if padding > 0 && !head.ends_stream() && self.streams.contains_key(&head.stream) {
-            // It counts in the stream's window, and nobody else gives it back.
+            // Padding counts in the stream's window, and no other code returns it.
             frame::window_update(&mut self.outbox.bytes, head.stream, padding as u32);
         }
         payload.truncate(content.end);
@@ -389,7 +392,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         self.body(head.stream, payload.freeze(), head.ends_stream())
     }
 
-    /// A piece of a body. A stream that is gone was reset or answered early; the client may not know it yet.
+    /// Handles a piece of a body. An unknown stream was reset or answered early, which the client may not know yet.
     fn body(&mut self, id: u32, piece: Bytes, last: bool) -> Result<(), Broken> {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         if stream.complete && !piece.is_empty() {
@@ -437,7 +440,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         Ok(())
     }
 
-    /// Begins a call; what its body holds it holds until the call is done.
+    /// Starts a call. The permit of its body is held until the call is finished.
     fn call(&mut self, id: u32, method: Method, body: Bytes, held: Option<OwnedSemaphorePermit>) {
         if self.outbox.share.is_overdrawn() {
             return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
@@ -462,7 +465,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     fn answer(&mut self, id: u32, method: Method, answer: Result<Answered, Status>) {
         let pumped = answer.and_then(|(revision, result)| {
-            // The client may have given up.
+            // The client may have cancelled the call.
             let Some(stream) = self.streams.get_mut(&id) else { return Ok(Pumped::Open) };
             let header = self.service.node.header(revision).unwrap_or_default();
             let refusable = if method == Method::Range { Refusable::Yes } else { Refusable::No };
@@ -485,7 +488,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Ends a stream at once for what the client did with it.
+    /// Resets a stream because of the client's behaviour.
     fn cut(&mut self, id: u32, reason: Reason) -> Result<(), Broken> {
         self.forget(id);
         frame::reset(&mut self.outbox.bytes, id, reason);
@@ -509,7 +512,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// A stream without a window of its own is pumped when that grows, and has no turn before.
+    /// Queues a stream for the connection's window. A stream whose own window is empty waits for a window update
+    /// instead.
     fn await_turn(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.in_turn || stream.window <= 0 {
@@ -522,7 +526,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         self.blocked.push_back(id);
     }
 
-    /// Sends on streams that waited for room, in turns, as long as there is any.
+    /// Sends on waiting streams in round-robin order, as long as there is space.
     fn pump_blocked(&mut self) {
         for _ in 0..self.blocked.len() {
             if !self.outbox.has_room() {

@@ -1,5 +1,4 @@
-//! Connections to clients that send what no client should, and what it may cost. What ordinary breaches of the protocol are
-//! answered with is in `tests`.
+//! Tests with hostile clients, and bounds on the resources that they can use. `tests` has ordinary protocol errors.
 
 use axum::Router;
 use kstore_nondet::Nondet;
@@ -15,7 +14,7 @@ use crate::http2::Budget;
 use crate::http2::frame::WINDOW_MAX;
 use crate::node::Node;
 
-/// What a client does about answers.
+/// Whether a client reads the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
     All,
@@ -31,7 +30,7 @@ async fn service() -> Service {
 async fn act(mut io: DuplexStream, sent: &[u8], reads: Reads) {
     let (mut read, mut write) = tokio::io::split(&mut io);
     let say = async {
-        // The server may have had enough.
+        // The server may have closed the connection.
         if write.write_all(sent).await.is_ok() && reads == Reads::All {
             let _ = write.shutdown().await;
         }
@@ -45,7 +44,8 @@ async fn act(mut io: DuplexStream, sent: &[u8], reads: Reads) {
     std::future::pending::<()>().await;
 }
 
-/// Serves a client that sends this behind its preface, until the connection ends; what is held then must be bounded.
+/// Serves a client that sends `sent` after its preface, until the connection ends. Asserts that the resources held then
+/// are bounded.
 async fn serve(sent: &[u8], reads: Reads) -> Connection<DuplexStream> {
     let (io, end) = duplex(1 << 16);
     let mut connection = Connection::new(end, BytesMut::new(), service().await, CancellationToken::new());
@@ -84,7 +84,7 @@ fn raw(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A request's headers.
+/// The header block of a request.
 fn block(path: &str) -> Vec<u8> {
     let path = [&[0x83, 0x86, 0x04, path.len() as u8][..], path.as_bytes()].concat();
     [&path[..], &[0x0f, 0x10, 16], b"application/grpc"].concat()
@@ -105,12 +105,12 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A frame as it might be, and now and then as it must not be.
+/// A frame that is usually valid and sometimes not.
 fn odd() -> impl Strategy<Value = Vec<u8>> {
     let flags = prop_oneof![4 => Just(4u8), 3 => Just(5), 3 => Just(0), 1 => Just(1), 1 => any::<u8>()];
     let kind = prop_oneof![4 => Just(1u8), 3 => Just(0), 1 => Just(9), 4 => 0u8..11];
     (kind, flags, 0u32..12, payload()).prop_map(|(kind, flags, stream, payload)| {
-        // Mostly on streams that a client has.
+        // Mostly on streams that the client has opened.
         let stream = if matches!(kind, 4 | 6 | 7) { stream / 11 } else { stream | u32::from(stream > 1) };
         raw(kind, flags, stream, &payload)
     })
@@ -148,7 +148,7 @@ async fn who_sends_a_block_in_endless_empty_frames_is_cut() {
     assert_eq!(connection.last, 0, "the stream was never opened");
 }
 
-/// Opens and gives up this many streams.
+/// Opens and resets so many streams.
 fn given_up(streams: u32) -> Vec<u8> {
     let block = block(PUT);
     (0..streams)
@@ -204,7 +204,7 @@ async fn padding_is_given_back() {
     drop(io);
 }
 
-/// Puts, each in one piece, on this many streams from the first.
+/// A put on each of so many streams, each in one frame.
 fn puts(streams: u32) -> Vec<u8> {
     let (block, body) = (block(PUT), [0, 0, 0, 0, 3, 10, 1, b'k']);
     (0..streams).flat_map(|n| [raw(1, 4, 2 * n + 1, &block), raw(0, 1, 2 * n + 1, &body)].concat()).collect()
@@ -245,11 +245,11 @@ async fn who_takes_no_answers_gets_no_further_ones() {
     assert!(!connection.outbox.share.is_overdrawn());
 }
 
-/// The values that [`large_service`] stores, and the bytes of each.
+/// Number of values that [`large_service`] stores, and the bytes of each.
 const VALUES: usize = 12;
 const VALUE_BYTES: usize = 1 << 20;
 
-/// Over a store of several MiB.
+/// A service over a store of several MiB.
 async fn large_service() -> Service {
     let service = service().await;
     for n in 0..VALUES {
@@ -259,7 +259,7 @@ async fn large_service() -> Service {
     service
 }
 
-/// A call in one piece.
+/// A call whose request is in one frame.
 fn call_of(stream: u32, path: &str, message: &impl Message) -> Vec<u8> {
     let message = message.encode_to_vec();
     let body = [&[0][..], &(message.len() as u32).to_be_bytes(), &message].concat();
@@ -273,7 +273,7 @@ fn all_keys() -> RangeRequest {
 const RANGE: &str = "/etcdserverpb.KV/Range";
 const TXN: &str = "/etcdserverpb.KV/Txn";
 
-/// Says that the client takes as much as it may say.
+/// Opens the largest windows that the protocol permits.
 fn widest_windows() -> Vec<u8> {
     let settings = [&[0, 4][..], &(WINDOW_MAX as u32).to_be_bytes()].concat();
     let more = (WINDOW_MAX - WINDOW) as u32;
@@ -328,7 +328,7 @@ fn txn_of(reads: usize) -> TxnRequest {
     TxnRequest { success: vec![read; reads], ..TxnRequest::default() }
 }
 
-/// Lets a connection and the store do what they can.
+/// Lets the connection and the store work until they are idle.
 async fn settle(connection: &mut Connection<DuplexStream>) {
     for _ in 0..50 {
         poll_fn(|cx| {
@@ -413,7 +413,7 @@ async fn a_client_that_takes_its_answers_slowly_is_not_cut() {
     let client = async {
         let (mut read, mut write) = tokio::io::split(&mut io);
         let mut piece = [0; 1 << 10];
-        // A hundred bytes a second, and no word but the answers to pings.
+        // A hundred bytes a second, and only answers to pings besides.
         while read.read_exact(&mut piece).await.is_ok()
             && write.write_all(&raw(6, 1, 0, &[0; 8])).await.is_ok()
         {

@@ -1,10 +1,10 @@
-//! HTTP/2 for gRPC, as little of it as a server needs, and each call as cheap as it can be: reads and writes of keys are
-//! answered on the connection's task, from the stored bytes straight into frames; all other requests go through the router,
-//! each in a task of its own. A general server library spends several times what the store does on such a call.
+//! An HTTP/2 server for gRPC with as few features as possible and cheap calls. Reads and writes of keys are answered on
+//! the connection's task, from the stored bytes directly into frames. All other requests go through the router, each in
+//! its own task. A general server library spends several times what the store does on such a call.
 //!
-//! `frame`, `hpack`, `huffman` and `reply` are the formats, `stream`, `outbox`, `budget` and `calm` what is under way, all without I/O;
-//! `connection` moves bytes and decides; `opening` looks at requests; `call` answers, `watch` streams,
-//! `bridge` passes on.
+//! `frame`, `hpack`, `huffman` and `reply` have the formats; `stream`, `outbox`, `budget` and `calm` the state of calls
+//! in progress, without I/O. `connection` does the I/O and dispatches. `opening` parses requests, `call` answers calls,
+//! `watch` serves streams, and `bridge` connects to the router.
 
 mod bridge;
 mod budget;
@@ -33,21 +33,21 @@ pub(crate) use budget::Budget;
 use connection::Connection;
 use frame::PREFACE;
 
-/// What a connection speaks.
+/// A connection whose protocol was detected.
 pub(crate) enum Spoken<T> {
-    /// HTTP/2; not served yet.
+    /// HTTP/2, not served yet.
     Http2(Box<Http2<T>>),
-    /// Something older.
+    /// Another protocol, such as HTTP/1.1.
     Other(Rewound<T>),
 }
 
-/// A connection that began as HTTP/2 does.
+/// A connection that started with HTTP/2's preface.
 pub(crate) struct Http2<T> {
     io: T,
     read: BytesMut,
 }
 
-/// Reads so much of a connection that it is plain what it speaks. The caller bounds the time.
+/// Detects a connection's protocol from its first bytes. The caller bounds the time.
 pub(crate) async fn listen<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Spoken<T>> {
     let mut read = BytesMut::with_capacity(1 << 10);
     while read.len() < PREFACE.len() && PREFACE.starts_with(&read) {
@@ -63,13 +63,13 @@ pub(crate) async fn listen<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Spoken
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
-    /// Serves until the client goes or, after `stop`, until all its streams have ended.
+    /// Serves until the client disconnects or, after `stop`, until all its streams have ended.
     pub(crate) async fn serve(self, service: Service, stop: CancellationToken) -> io::Result<()> {
         Connection::new(self.io, self.read, service, stop).run().await
     }
 }
 
-/// A connection some of which was read already.
+/// A connection whose first bytes were read already; reads return them first.
 pub(crate) struct Rewound<T> {
     io: T,
     read: BytesMut,

@@ -1,4 +1,4 @@
-//! What the headers of a request say, as far as somebody wants to know it. Pure.
+//! Parsing of a request's headers: the fields that decide how the request is handled. Pure.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use tonic::Status;
@@ -7,17 +7,17 @@ use super::call::Method;
 use super::watch;
 use crate::error;
 
-/// See the module. Fed field by field.
+/// The request that is being parsed, field by field.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     verb: http::Method,
     target: Option<Target>,
-    /// Only of a request that others answer.
+    /// The headers, kept only for requests that go to the router.
     headers: HeaderMap,
     is_grpc: bool,
     is_bad: bool,
     has_bad_version: bool,
-    /// A field that is no pseudo-field has come: none of those may follow.
+    /// Whether a regular field was seen. No pseudo-field may follow it.
     has_fields: bool,
 }
 
@@ -27,23 +27,23 @@ enum Target {
     Other(Uri),
 }
 
-/// What is to be done with a request.
+/// How to handle a parsed request.
 #[derive(Debug)]
 pub(super) enum Opened {
-    /// A call to be answered here.
+    /// A call to answer on the connection's task.
     Call(Method),
-    /// The same, but it is refused.
+    /// A call to refuse with this status.
     Refused(Method, Status),
     /// A watch stream.
     Watch,
-    /// A request that others answer.
+    /// A request for the router.
     Other(Box<Request<()>>),
-    /// Not a request.
+    /// A malformed request.
     Bad,
 }
 
 impl Opening {
-    /// Takes a field.
+    /// Adds a field.
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) {
         let is_pseudo = name.first() == Some(&b':');
         self.is_bad |= is_pseudo && self.has_fields;
@@ -84,7 +84,7 @@ impl Opening {
         }
     }
 
-    /// All fields have been taken.
+    /// Decides how to handle the request after its last field.
     pub(super) fn finish(self) -> Opened {
         match self.target {
             None => Opened::Bad,

@@ -1,4 +1,5 @@
-//! The sending end of a connection: frames in order, as far as the client's windows and our own bound allow. No I/O.
+//! The outbox of a connection: frames in sending order, bounded by the client's windows and by the outbox's size. No
+//! I/O.
 
 use tonic::Status;
 
@@ -11,42 +12,42 @@ use crate::codec::{Answer, Sink};
 use crate::error::TOO_MANY_REQUESTS;
 use crate::limits::{ANSWER_MAX, OUTBOX_BYTES};
 
-/// See the module.
+/// Encoded frames that wait to be written, with the connection's flow control.
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) bytes: Vec<u8>,
-    /// How many of them have gone.
+    /// Number of bytes that are written.
     pub(super) sent: usize,
     pub(super) encoder: Encoder,
-    /// What the client still takes on the connection.
+    /// The connection's window: bytes that the client still accepts.
     window: i64,
-    /// What it takes on a new stream.
+    /// The initial window of new streams.
     pub(super) initial: i64,
-    /// The largest payload it takes.
+    /// The largest payload that the client accepts.
     payload: usize,
-    /// What answers that the client does not take may still hold.
+    /// The connection's budget for responses that the client does not take.
     pub(super) share: Share,
-    /// Bytes of data that went into frames so far.
+    /// Bytes of data put into frames so far.
     pub(super) framed: u64,
 }
 
-/// What became of what waits on a stream.
+/// State of a stream after pumping: sending as much of its waiting data as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pumped {
-    /// All that there was has been sent; more will come.
+    /// Everything was sent; more will follow.
     Open,
-    /// Something waits for the client.
+    /// Data waits for a window or for the outbox.
     Blocked,
-    /// The answer is complete.
+    /// The response is complete.
     Done,
 }
 
-/// Whether a call can still be refused when it turns out that there is no room for its answer.
+/// Whether a call can still be refused if there is no budget for its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusable {
-    /// It changed nothing.
+    /// The call changed nothing.
     Yes,
-    /// It changed something: the client must hear what.
+    /// The call changed something, so the client must get the result.
     No,
 }
 
@@ -57,7 +58,7 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// An empty outbox of a connection with a share of this budget.
+    /// Creates an empty outbox with a share of `budget`.
     pub(super) fn new(budget: Budget) -> Self {
         Self {
             bytes: Vec::new(),
@@ -71,59 +72,59 @@ impl Outbox {
         }
     }
 
-    /// What has not gone yet.
+    /// The bytes that are not written yet.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// About how many bytes of data the client has taken so far: whether it grows says whether the client takes any. Frames other than
-    /// data that wait make it smaller for a while.
+    /// Approximate bytes of data that the client has taken so far; its growth shows whether the client takes any.
+    /// Waiting frames other than data make it smaller for a while.
     pub(super) fn taken(&self) -> u64 {
         self.framed.saturating_sub(self.unsent().len() as u64)
     }
 
-    /// So many bytes have gone.
+    /// Removes `sent` bytes that were written.
     pub(super) fn advance(&mut self, sent: usize) {
         self.sent += sent;
         if self.sent == self.bytes.len() {
             self.sent = 0;
             self.bytes.clear();
-            // What a large answer needed is not kept.
+            // The capacity that a large response needed is released.
             self.bytes.shrink_to(OUTBOX_BYTES);
         } else if self.sent >= OUTBOX_BYTES {
-            // A client that is never quite done must not have us keep all it ever got.
+            // A client that always leaves some bytes must not keep all earlier ones in memory.
             self.bytes.drain(..self.sent);
             self.sent = 0;
             self.bytes.shrink_to(OUTBOX_BYTES);
         }
     }
 
-    /// Whether data can be sent, if its stream has a window.
+    /// Whether data can be sent on a stream with an open window.
     pub(super) fn has_room(&self) -> bool {
         self.window > 0 && !self.is_full()
     }
 
-    /// Whether nothing more should be put in before some has gone.
+    /// Whether nothing more should be added before some bytes are written.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() - self.sent >= OUTBOX_BYTES
     }
 
-    /// The client takes larger frames, or none so large any more.
+    /// Sets the largest payload that the client accepts.
     pub(super) fn resize_frames(&mut self, payload: u32) {
         self.payload = (payload as usize).clamp(PAYLOAD_BYTES, OUTBOX_BYTES);
     }
 
-    /// The client takes more; false if that is more than there can be.
+    /// Widens the connection's window; returns false if it exceeds the largest window.
     pub(super) fn widen(&mut self, bytes: i64) -> bool {
         self.window += bytes;
         self.window <= WINDOW_MAX
     }
 
-    /// The whole answer to a call, at once if there is room for it. A large one is cut into frames as they go: the outbox never holds
-    /// much more than [`OUTBOX_BYTES`], however much the client says that it takes.
+    /// Sends the whole response to a call, at once if there is space for it. A large response is split into frames as
+    /// it is sent: the outbox never holds much more than [`OUTBOX_BYTES`], regardless of the client's windows.
     ///
     /// # Errors
-    /// The answer is too large, or the client leaves so much untaken that it has no room; nothing was sent.
+    /// The response is too large, or exceeds the budget because the client leaves too much untaken; nothing was sent.
     pub(super) fn answer(
         &mut self,
         id: u32,
@@ -163,7 +164,7 @@ impl Outbox {
         Ok(self.pump(id, stream))
     }
 
-    /// Sends what waits on a stream, as far as it may go.
+    /// Sends a stream's waiting data, as far as windows and outbox permit.
     pub(super) fn pump(&mut self, id: u32, stream: &mut Stream) -> Pumped {
         while let Some(part) = stream.waiting.pop_front() {
             match part {
@@ -217,13 +218,13 @@ impl Outbox {
     }
 }
 
-/// Cuts bytes into frames while they are written. How many come is known before.
+/// A sink that splits bytes into frames while they are written. The total length is known in advance.
 struct Framed<'a> {
     out: &'a mut Vec<u8>,
     stream: u32,
-    /// Still to come behind the frame at hand.
+    /// Bytes that follow after the current frame.
     rest: usize,
-    /// Still to come in it.
+    /// Bytes that follow in the current frame.
     room: usize,
     payload: usize,
 }
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    /// The bytes of data on a stream, and whether it ended.
+    /// The data bytes of a stream, and whether it ended.
     fn data(mut bytes: &[u8], id: u32) -> (Vec<u8>, bool) {
         let (mut data, mut ended) = (Vec::new(), false);
         while let Some(head) = Head::read(bytes) {

@@ -1,4 +1,5 @@
-//! The connection, frame by frame, as a client that is not kind would use it. Ordinary clients are in the crate's other tests.
+//! Tests of the connection on the level of frames, with clients that break rules. The crate's other tests use ordinary
+//! clients.
 
 use axum::Router;
 use kstore_nondet::Nondet;
@@ -15,7 +16,7 @@ use crate::connection::Service;
 use crate::http2::Budget;
 use crate::node::Node;
 
-/// A client's end.
+/// A client that writes raw frames.
 struct Client {
     io: DuplexStream,
     out: Vec<u8>,
@@ -24,7 +25,7 @@ struct Client {
     server: tokio::task::JoinHandle<()>,
 }
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug)]
 struct Came {
     kind: Kind,
@@ -97,7 +98,7 @@ impl Client {
         }
     }
 
-    /// The data of a stream up to its end, granting `grant` bytes after each frame.
+    /// The data of a stream until its end; grants `grant` bytes after each frame.
     async fn answer(&mut self, stream: u32, grant: u32) -> Vec<u8> {
         let mut data = Vec::new();
         loop {
@@ -118,7 +119,7 @@ impl Client {
         }
     }
 
-    /// Why the server ends the connection.
+    /// The error code with which the server ends the connection.
     async fn refusal(mut self) -> u32 {
         let mut reason = None;
         while let Some(came) = self.next().await {
@@ -154,14 +155,14 @@ async fn calls_are_answered_however_their_bodies_are_cut() {
 async fn an_answer_goes_out_as_fast_as_the_client_takes_it() {
     let mut client = Client::open(&[(Setting::InitialWindow, 0)]).await;
     client.put(1, "k", 30_000);
-    // Nothing may come before the window is opened.
+    // Nothing may be sent before the window is opened.
     frame::window_update(&mut client.out, 1, 100);
     client.answer(1, 0).await;
     client.call(3, "Range", &[&range("k")]);
     frame::window_update(&mut client.out, 3, 1_000);
     let answer = client.answer(3, 1_000).await;
     assert_eq!(RangeResponse::decode(&answer[5..]).unwrap().kvs[0].value.len(), 30_000);
-    // The setting holds for streams that are open, too.
+    // The setting applies to open streams too.
     client.call(5, "Range", &[&range("k")]);
     frame::settings(&mut client.out, &[(Setting::InitialWindow, 60_000)]);
     assert_eq!(client.answer(5, 0).await.len(), answer.len());

@@ -1,4 +1,4 @@
-//! A watch stream: a task that turns what the client sends into requests and passes on what the session has to say.
+//! A watch stream: a task that decodes the client's requests and passes on the session's responses.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::limits::ANSWER_BYTES;
 use crate::node::Node;
 use crate::watch::{Requests, Session};
 
-/// The method.
+/// The path of the Watch method.
 pub(super) const PATH: &str = "/etcdserverpb.Watch/Watch";
 
-/// Begins a watch stream.
+/// Starts a watch stream.
 pub(super) fn open(node: Node, complete: bool, id: u32, parts: &Parts) -> Bridge {
     let parts = parts.clone();
     Bridge::begin(complete, |body| serve(Session::new(node, requests(body)), id, parts))
@@ -28,7 +28,7 @@ pub(super) fn open(node: Node, complete: bool, id: u32, parts: &Parts) -> Bridge
 async fn serve(mut session: Session, id: u32, parts: Parts) {
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
     let mut part = Part::Accepted;
-    // The connection has ended if it takes no parts.
+    // A closed channel means that the connection has ended.
     while parts.send((id, part)).await.is_ok() {
         part = match session.next().await {
             Ok(bytes) => data(bytes, &room).await,
@@ -40,14 +40,14 @@ async fn serve(mut session: Session, id: u32, parts: Parts) {
     }
 }
 
-/// Waits until the client took what was made before.
+/// Waits until the client has taken enough of the earlier responses.
 async fn data(bytes: Bytes, room: &Arc<Semaphore>) -> Part {
     let cost = bytes.len().min(ANSWER_BYTES) as u32;
     let held = room.clone().acquire_many_owned(cost).await.ok();
     Part::Data(bytes, [held, None])
 }
 
-/// The messages of a body.
+/// Decodes the messages of a body.
 fn requests(body: RequestBody) -> Requests {
     let state = Some((body, BytesMut::new()));
     Box::pin(stream::unfold(state, |state| async {
@@ -62,7 +62,7 @@ fn requests(body: RequestBody) -> Requests {
     }))
 }
 
-/// Takes a message off the front, if it is all there.
+/// Splits a message off the front, if it is complete.
 fn message(buffer: &mut BytesMut) -> Result<Option<WatchRequest>, Status> {
     let Some(len) = call::announced(buffer)? else { return Ok(None) };
     if buffer.len() < PREFIX + len {

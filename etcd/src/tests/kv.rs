@@ -1,4 +1,4 @@
-//! The KV service.
+//! Tests of the KV service.
 
 use super::*;
 use kstore_proto::etcd::etcdserverpb::response_op::Response;
@@ -123,7 +123,7 @@ async fn guards_compare_as_in_etcd() {
         ("none", version, equal, None, true),
         ("none", modified, equal, Some(ModRevision(0)), true),
         ("none", value, not_equal, Some(Value("v".into())), false),
-        // A value for another field is as good as none.
+        // A value for another field counts as missing.
         ("k", modified, equal, Some(Version(2)), false),
         // Unknown relations hold; unknown fields are equal to anything.
         ("k", version, 9, Some(Version(7)), true),
@@ -214,7 +214,7 @@ async fn too_large_is_said_as_by_etcd_below_and_above_the_transport_limit() {
     assert_eq!(text, "grpc: received message larger than max (3145736 vs. 2097152)");
 }
 
-/// The parts of a streamed read.
+/// The parts of a streamed range.
 async fn parts(server: &Server, request: pb::RangeRequest) -> Vec<pb::RangeResponse> {
     let mut stream = server.kv().range_stream(request).await.unwrap().into_inner();
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! The Lease service. The store's clock is tokio's, so that time can be moved by hand.
+//! Tests of the Lease service. The store uses tokio's clock, so tests can advance the time.
 
 use super::*;
 use futures::stream;
@@ -64,7 +64,7 @@ async fn a_lease_that_nobody_renews_ends_and_its_keys_are_seen_to_go() {
     let (mut stream, requests) = super::watch::open(&server).await;
     super::watch::create(&requests, super::watch::on("k")).await;
     assert!(stream.message().await.unwrap().unwrap().created);
-    // Only the leap is on a stopped clock: the connection needs a running one.
+    // Time is paused only while it advances: the connection needs running time.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(6)).await;
     tokio::time::resume();

@@ -1,4 +1,4 @@
-//! The Maintenance and Cluster services, and the end of a server.
+//! Tests of the Maintenance and Cluster services, and of a server's shutdown.
 
 use super::*;
 use sha2::Digest as _;

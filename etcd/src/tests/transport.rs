@@ -1,4 +1,4 @@
-//! What etcd's clients expect of a connection, and what the port answers that is no call.
+//! Tests of the transport: what etcd's clients expect of a connection, and the HTTP pages.
 
 use super::*;
 use futures::future::join_all;
@@ -19,7 +19,7 @@ async fn one_connection_carries_thousands_of_streams_and_survives_their_end() {
     });
     let streams = join_all(open).await;
     assert_eq!(server.put("k", "1").await, 2);
-    // All at once, as clients do when they go.
+    // Drops all streams at once, as a client does that ends.
     drop(streams);
     assert_eq!(server.put("k", "2").await, 3);
 }
@@ -30,14 +30,14 @@ async fn a_burst_of_calls_that_nobody_waits_for_does_not_cost_the_connection() {
     for _ in 0..2_000 {
         let mut client = server.kv();
         let mut call = std::pin::pin!(client.range(range("k", "")));
-        // Begun, and dropped.
+        // Started and dropped.
         assert!(futures::poll!(call.as_mut()).is_pending());
         tokio::task::yield_now().await;
     }
     assert_eq!(server.put("k", "1").await, 2);
 }
 
-/// A plain HTTP/1.1 request's answer.
+/// The response to a plain HTTP/1.1 request.
 pub(super) async fn page(server: &Server, request: &str) -> String {
     let mut socket = TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap();
     let request = format!("{request} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");

@@ -1,5 +1,5 @@
-//! One watch of a stream: the store's watcher under its id. History is gathered into larger responses; what happens after the
-//! watch was made is passed on revision by revision, unless the client does not keep up.
+//! One watch of a stream: the store's watcher under its watch id. History is gathered into larger responses. Later
+//! events are passed on revision by revision, unless the client is slow.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,16 +9,16 @@ use kstore_store::{Batch, Events, Revision, WatchError, Watcher};
 
 use crate::limits::{HISTORY_BYTES, HISTORY_REVISIONS};
 
-/// What a watch has to say.
+/// One step of a watch.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Whole revisions that were history when the watch was made.
+    /// Whole revisions that were history when the watch was created, and the last revision.
     History(Vec<Events>, Revision),
-    /// A revision that came later; several of a watch that is behind.
+    /// A later revision, or several if the watch lags, and the last revision.
     Live(Vec<Events>, Revision),
-    /// Everything up to here has been handed out.
+    /// Everything up to this revision has been returned.
     Level(Revision),
-    /// It is over; without an error because the store closed.
+    /// The watch has ended; without an error because the store closed.
     End(Option<WatchError>),
 }
 
@@ -29,14 +29,15 @@ type Polled = Option<Result<Batch, WatchError>>;
 pub(crate) struct Subscription {
     id: i64,
     watcher: Watcher,
-    /// Taken from the watcher while gathering, but not part of what was gathered.
+    /// A batch that was polled while gathering, but belongs to the next step.
     held: Option<Polled>,
-    /// Steps since there was nothing to say.
+    /// Number of steps since the watch was last idle.
     burst: usize,
     ended: bool,
 }
 
-/// After so many steps without a pause a watch is behind: as in etcd, its revisions then share responses.
+/// Number of steps without a pause after which a watch counts as lagging: as in etcd, its revisions then share
+/// responses.
 const BURST: usize = 8;
 
 impl Subscription {
@@ -55,7 +56,7 @@ impl Subscription {
         }
     }
 
-    /// Adds what is at hand to `first`, as long as it is history too, or is not history either.
+    /// Gathers available batches behind `first`, as long as they are history like `first`, or are not history like it.
     fn gather(&mut self, first: Batch, history: bool, cx: &mut Context<'_>) -> (Vec<Events>, Revision) {
         let (mut bytes, mut last) = (size(&first.events), first.revision);
         let mut revisions = vec![first.events];

@@ -1,4 +1,4 @@
-//! Scripts of calls whose answers are worth being looked at: the rules that clients rely on, and the errors.
+//! Scripted calls whose responses are compared: the rules that clients rely on, and the errors.
 
 use kstore_proto::etcd::etcdserverpb::{self as pb, compare::TargetUnion, request_op::Request};
 
@@ -149,7 +149,7 @@ async fn guards_hold_as_in_etcd_also_when_they_make_no_sense() {
 #[tokio::test]
 async fn reads_and_compactions_meet_the_same_ends_of_history() {
     let Some(duel) = Duel::begin().await else { return };
-    // What etcd tells as hashes after the first of these makes no sense.
+    // After the first of these, etcd's hashes are wrong.
     duel.all("setup", &[compact(0, false), compact(0, false), compact(2, false), compact(-1, false)]).await;
     for value in ["1", "2", "3", "4", "5"] {
         duel.both("setup", &Call::Put(put("a", value))).await;
@@ -205,7 +205,7 @@ async fn requests_at_the_limits_of_size_are_refused_by_the_same_words() {
     let sized = |bytes: usize| {
         Call::Put(pb::PutRequest { key: "k".into(), value: vec![b'v'; bytes].into(), ..Default::default() })
     };
-    // A few bytes below 1.5 MiB the answer hangs on how long the request's number in etcd's log is.
+    // Just below 1.5 MiB, etcd's result depends on the length of the request's id in its log.
     for bytes in [1_572_800, 1_572_864, 1_600_000, 2_097_140, 2_097_152, 2_200_000] {
         let theirs = sized(bytes).perform(&duel.channels[0]).await;
         let ours = sized(bytes).perform(&duel.channels[1]).await;

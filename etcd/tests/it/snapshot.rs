@@ -1,4 +1,4 @@
-//! Back to etcd: a snapshot of kstore, saved by etcdctl, restored by etcdutl, served by etcd.
+//! A snapshot of kstore that etcdctl saves, etcdutl restores, and etcd serves.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::calls::{delete, put, range};
 use crate::duel::{Duel, Ours, connect};
 use crate::etcd_process::{EtcdProcess, program, tool};
 
-/// A history with everything in it, compacted in its middle.
+/// A history with every kind of change, compacted in its middle.
 fn history() -> Vec<Call> {
     let leased = |key, lease| Call::Put(pb::PutRequest { lease, ..put(key, "leased") });
     vec![

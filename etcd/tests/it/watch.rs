@@ -1,5 +1,5 @@
-//! Watch streams of both servers through the same script. After each act both have told the same: every watch its own
-//! story, events one by one, since how they are packed into responses may differ.
+//! Watch streams of both servers with the same script. After each step both must have sent the same events per watch,
+//! one by one, since their grouping into responses may differ.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,12 +22,12 @@ use crate::calls::{delete, put};
 use crate::duel::Duel;
 use crate::random;
 
-/// Whoever has not told by then what the other told, will not.
+/// Time to wait for both servers to agree.
 const PATIENCE: Duration = Duration::from_secs(10);
 const ACTS: usize = 250;
 const SEEDS: [u8; 2] = [1, 2];
 
-/// One thing done to both.
+/// A step that is done on both servers.
 #[derive(Clone, Debug)]
 enum Act {
     Create(WatchCreateRequest),
@@ -37,20 +37,20 @@ enum Act {
     Do(Call),
 }
 
-/// One server's stream.
+/// One server's watch stream.
 struct Side {
     requests: mpsc::Sender<WatchRequest>,
     told: Arc<Told>,
 }
 
-/// What it told so far.
+/// The responses received so far.
 #[derive(Default)]
 struct Told {
     responses: Mutex<Vec<WatchResponse>>,
     more: Notify,
 }
 
-/// The stories of a stream's watches, by id; what concerns none or all is under -1.
+/// The events of a stream's watches by id; -1 has those that concern none or all.
 type Stories = BTreeMap<i64, Vec<String>>;
 
 impl Side {
@@ -61,7 +61,7 @@ impl Side {
         let told = Arc::new(Told::default());
         let teller = told.clone();
         tokio::spawn(async move {
-            // etcd says nothing, not even that the stream is open, before it has something to say.
+            // etcd sends nothing, not even headers, before its first response.
             let mut incoming = client.watch(outgoing).await.unwrap().into_inner();
             while let Ok(Some(response)) = incoming.message().await {
                 teller.responses.lock().unwrap().push(response);
@@ -75,7 +75,8 @@ impl Side {
         self.requests.send(WatchRequest { request_union: union }).await.unwrap();
     }
 
-    /// kstore may still know what was before an event of the compacted revision, where etcd does not.
+    /// Received events by watch. kstore may still have the previous version of an event at the compacted revision,
+    /// where etcd does not.
     fn stories(&self, compacted: i64) -> Stories {
         let mut stories = Stories::new();
         for response in self.told.responses.lock().unwrap().iter() {
@@ -103,7 +104,7 @@ fn sentences(response: &WatchResponse, compacted: i64) -> Vec<String> {
     said
 }
 
-/// Does one thing to both and waits until both told the same.
+/// Does one step on both servers and waits until both have sent the same.
 async fn act(duel: &Duel, sides: &[Side; 2], act: &Act) {
     match act {
         Act::Create(create) => tell(sides, Some(RequestUnion::CreateRequest(create.clone()))).await,
@@ -122,7 +123,7 @@ async fn tell(sides: &[Side; 2], union: Option<RequestUnion>) {
     }
 }
 
-/// Waits until both have told the same, at least `least` responses.
+/// Waits until both servers have sent the same, with at least `least` responses.
 async fn agree(sides: &[Side; 2], least: usize, compacted: i64, what: &dyn std::fmt::Debug) {
     let agreed = async {
         loop {
@@ -152,7 +153,7 @@ async fn agree(sides: &[Side; 2], least: usize, compacted: i64, what: &dyn std::
     }
 }
 
-/// Acts, each with how many responses it brings at least.
+/// Runs steps, each with the number of responses that it causes at least.
 async fn play(duel: &Duel, script: &[(Act, usize)], mut compacted: i64) {
     let (sides, mut least) = (open(duel), 0);
     for (step, more) in script {
@@ -163,7 +164,7 @@ async fn play(duel: &Duel, script: &[(Act, usize)], mut compacted: i64) {
     }
 }
 
-/// To where an act compacts, if it does.
+/// The revision to which a step compacts, or zero.
 fn compacts(act: &Act) -> i64 {
     match act {
         Act::Do(Call::Compact(request)) => request.revision,
@@ -249,7 +250,7 @@ async fn a_watch_meets_the_ends_of_history_as_in_etcd() {
         (from(4, on("a", "")), 2),
         (from(5, on("a", "")), 2),
         (from(6, on("a", "")), 2),
-        // Asked for progress now, etcd would never answer, and kstore once this watch has begun.
+        // A progress request now would get no response from etcd, and one from kstore when this watch has started.
         (from(12, on("a", "")), 1),
         (write("a", "7"), 2),
         (write("a", "8"), 2),

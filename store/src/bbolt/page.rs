@@ -76,13 +76,13 @@ pub(crate) fn decode_meta(page: &[u8]) -> Option<Meta> {
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     /// Flags and sizes of key and value; in a branch, the child page and the key's size.
-    entries: Vec<Entry>,
+    entries: Vec<DraftEntry>,
     /// Keys and values, concatenated.
     data: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct DraftEntry {
     offset: usize,
     key: usize,
     value: usize,
@@ -109,7 +109,7 @@ impl Draft {
 
     /// Adds an entry. `tag` has the flags in a leaf, or the child page in a branch (whose value is empty).
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8], tag: u64) {
-        self.entries.push(Entry { offset: self.data.len(), key: key.len(), value: value.len(), tag });
+        self.entries.push(DraftEntry { offset: self.data.len(), key: key.len(), value: value.len(), tag });
         self.data.extend_from_slice(key);
         self.data.extend_from_slice(value);
     }
@@ -145,7 +145,7 @@ impl Draft {
     }
 }
 
-fn element(kind: Kind, position: usize, entry: &Entry) -> [u8; ELEMENT] {
+fn element(kind: Kind, position: usize, entry: &DraftEntry) -> [u8; ELEMENT] {
     let small = |n: usize| u32::try_from(n).expect("an entry is bounded far below 4 GiB").to_le_bytes();
     let mut out = [0; ELEMENT];
     match kind {

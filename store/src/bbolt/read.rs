@@ -109,13 +109,13 @@ impl<'a> Image<'a> {
             Bucket::Inline(page) => {
                 let header = decode_header(page).filter(|header| header.kind == Kind::Leaf);
                 let header = header.ok_or(wrong(0, "inside a bucket is not a leaf"))?;
-                Walk::new(self, &mut plain).leaf(&header, page, 0)
+                Traversal::new(self, &mut plain).leaf(&header, page, 0)
             }
         }
     }
 
     fn walk(&self, root: u64, visit: &mut VisitFlagged<'_>) -> Result<(), ReadError> {
-        Walk::new(self, visit).page(root, DEPTH)
+        Traversal::new(self, visit).page(root, DEPTH)
     }
 }
 
@@ -123,7 +123,7 @@ impl<'a> Image<'a> {
 type VisitFlagged<'a> = dyn FnMut(&[u8], &[u8], u32) -> Result<(), String> + 'a;
 
 /// A traversal of one tree.
-struct Walk<'a, 'v> {
+struct Traversal<'a, 'v> {
     image: &'a Image<'a>,
     visit: &'v mut VisitFlagged<'v>,
     /// The last visited key. Keys must ascend, so a page that is reached twice is an error.
@@ -132,7 +132,7 @@ struct Walk<'a, 'v> {
     budget: u64,
 }
 
-impl<'a, 'v> Walk<'a, 'v> {
+impl<'a, 'v> Traversal<'a, 'v> {
     fn new(image: &'a Image<'a>, visit: &'v mut VisitFlagged<'v>) -> Self {
         Self { image, visit, last: None, budget: image.bytes() }
     }

@@ -11,7 +11,7 @@ use super::page::decode_meta;
 use super::read::{Image, ReadError};
 use super::tree::{Pages, Tree};
 use crate::disk::File;
-use crate::maintenance::fuzz::Held;
+use crate::maintenance::fuzz::BytesFile;
 
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -30,7 +30,7 @@ fn image(buckets: &[(&str, &Entries)]) -> Vec<u8> {
 }
 
 fn read(bytes: Vec<u8>) -> Result<BTreeMap<Vec<u8>, Entries>, ReadError> {
-    let file = Held(bytes);
+    let file = BytesFile(bytes);
     let image = Image::open(&file, file.len().unwrap())?;
     let mut all: BTreeMap<Vec<u8>, Entries> = BTreeMap::new();
     for bucket in image.buckets() {

@@ -15,14 +15,14 @@ pub(crate) const REVISION_BYTES: usize = 17;
 
 /// A record in etcd's stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct EtcdRecord {
     key: [u8; REVISION_BYTES + 1],
     dead: bool,
     /// The encoded version; a tombstone's has only the key.
     pub(crate) value: Bytes,
 }
 
-impl Stored {
+impl EtcdRecord {
     /// Converts a record. None if it is a note, which etcd does not have.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ mod tests {
             kind: RecordKind::Put,
             bytes: KeyValue::new(b"a", b"1", stamp).encoded().clone(),
         };
-        let stored = Stored::of(&put).unwrap().unwrap();
+        let stored = EtcdRecord::of(&put).unwrap().unwrap();
         assert_eq!(hex(stored.key()), "00000000000000025f0000000000000000");
         assert_eq!(hex(&stored.value), "0a01611002180220012a0131");
         let delete = Record {
@@ -96,7 +96,7 @@ mod tests {
             kind: RecordKind::Delete,
             bytes: KeyValue::tombstone(b"a", Revision(5)).encoded().clone(),
         };
-        let stored = Stored::of(&delete).unwrap().unwrap();
+        let stored = EtcdRecord::of(&delete).unwrap().unwrap();
         assert_eq!(hex(stored.key()), "00000000000000055f000000000000000174");
         assert_eq!(hex(&stored.value), "0a0161");
     }

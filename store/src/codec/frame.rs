@@ -78,7 +78,7 @@ impl SegmentHeader {
 
 /// Where the next group of a segment is written: epoch, offset, and checksum chain.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Position {
+pub(crate) struct LogPosition {
     pub(crate) epoch: u64,
     pub(crate) offset: u64,
     pub(crate) chain: u32,
@@ -86,7 +86,7 @@ pub(crate) struct Position {
 
 /// The record count and sequence numbers of a new group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct GroupSpan {
     pub(crate) count: usize,
     pub(crate) first_seq: u64,
     pub(crate) synced_seq: u64,
@@ -96,10 +96,10 @@ pub(crate) struct Span {
 /// group.
 pub(crate) fn encode_group(
     out: &mut Vec<u8>,
-    at: Position,
-    span: Span,
+    at: LogPosition,
+    span: GroupSpan,
     records: impl FnOnce(&mut Vec<u8>),
-) -> Position {
+) -> LogPosition {
     out.clear();
     out.resize(GROUP_HEADER, 0);
     records(out);
@@ -120,7 +120,7 @@ pub(crate) fn encode_group(
     let chain = chained(at.chain, out);
     out.extend_from_slice(&chain.to_le_bytes());
     out.resize(out.len().next_multiple_of(ALIGN), 0);
-    Position { offset: at.offset + out.len() as u64, chain, ..at }
+    LogPosition { offset: at.offset + out.len() as u64, chain, ..at }
 }
 
 /// Size of a group whose records have `len` bytes.
@@ -130,7 +130,7 @@ pub(crate) const fn group_len(len: usize) -> usize {
 
 /// A decoded group with valid checksums.
 #[derive(Debug)]
-pub(crate) struct Group<'a> {
+pub(crate) struct DecodedGroup<'a> {
     pub(crate) header: GroupHeader,
     pub(crate) payload: &'a [u8],
     /// The group's checksum, which seeds the next group's.
@@ -141,7 +141,7 @@ pub(crate) struct Group<'a> {
 
 /// Decodes the group at `offset` of a segment; none if there is no intact group of that epoch. The caller checks
 /// whether it continues the chain.
-pub(crate) fn decode_group(segment: &[u8], offset: usize, epoch: u64) -> Option<Group<'_>> {
+pub(crate) fn decode_group(segment: &[u8], offset: usize, epoch: u64) -> Option<DecodedGroup<'_>> {
     let bytes = segment.get(offset..)?;
     let header: GroupHeader = take_checked(bytes)?;
     let own = header.magic == u32::from_le_bytes(GROUP_MAGIC)
@@ -155,7 +155,7 @@ pub(crate) fn decode_group(segment: &[u8], offset: usize, epoch: u64) -> Option<
     let stored = u32::from_le_bytes(*bytes.get(end..)?.first_chunk()?);
     let chain = chained(header.chain, whole);
     let next = offset + group_len(header.len as usize);
-    (chain == stored).then_some(Group { header, payload: &whole[GROUP_HEADER..], chain, end: next })
+    (chain == stored).then_some(DecodedGroup { header, payload: &whole[GROUP_HEADER..], chain, end: next })
 }
 
 fn chained(seed: u32, bytes: &[u8]) -> u32 {
@@ -181,11 +181,11 @@ fn take_checked<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
 mod tests {
     use super::*;
 
-    const AT: Position = Position { epoch: 9, offset: 16, chain: 77 };
+    const AT: LogPosition = LogPosition { epoch: 9, offset: 16, chain: 77 };
 
     fn group() -> Vec<u8> {
         let mut out = Vec::new();
-        let span = Span { count: 2, first_seq: 5, synced_seq: 4 };
+        let span = GroupSpan { count: 2, first_seq: 5, synced_seq: 4 };
         encode_group(&mut out, AT, span, |out| out.extend_from_slice(b"onetwo"));
         let mut segment = vec![0; 16];
         segment.append(&mut out);

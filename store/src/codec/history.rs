@@ -29,7 +29,7 @@ const HEADER: usize = RECORD_HEADER - 4;
 
 /// A decoded entry of an engine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum HistoryEntry<'a> {
     /// A record of history.
     Record(RecordKind, RecordKey, &'a [u8]),
     /// The keys of removed records, in this or other files.
@@ -108,7 +108,7 @@ pub(crate) fn put_removed(out: &mut Vec<u8>, keys: &[RecordKey]) {
 /// Size of one key in a removal entry.
 pub(crate) const REMOVED_KEY: usize = 12;
 
-/// Decodes the keys of [`Entry::Removed`].
+/// Decodes the keys of [`HistoryEntry::Removed`].
 pub(crate) fn removed_keys(bytes: &[u8]) -> impl Iterator<Item = RecordKey> + '_ {
     bytes.chunks_exact(REMOVED_KEY).map(|key| {
         let (main, sub) = key.split_at(8);
@@ -135,7 +135,7 @@ fn checksum(header: &[u8], bytes: &[u8]) -> u32 {
 }
 
 /// Decodes the entry at the start of `bytes` and returns its length; none if it is incomplete or its checksum is wrong.
-pub(crate) fn read(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
+pub(crate) fn read(bytes: &[u8]) -> Option<(HistoryEntry<'_>, usize)> {
     let (header, rest) = bytes.split_at_checked(HEADER)?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let (fields, _) = bincode::decode_from_slice::<Header, _>(header, legacy()).ok()?;
@@ -145,9 +145,9 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
     }
     let key = RecordKey::new(Revision(fields.main), fields.sub);
     let entry = match fields.kind {
-        REMOVED => Entry::Removed(body),
-        STAND_IN => Entry::StandIn(stand_in(key, body)?),
-        code => Entry::Record(kind_of(code)?, key, body),
+        REMOVED => HistoryEntry::Removed(body),
+        STAND_IN => HistoryEntry::StandIn(stand_in(key, body)?),
+        code => HistoryEntry::Record(kind_of(code)?, key, body),
     };
     Some((entry, RECORD_HEADER + body.len()))
 }
@@ -274,8 +274,8 @@ mod tests {
         put(&mut bytes, RecordKind::Put, key, b"value");
         let first = bytes.len();
         put_removed(&mut bytes, &[key, RecordKey::note(Revision(2))]);
-        assert_eq!(read(&bytes), Some((Entry::Record(RecordKind::Put, key, b"value"), first)));
-        let Some((Entry::Removed(keys), _)) = read(&bytes[first..]) else {
+        assert_eq!(read(&bytes), Some((HistoryEntry::Record(RecordKind::Put, key, b"value"), first)));
+        let Some((HistoryEntry::Removed(keys), _)) = read(&bytes[first..]) else {
             panic!("the second is a removal")
         };
         assert!(removed_keys(keys).eq([key, RecordKey::note(Revision(2))]));
@@ -296,7 +296,7 @@ mod tests {
         put_removed(&mut records[1], &[key, RecordKey::note(Revision(2))]);
         put_stand_in(&mut records[2], &stand_in);
         put(&mut records[3], RecordKind::Delete, key, b"");
-        assert_eq!(read(&records[2]), Some((Entry::StandIn(stand_in), records[2].len())));
+        assert_eq!(read(&records[2]), Some((HistoryEntry::StandIn(stand_in), records[2].len())));
         for entry in &records {
             let behind = [&entry[..], &records[0]].concat();
             for bit in 0..entry.len() * 8 {

@@ -39,7 +39,7 @@ const CURRENT: u8 = 2;
 
 /// The fields of version 1, which are the first fields of version 2.
 #[derive(Encode, Decode)]
-struct Basics {
+struct ManifestV1 {
     cluster: u64,
     generation: u64,
     seq: u64,
@@ -50,7 +50,7 @@ struct Basics {
     token: Vec<u8>,
 }
 
-impl Basics {
+impl ManifestV1 {
     fn with(self, alarms: Alarms, swept: i64) -> Manifest {
         let Self { cluster, generation, seq, revision, compacted, leases, engine, token } = self;
         Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept }
@@ -65,8 +65,8 @@ pub(crate) fn encode(manifest: &Manifest) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     let Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept } =
         manifest.clone();
-    let basics = Basics { cluster, generation, seq, revision, compacted, leases, engine, token };
-    super::put_as(&mut out, CURRENT, &(basics, alarms.bits(), swept));
+    let v1 = ManifestV1 { cluster, generation, seq, revision, compacted, leases, engine, token };
+    super::put_as(&mut out, CURRENT, &(v1, alarms.bits(), swept));
     seal(out)
 }
 
@@ -90,13 +90,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Result<Manifest, DecodeError>> {
 fn decode_body(bytes: &[u8]) -> Result<Manifest, DecodeError> {
     match super::version(bytes)? {
         (VERSION, body) => {
-            let (basics, _) = super::take_body::<Basics>(body)?;
-            Ok(basics.with(Alarms::default(), Revision::NEVER_COMPACTED.0))
+            let (v1, _) = super::take_body::<ManifestV1>(body)?;
+            Ok(v1.with(Alarms::default(), Revision::NEVER_COMPACTED.0))
         }
         (CURRENT, body) => {
-            let ((basics, bits, swept), _) = super::take_body::<(Basics, u8, i64)>(body)?;
+            let ((v1, bits, swept), _) = super::take_body::<(ManifestV1, u8, i64)>(body)?;
             let alarms = Alarms::from_bits(bits).ok_or(DecodeError::Malformed)?;
-            Ok(basics.with(alarms, swept))
+            Ok(v1.with(alarms, swept))
         }
         (other, _) => Err(DecodeError::Version(other)),
     }
@@ -108,8 +108,8 @@ mod tests {
     use crate::Alarm;
     use crate::alarm::AlarmChange;
 
-    fn basics() -> Basics {
-        Basics {
+    fn v1() -> ManifestV1 {
+        ManifestV1 {
             cluster: 7,
             generation: 3,
             seq: 1 << 33,
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn version_1_is_still_read() {
         let mut bytes = MAGIC.to_vec();
-        super::super::put(&mut bytes, &basics());
-        let expected = basics().with(Alarms::default(), -1);
+        super::super::put(&mut bytes, &v1());
+        let expected = v1().with(Alarms::default(), -1);
         assert_eq!(decode(&seal(bytes)), Some(Ok(expected)));
     }
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_manifest_reads_back_and_any_flipped_bit_is_noticed() {
         let alarms = Alarms::default().after(AlarmChange::Raise(Alarm::Corrupt)).after(AlarmChange::LowDisk);
-        let manifest = basics().with(alarms, 9);
+        let manifest = v1().with(alarms, 9);
         let bytes = encode(&manifest);
         assert_eq!(decode(&bytes), Some(Ok(manifest)));
         for at in 0..bytes.len() {

@@ -1,4 +1,4 @@
-//! Log records: the effects of one commit, complete in themselves.
+//! Log records: the v1 of one commit, complete in themselves.
 //!
 //! Version 1 has no alarms; version 2 appends the set of alarms. A commit that changes no alarm is written as version
 //! 1, so that a program that only knows version 1 can read a log without alarms. A set of alarms with an unknown bit is
@@ -28,7 +28,7 @@ pub(crate) struct LogRecord<'a> {
 
 /// The fields of version 1, which are the first fields of version 2.
 #[derive(Encode, BorrowDecode)]
-struct Effects<'a> {
+struct LogRecordV1<'a> {
     seq: u64,
     revision: i64,
     changes: Vec<LogChange<'a>>,
@@ -37,7 +37,7 @@ struct Effects<'a> {
     compacted: Option<i64>,
 }
 
-impl<'a> Effects<'a> {
+impl<'a> LogRecordV1<'a> {
     fn with(self, alarms: Option<Alarms>) -> LogRecord<'a> {
         let Self { seq, revision, changes, note, leases, compacted } = self;
         LogRecord { seq, revision, changes, note, leases, compacted, alarms }
@@ -68,7 +68,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
         LeaseChange::Granted(id, ttl) => LogLease::Granted { id: id.0, ttl },
         LeaseChange::Gone(id) => LogLease::Gone { id: id.0 },
     });
-    let effects = Effects {
+    let v1 = LogRecordV1 {
         seq: commit.seq,
         revision: commit.revision.0,
         changes: changes.collect(),
@@ -77,21 +77,19 @@ pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
         compacted: commit.compacted.map(|revision| revision.0),
     };
     match commit.alarms {
-        None => super::put(out, &effects),
-        Some(alarms) => super::put_as(out, WITH_ALARMS, &(effects, alarms.bits())),
+        None => super::put(out, &v1),
+        Some(alarms) => super::put_as(out, WITH_ALARMS, &(v1, alarms.bits())),
     }
 }
 
 /// Decodes one record and returns its length.
 pub(crate) fn decode(bytes: &[u8]) -> Result<(LogRecord<'_>, usize), DecodeError> {
     match super::version(bytes)? {
-        (VERSION, body) => {
-            super::take_body::<Effects<'_>>(body).map(|(effects, len)| (effects.with(None), len))
-        }
+        (VERSION, body) => super::take_body::<LogRecordV1<'_>>(body).map(|(v1, len)| (v1.with(None), len)),
         (WITH_ALARMS, body) => {
-            let ((effects, bits), len) = super::take_body::<(Effects<'_>, u8)>(body)?;
+            let ((v1, bits), len) = super::take_body::<(LogRecordV1<'_>, u8)>(body)?;
             let alarms = Alarms::from_bits(bits).ok_or(DecodeError::Malformed)?;
-            Ok((effects.with(Some(alarms)), len))
+            Ok((v1.with(Some(alarms)), len))
         }
         (other, _) => Err(DecodeError::Version(other)),
     }

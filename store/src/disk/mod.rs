@@ -129,10 +129,10 @@ mod tests {
 
     /// A disk of directories; a name survives a crash only if its parent directory was synced.
     #[derive(Debug, Default)]
-    struct Dirs(Mutex<State>);
+    struct Dirs(Mutex<DirState>);
 
     #[derive(Debug, Default)]
-    struct State {
+    struct DirState {
         made: BTreeSet<PathBuf>,
         durable: BTreeSet<PathBuf>,
         /// Number of syncs that succeed before one fails.

@@ -128,23 +128,23 @@ fn tighten(path: &Path, wanted: u32) -> Result<(), OpenError> {
 /// Whether the directory contains subdirectories that do not belong to a store.
 fn serves_others(dir: &Path) -> Result<bool, OpenError> {
     let is_foreign =
-        |entry: Entry| entry.is_dir && !OWN_DIRECTORIES.iter().any(|own| entry.path.ends_with(own));
+        |entry: DirEntry| entry.is_dir && !OWN_DIRECTORIES.iter().any(|own| entry.path.ends_with(own));
     Ok(read_dir(dir)?.into_iter().any(is_foreign))
 }
 
-struct Entry {
+struct DirEntry {
     path: std::path::PathBuf,
     is_dir: bool,
     is_file: bool,
 }
 
-fn read_dir(dir: &Path) -> Result<Vec<Entry>, OpenError> {
+fn read_dir(dir: &Path) -> Result<Vec<DirEntry>, OpenError> {
     let read = || {
         fs::read_dir(dir)?
             .map(|entry| {
                 let entry = entry?;
                 let kind = entry.file_type()?;
-                Ok(Entry { path: entry.path(), is_dir: kind.is_dir(), is_file: kind.is_file() })
+                Ok(DirEntry { path: entry.path(), is_dir: kind.is_dir(), is_file: kind.is_file() })
             })
             .collect::<io::Result<_>>()
     };

@@ -10,17 +10,17 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{Engine, EngineError, EngineSize, LostRecord, Record, Scan, Scrubbed, Tidied};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
 use crate::commit::RecordKey;
 use crate::core::Core;
 use crate::damage::DamagedRecord;
 use crate::feed::Feed;
 use crate::metrics::Counter;
-use crate::recall::Known;
-use crate::wal::{self, Segments};
+use crate::recall::RecalledRecord;
+use crate::wal::{self, WalSegments};
 use crate::{KeyValue, Revision};
 
-/// Lost records that are remembered and reported, so that the log is not searched again for each read of one. Reads of
+/// LostRecords records that are remembered and reported, so that the log is not searched again for each read of one. Reads of
 /// further ones fail as well.
 const REMEMBERED: usize = 4_096;
 
@@ -28,14 +28,14 @@ const REMEMBERED: usize = 4_096;
 const LOGGED: u64 = 100;
 
 /// The wrapped engine, the sources of copies, and the records without a copy.
-pub(crate) struct Healing {
+pub(crate) struct HealingEngine {
     inner: Arc<dyn Engine>,
-    log: OnceLock<Arc<Segments>>,
+    log: OnceLock<Arc<WalSegments>>,
     memory: OnceLock<Weak<Core>>,
     /// Notified when a record is lost: the background worker quarantines it.
     feed: Arc<Feed>,
-    /// Lost records. The lock is held while copies are searched, so that several readers of one record search once.
-    lost: Mutex<Lost>,
+    /// LostRecords records. The lock is held while copies are searched, so that several readers of one record search once.
+    lost: Mutex<LostRecords>,
     /// A repair was made that a crash would undo.
     unsealed: AtomicBool,
     /// Number of repaired records.
@@ -44,13 +44,13 @@ pub(crate) struct Healing {
 
 /// Records without a copy.
 #[derive(Default)]
-struct Lost {
+struct LostRecords {
     known: BTreeMap<RecordKey, DamagedRecord>,
     /// Records that the background worker has not handled.
     fresh: BTreeSet<RecordKey>,
 }
 
-impl Healing {
+impl HealingEngine {
     pub(crate) fn new(inner: Arc<dyn Engine>, feed: Arc<Feed>) -> Self {
         let quarantined = inner.quarantined().into_iter().take(REMEMBERED);
         let known = quarantined.map(|lost| (lost.key, DamagedRecord::of(&lost))).collect();
@@ -61,14 +61,14 @@ impl Healing {
             log: OnceLock::new(),
             memory: OnceLock::new(),
             feed,
-            lost: Mutex::new(Lost { known, fresh: BTreeSet::new() }),
+            lost: Mutex::new(LostRecords { known, fresh: BTreeSet::new() }),
             unsealed: AtomicBool::new(false),
             healed,
         }
     }
 
     /// Sets the log, in which copies are searched.
-    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+    pub(crate) fn set_log(&self, segments: Arc<WalSegments>) {
         self.log.set(segments).expect("a store has one log");
     }
 
@@ -98,7 +98,7 @@ impl Healing {
     }
 
     /// What memory holds of these records.
-    fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Known> {
+    fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
         let core = self.memory.get().and_then(Weak::upgrade);
         core.map(|core| core.recall(keys)).unwrap_or_default()
     }
@@ -111,8 +111,8 @@ impl Healing {
         let (mut copies, mut names) = (BTreeMap::new(), BTreeMap::new());
         for (key, known) in self.recall(keys) {
             match known {
-                Known::Whole(record) => copies.insert(key, record),
-                Known::Named(record) => names.insert(key, record),
+                RecalledRecord::Whole(record) => copies.insert(key, record),
+                RecalledRecord::Named(record) => names.insert(key, record),
             };
         }
         let missing: BTreeSet<_> = keys.iter().filter(|key| !copies.contains_key(key)).copied().collect();
@@ -137,7 +137,7 @@ impl Healing {
     }
 
     /// Reports a lost record, once.
-    fn report(&self, lost: &mut Lost, key: RecordKey, name: Option<&Record>) {
+    fn report(&self, lost: &mut LostRecords, key: RecordKey, name: Option<&Record>) {
         if lost.known.contains_key(&key) || lost.known.len() >= REMEMBERED {
             return;
         }
@@ -203,7 +203,7 @@ impl Healing {
     }
 }
 
-impl Engine for Healing {
+impl Engine for HealingEngine {
     fn put(&self, records: &[Record]) -> Result<(), EngineError> {
         self.inner.put(records)
     }
@@ -269,21 +269,21 @@ impl Engine for Healing {
     }
 
     /// Repairs damage that blocks the step, so that it blocks no later one.
-    fn tidy(&self) -> Result<Tidied, EngineError> {
+    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
         match self.inner.tidy()? {
-            Tidied::Damaged(keys) => {
+            DefragmentOutcome::Damaged(keys) => {
                 let keys: BTreeSet<_> = keys.into_iter().collect();
                 if self.replace(&keys)? {
-                    Ok(Tidied::More)
+                    Ok(DefragmentOutcome::More)
                 } else {
-                    Ok(Tidied::Damaged(keys.into_iter().collect()))
+                    Ok(DefragmentOutcome::Damaged(keys.into_iter().collect()))
                 }
             }
             other => Ok(other),
         }
     }
 
-    fn scrub(&self, bytes: u64) -> Result<Scrubbed, EngineError> {
+    fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {
         self.inner.scrub(bytes)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan, Tidied};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
 use crate::Revision;
 use crate::commit::RecordKey;
 
@@ -22,12 +22,12 @@ pub(crate) struct MemoryEngine {
 }
 
 /// A record as a block stores it.
-type Stored = (RecordKey, RecordKind, Bytes);
+type BlockRecord = (RecordKey, RecordKind, Bytes);
 
 #[derive(Clone, Default)]
 struct Records {
     /// Blocks by number; each has at least one record, ascending by key.
-    blocks: BTreeMap<i64, Arc<Vec<Stored>>>,
+    blocks: BTreeMap<i64, Arc<Vec<BlockRecord>>>,
     bytes: u64,
 }
 
@@ -67,7 +67,7 @@ impl Records {
     }
 
     /// The records of `from..=to`, ascending.
-    fn range(&self, from: RecordKey, to: RecordKey) -> impl Iterator<Item = &Stored> {
+    fn range(&self, from: RecordKey, to: RecordKey) -> impl Iterator<Item = &BlockRecord> {
         let blocks = self.blocks.range(block_of(from.main)..=block_of(to.main));
         blocks.flat_map(move |(_, block)| {
             let first = block.partition_point(|(key, ..)| *key < from);
@@ -138,8 +138,8 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<Tidied, EngineError> {
-        Ok(Tidied::Idle)
+    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
+        Ok(DefragmentOutcome::Idle)
     }
 
     fn size(&self) -> EngineSize {

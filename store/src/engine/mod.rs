@@ -70,7 +70,7 @@ pub(crate) struct LostRecord {
 
 /// Result of one step of defragmentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Tidied {
+pub(crate) enum DefragmentOutcome {
     /// Nothing is left to do.
     Idle,
     /// More is left to do.
@@ -81,7 +81,7 @@ pub(crate) enum Tidied {
 
 /// Result of one step of scrubbing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scrubbed {
+pub(crate) struct ScrubOutcome {
     /// Whether the pass over all files is complete.
     pub(crate) complete: bool,
     /// Whether damage was found; [`Engine::tidy`] handles it.
@@ -105,7 +105,7 @@ pub(crate) enum EngineError {
 impl EngineError {
     /// Whether the disk is full: the operation may be repeated when there is space.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Io(error) if crate::room::is_full(error))
+        matches!(self, Self::Io(error) if crate::disk_space::is_full(error))
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) trait Engine: Send + Sync {
     fn sealed(&self) -> Result<(), EngineError>;
 
     /// Does one bounded step of defragmentation.
-    fn tidy(&self) -> Result<Tidied, EngineError>;
+    fn tidy(&self) -> Result<DefragmentOutcome, EngineError>;
 
     /// The record as it was written, if another read succeeds or if a single bit is flipped.
     fn correct(&self, _key: RecordKey) -> Result<Option<Record>, EngineError> {
@@ -182,8 +182,8 @@ pub(crate) trait Engine: Send + Sync {
     fn leave_damaged(&self, _key: RecordKey) {}
 
     /// Reads about so many more bytes of the files, to find damage before a reader does.
-    fn scrub(&self, _bytes: u64) -> Result<Scrubbed, EngineError> {
-        Ok(Scrubbed { complete: true, damaged: false })
+    fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
+        Ok(ScrubOutcome { complete: true, damaged: false })
     }
 
     /// The quarantined records.

@@ -8,36 +8,40 @@ use crate::index::Version;
 
 /// A record read while an engine is opened.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Met<'a> {
+pub(crate) struct LoadedRecord<'a> {
     pub(crate) key: RecordKey,
     pub(crate) kind: RecordKind,
     pub(crate) bytes: &'a [u8],
 }
 
-/// Prepared versions, each with the index of its record in the input.
-pub(crate) type Prepared = Vec<(u32, Version)>;
+/// PreparedVersions versions, each with the index of its record in the input.
+pub(crate) type PreparedVersions = Vec<(u32, Version)>;
 
 /// Prepares a batch of records independently of other batches, on any thread. Some of the records may turn out to be
 /// removed.
-pub(crate) type Prepare = fn(&[Met<'_>]) -> Result<Prepared, EngineError>;
+pub(crate) type PrepareVersions = fn(&[LoadedRecord<'_>]) -> Result<PreparedVersions, EngineError>;
 
 /// Consumes prepared versions on the caller's thread. The second argument tells whether a record is still live.
-pub(crate) type Take<'a> = dyn FnMut(Prepared, &dyn Fn(u32) -> bool) + 'a;
+pub(crate) type ConsumeVersions<'a> = dyn FnMut(PreparedVersions, &dyn Fn(u32) -> bool) + 'a;
 
 /// The callbacks that receive the records of an engine.
-pub(crate) struct Reader<'a> {
-    pub(crate) prepare: Prepare,
-    pub(crate) take: &'a mut Take<'a>,
+pub(crate) struct LoadCallbacks<'a> {
+    pub(crate) prepare: PrepareVersions,
+    pub(crate) take: &'a mut ConsumeVersions<'a>,
 }
 
 /// Reads an open engine by scanning it.
-pub(crate) fn read(engine: &dyn Engine, upto: Revision, reader: &mut Reader<'_>) -> Result<(), EngineError> {
+pub(crate) fn read(
+    engine: &dyn Engine,
+    upto: Revision,
+    reader: &mut LoadCallbacks<'_>,
+) -> Result<(), EngineError> {
     /// Bytes of records per scan.
     const STEP: usize = 8 << 20;
     let mut from = Revision(0);
     while from <= upto {
         let scan = engine.scan(from, upto, STEP)?;
-        let met = scan.records.iter().map(|record| Met {
+        let met = scan.records.iter().map(|record| LoadedRecord {
             key: record.key,
             kind: record.kind,
             bytes: &record.bytes,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan, Tidied};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
 use crate::Revision;
 use crate::commit::RecordKey;
 use crate::disk::real::RealDisk;
@@ -286,9 +286,9 @@ impl Engine for SledEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<Tidied, EngineError> {
+    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
         // sled reuses its space, but gives none back.
-        Ok(Tidied::Idle)
+        Ok(DefragmentOutcome::Idle)
     }
 
     fn size(&self) -> EngineSize {

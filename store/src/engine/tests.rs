@@ -11,10 +11,10 @@ use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use super::memory::MemoryEngine;
 use super::segments::SegmentsEngine;
 use super::sled::SledEngine;
-use super::{Engine, Record, RecordKind, Tidied};
+use super::{DefragmentOutcome, Engine, Record, RecordKind};
 use crate::commit::RecordKey;
 use crate::disk::Disk;
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::tests::conformance::cases;
 use crate::{Limits, Revision};
 
@@ -43,7 +43,7 @@ fn action() -> impl Strategy<Value = Action> {
 type Model = BTreeMap<RecordKey, Record>;
 
 /// Opens an engine with a token, after a crash or not.
-trait Site {
+trait EngineFactory {
     fn open(&mut self, token: Option<&[u8]>) -> Box<dyn Engine>;
     /// Whether changes after the last seal may survive.
     const MAY_KEEP_MORE: bool = false;
@@ -51,9 +51,9 @@ trait Site {
 
 struct Segments(SimDisk);
 
-impl Site for Segments {
+impl EngineFactory for Segments {
     fn open(&mut self, token: Option<&[u8]>) -> Box<dyn Engine> {
-        self.0 = self.0.crash(Policy::Torn, 5);
+        self.0 = self.0.crash(CrashPolicy::Torn, 5);
         self.0.create_dir(Path::new("/engine")).unwrap();
         let limits = Limits { engine_file_bytes: 500, ..Limits::default() };
         Box::new(
@@ -64,7 +64,7 @@ impl Site for Segments {
 
 struct Sled(tempfile::TempDir);
 
-impl Site for Sled {
+impl EngineFactory for Sled {
     fn open(&mut self, token: Option<&[u8]>) -> Box<dyn Engine> {
         Box::new(SledEngine::open(&self.0.path().join("sled"), token).unwrap())
     }
@@ -100,7 +100,7 @@ fn put(main: i64, changes: u32, note: bool, len: usize) -> Vec<Record> {
     (0..changes).map(change).chain(note).collect()
 }
 
-fn run<S: Site>(mut site: S, actions: Vec<Action>) {
+fn run<S: EngineFactory>(mut site: S, actions: Vec<Action>) {
     let mut engine = site.open(None);
     let (mut model, mut sealed, mut token) = (Model::new(), Model::new(), None);
     for (main, action) in (1..).zip(actions) {
@@ -117,7 +117,7 @@ fn run<S: Site>(mut site: S, actions: Vec<Action>) {
                 engine.remove(&keys).unwrap();
                 keys.iter().for_each(|key| drop(model.remove(key)));
             }
-            Action::Tidy => while engine.tidy().unwrap() == Tidied::More {},
+            Action::Tidy => while engine.tidy().unwrap() == DefragmentOutcome::More {},
             Action::Seal => {
                 token = Some(engine.seal().unwrap());
                 engine.sealed().unwrap();
@@ -178,7 +178,7 @@ fn segments_win_space_back() {
         if main > 20 {
             engine.remove(&[RecordKey::new(Revision(main - 20), 0)]).unwrap();
         }
-        while engine.tidy().unwrap() == Tidied::More {}
+        while engine.tidy().unwrap() == DefragmentOutcome::More {}
         if main % 10 == 0 {
             engine.seal().unwrap();
             engine.sealed().unwrap();

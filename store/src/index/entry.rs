@@ -53,14 +53,14 @@ impl Version {
         (self.main, self.sub)
     }
 
-    fn mark(&self) -> Mark {
-        Mark { main: self.main, sub: self.sub, dead: self.dead }
+    fn mark(&self) -> OlderVersion {
+        OlderVersion { main: self.main, sub: self.sub, dead: self.dead }
     }
 }
 
 /// An older version's name: its revision, without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct OlderVersion {
     main: Revision,
     sub: u32,
     dead: bool,
@@ -68,7 +68,7 @@ struct Mark {
 
 /// A key's version at some revision.
 #[derive(Clone, Debug)]
-pub(crate) enum Found<'a> {
+pub(crate) enum VersionRef<'a> {
     /// The newest version, whose content is in memory.
     Newest(&'a Arc<KeyValue>),
     /// An older version, to be read from the engine.
@@ -77,16 +77,16 @@ pub(crate) enum Found<'a> {
 
 /// The older versions of a key, ascending. Boxed in the entry, so that the many keys without any pay one word.
 #[derive(Clone, Debug, Default)]
-struct Older(Vec<Mark>);
+struct OlderVersions(Vec<OlderVersion>);
 
 /// A key in the index with its versions.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct KeyEntry {
     newest: Version,
-    older: Option<Box<Older>>,
+    older: Option<Box<OlderVersions>>,
 }
 
-impl Entry {
+impl KeyEntry {
     pub(super) fn new(version: Version) -> Self {
         Self { newest: version, older: None }
     }
@@ -97,7 +97,7 @@ impl Entry {
         self.add_older(older.mark());
     }
 
-    /// Adds a version in any order. [`Entry::restored`] must be called afterwards.
+    /// Adds a version in any order. [`KeyEntry::restored`] must be called afterwards.
     pub(super) fn restore(&mut self, version: Version) {
         let newer = version.place() > self.newest.place();
         let older = if newer { std::mem::replace(&mut self.newest, version) } else { version };
@@ -107,7 +107,7 @@ impl Entry {
     /// Sorts the older versions and removes duplicates.
     pub(super) fn restored(&mut self) {
         let newest = self.newest.place();
-        if let Some(Older(marks)) = self.older.as_deref_mut() {
+        if let Some(OlderVersions(marks)) = self.older.as_deref_mut() {
             marks.sort_unstable_by_key(|mark| (mark.main, mark.sub));
             marks.dedup();
             marks.pop_if(|mark| (mark.main, mark.sub) == newest);
@@ -118,11 +118,11 @@ impl Entry {
         }
     }
 
-    fn add_older(&mut self, mark: Mark) {
+    fn add_older(&mut self, mark: OlderVersion) {
         self.older.get_or_insert_default().0.push(mark);
     }
 
-    fn older(&self) -> &[Mark] {
+    fn older(&self) -> &[OlderVersion] {
         self.older.as_ref().map_or(&[], |older| &older.0)
     }
 
@@ -145,14 +145,14 @@ impl Entry {
     }
 
     /// The key's version at `revision`; none if it did not exist.
-    pub(crate) fn at(&self, revision: Revision) -> Option<Found<'_>> {
+    pub(crate) fn at(&self, revision: Revision) -> Option<VersionRef<'_>> {
         if self.newest.main <= revision {
-            return self.newest.live().map(Found::Newest);
+            return self.newest.live().map(VersionRef::Newest);
         }
         let older = self.older();
         let at = older.partition_point(|mark| mark.main <= revision).checked_sub(1)?;
         let mark = older[at];
-        (!mark.dead).then_some(Found::Stored(RecordKey::new(mark.main, mark.sub)))
+        (!mark.dead).then_some(VersionRef::Stored(RecordKey::new(mark.main, mark.sub)))
     }
 
     /// The version that a compaction at `revision` keeps for reads: the newest up to it, unless that is a tombstone. As
@@ -160,7 +160,7 @@ impl Entry {
     pub(crate) fn kept_at(&self, revision: Revision) -> Option<RecordKey> {
         let Version { main, sub, dead, .. } = self.newest;
         let mut kept = None;
-        for mark in self.older().iter().copied().chain([Mark { main, sub, dead }]) {
+        for mark in self.older().iter().copied().chain([OlderVersion { main, sub, dead }]) {
             if mark.main > revision {
                 break;
             }
@@ -175,7 +175,7 @@ impl Entry {
     /// The names of all kept versions, ascending, each with whether it is a tombstone.
     pub(crate) fn places(&self) -> impl Iterator<Item = (RecordKey, bool)> + '_ {
         let Version { main, sub, dead, .. } = self.newest;
-        let marks = self.older().iter().copied().chain([Mark { main, sub, dead }]);
+        let marks = self.older().iter().copied().chain([OlderVersion { main, sub, dead }]);
         marks.map(|mark| (RecordKey::new(mark.main, mark.sub), mark.dead))
     }
 
@@ -213,7 +213,7 @@ impl Entry {
     }
 }
 
-impl Older {
+impl OlderVersions {
     /// Compacts all versions except the newest, whose revision is `newest`.
     fn compact(&mut self, newest: Revision, cut: Cut, removed: &mut Vec<RecordKey>) {
         let Self(marks) = self;

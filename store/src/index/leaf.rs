@@ -2,13 +2,13 @@
 //! it from its neighbours, so that a search touches few cache lines.
 
 use super::tree::{LEAF, grow, split_off};
-use super::{Entry, Version};
+use super::{KeyEntry, Version};
 
 /// A leaf: a sorted run of entries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leaf {
     /// Entries, ascending by key.
-    entries: Vec<Entry>,
+    entries: Vec<KeyEntry>,
     /// Length of the prefix that all keys share.
     shared: usize,
     /// For each entry, the eight bytes of its key after the shared prefix.
@@ -32,17 +32,17 @@ pub(crate) fn alike(a: &[u8], b: &[u8]) -> usize {
 }
 
 impl Leaf {
-    fn of(entries: Vec<Entry>) -> Self {
+    fn of(entries: Vec<KeyEntry>) -> Self {
         let mut leaf = Self { entries, ..Self::default() };
         leaf.measure();
         leaf
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[KeyEntry] {
         &self.entries
     }
 
-    pub(super) fn entries_mut(&mut self) -> &mut [Entry] {
+    pub(super) fn entries_mut(&mut self) -> &mut [KeyEntry] {
         &mut self.entries
     }
 
@@ -64,14 +64,14 @@ impl Leaf {
     }
 
     /// The entry of `key`, or the index where it would be.
-    pub(super) fn find(&mut self, key: &[u8]) -> Result<&mut Entry, usize> {
+    pub(super) fn find(&mut self, key: &[u8]) -> Result<&mut KeyEntry, usize> {
         let at = self.rank(key);
         self.entries.get_mut(at).filter(|entry| entry.key() == key).ok_or(at)
     }
 
     /// Inserts a new entry at `at`. A full leaf is split first; returns its upper part.
     pub(super) fn insert(&mut self, at: usize, version: Version, last: bool) -> Option<Self> {
-        let entry = Entry::new(version);
+        let entry = KeyEntry::new(version);
         let Some(upper) = split_off(&mut self.entries, LEAF, last) else {
             self.put(at, entry);
             return None;
@@ -86,7 +86,7 @@ impl Leaf {
         Some(upper)
     }
 
-    fn put(&mut self, at: usize, entry: Entry) {
+    fn put(&mut self, at: usize, entry: KeyEntry) {
         grow(&mut self.entries);
         let fits = self.entries.first().is_some_and(|first| {
             let (key, shared) = (entry.key(), &first.key()[..self.shared]);
@@ -103,7 +103,7 @@ impl Leaf {
     }
 
     /// Keeps the entries for which `keep` returns true.
-    pub(super) fn retain(&mut self, keep: impl FnMut(&mut Entry) -> bool) {
+    pub(super) fn retain(&mut self, keep: impl FnMut(&mut KeyEntry) -> bool) {
         let before = self.entries.len();
         self.entries.retain_mut(keep);
         if self.entries.len() < before {

@@ -13,11 +13,11 @@ mod tree;
 
 use std::slice;
 
-pub(crate) use entry::{Cut, Entry, Found, Version};
-pub(crate) use restore::Restore;
+pub(crate) use entry::{Cut, KeyEntry, Version, VersionRef};
+pub(crate) use restore::IndexBuilder;
 
 use self::leaf::Leaf;
-use self::tree::{Node, Swept};
+use self::tree::{CompactStep, Node};
 use crate::commit::RecordKey;
 use crate::{End, KeyRange, Revision};
 pub(crate) use leaf::{alike, lead};
@@ -36,31 +36,31 @@ impl Default for Index {
 
 impl Index {
     /// The entry of a key.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Entry> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&KeyEntry> {
         let (leaf, _) = self.root.leaf(key);
         leaf.entries().get(leaf.rank(key)).filter(|entry| entry.key() == key)
     }
 
     /// Adds `version` as the newest of its key. Versions of a key must arrive in order.
     pub(crate) fn apply(&mut self, version: Version) {
-        self.insert(version, Entry::push);
+        self.insert(version, KeyEntry::push);
     }
 
-    fn insert(&mut self, version: Version, push: fn(&mut Entry, Version)) {
+    fn insert(&mut self, version: Version, push: fn(&mut KeyEntry, Version)) {
         if let Some(upper) = self.root.apply(version, true, push).split() {
             self.root.grow(upper);
         }
     }
 
     /// The entries of a range, ascending by key.
-    pub(crate) fn range<'a>(&'a self, keys: &'a KeyRange) -> impl Iterator<Item = &'a Entry> + 'a {
+    pub(crate) fn range<'a>(&'a self, keys: &'a KeyRange) -> impl Iterator<Item = &'a KeyEntry> + 'a {
         if keys.end == End::Single {
             let found = self.get(&keys.start).map_or(&[][..], slice::from_ref);
-            return Walk { index: self, keys, entries: found.iter(), next: None };
+            return RangeIter { index: self, keys, entries: found.iter(), next: None };
         }
         let (leaf, next) = self.root.leaf(&keys.start);
         let entries = inside(keys, leaf, next).get(leaf.rank(&keys.start)..).unwrap_or_default();
-        Walk { index: self, keys, entries: entries.iter(), next }
+        RangeIter { index: self, keys, entries: entries.iter(), next }
     }
 
     /// Number of keys of a range that exist at a revision. The cost depends on the size of the range only where keys
@@ -79,7 +79,7 @@ impl Index {
 
     /// All entries, ascending by key.
     #[cfg(test)]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyEntry> {
         let mut next = Some(&[][..]);
         let leaves = std::iter::from_fn(move || {
             let (leaf, behind) = self.root.leaf(next?);
@@ -91,7 +91,7 @@ impl Index {
 
     /// The entries of the leaf that contains `from`, and the start of the next leaf: a traversal in steps, between
     /// which the index may change.
-    pub(crate) fn step(&self, from: &[u8]) -> (&[Entry], Option<Box<[u8]>>) {
+    pub(crate) fn step(&self, from: &[u8]) -> (&[KeyEntry], Option<Box<[u8]>>) {
         let (leaf, next) = self.root.leaf(from);
         (leaf.entries(), next.map(Into::into))
     }
@@ -104,7 +104,7 @@ impl Index {
         cut: impl Into<Cut>,
         removed: &mut Vec<RecordKey>,
     ) -> Option<Box<[u8]>> {
-        let Swept::Leaf(next) = self.root.sweep(Some(from), cut.into(), removed) else { return None };
+        let CompactStep::Leaf(next) = self.root.sweep(Some(from), cut.into(), removed) else { return None };
         self.root.shrink();
         next
     }
@@ -118,7 +118,7 @@ impl Index {
 }
 
 /// The entries of a leaf that are before the end of a range; `next` is the start of the next leaf.
-fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [Entry] {
+fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [KeyEntry] {
     let entries = leaf.entries();
     match &keys.end {
         End::Before(end) if next.is_none_or(|next| next > &end[..]) => &entries[..leaf.rank(end)],
@@ -127,19 +127,19 @@ fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [Entr
 }
 
 /// Iterator of [`Index::range`].
-struct Walk<'a> {
+struct RangeIter<'a> {
     index: &'a Index,
     keys: &'a KeyRange,
     /// Remaining entries of the current leaf.
-    entries: slice::Iter<'a, Entry>,
+    entries: slice::Iter<'a, KeyEntry>,
     /// Start of the next leaf.
     next: Option<&'a [u8]>,
 }
 
-impl<'a> Iterator for Walk<'a> {
-    type Item = &'a Entry;
+impl<'a> Iterator for RangeIter<'a> {
+    type Item = &'a KeyEntry;
 
-    fn next(&mut self) -> Option<&'a Entry> {
+    fn next(&mut self) -> Option<&'a KeyEntry> {
         loop {
             if let Some(entry) = self.entries.next() {
                 return Some(entry);

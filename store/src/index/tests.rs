@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-use super::{Found, Index, Restore, Version};
+use super::{Index, IndexBuilder, Version, VersionRef};
 use crate::kv::Stamp;
 use crate::{KeyRange, KeyValue, Revision};
 
@@ -35,11 +35,11 @@ fn alive(model: &Model, keys: &KeyRange, revision: i64) -> Vec<(Vec<u8>, i64)> {
 }
 
 fn found(index: &Index, keys: &KeyRange, revision: i64) -> Vec<(Vec<u8>, i64)> {
-    let name = |found: Found<'_>| match found {
-        Found::Newest(kv) => kv.mod_revision().0,
-        Found::Stored(key) => key.main.0,
+    let name = |found: VersionRef<'_>| match found {
+        VersionRef::Newest(kv) => kv.mod_revision().0,
+        VersionRef::Stored(key) => key.main.0,
     };
-    let at = |entry: &super::Entry| Some((entry.key().to_vec(), name(entry.at(Revision(revision))?)));
+    let at = |entry: &super::KeyEntry| Some((entry.key().to_vec(), name(entry.at(Revision(revision))?)));
     index.range(keys).filter_map(at).collect()
 }
 
@@ -79,7 +79,7 @@ fn compact(index: &mut Index, floor: i64) -> usize {
 }
 
 fn histories(index: &Index) -> Vec<(Vec<u8>, Vec<i64>)> {
-    let kept = |entry: &super::Entry| entry.revisions().map(|revision| revision.0).collect();
+    let kept = |entry: &super::KeyEntry| entry.revisions().map(|revision| revision.0).collect();
     index.iter().map(|entry| (entry.key().to_vec(), kept(entry))).collect()
 }
 
@@ -102,14 +102,14 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 /// The index and its model, changed together.
-struct Both {
+struct IndexAndModel {
     index: Index,
     model: Model,
     newest: i64,
     floor: i64,
 }
 
-impl Both {
+impl IndexAndModel {
     fn write(&mut self, key: &[u8], dead: bool) {
         self.newest += 1;
         self.index.apply(version(key, self.newest, dead));
@@ -120,7 +120,7 @@ impl Both {
         match action {
             Action::Write(key_number, dice) => {
                 let key = key(key_number);
-                let exists = self.index.get(&key).is_some_and(super::Entry::is_live);
+                let exists = self.index.get(&key).is_some_and(super::KeyEntry::is_live);
                 self.write(&key, exists && dice < 90);
             }
             Action::Clear(keys) => {
@@ -154,7 +154,7 @@ proptest! {
         actions in proptest::collection::vec(action(), 1..1500),
         reads in proptest::collection::vec((ranges(), 0.0..1.0), 20),
     ) {
-        let mut both = Both { index: Index::default(), model: Model::new(), newest: 1, floor: 1 };
+        let mut both = IndexAndModel { index: Index::default(), model: Model::new(), newest: 1, floor: 1 };
         actions.into_iter().for_each(|action| both.act(action));
         both.index.check();
         let naive = both.model.iter().map(|(key, history)| (key.clone(), history.keys().copied().collect()));
@@ -180,7 +180,7 @@ proptest! {
         twice in 0usize..50,
     ) {
         let (ordered, shuffled) = versions;
-        let (mut index, mut restore) = (Index::default(), Restore::default());
+        let (mut index, mut restore) = (Index::default(), IndexBuilder::default());
         ordered.iter().for_each(|(main, (n, dead))| index.apply(version(&key(*n), *main, *dead)));
         for (main, (n, dead)) in shuffled.iter().chain(shuffled.iter().take(twice)) {
             restore.add(version(&key(*n), *main, *dead));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::leaf::Leaf;
-use super::{Cut, Entry, Version};
+use super::{Cut, KeyEntry, Version};
 use crate::Revision;
 use crate::commit::RecordKey;
 
@@ -49,7 +49,7 @@ pub(super) struct Sum {
 }
 
 /// The effect of an insertion on a subtree.
-pub(super) struct Applied {
+pub(super) struct InsertEffect {
     gained: bool,
     lost: bool,
     /// A later compaction has something to remove.
@@ -58,14 +58,14 @@ pub(super) struct Applied {
     split: Option<Child>,
 }
 
-impl Applied {
+impl InsertEffect {
     pub(super) fn split(self) -> Option<Child> {
         self.split
     }
 }
 
 /// Result of one compaction step.
-pub(super) enum Swept {
+pub(super) enum CompactStep {
     /// Nothing was removed.
     Nothing,
     /// A leaf was compacted; the next leaf of this subtree, if there is one, starts here.
@@ -83,7 +83,7 @@ impl Sum {
         }
     }
 
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &KeyEntry) -> Self {
         Self {
             live: usize::from(entry.is_live()),
             newest: entry.newest_revision(),
@@ -91,7 +91,7 @@ impl Sum {
         }
     }
 
-    fn apply(&mut self, revision: Revision, applied: &Applied) {
+    fn apply(&mut self, revision: Revision, applied: &InsertEffect) {
         self.live += usize::from(applied.gained);
         self.live -= usize::from(applied.lost);
         self.newest = self.newest.max(revision);
@@ -188,8 +188,8 @@ impl Node {
         &mut self,
         version: Version,
         last: bool,
-        push: impl Fn(&mut Entry, Version),
-    ) -> Applied {
+        push: impl Fn(&mut KeyEntry, Version),
+    ) -> InsertEffect {
         match self {
             Self::Leaf(leaf) => apply_to_leaf(Arc::make_mut(leaf), version, last, push),
             Self::Inner(children) => {
@@ -249,18 +249,23 @@ impl Node {
     }
 
     /// Compacts the first leaf at or after `from` with something to remove.
-    pub(super) fn sweep(&mut self, from: Option<&[u8]>, cut: Cut, removed: &mut Vec<RecordKey>) -> Swept {
+    pub(super) fn sweep(
+        &mut self,
+        from: Option<&[u8]>,
+        cut: Cut,
+        removed: &mut Vec<RecordKey>,
+    ) -> CompactStep {
         match self {
             Self::Leaf(leaf) => {
                 Arc::make_mut(leaf).retain(|entry| entry.compact(cut, removed));
-                Swept::Leaf(None)
+                CompactStep::Leaf(None)
             }
             Self::Inner(children) => {
                 let first = from.map_or(0, |from| child_of(children, from));
                 // Nodes without garbage stay shared.
                 let has_garbage = |child: &Child| child.sum.garbage_at <= cut.reach();
                 if !children[first..].iter().any(has_garbage) {
-                    return Swept::Nothing;
+                    return CompactStep::Nothing;
                 }
                 let children = Arc::make_mut(children);
                 for at in first..children.len() {
@@ -269,13 +274,13 @@ impl Node {
                         continue;
                     }
                     let from = from.filter(|_| at == first);
-                    if let Swept::Leaf(next) = child.node.sweep(from, cut, removed) {
+                    if let CompactStep::Leaf(next) = child.node.sweep(from, cut, removed) {
                         let next = next.or_else(|| children.get(at + 1).map(|child| child.from.clone()));
                         settle(children, at);
-                        return Swept::Leaf(next);
+                        return CompactStep::Leaf(next);
                     }
                 }
-                Swept::Nothing
+                CompactStep::Nothing
             }
         }
     }
@@ -293,7 +298,7 @@ impl Node {
     }
     /// Visits all entries mutably, in order, then recomputes the sums.
     /// Visits all entries, which may change, in order; then makes the sums anew.
-    pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut Entry)) {
+    pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut KeyEntry)) {
         match self {
             Self::Leaf(leaf) => Arc::make_mut(leaf).entries_mut().iter_mut().for_each(visit),
             Self::Inner(children) => {
@@ -321,22 +326,22 @@ fn apply_to_leaf(
     leaf: &mut Leaf,
     version: Version,
     last: bool,
-    push: impl Fn(&mut Entry, Version),
-) -> Applied {
+    push: impl Fn(&mut KeyEntry, Version),
+) -> InsertEffect {
     let dead = version.dead;
     match leaf.find(version.kv.key()) {
         Ok(entry) => {
             let before = entry.is_live();
             push(entry, version);
             let after = entry.is_live();
-            Applied { gained: after && !before, lost: before && !after, garbage: true, split: None }
+            InsertEffect { gained: after && !before, lost: before && !after, garbage: true, split: None }
         }
         Err(at) => {
             let split = leaf.insert(at, version, last).map(|upper| {
                 let from = upper.entries()[0].key().into();
                 Child::new(from, Node::Leaf(Arc::new(upper)))
             });
-            Applied { gained: !dead, lost: false, garbage: dead, split }
+            InsertEffect { gained: !dead, lost: false, garbage: dead, split }
         }
     }
 }
@@ -374,7 +379,7 @@ pub(super) fn check(root: &Node) {
             Node::Leaf(leaf) => {
                 leaf.check();
                 let within = |key: &[u8]| from.is_none_or(|from| from <= key) && to.is_none_or(|to| key < to);
-                let mut keys = leaf.entries().iter().map(Entry::key);
+                let mut keys = leaf.entries().iter().map(KeyEntry::key);
                 assert!(keys.all(within), "keys lie between what their leaf begins with and the next");
                 0
             }

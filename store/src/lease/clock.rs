@@ -21,13 +21,13 @@ pub(crate) struct LeaseClock {
 
 #[derive(Debug, Default)]
 struct Deadlines {
-    by_id: BTreeMap<LeaseId, Term>,
+    by_id: BTreeMap<LeaseId, LeaseDeadline>,
     queue: BTreeSet<(Instant, LeaseId)>,
 }
 
 /// Deadline and time to live of one lease.
 #[derive(Clone, Copy, Debug)]
-struct Term {
+struct LeaseDeadline {
     deadline: Instant,
     /// Time to live in seconds.
     ttl: i64,
@@ -42,7 +42,7 @@ pub(crate) fn duration(ttl: i64) -> Duration {
 
 impl Deadlines {
     /// Sets a deadline. Returns whether it is now the earliest.
-    fn set(&mut self, id: LeaseId, term: Term) -> bool {
+    fn set(&mut self, id: LeaseId, term: LeaseDeadline) -> bool {
         if let Some(old) = self.by_id.insert(id, term) {
             self.queue.remove(&(old.deadline, id));
         }
@@ -57,7 +57,7 @@ impl LeaseClock {
     pub(crate) fn begin(&self, id: LeaseId, ttl: i64, deadline: Instant) {
         let mut inner = self.deadlines.lock();
         let deadline = inner.by_id.get(&id).map_or(deadline, |old| old.deadline.max(deadline));
-        let first = inner.set(id, Term { deadline, ttl, ending: false });
+        let first = inner.set(id, LeaseDeadline { deadline, ttl, ending: false });
         drop(inner);
         if first {
             self.changed.notify_one();
@@ -70,7 +70,7 @@ impl LeaseClock {
         let mut inner = self.deadlines.lock();
         let term = inner.by_id.get(&id).copied().filter(|term| term.deadline > now && !term.ending)?;
         let deadline = term.deadline.max(now + duration(term.ttl));
-        inner.set(id, Term { deadline, ..term });
+        inner.set(id, LeaseDeadline { deadline, ..term });
         Some(term.ttl)
     }
 

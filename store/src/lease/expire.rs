@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::Alarm;
 use crate::core::Core;
 use crate::driver::Driver;
-use crate::request::{Refused, Request};
+use crate::request::{Rejection, Request};
 
 /// Pause when the writer's queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
@@ -40,15 +40,15 @@ pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
         let Some(driver) = driver.upgrade() else { return };
         match end(&core, &driver, now).await {
             Ok(()) => yield_now().await,
-            Err(Refused::Busy) => sleep(BUSY_PAUSE).await,
-            Err(Refused::Stopped) => return,
+            Err(Rejection::Busy) => sleep(BUSY_PAUSE).await,
+            Err(Rejection::Stopped) => return,
         }
     }
 }
 
 /// Revokes some of the expired leases. Afterwards each was revoked, renewed or already gone, so its deadline is not
 /// among the earliest any more.
-async fn end(core: &Core, driver: &Driver, now: Instant) -> Result<(), Refused> {
+async fn end(core: &Core, driver: &Driver, now: Instant) -> Result<(), Rejection> {
     let over = core.leases.due(now, BATCH).into_iter();
     let ends = over.map(|id| driver.submit(Request::Expire { id, now }, 0));
     join_all(ends).await.into_iter().try_for_each(|answer| answer.map(drop))

@@ -11,11 +11,11 @@ use crate::commit::LeaseChange;
 /// The published leases. Changed only while the published state is locked, so that both are consistent for a thread
 /// that holds the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Granted {
+pub(crate) struct PublishedLeases {
     leases: Mutex<BTreeMap<LeaseId, i64>>,
 }
 
-impl Granted {
+impl PublishedLeases {
     /// Sets the leases that recovery found.
     pub(crate) fn seed(&self, leases: impl Iterator<Item = (LeaseId, i64)>) {
         *self.leases.lock() = leases.collect();

@@ -15,7 +15,7 @@ use crate::{KeyValue, LeaseId, Revision};
 
 /// The content of a snapshot apart from its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Contents {
+pub(super) struct SnapshotContents {
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
     /// Leases with their granted times to live in seconds.
@@ -34,16 +34,16 @@ pub(super) const HIGHEST: Revision = Revision(1 << 62);
 pub(super) type Sink<'a> = dyn FnMut(Record) -> Result<(), String> + 'a;
 
 /// Callback that parses an entry's key and value.
-type Take<'a> = dyn FnMut(&mut Contents, &[u8], &[u8]) -> Result<(), String> + 'a;
+type ParseEntry<'a> = dyn FnMut(&mut SnapshotContents, &[u8], &[u8]) -> Result<(), String> + 'a;
 
 /// Reads a snapshot. Passes its history, in order, and then its notes to `sink`.
-pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents, SnapshotFileError> {
+pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<SnapshotContents, SnapshotFileError> {
     let image = file.image()?;
     let wrong = |error| file.malformed(error);
     if !image.buckets().any(|name| name == layout::KEY.as_bytes()) {
         return Err(wrong(ReadError::Foreign("it has no history")));
     }
-    let mut contents = Contents {
+    let mut contents = SnapshotContents {
         revision: Revision::FIRST,
         compacted: Revision::NEVER_COMPACTED,
         leases: Vec::new(),
@@ -51,7 +51,7 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents,
         records: 0,
         has_users: false,
     };
-    let mut visit = |name: &str, take: &mut Take<'_>| {
+    let mut visit = |name: &str, take: &mut ParseEntry<'_>| {
         let visited = image.visit(name.as_bytes(), &mut |key, value| take(&mut contents, key, value));
         visited.map_err(wrong)
     };
@@ -133,7 +133,7 @@ fn parse_lease(key: &[u8], value: &[u8]) -> Result<(LeaseId, i64), String> {
     Ok((id, ttl.clamp(1, LEASE_TTL_MAX_SECONDS)))
 }
 
-fn parse_meta(contents: &mut Contents, key: &[u8], value: &[u8]) -> Result<(), String> {
+fn parse_meta(contents: &mut SnapshotContents, key: &[u8], value: &[u8]) -> Result<(), String> {
     if key != layout::SCHEDULED_COMPACTION && key != layout::FINISHED_COMPACTION {
         return Ok(());
     }

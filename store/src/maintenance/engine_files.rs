@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::site;
-use super::survey::{Named, Problems};
+use super::data_dir;
+use super::survey::{Problems, RecordMap};
 use crate::EngineKind;
-use crate::codec::history::{self, Entry, FILE_HEADER};
+use crate::codec::history::{self, FILE_HEADER, HistoryEntry};
 use crate::commit::RecordKey;
 use crate::disk::{Disk, File, read_all, read_full};
 use crate::engine::Record;
@@ -19,8 +19,8 @@ use crate::engine::sled::{self as sled_engine, SEAL_KEY};
 
 /// The records found in an engine's files.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) records: Named<Located>,
+pub(super) struct EngineRecords {
+    pub(super) records: RecordMap<RecordSource>,
     /// Damaged records whose names can be read.
     pub(super) damaged: Vec<RecordKey>,
     /// Total size of the files in bytes.
@@ -31,7 +31,7 @@ pub(super) struct Found {
 
 /// Location of a found record.
 #[derive(Clone, Debug)]
-pub(super) enum Located {
+pub(super) enum RecordSource {
     /// In a file: its index, the offset, and the length with its header.
     File(usize, u64, u32),
     /// In the sled database.
@@ -40,21 +40,21 @@ pub(super) enum Located {
     Held(Record),
 }
 
-impl Found {
+impl EngineRecords {
     /// Reads the record and checks it again.
-    pub(super) fn read(&self, key: RecordKey, located: &Located) -> io::Result<Option<Record>> {
+    pub(super) fn read(&self, key: RecordKey, located: &RecordSource) -> io::Result<Option<Record>> {
         match located {
-            Located::Held(record) => Ok(Some(record.clone())),
-            Located::Sled => {
+            RecordSource::Held(record) => Ok(Some(record.clone())),
+            RecordSource::Sled => {
                 let Some(db) = &self.sled else { return Ok(None) };
                 let value = db.get(sled_engine::encode_key(key)).map_err(io::Error::other)?;
                 Ok(value.and_then(|value| sled_engine::decode_value(key, &value).ok()))
             }
-            Located::File(file, offset, len) => {
+            RecordSource::File(file, offset, len) => {
                 let mut bytes = vec![0; *len as usize];
                 let read = read_full(&*self.files[*file], *offset, &mut bytes)?;
                 Ok(match history::read(&bytes[..read]) {
-                    Some((Entry::Record(kind, found, body), _)) if found == key => {
+                    Some((HistoryEntry::Record(kind, found, body), _)) if found == key => {
                         Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
                     }
                     Some(_) | None => None,
@@ -71,11 +71,11 @@ pub(super) fn find(
     kind: EngineKind,
     token: Option<&[u8]>,
     problems: &mut Problems,
-) -> io::Result<Found> {
+) -> io::Result<EngineRecords> {
     match kind {
         EngineKind::Segments => find_files(disk, dir, token, problems),
-        EngineKind::Sled => Ok(find_sled(&site::sled_dir(dir), problems)),
-        EngineKind::Memory => Ok(Found::default()),
+        EngineKind::Sled => Ok(find_sled(&data_dir::sled_dir(dir), problems)),
+        EngineKind::Memory => Ok(EngineRecords::default()),
     }
 }
 
@@ -84,8 +84,8 @@ fn find_files(
     dir: &Path,
     token: Option<&[u8]>,
     problems: &mut Problems,
-) -> io::Result<Found> {
-    let mut found = Found::default();
+) -> io::Result<EngineRecords> {
+    let mut found = EngineRecords::default();
     for (path, len) in listed(disk, dir, token, problems)? {
         let file = match disk.open(&path) {
             Ok(file) => file,
@@ -130,7 +130,7 @@ fn listed(
     Ok(numbers.into_iter().map(|number| (dir.join(file_name(number)), None)).collect())
 }
 
-impl Found {
+impl EngineRecords {
     /// Reads the records of one file, which must be the last one that was opened.
     fn walk(&mut self, path: &Path, bytes: &[u8], problems: &mut Problems) {
         if !bytes.starts_with(FILE_HEADER) {
@@ -144,16 +144,16 @@ impl Found {
                 continue;
             };
             match entry {
-                Entry::Record(_, key, _) => {
-                    self.records.insert(key, Located::File(file, offset as u64, len as u32));
+                HistoryEntry::Record(_, key, _) => {
+                    self.records.insert(key, RecordSource::File(file, offset as u64, len as u32));
                 }
-                Entry::StandIn(stand_in) => {
+                HistoryEntry::StandIn(stand_in) => {
                     self.records.remove(&stand_in.key);
                     self.damaged.push(stand_in.key);
                     let what = format!("the record of revision {} is lost to damage", stand_in.key.main);
                     problems.add(path, Some(offset as u64), what);
                 }
-                Entry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
+                HistoryEntry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
                     self.records.remove(&key);
                 }),
             }
@@ -179,8 +179,8 @@ impl Found {
     }
 }
 
-fn find_sled(dir: &Path, problems: &mut Problems) -> Found {
-    let mut found = Found::default();
+fn find_sled(dir: &Path, problems: &mut Problems) -> EngineRecords {
+    let mut found = EngineRecords::default();
     if !dir.exists() {
         problems.add(dir, None, "the engine is missing");
         return found;
@@ -204,7 +204,7 @@ fn find_sled(dir: &Path, problems: &mut Problems) -> Found {
         match sled_engine::decode_key(&key) {
             None => problems.add(dir, None, "there is a key that is not the engine's"),
             Some(key) if sled_engine::decode_value(key, &value).is_ok() => {
-                found.records.insert(key, Located::Sled);
+                found.records.insert(key, RecordSource::Sled);
             }
             Some(key) => {
                 problems.add(dir, None, format!("the record of revision {} does not check", key.main));

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::restore::Progress;
-use super::state::State;
+use super::state::SurveyedState;
 use super::survey::{LogRange, Problem, Problems, Survey, SurveyError};
-use crate::codec::etcd::Stored;
+use crate::codec::etcd::EtcdRecord;
 use crate::engine::{Record, RecordKind};
 use crate::{Alarm, KeyValue, Revision};
 
@@ -42,7 +42,7 @@ pub struct DirectoryStatus {
 
 /// Result of verifying a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Examined {
+pub struct VerifyReport {
     /// The directory's status, as far as it is readable.
     pub status: DirectoryStatus,
     /// The problems found; empty if there are none. At most a thousand.
@@ -51,13 +51,13 @@ pub struct Examined {
 
 /// Verifies a data directory: reads every record of log, manifests and engine, and checks the checksums and the chain
 /// of the log. Also checks that each version is a valid successor of the previous one. Changes nothing.
-pub fn verify(dir: &Path, progress: &mut Progress<'_>) -> Result<Examined, SurveyError> {
+pub fn verify(dir: &Path, progress: &mut Progress<'_>) -> Result<VerifyReport, SurveyError> {
     Ok(examine(Survey::take(dir)?, progress))
 }
 
-pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Examined {
-    let state = State::of(&mut survey);
-    let mut check = Check {
+pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> VerifyReport {
+    let state = SurveyedState::of(&mut survey);
+    let mut check = Verifier {
         compacted: state.compacted,
         engine: survey.dir.join("engine"),
         keys: BTreeMap::new(),
@@ -83,7 +83,7 @@ pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Examin
     }
     progress(total, total);
     let status = DirectoryStatus {
-        engine: super::site::engine_name(survey.engine),
+        engine: super::data_dir::engine_name(survey.engine),
         identity: survey.cluster,
         revision: state.revision,
         compacted: state.compacted,
@@ -96,26 +96,26 @@ pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Examin
         engine_bytes: survey.found.bytes,
         log: survey.log,
     };
-    Examined { status, problems: check.problems.list }
+    VerifyReport { status, problems: check.problems.list }
 }
 
 /// The newest version of a key so far.
-struct Known {
+struct LastVersion {
     create: Revision,
     version: i64,
     dead: bool,
 }
 
-struct Check {
+struct Verifier {
     compacted: Revision,
     engine: PathBuf,
-    keys: BTreeMap<Box<[u8]>, Known>,
+    keys: BTreeMap<Box<[u8]>, LastVersion>,
     records: u64,
     bytes: u64,
     problems: Problems,
 }
 
-impl Check {
+impl Verifier {
     fn wrong(&mut self, revision: Revision, what: &str) {
         self.problems.add(&self.engine, None, format!("a record of revision {revision} {what}"));
     }
@@ -129,7 +129,7 @@ impl Check {
             RecordKind::Note => return,
         };
         self.records += 1;
-        let decoded = Stored::of(record).ok().and_then(|_| KeyValue::decode(record.bytes.clone()));
+        let decoded = EtcdRecord::of(record).ok().and_then(|_| KeyValue::decode(record.bytes.clone()));
         let Some(kv) = decoded.filter(|kv| kv.mod_revision() == main && !kv.key().is_empty()) else {
             return self.wrong(main, "is not a version of that revision");
         };
@@ -139,13 +139,13 @@ impl Check {
             let key = kv.key().escape_ascii().to_string();
             self.wrong(main, &format!("does not follow the version before of key {key}"));
         }
-        let known = Known { create: kv.create_revision(), version: kv.version(), dead };
+        let known = LastVersion { create: kv.create_revision(), version: kv.version(), dead };
         self.keys.insert(kv.key().into(), known);
     }
 }
 
 /// Whether a version is a valid successor of the last known version of its key.
-fn follows(known: Option<&Known>, kv: &KeyValue, dead: bool) -> bool {
+fn follows(known: Option<&LastVersion>, kv: &KeyValue, dead: bool) -> bool {
     match known.filter(|known| !known.dead) {
         _ if dead && known.is_none_or(|known| known.dead) => false,
         _ if dead => true,

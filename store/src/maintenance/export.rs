@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::restore::Progress;
-use super::state::State;
+use super::state::SurveyedState;
 use super::survey::{Problem, Survey, SurveyError};
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, File, read_full};
@@ -41,7 +41,7 @@ pub enum ExportError {
 
 /// Result of salvaging a damaged directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Salvaged {
+pub struct SalvageReport {
     /// The content of the written file.
     pub snapshot: SnapshotInfo,
     /// The newest revision that the directory shows. Revisions between the snapshot's and this one are lost.
@@ -70,7 +70,7 @@ pub(super) fn save_from(
     to: &Path,
     progress: &mut Progress<'_>,
 ) -> Result<SnapshotInfo, ExportError> {
-    let state = State::of(&mut survey);
+    let state = SurveyedState::of(&mut survey);
     if let Some(first) = survey.problems.list.first() {
         return Err(ExportError::Damaged { first: first.clone() });
     }
@@ -84,7 +84,7 @@ pub(super) fn save_from(
 /// Writes the readable part of a damaged directory that no store has open: its state at the last revision up to which
 /// the history is complete. A damaged record below the compacted revision leaves a hole. Changes nothing in the
 /// directory.
-pub fn salvage(dir: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<Salvaged, ExportError> {
+pub fn salvage(dir: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<SalvageReport, ExportError> {
     salvage_from(Survey::take(dir)?, &RealDisk, to, progress)
 }
 
@@ -94,8 +94,8 @@ pub(super) fn salvage_from(
     disk: &dyn Disk,
     to: &Path,
     progress: &mut Progress<'_>,
-) -> Result<Salvaged, ExportError> {
-    let state = State::of(&mut survey);
+) -> Result<SalvageReport, ExportError> {
+    let state = SurveyedState::of(&mut survey);
     let whole = state.whole_upto();
     let mut unreadable = 0;
     let snapshot = create(disk, to, |to| {
@@ -105,15 +105,15 @@ pub(super) fn salvage_from(
     })?;
     let lost = state.lost.iter().filter(|key| key.main <= whole).count() as u64;
     let problems = survey.problems.list;
-    Ok(Salvaged { snapshot, newest: state.revision, holes: lost + unreadable, problems })
+    Ok(SalvageReport { snapshot, newest: state.revision, holes: lost + unreadable, problems })
 }
 
 /// Writes the records up to `upto`. Also returns how many could not be read.
 fn build(
     survey: &Survey,
-    state: &State,
+    state: &SurveyedState,
     upto: Revision,
-    to: &mut Writer,
+    to: &mut FileWriter,
     progress: &mut Progress<'_>,
 ) -> Result<(SnapshotInfo, u64), SnapshotError> {
     let mut builder = Builder::begin(to)?;
@@ -147,12 +147,12 @@ fn partial(path: &Path) -> PathBuf {
 fn create(
     disk: &dyn Disk,
     path: &Path,
-    fill: impl FnOnce(&mut Writer) -> Result<SnapshotInfo, SnapshotError>,
+    fill: impl FnOnce(&mut FileWriter) -> Result<SnapshotInfo, SnapshotError>,
 ) -> Result<SnapshotInfo, ExportError> {
     let write = |source| ExportError::Write { path: path.to_owned(), source };
     let part = partial(path);
     let file = disk.create(&part).map_err(write)?;
-    let filled = fill(&mut Writer { file: file.clone(), at: 0 }).map_err(ExportError::from);
+    let filled = fill(&mut FileWriter { file: file.clone(), at: 0 }).map_err(ExportError::from);
     let finished = filled.and_then(|info| finish(disk, &*file, &part, path, info).map_err(write));
     if finished.is_err() {
         let _ = disk.remove(&part);
@@ -185,12 +185,12 @@ fn finish(
 }
 
 /// Writes to a file from an offset on.
-struct Writer {
+struct FileWriter {
     file: Arc<dyn File>,
     at: u64,
 }
 
-impl Write for Writer {
+impl Write for FileWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write_at(self.at, bytes)?;
         self.at += bytes.len() as u64;
@@ -202,7 +202,7 @@ impl Write for Writer {
     }
 }
 
-impl Seek for Writer {
+impl Seek for FileWriter {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let moved = match to {
             SeekFrom::Start(at) => Some(at),

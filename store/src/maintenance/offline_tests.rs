@@ -8,12 +8,12 @@ use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::sample::Index;
 
-use super::examine::{Examined, examine};
+use super::examine::{VerifyReport, examine};
 use super::export::{salvage_from, save_from};
 use super::survey::Survey;
 use super::tests::{DIR, apart, assert_equal, open, request};
 use super::{ExportError, Restore, SurveyError, rescue, restore, salvage, save, snapshot_to_file, verify};
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::disk::{Disk, read_all};
 use crate::tests::conformance::{block_on, block_on_real};
 use crate::tests::samples::{fill, memory};
@@ -28,7 +28,7 @@ fn survey(disk: &SimDisk) -> Survey {
     Survey::on(&disk, Path::new(DIR)).unwrap()
 }
 
-fn examined(disk: &SimDisk) -> Examined {
+fn examined(disk: &SimDisk) -> VerifyReport {
     examine(survey(disk), &mut |_, _| {})
 }
 
@@ -73,7 +73,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         let compacted = store.compacted();
         let all = |at| store.range(&Range::new(KeyRange::all()).at(Revision(at))).unwrap();
         let states = (compacted.0..=store.revision().0).map(all).collect();
-        Sample { disk: disk.crash(Policy::Nothing, 1), compacted, states }
+        Sample { disk: disk.crash(CrashPolicy::Nothing, 1), compacted, states }
     })
 });
 
@@ -89,14 +89,14 @@ fn files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
 
 /// A copy of a disk.
 fn copy(disk: &SimDisk) -> SimDisk {
-    disk.crash(Policy::Everything, 0)
+    disk.crash(CrashPolicy::Everything, 0)
 }
 
 #[test]
 fn a_sound_directory_has_no_problems_and_is_saved_without_opening_it() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
-        let Examined { status, problems } = examined(&disk);
+        let VerifyReport { status, problems } = examined(&disk);
         assert_eq!(problems, []);
         let last = SAMPLE.states.last().unwrap();
         assert_eq!((status.revision, status.compacted), (last.revision, SAMPLE.compacted));

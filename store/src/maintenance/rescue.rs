@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use kstore_nondet::Rng;
 
-use super::export::{ExportError, Salvaged, salvage};
-use super::restore::{Progress, Restore, RestoreError, Restored, restore};
+use super::export::{ExportError, SalvageReport, salvage};
+use super::restore::{Progress, Restore, RestoreError, RestoreReport, restore};
 use crate::disk::real::DirLock;
 use crate::error::OpenError;
 use crate::{EngineKind, manifest};
@@ -25,11 +25,11 @@ const HIDDEN: &str = "MANIFEST.damaged";
 
 /// Result of rescuing a damaged directory.
 #[derive(Clone, Debug)]
-pub struct Rescued {
+pub struct RescueReport {
     /// The salvaged part, and the problems of the directory.
-    pub salvaged: Salvaged,
+    pub salvaged: SalvageReport,
     /// The store that is now in the directory's place.
-    pub restored: Restored,
+    pub restored: RestoreReport,
     /// The directory with the damaged files.
     pub damaged: PathBuf,
 }
@@ -81,7 +81,7 @@ pub fn rescue(
     engine: EngineKind,
     rng: &Rng,
     progress: &mut Progress<'_>,
-) -> Result<Rescued, RescueError> {
+) -> Result<RescueReport, RescueError> {
     let new = beside(dir)?;
     let snapshot = named(&new, ".db");
     let salvaged = salvage(dir, &snapshot, progress)?;
@@ -101,7 +101,7 @@ pub fn rescue(
         let (dir, new) = (dir.to_owned(), new.clone());
         RescueError::Exchange { dir, new, source }
     })?;
-    Ok(Rescued { salvaged, restored, damaged: new })
+    Ok(RescueReport { salvaged, restored, damaged: new })
 }
 
 /// A path beside the directory that does not exist.

@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use kstore_nondet::Rng;
 
-use super::contents::{self, Contents, HIGHEST};
-use super::site;
+use super::contents::{self, HIGHEST, SnapshotContents};
+use super::data_dir;
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::manifest::Manifest;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
 use crate::engine::{Engine, EngineError, Record};
 use crate::error::OpenError;
-use crate::wal::{Replayed, Segments, Wal};
+use crate::wal::{ReplayResult, Wal, WalSegments};
 use crate::{EngineKind, Limits, Revision, manifest};
 
 /// A request to restore a snapshot.
@@ -40,7 +40,7 @@ pub struct Restore {
 
 /// Result of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreReport {
     /// The revision at which the store starts.
     pub revision: Revision,
     /// The oldest readable revision.
@@ -89,7 +89,11 @@ pub enum RestoreError {
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// Restores a snapshot. On return the directory is durable, complete and unlocked; after an error it contains no store.
-pub fn restore(request: &Restore, rng: &Rng, progress: &mut Progress<'_>) -> Result<Restored, RestoreError> {
+pub fn restore(
+    request: &Restore,
+    rng: &Rng,
+    progress: &mut Progress<'_>,
+) -> Result<RestoreReport, RestoreError> {
     let io = |source| SnapshotFileError::Io { path: request.snapshot.clone(), source };
     let file = RealDisk.open_read(&request.snapshot).map_err(io)?;
     let snapshot = SnapshotFile::of(&request.snapshot, file).map_err(io)?;
@@ -111,7 +115,7 @@ pub(super) fn restore_from(
     request: &Restore,
     rng: &Rng,
     progress: &mut Progress<'_>,
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoreReport, RestoreError> {
     if request.engine == EngineKind::Memory {
         return Err(RestoreError::NoEngine);
     }
@@ -192,7 +196,7 @@ impl Target<'_> {
             self.disk.sync_dir(&dir)?;
         }
         // sled's files exist only on the operating system's file system.
-        let sled = site::sled_dir(&self.engine());
+        let sled = data_dir::sled_dir(&self.engine());
         if self.engine == EngineKind::Sled && sled.exists() { fs::remove_dir_all(sled) } else { Ok(()) }
     }
 
@@ -206,7 +210,7 @@ impl Target<'_> {
         snapshot: &SnapshotFile,
         bump: u64,
         progress: &mut Progress<'_>,
-    ) -> Result<Restored, RestoreError> {
+    ) -> Result<RestoreReport, RestoreError> {
         let cluster = self.rng.next_u64() | 1;
         // A log without a manifest: no store opens this directory until the restore is done.
         self.begin_log(cluster).map_err(self.error())?;
@@ -219,7 +223,7 @@ impl Target<'_> {
             revision: revision.0,
             compacted: compacted.0,
             leases: contents.leases.iter().map(|(id, ttl)| (id.0, *ttl)).collect(),
-            engine: site::engine_name(self.engine).to_owned(),
+            engine: data_dir::engine_name(self.engine).to_owned(),
             token,
             alarms: contents.alarms,
             swept: Revision::NEVER_COMPACTED.0,
@@ -227,7 +231,7 @@ impl Target<'_> {
         manifest::replace(&**self.disk, self.dir, &manifest)
             .and_then(|()| self.unmark())
             .map_err(self.error())?;
-        Ok(Restored {
+        Ok(RestoreReport {
             revision,
             compacted,
             records: contents.records,
@@ -238,8 +242,8 @@ impl Target<'_> {
 
     /// Creates a log that starts after the restored state.
     fn begin_log(&self, cluster: u64) -> io::Result<()> {
-        let segments = Arc::new(Segments::list(self.disk.clone(), &self.wal())?);
-        let before = Replayed { last_seq: SEQ, confirmed: (SEQ, 0), ..Replayed::default() };
+        let segments = Arc::new(WalSegments::list(self.disk.clone(), &self.wal())?);
+        let before = ReplayResult { last_seq: SEQ, confirmed: (SEQ, 0), ..ReplayResult::default() };
         Wal::begin(segments, cluster, self.rng.fork("wal"), &before, &Limits::default()).map(drop)
     }
 
@@ -248,8 +252,8 @@ impl Target<'_> {
         &self,
         snapshot: &SnapshotFile,
         progress: &mut Progress<'_>,
-    ) -> Result<(Contents, Vec<u8>), RestoreError> {
-        let engine = site::new_engine(self.disk, &self.engine(), self.engine);
+    ) -> Result<(SnapshotContents, Vec<u8>), RestoreError> {
+        let engine = data_dir::new_engine(self.disk, &self.engine(), self.engine);
         let engine = engine.map_err(|error| write_error(self.dir, engine_error(error)))?;
         let mut batch = Batch::new(&*engine, snapshot.len(), progress);
         let read = contents::read(snapshot, &mut |record| batch.add(record));
@@ -271,7 +275,7 @@ fn engine_error(error: EngineError) -> io::Error {
 }
 
 /// The store's first revision and compacted revision.
-fn bumped(contents: &Contents, bump: u64) -> Result<(Revision, Revision), RestoreError> {
+fn bumped(contents: &SnapshotContents, bump: u64) -> Result<(Revision, Revision), RestoreError> {
     if bump == 0 {
         return Ok((contents.revision, contents.compacted));
     }

@@ -5,27 +5,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::engine_files::Located;
-use super::survey::{Logged, Named, Survey};
+use super::engine_files::RecordSource;
+use super::survey::{LogCommit, RecordMap, Survey};
 use crate::alarm::Alarms;
 use crate::codec::record::LogLease;
 use crate::commit::RecordKey;
-use crate::snapshot::Closing;
+use crate::snapshot::SnapshotMeta;
 use crate::{LeaseId, Revision};
 
 /// The newest state of a surveyed store.
-pub(super) struct State {
+pub(super) struct SurveyedState {
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
     pub(super) alarms: Alarms,
-    pub(super) records: Named<Located>,
+    pub(super) records: RecordMap<RecordSource>,
     leases: BTreeMap<LeaseId, i64>,
     cluster: u64,
     /// Records that are known to be missing.
     pub(super) lost: BTreeSet<RecordKey>,
 }
 
-impl State {
+impl SurveyedState {
     /// Builds the state; moves the records out of the survey.
     pub(super) fn of(survey: &mut Survey) -> Self {
         let manifest = survey.manifest.as_ref();
@@ -50,7 +50,7 @@ impl State {
         for record in older {
             // Records that compaction removed must not come back.
             if record.key.main > state.compacted || state.lost.contains(&record.key) {
-                state.records.entry(record.key).or_insert_with(|| Located::Held(record.clone()));
+                state.records.entry(record.key).or_insert_with(|| RecordSource::Held(record.clone()));
             }
         }
         state.records.split_off(&RecordKey::new(state.revision.next(), 0));
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Applies a logged change that is newer than the checkpoint.
-    fn follow(&mut self, logged: &Logged) {
+    fn follow(&mut self, logged: &LogCommit) {
         self.revision = self.revision.max(logged.revision);
         self.compacted = logged.compacted.unwrap_or(self.compacted);
         self.alarms = logged.alarms.unwrap_or(self.alarms);
@@ -70,7 +70,7 @@ impl State {
             };
         }
         let records = logged.records.iter();
-        self.records.extend(records.map(|record| (record.key, Located::Held(record.clone()))));
+        self.records.extend(records.map(|record| (record.key, RecordSource::Held(record.clone()))));
     }
 
     /// Without a manifest: uses the newest revision found, and assumes compaction up to the first gap below it.
@@ -121,8 +121,8 @@ impl State {
     }
 
     /// The part of a snapshot at `revision` that is not history.
-    pub(super) fn closing(&self, revision: Revision) -> Closing {
-        Closing {
+    pub(super) fn closing(&self, revision: Revision) -> SnapshotMeta {
+        SnapshotMeta {
             cluster: self.cluster,
             revision,
             compacted: self.compacted.min(revision),

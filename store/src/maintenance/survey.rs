@@ -6,8 +6,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::engine_files::{self, Found};
-use super::site;
+use super::data_dir;
+use super::engine_files::{self, EngineRecords};
 use crate::codec::frame::SegmentHeader;
 use crate::codec::manifest::{Manifest, decode};
 use crate::codec::record::{LogChange, LogRecord};
@@ -16,7 +16,7 @@ use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, read_all};
 use crate::engine::{Record, RecordKind};
 use crate::error::OpenError;
-use crate::wal::{self, Segments};
+use crate::wal::{self, WalSegments};
 use crate::{EngineKind, Revision, manifest};
 
 /// A problem found in a data directory.
@@ -73,7 +73,7 @@ impl Problems {
 
 /// A commit of the log with its records.
 #[derive(Debug)]
-pub(super) struct Logged {
+pub(super) struct LogCommit {
     pub(super) seq: u64,
     pub(super) revision: Revision,
     /// Granted and ended leases.
@@ -102,12 +102,12 @@ pub(super) struct Survey {
     /// The newest intact manifest.
     pub(super) manifest: Option<Manifest>,
     pub(super) engine: EngineKind,
-    pub(super) found: Found,
+    pub(super) found: EngineRecords,
     pub(super) log: LogRange,
     /// The random id of the data.
     pub(super) cluster: u64,
     /// The commits of the log, in order, as far as it is readable.
-    pub(super) logged: Vec<Logged>,
+    pub(super) logged: Vec<LogCommit>,
     pub(super) problems: Problems,
     _lock: Option<DirLock>,
 }
@@ -134,7 +134,7 @@ impl Survey {
         let manifest = manifests(&**disk, dir, &mut problems)?;
         let io = |path: PathBuf| move |source| OpenError::Io { path, source };
         let wal = dir.join("wal");
-        let segments = Segments::list(disk.clone(), &wal).map_err(io(wal))?;
+        let segments = WalSegments::list(disk.clone(), &wal).map_err(io(wal))?;
         if manifest.is_none() && segments.first_seqs().is_empty() {
             return Err(SurveyError::NoStore { dir: dir.to_owned() });
         }
@@ -158,7 +158,7 @@ impl Survey {
         Ok(survey)
     }
 
-    fn read_log(&mut self, segments: &Segments) {
+    fn read_log(&mut self, segments: &WalSegments) {
         let firsts = segments.first_seqs();
         let Some(first) = firsts.first().copied() else {
             self.problems.add(&self.dir.join("wal"), None, "the log is missing");
@@ -193,12 +193,12 @@ impl Survey {
 }
 
 /// The id of the data that the log belongs to.
-fn owner(segments: &Segments, first: u64) -> Option<u64> {
+fn owner(segments: &WalSegments, first: u64) -> Option<u64> {
     let bytes = read_all(&*segments.open(first).ok()?).ok()?;
     SegmentHeader::decode(&bytes).map(|header| header.cluster)
 }
 
-fn take(record: LogRecord<'_>) -> Result<Logged, String> {
+fn take(record: LogRecord<'_>) -> Result<LogCommit, String> {
     let main = Revision(record.revision);
     let copy = bytes::Bytes::copy_from_slice;
     let changes = record.changes.iter().zip(0..).map(|(change, sub)| {
@@ -213,7 +213,7 @@ fn take(record: LogRecord<'_>) -> Result<Logged, String> {
         kind: RecordKind::Note,
         bytes: copy(note),
     });
-    Ok(Logged {
+    Ok(LogCommit {
         seq: record.seq,
         revision: main,
         records: if record.changes.is_empty() { Vec::new() } else { changes.chain(note).collect() },
@@ -247,10 +247,10 @@ fn manifests(disk: &dyn Disk, dir: &Path, problems: &mut Problems) -> Result<Opt
 }
 
 fn engine_of(manifest: Option<&Manifest>, dir: &Path) -> EngineKind {
-    let named = manifest.and_then(|manifest| site::engine_kind(&manifest.engine));
-    let guess = || if site::sled_dir(dir).exists() { EngineKind::Sled } else { EngineKind::Segments };
+    let named = manifest.and_then(|manifest| data_dir::engine_kind(&manifest.engine));
+    let guess = || if data_dir::sled_dir(dir).exists() { EngineKind::Sled } else { EngineKind::Segments };
     named.unwrap_or_else(guess)
 }
 
 /// Records by key.
-pub(super) type Named<T> = BTreeMap<RecordKey, T>;
+pub(super) type RecordMap<T> = BTreeMap<RecordKey, T>;

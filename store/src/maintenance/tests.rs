@@ -9,12 +9,12 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::sample::Index;
 use sha2::{Digest, Sha256};
 
-use super::fuzz::{Held, fuzz_restore};
+use super::fuzz::{BytesFile, fuzz_restore};
 use super::restore::restore_from;
 use super::snapshot_file::SnapshotFile;
-use super::{Restore, RestoreError, Restored, SnapshotFileError, restore, snapshot_status};
+use super::{Restore, RestoreError, RestoreReport, SnapshotFileError, restore, snapshot_status};
 use crate::disk::Disk;
-use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::tests::conformance::{block_on, block_on_real};
 use crate::tests::etcd::{Etcd, output, program};
 use crate::tests::samples::{fill, image, memory};
@@ -31,10 +31,14 @@ pub(crate) fn request(engine: EngineKind) -> Restore {
 
 /// A snapshot file with these bytes.
 pub(super) fn held(bytes: &[u8]) -> SnapshotFile {
-    SnapshotFile::of(Path::new("snapshot"), Arc::new(Held(bytes.to_vec()))).unwrap()
+    SnapshotFile::of(Path::new("snapshot"), Arc::new(BytesFile(bytes.to_vec()))).unwrap()
 }
 
-pub(crate) fn restore_to(disk: &SimDisk, bytes: &[u8], request: &Restore) -> Result<Restored, RestoreError> {
+pub(crate) fn restore_to(
+    disk: &SimDisk,
+    bytes: &[u8],
+    request: &Restore,
+) -> Result<RestoreReport, RestoreError> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     disk.create_dir(Path::new(DIR)).map_err(|source| RestoreError::Write { dir: DIR.into(), source })?;
     restore_from(&disk, &held(bytes), request, &Rng::seeded(bytes.len() as u64), &mut |_, _| {})
@@ -84,7 +88,7 @@ fn a_restored_store_is_the_one_that_was_saved() {
         let store = open(&disk).unwrap();
         assert_equal(&store, &original).await;
         drop(store);
-        let store = open(&disk.crash(Policy::Nothing, 1)).unwrap();
+        let store = open(&disk.crash(CrashPolicy::Nothing, 1)).unwrap();
         assert_equal(&store, &original).await;
         store.alarm_disarm(crate::Alarm::NoSpace).await.unwrap();
         store.txn(crate::Txn::of(vec![crate::Op::put("more", "x".repeat(5_000))])).await.unwrap();
@@ -145,7 +149,7 @@ fn a_bumped_store_is_above_the_old_one_and_tells_its_watchers() {
         }
         let put = crate::Txn::of(vec![crate::Op::put("new", "")]);
         assert_eq!(store.txn(put).await.unwrap().revision, expected.next());
-        let disk = disk.crash(Policy::Nothing, 2);
+        let disk = disk.crash(CrashPolicy::Nothing, 2);
         assert_eq!(open(&disk).unwrap().revision(), expected.next());
         for bump in [u64::MAX, 1 << 62] {
             let request = Restore { bump, ..bumped.clone() };
@@ -188,7 +192,7 @@ fn a_crash_at_any_moment_leaves_no_store_or_all_of_it() {
     for at in 0..ops {
         // One runtime per crash: the stores' tasks, and with them the memory of their disks, end with it.
         block_on(async {
-            for policy in Policy::ALL {
+            for policy in CrashPolicy::ALL {
                 let disk = SimDisk::default();
                 disk.set_fault(Some(Fault::CrashAt(at)));
                 let crashed = restore_to(&disk, &SMALL, &request(EngineKind::Segments));
@@ -231,7 +235,7 @@ fn a_half_made_directory_does_not_open_as_an_empty_store() {
             let disk = SimDisk::default();
             disk.set_fault(Some(Fault::CrashAt(at)));
             assert!(restore_to(&disk, &SMALL, &request(EngineKind::Segments)).is_err());
-            let disk = disk.crash(Policy::Everything, 0);
+            let disk = disk.crash(CrashPolicy::Everything, 0);
             let names = disk.list(Path::new(DIR)).unwrap();
             if names.is_empty() || names.iter().any(|name| name == "MANIFEST") {
                 continue;

@@ -3,10 +3,10 @@
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::layout::{self, EMPTY};
-use super::{Closing, SnapshotError, SnapshotInfo};
+use super::{SnapshotError, SnapshotInfo, SnapshotMeta};
 use crate::Revision;
 use crate::bbolt::tree::{Pages, Tree};
-use crate::codec::etcd::{Stored, revision_bytes};
+use crate::codec::etcd::{EtcdRecord, revision_bytes};
 use crate::commit::RecordKey;
 use crate::engine::{EngineError, Record, RecordKind};
 
@@ -38,7 +38,7 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
     pub(crate) fn record(&mut self, record: &Record) -> Result<(), SnapshotError> {
         if record.kind == RecordKind::Note {
             self.notes.push(&mut self.pages, &layout::note_key(record.key.main), &record.bytes);
-        } else if let Some(stored) = Stored::of(record).map_err(|_| EngineError::Damaged(record.key))? {
+        } else if let Some(stored) = EtcdRecord::of(record).map_err(|_| EngineError::Damaged(record.key))? {
             self.keys.push(&mut self.pages, stored.key(), &stored.value);
             self.info.records += 1;
         }
@@ -64,7 +64,7 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
     }
 
     /// Completes the image. `to` is positioned after it and flushed; the caller makes it durable.
-    pub(crate) fn finish(mut self, closing: &Closing) -> Result<SnapshotInfo, SnapshotError> {
+    pub(crate) fn finish(mut self, closing: &SnapshotMeta) -> Result<SnapshotInfo, SnapshotError> {
         let keys = std::mem::take(&mut self.keys).finish(&mut self.pages);
         let notes = std::mem::take(&mut self.notes).finish(&mut self.pages);
         let mut buckets = vec![(layout::KEY, keys), (layout::NOTES, notes), self.leases(closing)?];
@@ -88,7 +88,7 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
         Ok(SnapshotInfo { revision: closing.revision, compacted: closing.compacted, ..self.info })
     }
 
-    fn leases(&mut self, closing: &Closing) -> io::Result<(&'static str, u64)> {
+    fn leases(&mut self, closing: &SnapshotMeta) -> io::Result<(&'static str, u64)> {
         // etcd orders leases by unsigned bytes.
         let mut leases = closing.leases.clone();
         leases.sort_unstable_by_key(|(id, _)| id.0 as u64);
@@ -105,7 +105,7 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
 ///
 /// Compaction is written as scheduled, not as finished. etcd compacts again when it opens the file, and so removes
 /// versions that this store keeps a little longer.
-fn meta(closing: &Closing) -> Vec<(&'static [u8], Vec<u8>)> {
+fn meta(closing: &SnapshotMeta) -> Vec<(&'static [u8], Vec<u8>)> {
     let mut entries: Vec<(&[u8], Vec<u8>)> = vec![
         (layout::CONF_STATE, format!(r#"{{"voters":[{}],"auto_leave":false}}"#, closing.cluster).into()),
         (layout::CONSISTENT_INDEX, (closing.revision.0 as u64).to_be_bytes().to_vec()),

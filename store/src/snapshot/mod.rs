@@ -2,8 +2,8 @@
 //! records, `layout` has etcd's buckets, and `bbolt` is the file format. `maintenance::restore` reads it.
 
 pub(crate) mod build;
+mod excluded;
 pub(crate) mod layout;
-mod left_out;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +17,7 @@ use crate::error::Stopped;
 use crate::history::History;
 use crate::{LeaseId, Revision};
 use build::Builder;
-use left_out::LeftOut;
+use excluded::ExcludedRecords;
 
 /// Summary of a written snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl From<EngineError> for SnapshotError {
 
 /// The state of a snapshot apart from its history.
 #[derive(Clone, Debug)]
-pub(crate) struct Closing {
+pub(crate) struct SnapshotMeta {
     pub(crate) cluster: u64,
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
@@ -109,14 +109,14 @@ fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, Snap
     let damage = core.healing.lost();
     let (closing, left_out) = {
         let visible = core.visible();
-        let mut closing = Closing {
+        let mut closing = SnapshotMeta {
             cluster: core.cluster,
             revision: visible.revision,
             compacted: visible.compacted,
             leases: core.granted.list(),
             alarms: visible.alarms,
         };
-        let left_out = LeftOut::plan(&visible.index, damage, &mut closing)?;
+        let left_out = ExcludedRecords::plan(&visible.index, damage, &mut closing)?;
         (closing, left_out)
     };
     let mut history = History::upto(core, closing.revision, pin);

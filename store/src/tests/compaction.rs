@@ -1,4 +1,4 @@
-//! Compaction: what goes, what stays, and that nobody can tell when.
+//! Tests of compaction: what is removed, what stays, and that removal is invisible to readers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use futures::future::LocalBoxFuture;
 use kstore_nondet::{Nondet, Rng};
 
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::{
     CompactError, Config, EngineKind, EventKind, KeyRange, Op, Range, RangeError, Revision, Store, Txn,
     WatchRequest, manifest,
@@ -32,20 +32,20 @@ async fn delete(store: &Store, key: &str) -> Revision {
     store.txn(Txn::of(vec![Op::delete(key.to_owned())])).await.unwrap().revision
 }
 
-/// Everything at a revision.
+/// The content at a revision.
 fn state(store: &Store, revision: Revision) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, RangeError> {
     let found = store.range(&Range::new(KeyRange::all()).at(revision))?;
     Ok(found.kvs.iter().map(|kv| (kv.key().to_vec(), kv.value().to_vec())).collect())
 }
 
-/// The revisions of the records that the engine holds, notes aside.
+/// The revisions of the records in the engine, without notes.
 fn kept(store: &Store) -> Vec<i64> {
     let scan = store.driver().core().engine.scan(Revision(0), Revision(i64::MAX - 1), usize::MAX).unwrap();
     let versions = scan.records.iter().filter(|record| !record.key.is_note());
     versions.map(|record| record.key.main.0).collect()
 }
 
-/// a is put at 2, 3 and 4; b at 5, deleted at 6; c at 7, deleted at 8; d at 9.
+/// Writes a history: a is put at 2, 3 and 4; b at 5, deleted at 6; c at 7, deleted at 8; d at 9.
 async fn history(store: &Store) {
     for (at, value) in (2..).zip(["1", "2", "3"]) {
         assert_eq!(put(store, "a", value).await, Revision(at));
@@ -59,7 +59,7 @@ async fn history(store: &Store) {
 
 #[test]
 fn the_newest_version_at_the_revision_stays_and_so_does_a_deletion_at_it() {
-    // What is superseded exactly at the revision stays too, for the event there to say what was before.
+    // A version superseded exactly at the revision stays too, so that the event there has its previous version.
     let table: [(i64, &[i64]); 6] = [
         (2, &[2, 3, 4, 5, 6, 7, 8, 9]),
         (3, &[2, 3, 4, 5, 6, 7, 8, 9]),
@@ -147,7 +147,7 @@ fn a_removal_that_a_crash_interrupts_is_taken_up_again() {
         let disk = SimDisk::default();
         let store = on_disk(&disk);
         history(&store).await;
-        let crashed = disk.crash(Policy::Nothing, 1);
+        let crashed = disk.crash(CrashPolicy::Nothing, 1);
         store.compact(Revision(8)).await.unwrap();
         let swept = |disk: &SimDisk| {
             let found = manifest::load(disk, Path::new("/data")).unwrap().unwrap();
@@ -155,7 +155,7 @@ fn a_removal_that_a_crash_interrupts_is_taken_up_again() {
         };
         assert!(swept(&disk) < 8, "nobody was in a hurry");
         drop(crashed);
-        let store = on_disk(&disk.crash(Policy::Nothing, 2));
+        let store = on_disk(&disk.crash(CrashPolicy::Nothing, 2));
         assert_eq!((store.compacted(), store.revision()), (Revision(8), Revision(9)));
         assert_eq!(kept(&store), [4, 7, 8, 9]);
     });
@@ -168,7 +168,7 @@ fn a_physical_compaction_is_durable_when_it_resolves() {
         let store = on_disk(&disk);
         history(&store).await;
         store.compact_physical(Revision(8)).await.unwrap();
-        let disk = disk.crash(Policy::Nothing, 1);
+        let disk = disk.crash(CrashPolicy::Nothing, 1);
         let found = manifest::load(&disk, Path::new("/data")).unwrap().unwrap();
         assert_eq!(found.newest.swept, 8, "there is nothing to take up again");
         assert_eq!(kept(&on_disk(&disk)), [4, 7, 8, 9]);
@@ -210,7 +210,7 @@ fn defragmenting_an_idle_store_wins_back_space_and_changes_nothing() {
         assert!(after.allocated <= before.allocated && after.log <= before.log, "{before:?}, {after:?}");
         assert!(after.allocated < 3 * after.live, "{after:?}");
         assert_eq!(state(&store, at), expected);
-        assert_eq!(state(&on_disk(&disk.crash(Policy::Nothing, 1)), at), expected);
+        assert_eq!(state(&on_disk(&disk.crash(CrashPolicy::Nothing, 1)), at), expected);
         assert_eq!(in_memory().await.defragment().await, Ok(()));
     });
 }

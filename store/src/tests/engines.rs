@@ -1,5 +1,5 @@
-//! Engines that a restart finds lost, broken, behind or ahead, on real files: what can be made up for is, what cannot be is
-//! refused and said.
+//! Tests of engines that a restart finds lost, broken, behind or ahead, on real files. The store repairs what it can
+//! and refuses to open otherwise.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{
     Config, EngineKind, KeyRange, KeyValue, Limits, Op, OpenError, Range, Revision, Stamp, Store, Txn,
 };
 
-/// With a log of small segments, of which old ones go if `dropped`.
+/// A configuration with small log segments; if `dropped`, old ones are deleted.
 fn config(dir: &Path, engine: EngineKind, dropped: bool) -> Config {
     let checkpoint_bytes = if dropped { 1 << 12 } else { 1 << 40 };
     let limits = Limits {
@@ -26,7 +26,7 @@ fn config(dir: &Path, engine: EngineKind, dropped: bool) -> Config {
     Config { engine, limits, ..Config::durable(dir) }
 }
 
-/// In real time: the stores have threads.
+/// Runs a future in real time, because the stores have threads.
 fn block_on(future: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future);
 }
@@ -58,8 +58,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Writes, closes, lets `harm` do something to the engine's directory (given one of an earlier time), and opens again.
-/// Returns what was there, and what the second opening finds.
+/// Writes, closes, lets `harm` change the engine's directory (given a copy from an earlier time), and opens again.
+/// Returns the content before, and the result of opening.
 async fn after(
     engine: EngineKind,
     dropped: bool,
@@ -73,7 +73,7 @@ async fn after(
     fill(&store, 0, 60).await;
     let mut expected = all(&store);
     store.close().await;
-    // Every close makes a checkpoint; two of them drop the log that the engine could be made from.
+    // Every close makes a checkpoint; two checkpoints delete the log from which the engine could be rebuilt.
     for round in 1..3 * u32::from(dropped) {
         let store = open(&config).await.unwrap();
         fill(&store, round * 30, round * 30 + 30).await;

@@ -1,4 +1,4 @@
-//! The fuzz targets without a fuzzer: random bytes, and the corpus that is kept in `fuzz/corpus`.
+//! The fuzz targets without a fuzzer: over random bytes, and over the corpus in `fuzz/corpus`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)
 }
 
-/// With `KSTORE_WRITE_CORPUS` set, first writes what our own code makes.
+/// If `KSTORE_WRITE_CORPUS` is set, first writes the seed inputs.
 #[test]
 fn the_kept_corpus_finds_nothing() {
     if std::env::var_os("KSTORE_WRITE_CORPUS").is_some() {

@@ -1,5 +1,5 @@
-//! The hash of a history: etcd's published answers as a table, and the property that it does not depend on how far the
-//! store is with winning back space, nor on the engine.
+//! Tests of the history hash: etcd's published results as a table, and that the hash depends neither on the progress of
+//! compaction nor on the engine.
 
 use kstore_nondet::Nondet;
 use proptest::collection::vec;
@@ -65,7 +65,7 @@ fn only_revisions_that_can_be_read_can_be_hashed() {
     });
 }
 
-/// Puts and deletes of few keys, then a compaction.
+/// Puts and deletes few keys, then compacts.
 async fn play(store: &Store, steps: &[(u8, bool)], compact: usize) {
     for (at, (key, put)) in steps.iter().enumerate() {
         let key = format!("k{}", key % 5);
@@ -73,7 +73,7 @@ async fn play(store: &Store, steps: &[(u8, bool)], compact: usize) {
         run(store, vec![if *put { Op::put(key, value) } else { Op::delete(key) }]).await;
     }
     let revision = Revision((compact as i64).min(store.revision().0));
-    // A second one removes what the first kept a little longer for watchers.
+    // The second compaction removes versions that the first kept for watchers.
     for revision in [revision.previous(), revision] {
         let _ = store.compact(revision).await;
     }

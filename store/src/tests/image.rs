@@ -1,4 +1,4 @@
-//! Stores that begin with an image of another one.
+//! Tests of stores that start from an image.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn a_fork_has_the_history_and_goes_on_from_the_same_revision_alone() {
     );
     assert_eq!((two.metrics().keys, value(&two, "key-001")), (0, None));
     assert_eq!(value(&origin, "key-001").as_deref(), Some("value 201"));
-    // History, by reads and watches.
+    // The fork has the history, in reads and watches.
     let old = one.range(&Range::key("key-050").at(Revision(60))).unwrap();
     assert_eq!(old.kvs[0].value(), b"value 50");
     let mut watcher = one.watch(WatchRequest::new(KeyRange::all()).from(Revision(2))).unwrap();
@@ -77,7 +77,7 @@ async fn leases_have_the_time_left_that_they_had_in_the_image() {
     origin.txn(Txn::of(vec![put])).await.unwrap();
     tokio::time::sleep(Duration::from_secs(40)).await;
     let image = origin.image().unwrap();
-    // The origin's lease ends; the image's time stands still.
+    // The origin's lease expires; time in the image stands still.
     tokio::time::sleep(Duration::from_secs(40)).await;
     assert_eq!(value(&origin, "leased"), None);
     let fork = Store::from_image(&image, &Nondet::simulated(2));

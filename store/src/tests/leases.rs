@@ -1,4 +1,4 @@
-//! Leases under virtual time.
+//! Tests of leases in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use kstore_nondet::{Nondet, Rng};
 use tokio::time::{Instant, sleep};
 
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::lease::LeaseRenewed;
-use crate::request::{Answer, Request};
+use crate::request::{Request, Response};
 use crate::{
     Config, KeyRange, LeaseError, LeaseId, Op, Put, Range, Revision, Store, Txn, TxnError, WatchRequest,
 };
@@ -135,10 +135,10 @@ fn a_renewal_that_comes_too_late_ends_the_lease_before_it_is_refused() {
         store.lease_grant(10, ID).await.unwrap();
         attach(&store, "k", ID).await;
         let before = store.revision();
-        // The task that would end it has not had its turn.
+        // The expiry task has not run yet.
         let late = Request::KeepAlive { id: ID, now: Instant::now() + Duration::from_secs(10) };
         let answers = store.driver().submit_group(vec![late]).unwrap();
-        assert!(matches!(answers[..], [Answer::KeepAlive(Err(LeaseError::NotFound(ID)))]), "{answers:?}");
+        assert!(matches!(answers[..], [Response::KeepAlive(Err(LeaseError::NotFound(ID)))]), "{answers:?}");
         assert_eq!((keys(&store).len(), store.revision()), (0, before.next()));
         let put = Op::Put(Put { lease: ID, ..Put::new("k", "v") });
         assert_eq!(store.txn(Txn::of(vec![put])).await, Err(TxnError::LeaseNotFound(ID)));
@@ -180,7 +180,7 @@ fn a_lease_has_its_whole_time_again_after_a_restart() {
         store.lease_grant(10, ID).await.unwrap();
         attach(&store, "k", ID).await;
         sleep(Duration::from_secs(9)).await;
-        let store = open(disk.crash(Policy::Nothing, 1));
+        let store = open(disk.crash(CrashPolicy::Nothing, 1));
         assert_eq!(store.lease_time_to_live(ID, true).await.unwrap().ttl, 10);
         sleep(Duration::from_millis(9_900)).await;
         assert_eq!(keys(&store).len(), 1);
@@ -189,7 +189,7 @@ fn a_lease_has_its_whole_time_again_after_a_restart() {
     });
 }
 
-/// L11: they end in bounded batches, between which others are served, and all end.
+/// L11: leases are revoked in bounded batches, other requests are served in between, and all leases end.
 #[test]
 fn very_many_leases_that_end_together_do_not_hold_up_writers() {
     const LEASES: u64 = 100_000;
@@ -215,7 +215,7 @@ fn very_many_leases_that_end_together_do_not_hold_up_writers() {
     });
 }
 
-/// L10: what a keep-alive says of the present is not ahead of a revocation that comes after it.
+/// L10: the revision in a keep-alive's answer is not above that of a later revocation.
 #[test]
 fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
@@ -244,7 +244,7 @@ fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
     });
 }
 
-/// The tasks of a store ended with the runtime that had opened it: leases then lived for ever.
+/// Regression: the store's tasks ended with the runtime that had opened it, so that leases never expired.
 #[test]
 fn leases_end_also_when_the_runtime_that_opened_the_store_is_gone() {
     let runtime =
@@ -268,7 +268,7 @@ fn leases_end_also_when_the_runtime_that_opened_the_store_is_gone() {
     });
 }
 
-/// Its grant began to count when it was asked for, and the renewal that was answered meanwhile was forgotten.
+/// Regression: the grant's time counted from its request, and a renewal before its publication was lost.
 #[test]
 fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
     block_on(async {
@@ -286,7 +286,7 @@ fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
     });
 }
 
-/// All keys of a lease went in one commit, whatever its size.
+/// Regression: all keys of a lease were deleted in one commit of any size.
 #[test]
 fn a_lease_with_more_keys_than_a_commit_holds_ends_in_several_revisions() {
     let mut config = Config::memory();
@@ -332,12 +332,12 @@ fn a_lease_whose_end_has_begun_gets_no_keys_and_no_time() {
             attach(&store, key, ID).await;
         }
         let part = store.driver().submit(Request::Revoke(ID), 0).await.unwrap();
-        assert!(matches!(part, Answer::RevokedInPart));
+        assert!(matches!(part, Response::RevokedInPart));
         let put = Op::Put(Put { lease: ID, ..Put::new("e", "v") });
         assert_eq!(store.txn(Txn::of(vec![put])).await, Err(TxnError::LeaseNotFound(ID)));
         assert_eq!(store.lease_keep_alive(ID).await, Err(LeaseError::NotFound(ID)));
         assert_eq!(store.lease_grant(10, ID).await, Err(LeaseError::Exists(ID)));
-        // Nobody asks any more: its time ends it.
+        // No client repeats the revocation, so expiry completes it.
         sleep(Duration::from_secs(11)).await;
         assert_eq!((keys(&store).len(), store.leases().await.unwrap()), (0, vec![]));
     });

@@ -1,5 +1,5 @@
-//! Permissions of everything that a store leaves in a real directory. Secrets are stored as plain bytes, so no other user of the
-//! machine may read the files.
+//! Tests of the permissions of all files in a real directory. Secrets are stored as plain bytes, so no other user of
+//! the machine may read the files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -103,7 +103,7 @@ fn a_directory_that_users_share_is_refused() {
         let text = refused.unwrap().to_string();
         assert!(text.contains("mode 1777") && text.contains("chmod -R go="), "{text}");
 
-        // Another user's directories beside the store's: a mode that others cannot write with stays as it is.
+        // Another user's directory beside the store's: a mode that does not let others write stays as it is.
         fs::create_dir(dir.path().join("photos")).unwrap();
         set_mode(dir.path(), 0o777);
         assert!(matches!(open(&config).await.err(), Some(OpenError::Exposed { .. })));

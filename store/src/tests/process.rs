@@ -1,4 +1,4 @@
-//! The store as a resident of a machine: its directory, its threads, and a disk that fails under them.
+//! Tests of the store as a process: its directory, its threads, and a failing disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use kstore_nondet::{Nondet, Rng};
 
 use super::conformance::{block_on_real, tiny};
-use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::{
     CompactError, Config, DefragmentError, EngineKind, KeyRange, Limits, Op, OpenError, Range, RangeError,
     Revision, Stopped, Store, Txn, TxnError, WatchError, WatchRequest,
@@ -164,14 +164,14 @@ fn a_failed_sync_stops_the_store_for_everyone() {
         assert_eq!(store.range(&Range::key("before")), Err(RangeError::Stopped(Stopped)));
         assert_eq!(store.txn(put("after")).await, Err(TxnError::Stopped(Stopped)));
         store.close().await;
-        let disk = disk.crash(Policy::Nothing, 1);
+        let disk = disk.crash(CrashPolicy::Nothing, 1);
         let store = Store::open_threads(Arc::new(disk), &config, &Rng::seeded(2)).unwrap();
         assert_eq!(store.revision(), Revision(2));
         store.close().await;
     });
 }
 
-/// One failed write of the engine: the log holds everything, so the store goes on, and says so wherever somebody looks.
+/// After one failed write of the engine the store continues, since the log has everything, and it reports the failure.
 #[test]
 fn a_store_whose_engine_failed_serves_and_says_so_and_answers_those_who_wait_for_the_engine() {
     block_on_real(async {
@@ -220,7 +220,7 @@ fn a_damaged_newest_state_of_the_engine_is_made_up_for_by_the_one_before() {
         let config = tiny(Config::durable("/data"), 0);
         let limits = Limits { engine_file_bytes: 1 << 20, ..config.limits.clone() };
         let config = Config { limits, ..config };
-        // Three checkpoints, each at a clean end, each with a file of its own.
+        // Three checkpoints, each at a clean close and each with its own file.
         for round in 0..3 {
             let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(round)).unwrap();
             store.txn(Txn::of(vec![Op::put(format!("k{round}"), vec![7; 100])])).await.unwrap();

@@ -1,4 +1,4 @@
-//! The quota and the alarms: what they refuse, what they let through, and that they outlive a crash.
+//! Tests of the quota and the alarms: what they refuse and permit, and that they survive a crash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use kstore_nondet::{Nondet, Rng};
 
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::{
     Alarm, CompactError, Compare, CompareOp, Config, Delete, EngineKind, KeyRange, LeaseError, LeaseId,
     Limits, Op, Put, Range, Revision, Store, Target, Txn, TxnError,
@@ -36,7 +36,7 @@ fn delete(keys: KeyRange) -> Op {
     Op::Delete(Delete { keys, prev_kv: false })
 }
 
-/// Writes one key again and again until it is refused; says how often it was not.
+/// Writes one key until a write is refused. Returns the number of accepted writes.
 async fn fill(store: &Store, size: usize) -> usize {
     let mut written = 0;
     loop {
@@ -84,7 +84,7 @@ fn out_of_space_only_what_could_write_is_refused() {
         fill(&store, 1_000).await;
         let current = store.revision();
 
-        // A small write that would fit is refused as well, in either branch, and inside.
+        // A small write that would fit is refused as well, in either branch, and in a nested transaction.
         assert_eq!(put(&store, "tiny", 1).await, Err(TxnError::NoSpace));
         let exists = Compare::key("filler", CompareOp::Greater, Target::Version(0));
         let untaken = Txn { compares: vec![exists], failure: vec![Op::put("k", "v")], ..Txn::default() };
@@ -180,12 +180,12 @@ fn alarms_survive_a_crash_from_the_log_and_from_the_manifest() {
             if checkpointed {
                 store.close().await;
             }
-            let disk = disk.crash(Policy::Nothing, 1);
+            let disk = disk.crash(CrashPolicy::Nothing, 1);
             let store = on_disk(&disk, EngineKind::Segments, 20_000);
             assert_eq!(store.alarms(), [Alarm::NoSpace], "checkpointed: {checkpointed}");
             assert_eq!(put(&store, "k", 1).await, Err(TxnError::NoSpace));
             assert_eq!(store.alarm_disarm(Alarm::NoSpace).await, Ok(true));
-            let disk = disk.crash(Policy::Nothing, 2);
+            let disk = disk.crash(CrashPolicy::Nothing, 2);
             let store = on_disk(&disk, EngineKind::Segments, 20_000);
             assert_eq!(store.alarms(), [], "checkpointed: {checkpointed}");
         });
@@ -216,7 +216,8 @@ fn what_is_used_is_the_same_after_a_restart() {
     }
 }
 
-/// A deletion of everything would be one commit of any size; etcd's clients know "request is too large" and delete in parts.
+/// A deletion of everything would be a commit of any size. etcd's clients handle "request is too large" by deleting
+/// smaller ranges.
 #[test]
 fn a_deletion_of_more_than_fits_into_a_commit_is_refused_and_smaller_ranges_are_not() {
     block_on(async {
@@ -268,7 +269,7 @@ fn requests_whose_changes_are_large_do_not_share_one_write_of_the_log() {
     });
 }
 
-/// sled's files never shrink, so what counts is what they hold.
+/// sled's files never shrink, so the quota counts their content.
 #[test]
 fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting_also_after_a_crash() {
     use crate::tests::conformance::block_on_real;
@@ -283,7 +284,7 @@ fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting
         let store = Store::open(config(&data), Nondet::real()).await.unwrap();
         let written = fill(&store, 4_000).await;
         assert!((50..100).contains(&written), "{written} writes of 4 kB");
-        // The process is killed here: what its files hold is opened elsewhere.
+        // The process is killed here; a copy of its files is opened.
         copy_settled(&data, &copy);
         let copied = Store::open(config(&copy), Nondet::real()).await.unwrap();
         for store in [store, copied] {
@@ -307,8 +308,8 @@ fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting
     });
 }
 
-/// Copies a folder in which files may come and go, as sled's thread in the background makes and removes snapshots: again from the
-/// beginning, until no file changed while it was copied, so that the copy is a state that the folder was in.
+/// Copies a directory whose files may change, as sled's background thread creates and deletes snapshots. Repeats until
+/// no file changed during the copy, so that the copy is a state that the directory had.
 fn copy_settled(from: &std::path::Path, to: &std::path::Path) {
     for _ in 0..1_000 {
         let before = files(from);
@@ -325,14 +326,14 @@ fn copy_settled(from: &std::path::Path, to: &std::path::Path) {
     panic!("{} never came to rest", from.display());
 }
 
-/// The files under a folder with their lengths and the times of their last changes, sorted by path.
+/// The files below a directory with their lengths and modification times, sorted by path.
 fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, u64, Option<std::time::SystemTime>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => found.extend(files(&entry.path())),
             Ok(metadata) => found.push((entry.path(), metadata.len(), metadata.modified().ok())),
-            Err(_) => {} // It went meanwhile.
+            Err(_) => {} // It was deleted meanwhile.
         }
     }
     found.sort();

@@ -1,4 +1,4 @@
-//! Answers that clients rely on to the letter, as tables.
+//! Tables of results that clients rely on exactly.
 
 use kstore_nondet::Nondet;
 
@@ -24,7 +24,7 @@ async fn put(store: &Store, key: &'static str, value: &'static str) -> Revision 
     store.txn(Txn::of(vec![Op::put(key, value)])).await.unwrap().revision
 }
 
-/// The revision in each answer.
+/// The revision in each result.
 fn revisions(responses: &[OpResult]) -> Vec<i64> {
     let revision = |response: &OpResult| match response {
         OpResult::Range(range) => range.revision.0,

@@ -1,4 +1,4 @@
-//! Watches: what comes, when, and what does not.
+//! Tests of watches: which events arrive, and when.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -275,7 +275,7 @@ fn watches_end_with_their_store_and_an_empty_range_is_refused() {
     });
 }
 
-/// A waker may run anything at once, also what asks the hub.
+/// A waker may run anything at once, including calls of the hub.
 #[test]
 fn watchers_are_woken_when_the_hub_is_unlocked() {
     struct Asking(Store, Mutex<Vec<bool>>);

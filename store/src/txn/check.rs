@@ -79,12 +79,12 @@ fn may_repeat(ops: &[Op]) -> bool {
 
 /// The keys that a list of operations may change.
 #[derive(Default)]
-struct Changes<'a> {
+struct ChangedKeys<'a> {
     puts: BTreeSet<&'a Bytes>,
     deletes: Vec<&'a KeyRange>,
 }
 
-impl<'a> Changes<'a> {
+impl<'a> ChangedKeys<'a> {
     fn deletes(&self, key: &[u8]) -> bool {
         // As in etcd, a delete range without an end is not checked. Clients rely on neither result.
         self.deletes.iter().any(|keys| keys.end != End::Unbounded && keys.contains(key))
@@ -97,8 +97,8 @@ impl<'a> Changes<'a> {
 
 /// Collects the changes of a branch. Fails if two of its operations change the same key. The order is etcd's: this
 /// level's deletions, then each nested transaction (whose two branches exclude each other), then this level's puts.
-fn changes(ops: &[Op]) -> Result<Changes<'_>, TxnError> {
-    let mut all = Changes::default();
+fn changes(ops: &[Op]) -> Result<ChangedKeys<'_>, TxnError> {
+    let mut all = ChangedKeys::default();
     all.deletes.extend(ops.iter().filter_map(|op| match op {
         Op::Delete(Delete { keys, .. }) => Some(keys),
         Op::Range(_) | Op::Put(_) | Op::Txn(_) => None,

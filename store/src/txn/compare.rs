@@ -8,28 +8,28 @@ use crate::{End, KeyValue, LeaseId, Revision};
 
 /// The chosen branch, with the paths of its nested transactions in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Path {
+pub(crate) struct BranchPath {
     pub(crate) succeeded: bool,
-    pub(crate) nested: Vec<Path>,
+    pub(crate) nested: Vec<BranchPath>,
 }
 
 impl Txn {
     /// The operations of the chosen branch.
-    pub(crate) fn branch(&self, path: &Path) -> &[Op] {
+    pub(crate) fn branch(&self, path: &BranchPath) -> &[Op] {
         if path.succeeded { &self.success } else { &self.failure }
     }
 }
 
 /// Chooses all branches on the state before the transaction: a nested compare does not see the effects of outer
 /// operations.
-pub(crate) fn decide(txn: &Txn, staged: Staged<'_>) -> Path {
+pub(crate) fn decide(txn: &Txn, staged: Staged<'_>) -> BranchPath {
     let succeeded = txn.compares.iter().all(|compare| holds(compare, staged));
     let ops = if succeeded { &txn.success } else { &txn.failure };
     let nested = ops.iter().filter_map(|op| match op {
         Op::Txn(inner) => Some(decide(inner, staged)),
         Op::Range(_) | Op::Put(_) | Op::Delete(_) => None,
     });
-    Path { succeeded, nested: nested.collect() }
+    BranchPath { succeeded, nested: nested.collect() }
 }
 
 fn holds(compare: &Compare, staged: Staged<'_>) -> bool {

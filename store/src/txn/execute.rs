@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::compare::{Path, decide};
+use super::compare::{BranchPath, decide};
 use super::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
 use crate::commit::RecordKey;
 use crate::event::{Event, EventKind};
-use crate::index::{Found, Index, Version};
+use crate::index::{Index, Version, VersionRef};
 use crate::kv::Stamp;
 use crate::lease::table::LeaseTable;
 use crate::range::{Range, RangeResult};
@@ -37,7 +37,7 @@ pub(crate) struct Execution<'a> {
 
 /// Results of the historical reads on the chosen path, in the order of their operations. They are read before the first
 /// change, because reading an old version from disk can fail, and a failed transaction must not change anything.
-type Historical = VecDeque<(Selection, Vec<Arc<KeyValue>>)>;
+type HistoricalReads = VecDeque<(Selection, Vec<Arc<KeyValue>>)>;
 
 impl Execution<'_> {
     /// Executes a transaction that passed `check`. If it fails, nothing was changed.
@@ -73,7 +73,7 @@ impl Execution<'_> {
 
     /// Checks the chosen path for all errors except those of the disk. As in etcd, an error of a put takes precedence
     /// over an error of a read.
-    fn check(&self, txn: &Txn, path: &Path) -> Result<(), TxnError> {
+    fn check(&self, txn: &Txn, path: &BranchPath) -> Result<(), TxnError> {
         Self::on_path(txn, path, &mut |op| match op {
             Op::Put(put) => self.check_put(put),
             Op::Range(_) | Op::Delete(_) | Op::Txn(_) => Ok(()),
@@ -100,7 +100,7 @@ impl Execution<'_> {
         }
         let mut bytes = 0;
         self.staged().visit(keys, Revision(i64::MAX), |found| {
-            if let Found::Newest(kv) = found {
+            if let VersionRef::Newest(kv) = found {
                 bytes += kv.key().len() + Event::COST;
             }
         });
@@ -110,7 +110,7 @@ impl Execution<'_> {
     /// Calls `check` for each operation on the chosen path, in order.
     fn on_path(
         txn: &Txn,
-        path: &Path,
+        path: &BranchPath,
         check: &mut impl FnMut(&Op) -> Result<(), TxnError>,
     ) -> Result<(), TxnError> {
         let mut nested = path.nested.iter();
@@ -126,8 +126,8 @@ impl Execution<'_> {
 
     fn check_range(&self, range: &Range) -> Result<(), TxnError> {
         let (requested, compacted) = (range.revision, self.compacted);
-        // Unlike in a plain range, a negative revision is an old one here. It fails only if the store was ever
-        // compacted.
+        // Unlike in a plain range, a negative revision is an old one here. It fails below the compacted
+        // revision (-1 at first).
         if requested.0 < 0 && requested < compacted {
             return Err(TxnError::Range(RangeError::Compacted { requested, compacted }));
         }
@@ -144,8 +144,8 @@ impl Execution<'_> {
 
     /// Does all historical reads of the chosen path. The transaction's own changes are newer than any requested
     /// revision, so they cannot affect the results.
-    fn read_historical(&self, txn: &Txn, path: &Path) -> Result<Historical, TxnError> {
-        let mut historical = Historical::new();
+    fn read_historical(&self, txn: &Txn, path: &BranchPath) -> Result<HistoricalReads, TxnError> {
+        let mut historical = HistoricalReads::new();
         Self::on_path(txn, path, &mut |op| {
             if let Op::Range(range) = op
                 && is_historical(range)
@@ -170,7 +170,7 @@ impl Execution<'_> {
     }
 
     /// Executes the operations of the chosen path. It cannot fail: everything that can fail was done before.
-    fn run(&mut self, txn: &Txn, path: &Path, historical: &mut Historical) -> TxnResult {
+    fn run(&mut self, txn: &Txn, path: &BranchPath, historical: &mut HistoricalReads) -> TxnResult {
         let ops = txn.branch(path);
         let mut responses = Vec::with_capacity(ops.len());
         let mut nested = path.nested.iter();
@@ -189,7 +189,7 @@ impl Execution<'_> {
     }
 
     /// Reads a range. It sees the transaction's own changes, unless it names a revision.
-    fn range(&self, range: &Range, historical: &mut Historical) -> RangeResult {
+    fn range(&self, range: &Range, historical: &mut HistoricalReads) -> RangeResult {
         let (selection, kvs) = if is_historical(range) {
             historical.pop_front().expect("historical reads were made in the order of their operations")
         } else {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use kstore_nondet::Rng;
 
-use super::Replayed;
-use super::segment::Segments;
+use super::ReplayResult;
+use super::segment::WalSegments;
 use crate::Limits;
-use crate::codec::frame::{self, Position, SEGMENT_HEADER, SegmentHeader, Span, group_len};
+use crate::codec::frame::{self, GroupSpan, LogPosition, SEGMENT_HEADER, SegmentHeader, group_len};
 use crate::codec::record;
 use crate::commit::Commit;
 use crate::disk::File;
@@ -19,14 +19,14 @@ const NOTE_BYTES: u64 = group_len(0) as u64;
 /// The log's appender: writes groups to the newest segment. One thread owns it at a time.
 #[derive(Debug)]
 pub(crate) struct Wal {
-    segments: Arc<Segments>,
+    segments: Arc<WalSegments>,
     cluster: u64,
     rng: Rng,
     /// Size of a segment that is created when none is prepared.
     fresh_bytes: u64,
     file: Arc<dyn File>,
     size: u64,
-    position: Position,
+    position: LogPosition,
     /// Sequence number of the last written record.
     written_seq: u64,
     /// Sequence number of the last record known to be durable.
@@ -36,26 +36,27 @@ pub(crate) struct Wal {
     /// The encoded group; kept to reuse its allocation.
     buffer: Vec<u8>,
     /// The position after the encoded group.
-    behind: Position,
+    behind: LogPosition,
 }
 
 impl Wal {
     /// Starts a new segment after what was replayed. Records that were not confirmed durable are written again into it
     /// and synced, because the replay may have read them from the cache only.
     pub(crate) fn begin(
-        segments: Arc<Segments>,
+        segments: Arc<WalSegments>,
         cluster: u64,
         rng: Rng,
-        replayed: &Replayed,
+        replayed: &ReplayResult,
         limits: &Limits,
     ) -> io::Result<Self> {
         let (noted_seq, chain) = replayed.confirmed;
         let epoch = rng.next_u64();
         let header = SegmentHeader::new(cluster, epoch, noted_seq + 1, chain);
-        let start = Position { epoch, offset: SEGMENT_HEADER as u64, chain };
+        let start = LogPosition { epoch, offset: SEGMENT_HEADER as u64, chain };
         let (mut position, mut tail) = (start, Vec::new());
         if replayed.tail_records > 0 {
-            let span = Span { count: replayed.tail_records, first_seq: noted_seq + 1, synced_seq: noted_seq };
+            let span =
+                GroupSpan { count: replayed.tail_records, first_seq: noted_seq + 1, synced_seq: noted_seq };
             position =
                 frame::encode_group(&mut tail, start, span, |out| out.extend_from_slice(&replayed.tail));
         }
@@ -135,7 +136,7 @@ impl Wal {
     }
 
     fn make_group(&mut self, count: usize, records: impl FnOnce(&mut Vec<u8>)) {
-        let span = Span { count, first_seq: self.written_seq + 1, synced_seq: self.synced_seq };
+        let span = GroupSpan { count, first_seq: self.written_seq + 1, synced_seq: self.synced_seq };
         let mut buffer = std::mem::take(&mut self.buffer);
         self.behind = frame::encode_group(&mut buffer, self.position, span, records);
         self.buffer = buffer;
@@ -158,7 +159,7 @@ impl Wal {
         let least = (SEGMENT_HEADER + group) as u64 + NOTE_BYTES;
         (self.file, self.size) = self.segments.make(&header, &[], (least, self.fresh_bytes))?;
         self.noted_seq = self.written_seq;
-        self.position = Position { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
+        self.position = LogPosition { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
         Ok(())
     }
 }

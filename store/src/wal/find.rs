@@ -1,11 +1,11 @@
 //! Search for records in the log, while it may be written and truncated: the copies from which damaged records are
-//! repaired. Found records are checked. A record that is not found may still be there.
+//! repaired. VersionRef records are checked. A record that is not found may still be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::segment::Segments;
+use super::segment::WalSegments;
 use crate::Revision;
 use crate::codec::frame::{SEGMENT_HEADER, SegmentHeader, decode_group};
 use crate::codec::record::{self, LogChange, LogRecord};
@@ -14,7 +14,7 @@ use crate::disk::read_all;
 use crate::engine::{Record, RecordKind};
 
 /// Finds the records with these keys, as far as the log has them. It reads whole files, so it is slow; damage is rare.
-pub(crate) fn find(segments: &Segments, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Record> {
+pub(crate) fn find(segments: &WalSegments, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Record> {
     let mut found = BTreeMap::new();
     for first in segments.first_seqs().into_iter().rev() {
         if found.len() == keys.len() {

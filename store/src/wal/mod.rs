@@ -13,5 +13,5 @@ mod tests;
 
 pub(crate) use append::Wal;
 pub(crate) use find::find;
-pub(crate) use replay::{Replayed, replay};
-pub(crate) use segment::Segments;
+pub(crate) use replay::{ReplayResult, replay};
+pub(crate) use segment::WalSegments;

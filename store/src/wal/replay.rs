@@ -4,15 +4,15 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use super::segment::Segments;
-use crate::codec::frame::{ALIGN, GROUP_MAGIC, Group, SEGMENT_HEADER, SegmentHeader, decode_group};
+use super::segment::WalSegments;
+use crate::codec::frame::{ALIGN, DecodedGroup, GROUP_MAGIC, SEGMENT_HEADER, SegmentHeader, decode_group};
 use crate::codec::record::{self, LogRecord};
 use crate::disk::read_all;
 use crate::error::OpenError;
 
 /// Result of a replay.
 #[derive(Debug, Default)]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayResult {
     /// Sequence number of the last record.
     pub(crate) last_seq: u64,
     /// The last record confirmed as durable, and the checksum of its group, which the next segment continues.
@@ -26,11 +26,11 @@ pub(crate) struct Replayed {
 
 /// Replays all segments: calls `visit` for every record above `after`, in order. The log must have the id `cluster`.
 pub(crate) fn replay(
-    segments: &Segments,
+    segments: &WalSegments,
     cluster: u64,
     after: u64,
     visit: &mut dyn FnMut(LogRecord<'_>) -> Result<(), String>,
-) -> Result<Replayed, OpenError> {
+) -> Result<ReplayResult, OpenError> {
     let firsts = segments.first_seqs();
     match firsts.first() {
         Some(first) if *first > after + 1 => {
@@ -42,7 +42,7 @@ pub(crate) fn replay(
         None if after > 0 => return Err(damaged(&segments.path(after + 1), "the log is missing".to_owned())),
         Some(_) | None => {}
     }
-    let mut reader = Reader {
+    let mut reader = ReplayState {
         cluster,
         after,
         visit,
@@ -74,14 +74,14 @@ fn damaged(path: &Path, detail: String) -> OpenError {
 }
 
 /// A group that was read but is not confirmed as durable.
-struct Doubtful {
+struct UnconfirmedGroup {
     last_seq: u64,
     chain: u32,
     records: usize,
     payload: Vec<u8>,
 }
 
-struct Reader<'a> {
+struct ReplayState<'a> {
     cluster: u64,
     after: u64,
     visit: &'a mut dyn FnMut(LogRecord<'_>) -> Result<(), String>,
@@ -89,14 +89,14 @@ struct Reader<'a> {
     next_seq: u64,
     chain: u32,
     /// The group with the last confirmed record, followed by later groups and sync notes.
-    groups: VecDeque<Doubtful>,
+    groups: VecDeque<UnconfirmedGroup>,
     synced: u64,
     bytes: u64,
     /// Sequence number of the newest segment's first record, and the checksum that it continues.
     newest: (u64, u32),
 }
 
-impl Reader<'_> {
+impl ReplayState<'_> {
     /// Reads one segment; `successor` is the first sequence number of the next one.
     fn segment(&mut self, bytes: &[u8], first: u64, successor: Option<u64>) -> Result<(), String> {
         let header = SegmentHeader::decode(bytes).ok_or("its header does not check")?;
@@ -136,7 +136,7 @@ impl Reader<'_> {
         if self.next_seq == 0 {
             self.next_seq = header.first_seq;
             self.chain = header.chain;
-            self.groups.push_back(Doubtful {
+            self.groups.push_back(UnconfirmedGroup {
                 last_seq: header.first_seq - 1,
                 chain: header.chain,
                 records: 0,
@@ -145,7 +145,8 @@ impl Reader<'_> {
             self.synced = header.first_seq - 1;
             return Ok(());
         }
-        let joins = |group: &Doubtful| group.last_seq + 1 == header.first_seq && group.chain == header.chain;
+        let joins =
+            |group: &UnconfirmedGroup| group.last_seq + 1 == header.first_seq && group.chain == header.chain;
         let at = self.groups.iter().rposition(joins).ok_or("it does not continue the one before")?;
         self.groups.truncate(at + 1);
         self.next_seq = header.first_seq;
@@ -154,11 +155,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn continues(&self, group: &Group<'_>) -> bool {
+    fn continues(&self, group: &DecodedGroup<'_>) -> bool {
         group.header.chain == self.chain && group.header.first_seq == self.next_seq
     }
 
-    fn group(&mut self, group: &Group<'_>) -> Result<(), String> {
+    fn group(&mut self, group: &DecodedGroup<'_>) -> Result<(), String> {
         let mut rest = group.payload;
         for seq in (self.next_seq..).take(group.header.count as usize) {
             let (record, len) =
@@ -174,7 +175,7 @@ impl Reader<'_> {
         }
         self.next_seq += u64::from(group.header.count);
         self.chain = group.chain;
-        self.groups.push_back(Doubtful {
+        self.groups.push_back(UnconfirmedGroup {
             last_seq: self.next_seq - 1,
             chain: group.chain,
             records: group.header.count as usize,
@@ -209,7 +210,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Replayed {
+    fn finish(self) -> ReplayResult {
         let mut groups = self.groups.into_iter();
         let mut confirmed = groups.next().map_or((0, 0), |group| (group.last_seq, group.chain));
         if confirmed.0 + 1 == self.newest.0 {
@@ -222,12 +223,12 @@ impl Reader<'_> {
             tail_records += group.records;
         }
         let last_seq = confirmed.0 + tail_records as u64;
-        Replayed { last_seq, confirmed, tail, tail_records, bytes: self.bytes }
+        ReplayResult { last_seq, confirmed, tail, tail_records, bytes: self.bytes }
     }
 }
 
 /// The next intact group of that epoch at or after `offset`.
-fn find_group(bytes: &[u8], offset: usize, epoch: u64) -> Option<Group<'_>> {
+fn find_group(bytes: &[u8], offset: usize, epoch: u64) -> Option<DecodedGroup<'_>> {
     let may_begin = |at: &usize| bytes[*at..].starts_with(&GROUP_MAGIC);
     (offset..bytes.len()).step_by(ALIGN).filter(may_begin).find_map(|at| decode_group(bytes, at, epoch))
 }

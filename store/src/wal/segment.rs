@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::codec::frame::SegmentHeader;
 use crate::disk::{Disk, File, write_zeros};
-use crate::room::{Room, is_full};
+use crate::disk_space::{DiskSpace, is_full};
 
 const SUFFIX: &str = ".wal";
 /// Suffix of a file that is not a segment yet; its name is a number.
@@ -17,11 +17,11 @@ const UNUSED: &str = ".tmp";
 
 /// The log's segment files.
 #[derive(Debug)]
-pub(crate) struct Segments {
+pub(crate) struct WalSegments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     /// The monitor of free space, if there is one.
-    room: Option<Room>,
+    disk_space: Option<DiskSpace>,
     inner: Mutex<Inner>,
 }
 
@@ -30,14 +30,14 @@ struct Inner {
     /// Sequence number of the first record of each segment, ascending.
     first_seqs: Vec<u64>,
     /// The prepared file.
-    spare: Option<Unused>,
+    spare: Option<PreparedFile>,
     /// Number of created files, for unique names: one file may be created while another is renamed.
     made: u64,
 }
 
 /// A file that is not a segment yet.
 #[derive(Debug)]
-struct Unused {
+struct PreparedFile {
     path: PathBuf,
     file: Arc<dyn File>,
     size: u64,
@@ -48,7 +48,7 @@ fn name(first_seq: u64) -> String {
     format!("{first_seq:016x}{SUFFIX}")
 }
 
-impl Segments {
+impl WalSegments {
     /// Lists the segments in `dir`, which must exist.
     pub(crate) fn list(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
         let names = disk.list(dir)?;
@@ -56,16 +56,16 @@ impl Segments {
         let mut first_seqs: Vec<_> = parsed.filter_map(|hex| u64::from_str_radix(hex, 16).ok()).collect();
         first_seqs.sort_unstable();
         let inner = Inner { first_seqs, spare: None, made: 0 };
-        Ok(Self { disk, dir: dir.to_owned(), room: None, inner: Mutex::new(inner) })
+        Ok(Self { disk, dir: dir.to_owned(), disk_space: None, inner: Mutex::new(inner) })
     }
 
     /// Adds the monitor of free space.
-    pub(crate) fn within(self, room: Room) -> Self {
-        Self { room: Some(room), ..self }
+    pub(crate) fn within(self, disk_space: DiskSpace) -> Self {
+        Self { disk_space: Some(disk_space), ..self }
     }
 
-    pub(crate) fn room(&self) -> Option<&Room> {
-        self.room.as_ref()
+    pub(crate) fn disk_space(&self) -> Option<&DiskSpace> {
+        self.disk_space.as_ref()
     }
 
     /// Deletes files of an earlier process that did not become segments.
@@ -111,7 +111,7 @@ impl Segments {
     ) -> io::Result<(Arc<dyn File>, u64)> {
         let spare = self.inner.lock().spare.take();
         let size = size.max(least);
-        let Unused { path, file, size } = match spare.filter(|spare| spare.size >= least) {
+        let PreparedFile { path, file, size } = match spare.filter(|spare| spare.size >= least) {
             Some(spare) => spare,
             None => self.fresh(least, size)?,
         };
@@ -133,11 +133,11 @@ impl Segments {
     }
 
     /// Creates a new file of `size` bytes; if the disk is full, one that is just large enough.
-    fn fresh(&self, least: u64, size: u64) -> io::Result<Unused> {
+    fn fresh(&self, least: u64, size: u64) -> io::Result<PreparedFile> {
         match self.fill(size) {
             Err(error) if is_full(&error) => {
-                if let Some(room) = self.room() {
-                    room.ran_out();
+                if let Some(disk_space) = self.disk_space() {
+                    disk_space.on_disk_full();
                 }
                 self.fill(least)
             }
@@ -146,7 +146,7 @@ impl Segments {
     }
 
     /// Creates a file of zeros, not synced. If the disk is full, deletes it again.
-    fn fill(&self, size: u64) -> io::Result<Unused> {
+    fn fill(&self, size: u64) -> io::Result<PreparedFile> {
         let number = {
             let mut inner = self.inner.lock();
             inner.made += 1;
@@ -155,7 +155,7 @@ impl Segments {
         let path = self.dir.join(format!("{number}{UNUSED}"));
         let file = self.disk.create(&path)?;
         match write_zeros(&*file, size) {
-            Ok(()) => Ok(Unused { path, file, size }),
+            Ok(()) => Ok(PreparedFile { path, file, size }),
             Err(error) => {
                 drop(file);
                 self.discard(&path);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use kstore_nondet::Rng;
 
-use super::{Replayed, Segments, Wal, replay};
+use super::{ReplayResult, Wal, WalSegments, replay};
 use crate::codec::frame::SEGMENT_HEADER;
 use crate::commit::Commit;
 use crate::disk::Disk;
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::error::OpenError;
 use crate::{Limits, Revision};
 
@@ -27,8 +27,8 @@ fn limits() -> Limits {
 }
 
 /// Replays the log. Also returns the sequence numbers of the visited records.
-fn read(disk: &SimDisk, cluster: u64, after: u64) -> Result<(Replayed, Vec<u64>), OpenError> {
-    let segments = Segments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
+fn read(disk: &SimDisk, cluster: u64, after: u64) -> Result<(ReplayResult, Vec<u64>), OpenError> {
+    let segments = WalSegments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
     let mut seen = Vec::new();
     let replayed = replay(&segments, cluster, after, &mut |record| {
         seen.push(record.seq);
@@ -40,7 +40,7 @@ fn read(disk: &SimDisk, cluster: u64, after: u64) -> Result<(Replayed, Vec<u64>)
 /// Opens the log for appending.
 fn begin(disk: &SimDisk, seed: u64) -> Wal {
     let (replayed, _) = read(disk, CLUSTER, 0).unwrap();
-    let segments = Arc::new(Segments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap());
+    let segments = Arc::new(WalSegments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap());
     Wal::begin(segments, CLUSTER, Rng::seeded(seed), &replayed, &limits()).unwrap()
 }
 
@@ -65,7 +65,7 @@ fn what_was_synced_reads_back_over_any_number_of_starts_and_segments() {
             wal.note().unwrap();
         }
         drop(wal);
-        disk = disk.crash(Policy::Torn, start);
+        disk = disk.crash(CrashPolicy::Torn, start);
         let (replayed, seen) = read(&disk, CLUSTER, 0).unwrap();
         assert_eq!(seen, (1..next).collect::<Vec<_>>());
         assert_eq!(replayed.last_seq, next - 1);
@@ -106,7 +106,7 @@ fn judge(case: &Case) -> Result<u64, ()> {
     if matches!(case, Case::DamagedAfterCleanEnd(_)) {
         wal.note().unwrap();
     }
-    let disk = disk.crash(Policy::Everything, 1);
+    let disk = disk.crash(CrashPolicy::Everything, 1);
     let middle = |n: usize| SEGMENT_HEADER + ends[..n - 1].iter().sum::<usize>() + 500;
     let (file, offset) = match case {
         Case::Damaged(n) | Case::DamagedAfterCleanEnd(n) | Case::Unsynced(n) => (0, middle(*n)),
@@ -168,7 +168,7 @@ fn segments_go_when_no_record_in_them_is_needed() {
         wal.append(&commits([seq], 3_000)).unwrap();
         wal.sync().unwrap();
     }
-    let segments = Segments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
+    let segments = WalSegments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
     let firsts = segments.first_seqs();
     segments.remove_upto(firsts[1] - 2).unwrap();
     assert_eq!(segments.first_seqs(), firsts);

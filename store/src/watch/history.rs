@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Batch;
-use super::slot::{self, Slot};
+use super::registration::{self, Registration};
 use crate::commit::RecordKey;
 use crate::core::{Core, Visible};
 use crate::engine::{EngineError, Record, RecordKind};
@@ -11,7 +11,7 @@ use crate::event::{Event, EventKind};
 use crate::{KeyValue, Revision, WatchError};
 
 /// A part of the history, as read for one watcher.
-pub(crate) struct Past {
+pub(crate) struct HistoryPart {
     /// The batches for the watcher.
     pub(crate) batches: Vec<Batch>,
     /// The revision to continue from; above the published revision if nothing is left.
@@ -19,7 +19,7 @@ pub(crate) struct Past {
 }
 
 /// Reads a bounded number of revisions from `from` on.
-pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, WatchError> {
+pub(crate) fn read(core: &Core, slot: &Registration, from: Revision) -> Result<HistoryPart, WatchError> {
     let most = core.limits.history_revisions;
     let upto = {
         let visible = core.visible();
@@ -42,7 +42,7 @@ pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, Wat
     let batches = batches(core, slot, scan.records)?;
     // Revisions that were compacted meanwhile would look as if they had no events.
     not_compacted(&core.visible(), from)?;
-    Ok(Past { batches, next: scan.next })
+    Ok(HistoryPart { batches, next: scan.next })
 }
 
 fn not_compacted(visible: &Visible, from: Revision) -> Result<(), WatchError> {
@@ -51,23 +51,28 @@ fn not_compacted(visible: &Visible, from: Revision) -> Result<(), WatchError> {
 }
 
 /// Reads from the window; none if it starts too late.
-pub(crate) fn read_window(visible: &Visible, slot: &Slot, from: Revision, most: usize) -> Option<Past> {
+pub(crate) fn read_window(
+    visible: &Visible,
+    slot: &Registration,
+    from: Revision,
+    most: usize,
+) -> Option<HistoryPart> {
     let (mut batches, mut next, mut bytes) = (Vec::new(), from, 0);
     for commit in visible.window.since(from)?.take(most) {
         if bytes >= slot.max_bytes() {
             break;
         }
-        if let Some(batch) = slot::batch(slot, commit.revision, &commit.events) {
+        if let Some(batch) = registration::batch(slot, commit.revision, &commit.events) {
             bytes += batch.cost();
             batches.push(batch);
         }
         next = commit.revision.next();
     }
-    Some(Past { batches, next })
+    Some(HistoryPart { batches, next })
 }
 
 /// Builds batches from an engine's records, which are in order with each revision's note last.
-fn batches(core: &Core, slot: &Slot, records: Vec<Record>) -> Result<Vec<Batch>, WatchError> {
+fn batches(core: &Core, slot: &Registration, records: Vec<Record>) -> Result<Vec<Batch>, WatchError> {
     let mut batches = Vec::new();
     for revision in records.chunk_by(|a, b| a.key.main == b.key.main) {
         let main = revision[0].key.main;
@@ -104,8 +109,8 @@ fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchErro
         return Ok(None);
     };
     let key: RecordKey = match found {
-        crate::index::Found::Newest(kv) => return Ok(Some(kv.clone())),
-        crate::index::Found::Stored(key) => key,
+        crate::index::VersionRef::Newest(kv) => return Ok(Some(kv.clone())),
+        crate::index::VersionRef::Stored(key) => key,
     };
     if let Some(event) = visible.window.event(key) {
         return Ok(Some(event.kv.clone()));

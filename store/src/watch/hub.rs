@@ -8,9 +8,9 @@ use std::task::Waker;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::interests::Interests;
-pub(crate) use super::slot::Ending;
-use super::slot::{Mode, Offer, Slot};
+pub(crate) use super::registration::WatchEnd;
+use super::registration::{DeliveryMode, OfferResult, Registration};
+use super::watcher_index::WatcherIndex;
 use super::{Batch, WatchRequest};
 use crate::commit::Commit;
 use crate::metrics::Metrics;
@@ -25,7 +25,7 @@ pub(crate) struct Hub {
     /// Number of watchers.
     watchers: AtomicUsize,
     /// Notifies the delivery thread that something was published, or that the hub ends.
-    bell: Mutex<Bell>,
+    bell: Mutex<DeliverySignal>,
     rung: Condvar,
     limits: Limits,
 }
@@ -33,17 +33,17 @@ pub(crate) struct Hub {
 /// The state that the hub's lock protects.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    interests: Interests,
+    interests: WatcherIndex,
     /// Everything up to this revision is queued for the live watchers.
     pub(crate) delivered: Revision,
     next_id: u64,
     /// Watchers with a progress request, by the revision whose delivery wakes them, and by id.
-    asking: BTreeMap<(Revision, u64), Arc<Slot>>,
-    ended: Option<Ending>,
+    asking: BTreeMap<(Revision, u64), Arc<Registration>>,
+    ended: Option<WatchEnd>,
 }
 
 #[derive(Debug, Default)]
-struct Bell {
+struct DeliverySignal {
     published: bool,
     ended: bool,
 }
@@ -51,7 +51,7 @@ struct Bell {
 impl Hub {
     pub(crate) fn new(revision: Revision, limits: &Limits) -> Self {
         let inner = Inner {
-            interests: Interests::default(),
+            interests: WatcherIndex::default(),
             delivered: revision,
             next_id: 0,
             asking: BTreeMap::new(),
@@ -85,29 +85,29 @@ impl Hub {
         let (mut behind, mut pending) = (0, 0);
         self.inner.lock().interests.visit_all(|slot| {
             let queue = slot.queue();
-            behind += u64::from(matches!(queue.mode, Mode::Behind(_)));
+            behind += u64::from(matches!(queue.mode, DeliveryMode::Behind(_)));
             pending += queue.events() as u64;
         });
         (behind, pending)
     }
 
     /// Registers a watcher. It starts as lagging if its start revision was delivered already.
-    pub(crate) fn register(&self, request: WatchRequest, current: Revision) -> Arc<Slot> {
+    pub(crate) fn register(&self, request: WatchRequest, current: Revision) -> Arc<Registration> {
         let mut inner = self.inner.lock();
         let start = if request.start.0 <= 0 { current.next() } else { request.start };
         let mode = match inner.ended {
-            Some(ending) => Mode::Ended(ending),
-            None if start <= inner.delivered => Mode::Behind(start),
-            None => Mode::Live(start),
+            Some(ending) => DeliveryMode::Ended(ending),
+            None if start <= inner.delivered => DeliveryMode::Behind(start),
+            None => DeliveryMode::Live(start),
         };
-        let slot = Arc::new(Slot::new(inner.next_id, request, mode, &self.limits));
+        let slot = Arc::new(Registration::new(inner.next_id, request, mode, &self.limits));
         inner.next_id += 1;
         inner.interests.insert(slot.clone());
         self.watchers.fetch_add(1, Ordering::Relaxed);
         slot
     }
 
-    pub(crate) fn unregister(&self, slot: &Arc<Slot>) {
+    pub(crate) fn unregister(&self, slot: &Arc<Registration>) {
         let mut inner = self.inner.lock();
         inner.interests.remove(slot);
         self.watchers.fetch_sub(1, Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl Hub {
 
     /// Registers a progress request: wakes the watcher when everything up to `revision`, and at least up to its start,
     /// has been delivered. Replaces an earlier pending request.
-    pub(crate) fn ask(&self, slot: &Arc<Slot>, revision: Revision) {
+    pub(crate) fn ask(&self, slot: &Arc<Registration>, revision: Revision) {
         let revision = revision.max(slot.request.start);
         let mut inner = self.inner.lock();
         let before = slot.queue().asked.replace(revision);
@@ -180,9 +180,9 @@ impl Hub {
     }
 
     /// Ends all watches.
-    pub(crate) fn end(&self, ending: Ending) {
+    pub(crate) fn end(&self, ending: WatchEnd) {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
-        if inner.ended.is_none() || ending == Ending::Failed {
+        if inner.ended.is_none() || ending == WatchEnd::Failed {
             inner.ended = Some(ending);
             inner.interests.visit_all(|slot| {
                 slot.end(ending);
@@ -223,12 +223,12 @@ impl Hub {
 
 impl Inner {
     fn deliver(&self, commit: &Commit, metrics: &Metrics, wakers: &mut Vec<Waker>) {
-        let mut count = |slot: &Slot, batch: Batch| {
+        let mut count = |slot: &Registration, batch: Batch| {
             let events = batch.events.len() as u64;
             match slot.offer(batch) {
-                Offer::Queued => metrics.events_delivered.add(events),
-                Offer::Lagged => metrics.watchers_lagged.add(1),
-                Offer::Ignored => return,
+                OfferResult::Queued => metrics.events_delivered.add(events),
+                OfferResult::Lagged => metrics.watchers_lagged.add(1),
+                OfferResult::Ignored => return,
             }
             slot.take_waker(wakers);
         };
@@ -241,7 +241,7 @@ impl Inner {
             return;
         }
         // The events per interested watcher, so that no watcher visits the events of others.
-        let mut concerned: BTreeMap<u64, (Arc<Slot>, Vec<usize>)> = BTreeMap::new();
+        let mut concerned: BTreeMap<u64, (Arc<Registration>, Vec<usize>)> = BTreeMap::new();
         for (at, event) in commit.events.iter().enumerate() {
             self.interests.visit(event.key(), |slot| {
                 if slot.wants(event) {

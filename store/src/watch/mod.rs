@@ -3,10 +3,10 @@
 
 mod history;
 pub(crate) mod hub;
-mod interests;
 mod intervals;
-mod slot;
+mod registration;
 mod watcher;
+mod watcher_index;
 
 pub use watcher::{WatchHandle, Watcher};
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures::future::poll_fn;
 use futures::stream::Stream;
 
-use super::slot::{Ending, Mode, Slot};
+use super::registration::{DeliveryMode, Registration, WatchEnd};
 use super::{Batch, WatchRequest, history};
 use crate::core::Core;
 use crate::error::{Stopped, WatchError};
@@ -16,7 +16,7 @@ use crate::{KeyRange, Revision};
 /// A watch of a key range, as the caller sees it. Dropping it ends the watch.
 pub struct Watcher {
     core: Arc<Core>,
-    slot: Arc<Slot>,
+    slot: Arc<Registration>,
     created_at: Revision,
     /// Whether an error or the end was returned.
     done: bool,
@@ -28,11 +28,11 @@ pub struct Watcher {
 #[derive(Clone)]
 pub struct WatchHandle {
     core: Arc<Core>,
-    slot: Arc<Slot>,
+    slot: Arc<Registration>,
 }
 
 /// Result of polling the queue once.
-enum Look {
+enum PollResult {
     Item(Result<Batch, WatchError>),
     End,
     Nothing,
@@ -73,8 +73,8 @@ impl Watcher {
     /// Returns the next batch without waiting, including history; none if there is none.
     pub fn try_next(&mut self) -> Option<Result<Batch, WatchError>> {
         match self.look(usize::MAX) {
-            Look::Item(item) => Some(item),
-            Look::End | Look::Nothing | Look::Later => None,
+            PollResult::Item(item) => Some(item),
+            PollResult::End | PollResult::Nothing | PollResult::Later => None,
         }
     }
 
@@ -105,53 +105,53 @@ impl Watcher {
         // The waker is registered before polling, so that no later event is missed.
         self.slot.waker.register(cx.waker());
         match self.look(READS_PER_POLL) {
-            Look::Item(item) => Poll::Ready(Some(item)),
-            Look::End => Poll::Ready(None),
-            Look::Nothing => Poll::Pending,
-            Look::Later => {
+            PollResult::Item(item) => Poll::Ready(Some(item)),
+            PollResult::End => Poll::Ready(None),
+            PollResult::Nothing => Poll::Pending,
+            PollResult::Later => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
         }
     }
 
-    fn look(&mut self, mut reads: usize) -> Look {
+    fn look(&mut self, mut reads: usize) -> PollResult {
         while !self.done {
             let delivered = self.core.hub.delivered();
             let mut queue = self.slot.queue();
             if let Some(batch) = queue.pop() {
-                return Look::Item(Ok(batch));
+                return PollResult::Item(Ok(batch));
             }
             match queue.mode {
-                Mode::Ended(ending) => {
+                DeliveryMode::Ended(ending) => {
                     self.done = true;
                     return match ending {
-                        Ending::Closed => Look::End,
-                        Ending::Failed => Look::Item(Err(Stopped.into())),
+                        WatchEnd::Closed => PollResult::End,
+                        WatchEnd::Failed => PollResult::Item(Err(Stopped.into())),
                     };
                 }
-                Mode::Live(_) => {
+                DeliveryMode::Live(_) => {
                     let level = queue.level(delivered, self.slot.request.start);
                     let Some(level) = level.filter(|level| queue.asked.is_some_and(|asked| asked <= *level))
                     else {
-                        return Look::Nothing;
+                        return PollResult::Nothing;
                     };
                     queue.asked = None;
-                    return Look::Item(Ok(Batch { revision: level, events: Arc::new([]) }));
+                    return PollResult::Item(Ok(Batch { revision: level, events: Arc::new([]) }));
                 }
-                Mode::Behind(_) if reads == 0 => return Look::Later,
-                Mode::Behind(from) => {
+                DeliveryMode::Behind(_) if reads == 0 => return PollResult::Later,
+                DeliveryMode::Behind(from) => {
                     drop(queue);
                     reads -= 1;
                     if let Err(error) = self.catch_up(from) {
                         self.done = true;
                         self.unregister();
-                        return Look::Item(Err(error));
+                        return PollResult::Item(Err(error));
                     }
                 }
             }
         }
-        Look::End
+        PollResult::End
     }
 
     fn unregister(&mut self) {
@@ -186,24 +186,24 @@ impl Watcher {
         };
         let level = past.next > visible.revision;
         drop(visible);
-        let live = Mode::Live(past.next);
+        let live = DeliveryMode::Live(past.next);
         self.resume(past);
         let mut queue = self.slot.queue();
-        if level && matches!(queue.mode, Mode::Behind(_)) {
+        if level && matches!(queue.mode, DeliveryMode::Behind(_)) {
             queue.mode = live;
         }
         Ok(true)
     }
 
     /// Queues what was read from history; the read bounded its size.
-    fn resume(&self, past: history::Past) {
+    fn resume(&self, past: history::HistoryPart) {
         let mut queue = self.slot.queue();
-        if !matches!(queue.mode, Mode::Behind(_)) {
+        if !matches!(queue.mode, DeliveryMode::Behind(_)) {
             return;
         }
         past.batches.into_iter().for_each(|batch| queue.push(batch));
         queue.reached = queue.reached.max(past.next.previous());
-        queue.mode = Mode::Behind(past.next);
+        queue.mode = DeliveryMode::Behind(past.next);
     }
 }
 

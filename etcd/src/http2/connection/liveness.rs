@@ -1,5 +1,4 @@
-//! Whether the client of a connection is there and does its part: answers when it is asked, sends its requests to their end, takes
-//! its answers.
+//! Liveness of a connection's client: it must answer pings, complete its requests, and take its responses.
 
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -12,7 +11,7 @@ use super::super::stream::{Request, Stream};
 use super::{Connection, frame, limits};
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
-    /// Ends requests that do not come, and asks a client that has been silent; ready if it did not answer, or takes nothing.
+    /// Refuses overdue requests, and pings a silent client. Ready if the client did not answer, or takes nothing.
     pub(super) fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.alarm.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
@@ -48,7 +47,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Whether answers wait for the client and it has taken nothing for too long.
+    /// Whether responses wait for the client and it has taken nothing for too long.
     fn is_stalled(&mut self, now: Instant) -> bool {
         let taken = self.outbox.taken();
         match self.waiting {

@@ -1,4 +1,4 @@
-//! What the client says of itself: its settings, and how much it takes on a stream and on the connection.
+//! Flow control from the client's side: its settings, and the windows of streams and connection.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -22,7 +22,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 Setting::InitialWindow if i64::from(value) > WINDOW_MAX => {
                     return Err(Broken(Reason::FlowControl));
                 }
-                // Only the last one counts: each of them would cost a look at every stream.
+                // Only the last value counts: applying each one would visit every stream.
                 Setting::InitialWindow => window = Some(i64::from(value)),
                 Setting::Push if value > 1 => return Err(Broken(Reason::Protocol)),
                 Setting::Push | Setting::MaxStreams | Setting::MaxHeaderList => {}
@@ -33,7 +33,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         window.map_or(Ok(()), |window| self.resize_windows(window))
     }
 
-    /// The difference holds for open streams too; their windows may become negative.
+    /// Applies a new initial window to open streams by the difference; their windows may become negative.
     fn resize_windows(&mut self, initial: i64) -> Result<(), Broken> {
         let more = initial - std::mem::replace(&mut self.outbox.initial, initial);
         self.streams.values_mut().for_each(|stream| stream.window += more);

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use kstore_nondet::Rng;
 
 use super::SECTOR;
-use super::world::{Dir, Inode, Names, World, Write, apply, is_root};
+use super::state::{Dir, DiskState, Inode, Names, Write, apply, is_root};
 
 /// Which unsynced writes and unsynced changes of names survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
+pub(crate) enum CrashPolicy {
     /// None survive.
     Nothing,
     /// All survive.
@@ -21,11 +21,11 @@ pub(crate) enum Policy {
     /// A random subset survives, and overlapping writes may take effect in another order.
     Reordered,
     /// Some sectors of each write survive. Where a file grew around a lost sector, it has arbitrary content. Names
-    /// survive as in [`Policy::Prefix`].
+    /// survive as in [`CrashPolicy::Prefix`].
     Torn,
 }
 
-impl Policy {
+impl CrashPolicy {
     pub(crate) const ALL: [Self; 6] =
         [Self::Nothing, Self::Everything, Self::Prefix, Self::Subset, Self::Reordered, Self::Torn];
 
@@ -49,8 +49,8 @@ impl Policy {
     }
 }
 
-impl World {
-    pub(super) fn after_crash(&self, policy: Policy, rng: &Rng) -> Self {
+impl DiskState {
+    pub(super) fn after_crash(&self, policy: CrashPolicy, rng: &Rng) -> Self {
         let inodes = self.inodes.iter().map(|inode| {
             let image = inode.after_crash(policy, rng);
             Inode {
@@ -78,9 +78,9 @@ impl World {
 }
 
 impl Inode {
-    fn after_crash(&self, policy: Policy, rng: &Rng) -> Vec<u8> {
+    fn after_crash(&self, policy: CrashPolicy, rng: &Rng) -> Vec<u8> {
         let mut image = self.durable.clone();
-        if policy == Policy::Torn {
+        if policy == CrashPolicy::Torn {
             self.pending.iter().for_each(|write| tear(&mut image, write, self.durable.len(), rng));
         } else {
             policy.survivors(&self.pending, rng).into_iter().for_each(|write| apply(&mut image, write));
@@ -107,7 +107,7 @@ pub(super) fn tear(image: &mut Vec<u8>, write: &Write, durable: usize, rng: &Rng
 }
 
 impl Dir {
-    fn after_crash(&self, policy: Policy, rng: &Rng) -> Names {
+    fn after_crash(&self, policy: CrashPolicy, rng: &Rng) -> Names {
         let mut names = self.durable.clone();
         policy.survivors(&self.pending, rng).into_iter().for_each(|change| change.apply(&mut names));
         names

@@ -15,7 +15,7 @@ pub(crate) enum Fault {
     ShortAt(u64),
     /// The n-th operation, if it is a sync, persists a part of the pending writes, fails and drops the rest; any other
     /// operation just fails.
-    ForgetAt(u64, Shown),
+    ForgetAt(u64, CacheAfterFailure),
     /// Every sync of a file fails from now on.
     SyncsFail,
     /// The n-th operation, if it is a write, succeeds and is visible, but never reaches the disk.
@@ -32,7 +32,7 @@ pub(crate) enum Fault {
 
 /// What reads return after a failed sync; file systems differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum CacheAfterFailure {
     /// The written content, as if the sync had succeeded.
     New,
     /// The content on the disk.
@@ -41,19 +41,19 @@ pub(crate) enum Shown {
 
 /// The outcome of a changing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Outcome {
     Done,
     /// The machine has stopped: nothing changes any more.
     Stopped,
     Failed,
     NoSpace,
     Short,
-    Forgotten(Shown),
+    Forgotten(CacheAfterFailure),
     Lost,
     Misdirected,
 }
 
-impl Fate {
+impl Outcome {
     /// The outcome that a plan has for the n-th operation.
     pub(crate) fn of(plan: &[Fault], now: u64, is_sync: bool) -> Self {
         plan.iter()
@@ -74,16 +74,16 @@ impl Fate {
 }
 
 impl Fault {
-    fn on_operation(self, now: u64, is_sync: bool) -> Fate {
+    fn on_operation(self, now: u64, is_sync: bool) -> Outcome {
         match self {
-            Self::CrashAt(at) if now >= at => Fate::Stopped,
-            Self::SyncsFail if is_sync => Fate::Failed,
-            Self::ErrorAt(at) if now == at => Fate::Failed,
-            Self::NoSpaceAt(at) if now == at => Fate::NoSpace,
-            Self::ShortAt(at) if now == at => Fate::Short,
-            Self::ForgetAt(at, shown) if now == at => Fate::Forgotten(shown),
-            Self::LostAt(at) if now == at => Fate::Lost,
-            Self::MisdirectedAt(at) if now == at => Fate::Misdirected,
+            Self::CrashAt(at) if now >= at => Outcome::Stopped,
+            Self::SyncsFail if is_sync => Outcome::Failed,
+            Self::ErrorAt(at) if now == at => Outcome::Failed,
+            Self::NoSpaceAt(at) if now == at => Outcome::NoSpace,
+            Self::ShortAt(at) if now == at => Outcome::Short,
+            Self::ForgetAt(at, shown) if now == at => Outcome::Forgotten(shown),
+            Self::LostAt(at) if now == at => Outcome::Lost,
+            Self::MisdirectedAt(at) if now == at => Outcome::Misdirected,
             Self::CrashAt(_)
             | Self::SyncsFail
             | Self::ErrorAt(_)
@@ -94,7 +94,7 @@ impl Fault {
             | Self::MisdirectedAt(_)
             | Self::ReadErrorAt(_)
             | Self::FlippedAt(_)
-            | Self::StaleAt(_) => Fate::Done,
+            | Self::StaleAt(_) => Outcome::Done,
         }
     }
 }

@@ -4,9 +4,9 @@
 
 mod crash;
 mod fault;
+mod state;
 #[cfg(test)]
 mod tests;
-mod world;
 
 use std::io;
 use std::path::Path;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use kstore_nondet::Rng;
 use parking_lot::Mutex;
 
-pub(crate) use self::crash::Policy;
-pub(crate) use self::fault::Fault;
+pub(crate) use self::crash::CrashPolicy;
 #[cfg(test)]
-pub(crate) use self::fault::Shown;
-use self::world::{Change, Inode, World, is_root};
-pub(crate) use self::world::{Operation, Verb};
+pub(crate) use self::fault::CacheAfterFailure;
+pub(crate) use self::fault::Fault;
+use self::state::{Change, DiskState, Inode, is_root};
+pub(crate) use self::state::{Operation, Verb};
 use super::{Disk, File};
 
 /// Size of a sector, the unit in which writes tear.
@@ -28,7 +28,7 @@ pub(crate) const SECTOR: usize = 512;
 
 /// A simulated disk. Clones share the same disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SimDisk(Arc<Mutex<World>>);
+pub(crate) struct SimDisk(Arc<Mutex<DiskState>>);
 
 impl SimDisk {
     /// Number of changing operations so far.
@@ -76,7 +76,7 @@ impl SimDisk {
     }
 
     /// The disk that the next start finds after a crash.
-    pub(crate) fn crash(&self, policy: Policy, seed: u64) -> Self {
+    pub(crate) fn crash(&self, policy: CrashPolicy, seed: u64) -> Self {
         Self(Arc::new(Mutex::new(self.0.lock().after_crash(policy, &Rng::seeded(seed)))))
     }
 
@@ -143,7 +143,7 @@ impl Disk for SimDisk {
         world.step(Operation::on(Verb::Create, path))?;
         let inode = world.inodes.len();
         world.inodes.push(Inode { name: path.to_owned(), ..Inode::default() });
-        let (dir, name) = world::split(path);
+        let (dir, name) = state::split(path);
         world.change(dir, Change::Link(name.to_owned(), inode))?;
         Ok(self.file(inode))
     }
@@ -162,7 +162,7 @@ impl Disk for SimDisk {
         let mut world = self.0.lock();
         world.step(Operation::on(Verb::Rename, to))?;
         let inode = world.find(from)?;
-        let ((dir, old), (_, new)) = (world::split(from), world::split(to));
+        let ((dir, old), (_, new)) = (state::split(from), state::split(to));
         world.change(dir, Change::Rename(old.to_owned(), new.to_owned(), inode))
     }
 
@@ -170,7 +170,7 @@ impl Disk for SimDisk {
         let mut world = self.0.lock();
         world.step(Operation::on(Verb::Remove, path))?;
         world.find(path)?;
-        let (dir, name) = world::split(path);
+        let (dir, name) = state::split(path);
         world.change(dir, Change::Unlink(name.to_owned()))
     }
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Fault, Policy, SECTOR, Shown, SimDisk, Verb};
+use super::{CacheAfterFailure, CrashPolicy, Fault, SECTOR, SimDisk, Verb};
 use crate::disk::{Disk, File, read_all};
 
 const DIR: &str = "/d";
@@ -35,25 +35,25 @@ fn what_was_synced_survives_every_crash_and_what_was_not_as_the_policy_says() {
     file.write_at(0, &[2; 2 * SECTOR]).unwrap();
     file.write_at(0, &[3; 2 * SECTOR]).unwrap();
     let after = |policy| (0..64).map(move |seed| (policy, seed));
-    for (policy, seed) in Policy::ALL.into_iter().flat_map(after) {
+    for (policy, seed) in CrashPolicy::ALL.into_iter().flat_map(after) {
         let found = content(&disk.crash(policy, seed));
         assert_eq!(found, content(&disk.crash(policy, seed)), "the same seed, the same disk");
         let halves = (found[0], found[SECTOR]);
         match policy {
-            Policy::Nothing => assert_eq!(halves, (1, 1)),
-            Policy::Everything => assert_eq!(halves, (3, 3)),
-            Policy::Prefix | Policy::Subset | Policy::Reordered => {
+            CrashPolicy::Nothing => assert_eq!(halves, (1, 1)),
+            CrashPolicy::Everything => assert_eq!(halves, (3, 3)),
+            CrashPolicy::Prefix | CrashPolicy::Subset | CrashPolicy::Reordered => {
                 assert_eq!(halves.0, halves.1, "{policy:?}");
             }
-            Policy::Torn => {}
+            CrashPolicy::Torn => {}
         }
         assert!(found[..SECTOR].iter().all(|byte| *byte == halves.0), "a sector does not tear");
     }
     let seen = |policy| (0..64).map(|seed| content(&disk.crash(policy, seed))[0]).collect::<BTreeSet<_>>();
-    assert_eq!(seen(Policy::Prefix), BTreeSet::from([1, 2, 3]));
-    assert_eq!(seen(Policy::Reordered), BTreeSet::from([1, 2, 3]));
+    assert_eq!(seen(CrashPolicy::Prefix), BTreeSet::from([1, 2, 3]));
+    assert_eq!(seen(CrashPolicy::Reordered), BTreeSet::from([1, 2, 3]));
     let torn = (0..64).any(|seed| {
-        let found = content(&disk.crash(Policy::Torn, seed));
+        let found = content(&disk.crash(CrashPolicy::Torn, seed));
         found[0] != found[SECTOR]
     });
     assert!(torn);
@@ -67,13 +67,13 @@ fn names_are_lost_unless_their_directory_was_synced() {
     disk.remove(&path("g")).unwrap();
     let names = |disk: &SimDisk| disk.list(Path::new(DIR)).unwrap().join(" ");
     assert_eq!(names(&disk), "h");
-    assert_eq!(names(&disk.crash(Policy::Nothing, 1)), "f");
-    assert_eq!(names(&disk.crash(Policy::Everything, 1)), "h");
+    assert_eq!(names(&disk.crash(CrashPolicy::Nothing, 1)), "f");
+    assert_eq!(names(&disk.crash(CrashPolicy::Everything, 1)), "h");
     let seen = |policy| (0..64).map(|seed| names(&disk.crash(policy, seed))).collect::<BTreeSet<_>>();
-    assert_eq!(seen(Policy::Prefix), ["f", "f g", "g h", "h"].map(str::to_owned).into());
-    assert!(seen(Policy::Reordered).is_superset(&seen(Policy::Prefix)));
+    assert_eq!(seen(CrashPolicy::Prefix), ["f", "f g", "g h", "h"].map(str::to_owned).into());
+    assert!(seen(CrashPolicy::Reordered).is_superset(&seen(CrashPolicy::Prefix)));
     disk.sync_dir(Path::new(DIR)).unwrap();
-    assert_eq!(names(&disk.crash(Policy::Nothing, 1)), "h");
+    assert_eq!(names(&disk.crash(CrashPolicy::Nothing, 1)), "h");
 }
 
 #[test]
@@ -88,14 +88,18 @@ fn directories_are_lost_with_all_in_them_unless_the_one_above_was_synced() {
         let after = disk.crash(policy, seed);
         (after.is_dir(above), after.is_dir(dir), after.open(file).is_ok())
     };
-    assert_eq!(is_left(&disk, Policy::Nothing, 1), (false, false, false));
-    assert_eq!(is_left(&disk, Policy::Everything, 1), (true, true, true));
-    let seen: BTreeSet<_> = (0..64).map(|seed| is_left(&disk, Policy::Subset, seed)).collect();
+    assert_eq!(is_left(&disk, CrashPolicy::Nothing, 1), (false, false, false));
+    assert_eq!(is_left(&disk, CrashPolicy::Everything, 1), (true, true, true));
+    let seen: BTreeSet<_> = (0..64).map(|seed| is_left(&disk, CrashPolicy::Subset, seed)).collect();
     assert_eq!(seen, [(false, false, false), (true, false, false), (true, true, true)].into());
     disk.sync_dir(above).unwrap();
-    assert_eq!(is_left(&disk, Policy::Nothing, 1), (false, false, false), "the one above is not durable");
+    assert_eq!(
+        is_left(&disk, CrashPolicy::Nothing, 1),
+        (false, false, false),
+        "the one above is not durable"
+    );
     disk.sync_dir(Path::new("/")).unwrap();
-    assert_eq!(is_left(&disk, Policy::Nothing, 1), (true, true, true));
+    assert_eq!(is_left(&disk, CrashPolicy::Nothing, 1), (true, true, true));
     assert!(disk.make_dir(Path::new("/x/y")).is_err() && disk.sync_dir(Path::new("/x")).is_err());
     disk.set_fault(Some(Fault::ErrorAt(disk.ops())));
     assert!(disk.create_dir(dir).is_err(), "the sync of the one above fails");
@@ -105,8 +109,8 @@ fn directories_are_lost_with_all_in_them_unless_the_one_above_was_synced() {
 fn a_failed_sync_forgets_and_the_cache_shows_what_the_file_system_pleases() {
     for (fault, shown) in [
         (Fault::ErrorAt as fn(u64) -> Fault, 2),
-        (|at| Fault::ForgetAt(at, Shown::New), 2),
-        (|at| Fault::ForgetAt(at, Shown::Old), 1),
+        (|at| Fault::ForgetAt(at, CacheAfterFailure::New), 2),
+        (|at| Fault::ForgetAt(at, CacheAfterFailure::Old), 1),
     ] {
         let (disk, file) = disk(&[1; 64 * SECTOR]);
         file.write_at(0, &[2; 64 * SECTOR]).unwrap();
@@ -114,7 +118,7 @@ fn a_failed_sync_forgets_and_the_cache_shows_what_the_file_system_pleases() {
         assert!(file.sync().is_err());
         assert!(content(&disk).contains(&shown));
         file.sync().unwrap();
-        let after = content(&disk.crash(Policy::Everything, 1));
+        let after = content(&disk.crash(CrashPolicy::Everything, 1));
         assert!(after.contains(&1), "the second sync says yes and has written nothing");
     }
 }
@@ -127,7 +131,7 @@ fn writes_fall_short_get_lost_go_astray_and_find_no_room() {
         disk.set_fault(Some(fault(disk.ops())));
         let outcome = file.write_at(0, &new).map_err(|error| error.kind());
         file.sync().unwrap();
-        let after = content(&disk.crash(Policy::Nothing, 1));
+        let after = content(&disk.crash(CrashPolicy::Nothing, 1));
         (outcome, after[..4].to_vec(), after[SECTOR..SECTOR + 4].to_vec())
     };
     let (old, new) = (vec![1; 4], vec![2; 4]);
@@ -168,9 +172,9 @@ fn a_stopped_machine_does_nothing_more_and_the_log_tells_what_it_did() {
     disk.set_fault(Some(Fault::CrashAt(disk.ops() + 1)));
     file.write_at(0, b"new").unwrap();
     assert!(file.sync().is_err() && file.write_at(0, b"x").is_err() && disk.create(&path("g")).is_err());
-    assert_eq!(content(&disk.crash(Policy::Nothing, 1)), b"old");
+    assert_eq!(content(&disk.crash(CrashPolicy::Nothing, 1)), b"old");
     assert_eq!(
-        content(&disk.crash(Policy::Everything, 1)),
+        content(&disk.crash(CrashPolicy::Everything, 1)),
         b"new",
         "a write that was under way may be there"
     );

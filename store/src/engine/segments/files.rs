@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{EngineError, EngineSize, Inner, Place, body_len};
-use crate::codec::history::{self, Entry, FILE_HEADER, FileList, REMOVED_KEY};
+use super::{EngineError, EngineSize, Inner, Location, body_len};
+use crate::codec::history::{self, FILE_HEADER, FileList, HistoryEntry, REMOVED_KEY};
 use crate::disk::{Disk, File, read_full};
 
 const SUFFIX: &str = ".seg";
@@ -176,12 +176,12 @@ impl Files {
         self.open.get_mut(&number).expect("a place is in an open file")
     }
 
-    pub(super) fn grow_live(&mut self, place: Place) {
+    pub(super) fn grow_live(&mut self, place: Location) {
         self.state(place.file).live += body_len(place);
         self.live += body_len(place);
     }
 
-    pub(super) fn shrink_live(&mut self, place: Place) {
+    pub(super) fn shrink_live(&mut self, place: Location) {
         self.state(place.file).live -= body_len(place);
         self.live -= body_len(place);
     }
@@ -267,7 +267,7 @@ pub(super) fn walk<'a>(
     number: u32,
     bytes: &'a [u8],
     passed: &BTreeMap<usize, usize>,
-    mut visit: impl FnMut(Entry<'a>, Place),
+    mut visit: impl FnMut(HistoryEntry<'a>, Location),
 ) -> Result<(), EngineError> {
     if !bytes.starts_with(FILE_HEADER) {
         return Err(EngineError::Corrupt(format!("{} is not a file of the engine", name(number))));
@@ -281,7 +281,7 @@ pub(super) fn walk<'a>(
         let Some((entry, len)) = history::read(&bytes[offset..]) else {
             return Err(EngineError::Corrupt(format!("{} does not check at byte {offset}", name(number))));
         };
-        visit(entry, Place { file: number, offset: offset as u32, len: len as u32 });
+        visit(entry, Location { file: number, offset: offset as u32, len: len as u32 });
         offset += len;
     }
     Ok(())
@@ -334,7 +334,7 @@ impl Tail {
         &mut self,
         inner: &RwLock<Inner>,
         encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Place, EngineError> {
+    ) -> Result<Location, EngineError> {
         if self.open.as_ref().is_some_and(|open| open.offset + open.buffer.len() as u64 >= open.max) {
             self.finish(inner)?;
         }
@@ -348,7 +348,7 @@ impl Tail {
         };
         let from = open.buffer.len();
         encode(&mut open.buffer);
-        let place = Place {
+        let place = Location {
             file: open.number,
             offset: (open.offset + from as u64) as u32,
             len: (open.buffer.len() - from) as u32,

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::thread;
 
 use super::files::{Files, walk};
-use super::mend::{FindCopy, Mended, Replaced, mend};
-use super::places::{Places, Row};
-use super::{EngineError, Lost, Place, Removal};
-use crate::codec::history::{self, Entry, FileList};
+use super::locations::{LocationMap, Row};
+use super::repair::{FileRepair, FindCopy, Replaced, mend};
+use super::{EngineError, Location, QuarantinedRecord, Removal};
+use crate::codec::history::{self, FileList, HistoryEntry};
 use crate::commit::RecordKey;
-use crate::engine::reader::{Met, Prepare, Prepared, Reader};
+use crate::engine::reader::{LoadCallbacks, LoadedRecord, PrepareVersions, PreparedVersions};
 
 /// Most loading threads, regardless of the machine: each holds a run of files in memory.
 const AT_ONCE: usize = 4;
@@ -29,42 +29,42 @@ pub(super) struct Loaded {
     /// Damaged bytes that stand-ins replace.
     pub(super) replaced: Replaced,
     /// Stand-ins with their locations.
-    stand_ins: Vec<(RecordKey, Place, Lost)>,
+    stand_ins: Vec<(RecordKey, Location, QuarantinedRecord)>,
     /// Number of repaired entries.
     pub(super) mended: u64,
 }
 
 /// The entries of some files, in order.
 #[derive(Default)]
-struct Part {
-    seen: Vec<Seen>,
-    prepared: Prepared,
+struct LoadedRun {
+    seen: Vec<LoadedEntry>,
+    prepared: PreparedVersions,
     mended: u64,
 }
 
-enum Seen {
-    Record(RecordKey, Place),
+enum LoadedEntry {
+    Record(RecordKey, Location),
     Removed(Vec<RecordKey>, u32),
     /// The previous record is a stand-in.
-    StandIn(RecordKey, Place, Lost),
+    StandIn(RecordKey, Location, QuarantinedRecord),
 }
 
 impl Loaded {
-    pub(super) fn places(&mut self) -> Places {
+    pub(super) fn places(&mut self) -> LocationMap {
         // Oldest first: if a record is in two places, the newer one is current.
         self.rows.reverse();
-        Places::of(std::mem::take(&mut self.rows))
+        LocationMap::of(std::mem::take(&mut self.rows))
     }
 
     /// The records that stand-ins replace. Requires the final locations.
-    pub(super) fn lost(&mut self, places: &Places) -> BTreeMap<RecordKey, Lost> {
+    pub(super) fn lost(&mut self, places: &LocationMap) -> BTreeMap<RecordKey, QuarantinedRecord> {
         let stand_ins = std::mem::take(&mut self.stand_ins).into_iter();
         let wanted = stand_ins.filter(|(key, place, _)| places.get(*key) == Some(*place));
         wanted.map(|(key, _, lost)| (key, lost)).collect()
     }
 
     /// Notes a record and returns whether it is live.
-    fn meet(&mut self, key: RecordKey, place: Place) -> bool {
+    fn meet(&mut self, key: RecordKey, place: Location) -> bool {
         let gone = self.gone.get(&key);
         match gone {
             None => self.rows.push(Row::new(key, place)),
@@ -76,22 +76,22 @@ impl Loaded {
         gone.is_none()
     }
 
-    fn take(&mut self, part: Part, reader: &mut Reader<'_>) {
+    fn take(&mut self, part: LoadedRun, reader: &mut LoadCallbacks<'_>) {
         self.mended += part.mended;
-        let records = part.seen.iter().filter(|seen| matches!(seen, Seen::Record(..))).count();
+        let records = part.seen.iter().filter(|seen| matches!(seen, LoadedEntry::Record(..))).count();
         let (mut wanted, mut at) = (vec![true; records], records);
         for seen in part.seen.into_iter().rev() {
             match seen {
-                Seen::Removed(keys, file) => {
+                LoadedEntry::Removed(keys, file) => {
                     for key in keys {
                         self.gone.entry(key).or_insert(file);
                     }
                 }
-                Seen::Record(key, place) => {
+                LoadedEntry::Record(key, place) => {
                     at -= 1;
                     wanted[at] = self.meet(key, place);
                 }
-                Seen::StandIn(key, place, lost) => {
+                LoadedEntry::StandIn(key, place, lost) => {
                     self.replaced.insert((lost.place.file, lost.place.offset), lost.place.len);
                     self.stand_ins.push((key, place, lost));
                 }
@@ -106,7 +106,7 @@ pub(super) fn load(
     files: &Files,
     list: &FileList,
     find: FindCopy<'_>,
-    reader: &mut Reader<'_>,
+    reader: &mut LoadCallbacks<'_>,
 ) -> Result<Loaded, EngineError> {
     let mut loaded = Loaded::default();
     let prepare = reader.prepare;
@@ -154,8 +154,8 @@ impl Loaded {
         files: &Files,
         run: &[(u32, u64)],
         find: FindCopy<'_>,
-        read: Result<Part, EngineError>,
-        reader: &mut Reader<'_>,
+        read: Result<LoadedRun, EngineError>,
+        reader: &mut LoadCallbacks<'_>,
     ) -> Result<(), EngineError> {
         match read {
             Ok(part) => self.take(part, reader),
@@ -189,17 +189,17 @@ fn runs(mut files: &[(u32, u64)]) -> Vec<&[(u32, u64)]> {
     runs
 }
 
-type Handle<'a> = thread::ScopedJoinHandle<'a, Result<Part, EngineError>>;
+type Handle<'a> = thread::ScopedJoinHandle<'a, Result<LoadedRun, EngineError>>;
 
 type Run<'a> = &'a [(u32, u64)];
 
 /// Waits for the oldest run that is being read.
-fn wait<'a>(parts: &mut VecDeque<(Run<'a>, Handle<'_>)>) -> (Run<'a>, Result<Part, EngineError>) {
+fn wait<'a>(parts: &mut VecDeque<(Run<'a>, Handle<'_>)>) -> (Run<'a>, Result<LoadedRun, EngineError>) {
     let (run, oldest) = parts.pop_front().expect("something is being read");
     (run, oldest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
-fn read(files: &Files, run: &[(u32, u64)], prepare: Prepare) -> Result<Part, EngineError> {
+fn read(files: &Files, run: &[(u32, u64)], prepare: PrepareVersions) -> Result<LoadedRun, EngineError> {
     let bytes = run.iter().map(|(number, len)| Ok((*number, files.read_whole(*number, *len)?)));
     let bytes = bytes.collect::<Result<Vec<_>, EngineError>>()?;
     let bytes = bytes.iter().map(|(number, bytes)| (*number, &bytes[..]));
@@ -213,10 +213,10 @@ fn read_mending(
     len: u64,
     find: FindCopy<'_>,
     replaced: &Replaced,
-    prepare: Prepare,
-) -> Result<Part, EngineError> {
+    prepare: PrepareVersions,
+) -> Result<LoadedRun, EngineError> {
     let mut bytes = files.read_whole(number, len)?;
-    let Mended { written, passed } = mend(number, &mut bytes, find, replaced)?;
+    let FileRepair { written, passed } = mend(number, &mut bytes, find, replaced)?;
     let part = part([(number, &bytes[..])].into_iter(), &passed, prepare)?;
     let file = files.file(number);
     for place in &written {
@@ -237,31 +237,31 @@ fn read_mending(
     {
         tracing::warn!(%error, file = %files.path(number).display(), "what was mended may not be durable");
     }
-    Ok(Part { mended: written.len() as u64, ..part })
+    Ok(LoadedRun { mended: written.len() as u64, ..part })
 }
 
 fn part<'a>(
     files: impl Iterator<Item = (u32, &'a [u8])>,
     passed: &BTreeMap<usize, usize>,
-    prepare: Prepare,
-) -> Result<Part, EngineError> {
+    prepare: PrepareVersions,
+) -> Result<LoadedRun, EngineError> {
     let (mut seen, mut met) = (Vec::new(), Vec::new());
     for (number, bytes) in files {
         walk(number, bytes, passed, |entry, place| match entry {
-            Entry::Record(kind, key, bytes) => {
-                seen.push(Seen::Record(key, place));
-                met.push(Met { key, kind, bytes });
+            HistoryEntry::Record(kind, key, bytes) => {
+                seen.push(LoadedEntry::Record(key, place));
+                met.push(LoadedRecord { key, kind, bytes });
             }
-            Entry::Removed(keys) => {
-                seen.push(Seen::Removed(history::removed_keys(keys).collect(), place.file));
+            HistoryEntry::Removed(keys) => {
+                seen.push(LoadedEntry::Removed(history::removed_keys(keys).collect(), place.file));
             }
-            Entry::StandIn(stand_in) => {
-                seen.push(Seen::Record(stand_in.key, place));
-                met.push(Met { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });
-                seen.push(Seen::StandIn(stand_in.key, place, Lost::of(&stand_in)));
+            HistoryEntry::StandIn(stand_in) => {
+                seen.push(LoadedEntry::Record(stand_in.key, place));
+                met.push(LoadedRecord { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });
+                seen.push(LoadedEntry::StandIn(stand_in.key, place, QuarantinedRecord::of(&stand_in)));
             }
         })?;
     }
     let prepared = prepare(&met)?;
-    Ok(Part { seen, prepared, mended: 0 })
+    Ok(LoadedRun { seen, prepared, mended: 0 })
 }

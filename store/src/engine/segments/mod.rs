@@ -5,12 +5,12 @@
 //! describes a state exactly, removals included, as long as its files exist. They exist until two newer tokens are in
 //! the manifest.
 
+mod defragment;
 mod files;
 mod load;
-mod mend;
-mod places;
+mod locations;
+mod repair;
 mod scrub;
-mod tidy;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+use self::defragment::DefragmentStep;
 use self::files::{Files, Tail};
 pub(crate) use self::files::{name as file_name, number as file_number};
 pub(crate) use self::files::{remove_unnamed, set_aside};
-pub(crate) use self::mend::FindCopy;
-use self::places::Places;
-use self::tidy::Step;
-use super::reader::Reader;
-use super::{Engine, EngineError, EngineSize, LostRecord, Record, Scan, Scrubbed, Tidied};
-use crate::codec::history::{self, Entry, FileList, RECORD_HEADER, StandIn};
+use self::locations::LocationMap;
+pub(crate) use self::repair::FindCopy;
+use super::reader::LoadCallbacks;
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
+use crate::codec::history::{self, FileList, HistoryEntry, RECORD_HEADER, StandIn};
 use crate::commit::RecordKey;
 use crate::disk::{Disk, File, read_full};
 use crate::{Limits, Revision};
@@ -43,12 +43,12 @@ pub(crate) struct SegmentsEngine {
 }
 
 struct Inner {
-    places: Places,
+    places: LocationMap,
     /// Removed records that are still in a file. Their removals must be kept as long as they are.
     removed: BTreeMap<RecordKey, Removal>,
     files: Files,
     /// Records of which only stand-ins are left.
-    lost: BTreeMap<RecordKey, Lost>,
+    lost: BTreeMap<RecordKey, QuarantinedRecord>,
     /// Files with damaged entries, which defragmentation copies first.
     damaged: BTreeSet<u32>,
     /// Files that cannot be copied, because a record in them is damaged or the disk cannot read them. They are tried
@@ -58,17 +58,17 @@ struct Inner {
 
 /// The damaged bytes and the name of a record that a stand-in replaces.
 #[derive(Clone, Debug)]
-struct Lost {
+struct QuarantinedRecord {
     /// Location of the damaged bytes.
-    place: Place,
+    place: Location,
     /// The record's name; see [`StandIn::name`].
     name: Bytes,
 }
 
-impl Lost {
+impl QuarantinedRecord {
     fn of(stand_in: &StandIn<'_>) -> Self {
         let StandIn { file, offset, len, name, .. } = *stand_in;
-        Self { place: Place { file, offset, len }, name: Bytes::copy_from_slice(name) }
+        Self { place: Location { file, offset, len }, name: Bytes::copy_from_slice(name) }
     }
 }
 
@@ -83,7 +83,7 @@ struct Removal {
 
 /// The location of a record: file, offset and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Location {
     file: u32,
     offset: u32,
     /// Length in bytes, including the header.
@@ -102,7 +102,7 @@ impl SegmentsEngine {
         token: Option<&[u8]>,
         limits: &Limits,
         find: FindCopy<'_>,
-        reader: &mut Reader<'_>,
+        reader: &mut LoadCallbacks<'_>,
     ) -> Result<Self, EngineError> {
         let list = match token {
             Some(token) => {
@@ -134,12 +134,12 @@ impl SegmentsEngine {
         token: Option<&[u8]>,
         limits: &Limits,
     ) -> Result<Self, EngineError> {
-        let mut reader = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
+        let mut reader = LoadCallbacks { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
         Self::open_reading(disk, dir, token, limits, &|_| None, &mut reader)
     }
 
     /// The location of a record, and its open file.
-    fn find(&self, key: RecordKey) -> Option<(Place, Arc<dyn File>)> {
+    fn find(&self, key: RecordKey) -> Option<(Location, Arc<dyn File>)> {
         let inner = self.inner.read();
         let place = inner.places.get(key)?;
         Some((place, inner.files.file(place.file)))
@@ -151,7 +151,7 @@ impl SegmentsEngine {
         tail: &mut Tail,
         not_in: u32,
         encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Place, EngineError> {
+    ) -> Result<Location, EngineError> {
         tail.leave(not_in, &self.inner)?;
         let place = tail.append(&self.inner, encode)?;
         tail.flush(&self.inner)?;
@@ -160,7 +160,7 @@ impl SegmentsEngine {
 }
 
 impl Inner {
-    fn insert(&mut self, key: RecordKey, place: Place) {
+    fn insert(&mut self, key: RecordKey, place: Location) {
         self.forgive(key);
         self.files.grow_live(place);
         if let Some(old) = self.places.insert(key, place) {
@@ -304,13 +304,13 @@ impl Engine for SegmentsEngine {
         self.inner.write().files.remove_retired()
     }
 
-    fn tidy(&self) -> Result<Tidied, EngineError> {
+    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
         let mut tail = self.tail.lock();
-        Ok(match tidy::step(&self.inner, &mut tail)? {
-            Step::Idle => Tidied::Idle,
-            Step::Copied { more: true } | Step::PassedOver => Tidied::More,
-            Step::Copied { more: false } => Tidied::Idle,
-            Step::Damaged(keys) => Tidied::Damaged(keys),
+        Ok(match defragment::step(&self.inner, &mut tail)? {
+            DefragmentStep::Idle => DefragmentOutcome::Idle,
+            DefragmentStep::Copied { more: true } | DefragmentStep::Unreadable => DefragmentOutcome::More,
+            DefragmentStep::Copied { more: false } => DefragmentOutcome::Idle,
+            DefragmentStep::Damaged(keys) => DefragmentOutcome::Damaged(keys),
         })
     }
 
@@ -342,12 +342,12 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         let known = self.inner.read().lost.contains_key(&record.key);
         let Some((old, _)) = self.find(record.key).filter(|_| !known) else { return Ok(true) };
-        let Place { file, offset, len } = old;
+        let Location { file, offset, len } = old;
         let stand_in = StandIn { kind: record.kind, key: record.key, file, offset, len, name: &record.bytes };
         let place = self.append(&mut tail, file, |out| history::put_stand_in(out, &stand_in))?;
         let mut inner = self.inner.write();
         inner.insert(record.key, place);
-        inner.lost.insert(record.key, Lost::of(&stand_in));
+        inner.lost.insert(record.key, QuarantinedRecord::of(&stand_in));
         inner.damaged.insert(file);
         Ok(true)
     }
@@ -380,7 +380,7 @@ impl Engine for SegmentsEngine {
         self.mended
     }
 
-    fn scrub(&self, bytes: u64) -> Result<Scrubbed, EngineError> {
+    fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {
         scrub::step(&self.inner, &mut self.tail.lock(), &mut self.scrub.lock(), bytes)
     }
 
@@ -395,7 +395,7 @@ impl Engine for SegmentsEngine {
     fn close(&self) {}
 }
 
-type Wanted = (RecordKey, Place, Arc<dyn File>);
+type Wanted = (RecordKey, Location, Arc<dyn File>);
 
 /// Reads records that are adjacent in their file.
 fn read_run(run: &[Wanted], records: &mut Vec<Record>) -> Result<(), EngineError> {
@@ -421,7 +421,7 @@ fn read_run(run: &[Wanted], records: &mut Vec<Record>) -> Result<(), EngineError
     Ok(())
 }
 
-fn read_record(file: &dyn File, key: RecordKey, place: Place) -> Result<Record, EngineError> {
+fn read_record(file: &dyn File, key: RecordKey, place: Location) -> Result<Record, EngineError> {
     let mut bytes = vec![0; place.len as usize];
     let read = read_full(file, u64::from(place.offset), &mut bytes)?;
     check(&bytes[..read], key).ok_or(EngineError::Damaged(key))
@@ -431,14 +431,14 @@ fn read_record(file: &dyn File, key: RecordKey, place: Place) -> Result<Record, 
 /// memory.
 fn check(bytes: &[u8], expected: RecordKey) -> Option<Record> {
     match history::read(bytes)? {
-        (Entry::Record(kind, key, body), _) if key == expected => {
+        (HistoryEntry::Record(kind, key, body), _) if key == expected => {
             Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
         }
-        (Entry::Record(..) | Entry::Removed(_) | Entry::StandIn(_), _) => None,
+        (HistoryEntry::Record(..) | HistoryEntry::Removed(_) | HistoryEntry::StandIn(_), _) => None,
     }
 }
 
 /// Length of a record's content, without its header.
-fn body_len(place: Place) -> u64 {
+fn body_len(place: Location) -> u64 {
     u64::from(place.len) - RECORD_HEADER as u64
 }

@@ -7,7 +7,7 @@ use super::files::Tail;
 use super::{EngineError, Inner};
 use crate::codec::history::{self, FILE_HEADER};
 use crate::disk::read_full;
-use crate::engine::Scrubbed;
+use crate::engine::ScrubOutcome;
 
 /// Progress of a scrub pass: the file, and the offset in it.
 #[derive(Debug, Default)]
@@ -24,20 +24,20 @@ pub(super) fn step(
     tail: &mut Tail,
     cursor: &mut Cursor,
     mut bytes: u64,
-) -> Result<Scrubbed, EngineError> {
-    let mut scrubbed = Scrubbed::default();
+) -> Result<ScrubOutcome, EngineError> {
+    let mut scrubbed = ScrubOutcome::default();
     while bytes > 0 {
         let Some(file) = next(&inner.read(), cursor) else {
             *cursor = Cursor::default();
-            return Ok(Scrubbed { complete: true, ..scrubbed });
+            return Ok(ScrubOutcome { complete: true, ..scrubbed });
         };
         let checked = check(inner, file, cursor.offset, bytes).unwrap_or_else(|error| {
             tracing::warn!(%error, file, "a file of the engine cannot be searched for damage; the next pass tries again");
-            Checked::Unreadable
+            CheckResult::Unreadable
         });
         match checked {
-            Checked::Unreadable => *cursor = Cursor { file: file + 1, offset: 0 },
-            Checked::Whole { read, at_end } => {
+            CheckResult::Unreadable => *cursor = Cursor { file: file + 1, offset: 0 },
+            CheckResult::Whole { read, at_end } => {
                 bytes = bytes.saturating_sub(read);
                 *cursor = Cursor { file, offset: cursor.offset + read };
                 if at_end {
@@ -45,7 +45,7 @@ pub(super) fn step(
                     *cursor = Cursor { file: file + 1, offset: 0 };
                 }
             }
-            Checked::Damaged => {
+            CheckResult::Damaged => {
                 tail.leave(file, inner)?;
                 inner.write().damaged.insert(file);
                 scrubbed.damaged = true;
@@ -71,7 +71,7 @@ fn next(inner: &Inner, cursor: &mut Cursor) -> Option<u32> {
 }
 
 /// Result of checking a part of a file.
-enum Checked {
+enum CheckResult {
     /// The entries are intact. `read` has their bytes, and `at_end` whether the file ends there.
     Whole {
         read: u64,
@@ -83,7 +83,7 @@ enum Checked {
 }
 
 /// Checks whole entries from `offset` on.
-fn check(inner: &RwLock<Inner>, number: u32, offset: u64, bytes: u64) -> Result<Checked, EngineError> {
+fn check(inner: &RwLock<Inner>, number: u32, offset: u64, bytes: u64) -> Result<CheckResult, EngineError> {
     let (file, len) = {
         let inner = inner.read();
         (inner.files.file(number), inner.files.len(number))
@@ -93,12 +93,12 @@ fn check(inner: &RwLock<Inner>, number: u32, offset: u64, bytes: u64) -> Result<
         let mut part = vec![0; usize::try_from(wanted).map_err(std::io::Error::other)?];
         let read = read_full(&*file, offset, &mut part)?;
         if (read as u64) < wanted {
-            return Ok(Checked::Damaged);
+            return Ok(CheckResult::Damaged);
         }
         let mut at = 0;
         if offset == 0 {
             if !part.starts_with(FILE_HEADER) {
-                return Ok(Checked::Damaged);
+                return Ok(CheckResult::Damaged);
             }
             at = FILE_HEADER.len();
         }
@@ -108,11 +108,11 @@ fn check(inner: &RwLock<Inner>, number: u32, offset: u64, bytes: u64) -> Result<
         }
         let at_end = offset + at as u64 == len;
         if at_end || at > begin {
-            return Ok(Checked::Whole { read: at as u64, at_end });
+            return Ok(CheckResult::Whole { read: at as u64, at_end });
         }
         // No entry is intact: the first one is longer than what was read, or damaged.
         if offset + wanted == len {
-            return Ok(Checked::Damaged);
+            return Ok(CheckResult::Damaged);
         }
         wanted = (wanted * 2).min(len - offset);
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::{Closing, SnapshotError};
+use super::{SnapshotError, SnapshotMeta};
 use crate::KeyValue;
 use crate::commit::RecordKey;
 use crate::damage::DamagedRecord;
@@ -15,14 +15,14 @@ use crate::index::Index;
 
 /// The records that a snapshot leaves out.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut {
+pub(super) struct ExcludedRecords {
     /// The damaged records.
     pub(super) records: BTreeSet<RecordKey>,
     /// For each key with damage, the first version that the snapshot contains.
     begins: BTreeMap<Bytes, RecordKey>,
 }
 
-impl LeftOut {
+impl ExcludedRecords {
     /// Decides which records to leave out because of these damaged ones, and raises the snapshot's compacted revision
     /// accordingly.
     ///
@@ -32,7 +32,7 @@ impl LeftOut {
     pub(super) fn plan(
         index: &Index,
         damage: BTreeMap<RecordKey, DamagedRecord>,
-        closing: &mut Closing,
+        closing: &mut SnapshotMeta,
     ) -> Result<Self, SnapshotError> {
         let mut left_out = Self::default();
         for (record, damaged) in damage {

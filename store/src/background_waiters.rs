@@ -12,18 +12,18 @@ use crate::error::{CompactError, Stopped};
 
 /// The requests for background work, and the notification for the callers that wait for it.
 #[derive(Debug)]
-pub(crate) struct Chores {
-    list: Mutex<List>,
+pub(crate) struct BackgroundWaiters {
+    state: Mutex<WaiterState>,
     /// Notified when work was done or the store ends.
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct List {
+struct WaiterState {
     /// All records superseded by compaction up to this revision are removed durably.
     swept: Revision,
     /// Number of callers that wait for a later sweep.
-    in_a_hurry: usize,
+    sweep_waiters: usize,
     /// How many defragmentations were requested; the request's number is its ticket.
     asked: u64,
     /// The newest request that was answered.
@@ -34,15 +34,16 @@ struct List {
     failed: Option<String>,
 }
 
-impl Default for Chores {
+impl Default for BackgroundWaiters {
     fn default() -> Self {
         let swept = Revision::NEVER_COMPACTED;
-        let list = List { swept, in_a_hurry: 0, asked: 0, answered: 0, outcome: Ok(()), failed: None };
-        Self { list: Mutex::new(list), changed: Notify::new() }
+        let state =
+            WaiterState { swept, sweep_waiters: 0, asked: 0, answered: 0, outcome: Ok(()), failed: None };
+        Self { state: Mutex::new(state), changed: Notify::new() }
     }
 }
 
-impl Chores {
+impl BackgroundWaiters {
     /// Wakes all waiters, which then check their conditions.
     pub(crate) fn ring(&self) {
         self.changed.notify_waiters();
@@ -50,63 +51,63 @@ impl Chores {
 
     /// Records that every superseded record up to `revision` is removed durably.
     pub(crate) fn swept(&self, revision: Revision) {
-        self.list.lock().swept = revision;
+        self.state.lock().swept = revision;
         self.ring();
     }
 
     /// Fails all current and later waiters with `reason`: the engine accepts no work until the next start.
     pub(crate) fn fail(&self, reason: String) {
-        self.list.lock().failed.get_or_insert(reason);
+        self.state.lock().failed.get_or_insert(reason);
         self.ring();
     }
 
     /// Why the engine accepts no work until the next start, if it failed.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.list.lock().failed.clone()
+        self.state.lock().failed.clone()
     }
 
-    /// Whether a caller waits for a sweep beyond the revision last given to [`Chores::swept`].
-    pub(crate) fn is_hurried(&self) -> bool {
-        self.list.lock().in_a_hurry > 0
+    /// Whether a caller waits for a sweep beyond the revision last given to [`BackgroundWaiters::swept`].
+    pub(crate) fn has_sweep_waiters(&self) -> bool {
+        self.state.lock().sweep_waiters > 0
     }
 
     /// The newest defragmentation request that is not answered.
-    pub(crate) fn wanted(&self) -> Option<u64> {
-        let list = self.list.lock();
-        (list.asked > list.answered).then_some(list.asked)
+    pub(crate) fn pending_defragment(&self) -> Option<u64> {
+        let state = self.state.lock();
+        (state.asked > state.answered).then_some(state.asked)
     }
 
-    /// Answers all defragmentation requests up to `wish`.
-    pub(crate) fn answer(&self, wish: u64, outcome: Result<(), String>) {
-        let mut list = self.list.lock();
-        list.answered = wish;
-        list.outcome = outcome;
-        drop(list);
+    /// Answers all defragmentation requests up to `ticket`.
+    pub(crate) fn answer(&self, ticket: u64, outcome: Result<(), String>) {
+        let mut state = self.state.lock();
+        state.answered = ticket;
+        state.outcome = outcome;
+        drop(state);
         self.ring();
     }
 
-    /// Requests a defragmentation. Returns the request's number for [`Chores::answered`].
-    pub(crate) fn ask(&self) -> u64 {
-        let mut list = self.list.lock();
-        list.asked += 1;
-        list.asked
+    /// Requests a defragmentation. Returns the request's number for [`BackgroundWaiters::answered`].
+    pub(crate) fn request_defragment(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.asked += 1;
+        state.asked
     }
 
     /// Waits until the defragmentation request with this number is answered.
-    pub(crate) async fn answered(&self, core: &Core, wish: u64) -> Result<Result<(), String>, Stopped> {
-        self.wait(core, |list| match &list.failed {
-            _ if list.answered >= wish => Some(list.outcome.clone()),
+    pub(crate) async fn answered(&self, core: &Core, ticket: u64) -> Result<Result<(), String>, Stopped> {
+        self.wait(core, |state| match &state.failed {
+            _ if state.answered >= ticket => Some(state.outcome.clone()),
             Some(reason) => Some(Err(reason.clone())),
             None => None,
         })
         .await
     }
 
-    async fn wait<T>(&self, core: &Core, ready: impl Fn(&List) -> Option<T>) -> Result<T, Stopped> {
+    async fn wait<T>(&self, core: &Core, ready: impl Fn(&WaiterState) -> Option<T>) -> Result<T, Stopped> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            if let Some(value) = ready(&self.list.lock()) {
+            if let Some(value) = ready(&self.state.lock()) {
                 return Ok(value);
             }
             core.serving()?;
@@ -116,18 +117,18 @@ impl Chores {
 }
 
 /// A caller that waits for physical compaction. While one exists, the background makes sweeps durable at once.
-pub(crate) struct Hurry(Arc<Core>);
+pub(crate) struct SweepWaiter(Arc<Core>);
 
-impl Hurry {
+impl SweepWaiter {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        core.chores.list.lock().in_a_hurry += 1;
+        core.background_waiters.state.lock().sweep_waiters += 1;
         Self(core)
     }
 
     /// Waits until every superseded record up to `revision` is removed durably, or cannot be before the next start.
     pub(crate) async fn swept(self, revision: Revision) -> Result<(), CompactError> {
-        let swept = self.0.chores.wait(&self.0, |list| match &list.failed {
-            _ if list.swept >= revision => Some(Ok(())),
+        let swept = self.0.background_waiters.wait(&self.0, |state| match &state.failed {
+            _ if state.swept >= revision => Some(Ok(())),
             Some(_) => Some(Err(CompactError::NotRemoved)),
             None => None,
         });
@@ -135,8 +136,8 @@ impl Hurry {
     }
 }
 
-impl Drop for Hurry {
+impl Drop for SweepWaiter {
     fn drop(&mut self) {
-        self.0.chores.list.lock().in_a_hurry -= 1;
+        self.0.background_waiters.state.lock().sweep_waiters -= 1;
     }
 }

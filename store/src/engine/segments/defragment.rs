@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use parking_lot::RwLock;
 
 use super::files::{Finished, Tail, file_bytes, walk};
-use super::{EngineError, Inner, Place, Removal};
-use crate::codec::history::{self, Entry};
+use super::{EngineError, Inner, Location, Removal};
+use crate::codec::history::{self, HistoryEntry};
 use crate::commit::RecordKey;
 
 /// Whether less than half of a file's bytes are live, so that it is worth copying. Each byte is then written at most
@@ -48,7 +48,7 @@ const MARKS: usize = 1_024;
 
 /// The content of a file that must be copied.
 #[derive(Default)]
-struct Kept<'a> {
+struct LiveContent<'a> {
     /// The encoded entries of live records.
     records: Vec<(RecordKey, Cow<'a, [u8]>)>,
     /// Removals of records, with the files that contain the records.
@@ -60,23 +60,23 @@ struct Kept<'a> {
 }
 
 /// Result of one step of defragmentation.
-pub(super) enum Step {
+pub(super) enum DefragmentStep {
     /// No file is worth copying.
     Idle,
     /// A file was copied and retired; `more` tells whether another is worth copying.
     Copied { more: bool },
     /// A file cannot be read. It stays until one of its records is removed, or the scrub can read it. Other files are
     /// copied meanwhile.
-    PassedOver,
+    Unreadable,
     /// A file contains damaged live records. It stays until they are replaced.
     Damaged(Vec<RecordKey>),
 }
 
 /// Copies one file.
-pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, EngineError> {
+pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentStep, EngineError> {
     let (file, read, more) = {
         let inner = inner.read();
-        let Some((file, more)) = choose(&inner, tail) else { return Ok(Step::Idle) };
+        let Some((file, more)) = choose(&inner, tail) else { return Ok(DefragmentStep::Idle) };
         (file, inner.files.read(file.number, file.len), more)
     };
     let number = file.number;
@@ -89,7 +89,7 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, Engin
             let path = inner.files.path(number);
             tracing::error!(%error, file = %path.display(), "a file of the engine cannot be read; its space stays in use");
             inner.blocked.insert(number);
-            return Ok(Step::PassedOver);
+            return Ok(DefragmentStep::Unreadable);
         }
     };
     let sorted = sort(&inner.read(), number, &bytes);
@@ -101,7 +101,7 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, Engin
         }
     };
     if !kept.damaged.is_empty() {
-        return Ok(Step::Damaged(kept.damaged));
+        return Ok(DefragmentStep::Damaged(kept.damaged));
     }
     let mut places = Vec::with_capacity(kept.records.len());
     for (key, entry) in &kept.records {
@@ -130,13 +130,13 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, Engin
     kept.gone.into_iter().for_each(|key| inner.forgive(key));
     inner.damaged.remove(&number);
     inner.files.retire(number);
-    Ok(Step::Copied { more })
+    Ok(DefragmentStep::Copied { more })
 }
 
 /// Collects what must be copied: live records in this file, and removals of records that are in other files.
-fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<Kept<'a>, EngineError> {
-    let mut kept = Kept::default();
-    let mut record = |key: RecordKey, place: Place| {
+fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<LiveContent<'a>, EngineError> {
+    let mut kept = LiveContent::default();
+    let mut record = |key: RecordKey, place: Location| {
         if inner.places.get(key) == Some(place) {
             let from = place.offset as usize;
             kept.records.push((key, bytes[from..from + place.len as usize].into()));
@@ -145,10 +145,10 @@ fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<Kept<'a>, Eng
         }
     };
     let mut removed = Vec::new();
-    walk(number, bytes, &BTreeMap::new(), |entry, place: Place| match entry {
-        Entry::Record(_, key, _) => record(key, place),
-        Entry::StandIn(stand_in) => record(stand_in.key, place),
-        Entry::Removed(keys) => removed.extend(history::removed_keys(keys).filter_map(|key| {
+    walk(number, bytes, &BTreeMap::new(), |entry, place: Location| match entry {
+        HistoryEntry::Record(_, key, _) => record(key, place),
+        HistoryEntry::StandIn(stand_in) => record(stand_in.key, place),
+        HistoryEntry::Removed(keys) => removed.extend(history::removed_keys(keys).filter_map(|key| {
             let removal = inner.removed.get(&key)?;
             (removal.marked == number && removal.stands != number).then_some((key, removal.stands))
         })),
@@ -158,8 +158,8 @@ fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<Kept<'a>, Eng
 }
 
 /// Collects what must be copied from a file with damage, using the map of locations. Visits every record of the engine.
-fn salvage<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Kept<'a> {
-    let mut kept = Kept::default();
+fn salvage<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> LiveContent<'a> {
+    let mut kept = LiveContent::default();
     for row in inner.places.iter().filter(|row| row.place().file == number) {
         let (key, from, len) = (row.key(), row.place().offset as usize, row.place().len as usize);
         let entry = bytes.get(from..from + len).unwrap_or_default();
@@ -194,8 +194,8 @@ fn whole(entry: &[u8], key: RecordKey) -> Option<Cow<'_, [u8]>> {
 /// Whether an entry is intact and is that record or its stand-in.
 pub(super) fn is_of(entry: &[u8], key: RecordKey) -> bool {
     match history::read(entry) {
-        Some((Entry::Record(_, found, _), _)) => found == key,
-        Some((Entry::StandIn(stand_in), _)) => stand_in.key == key,
-        Some((Entry::Removed(_), _)) | None => false,
+        Some((HistoryEntry::Record(_, found, _), _)) => found == key,
+        Some((HistoryEntry::StandIn(stand_in), _)) => stand_in.key == key,
+        Some((HistoryEntry::Removed(_), _)) | None => false,
     }
 }

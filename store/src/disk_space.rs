@@ -1,5 +1,5 @@
-//! Free disk space: detects that the file system is nearly full, and keeps a reserve file. Deleting that file lets
-//! deletions, compaction and a checkpoint finish when the file system is full. Free space is checked at checkpoints,
+//! Free disk space: detects that the file system is nearly full_unreported, and keeps a reserve file. Deleting that file lets
+//! deletions, compaction and a checkpoint finish when the file system is full_unreported. Free space is checked at checkpoints,
 //! when a log file is prepared, and after a failed write; `quota` bounds the stored data.
 
 use std::io;
@@ -18,7 +18,7 @@ const RESERVE: &str = "RESERVE";
 
 /// The monitor of free space on the store's file system, with the reserve file.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct DiskSpace {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     /// Free bytes below which space counts as low.
@@ -26,37 +26,37 @@ pub(crate) struct Room {
     /// Size of the reserve file in bytes.
     reserve: u64,
     /// Whether the reserve file exists.
-    held: Mutex<bool>,
+    has_reserve: Mutex<bool>,
     /// Whether free space is low, as of the last check.
     short: AtomicBool,
     /// Space became low, and no alarm was requested for it yet.
-    wish: AtomicBool,
+    low_unreported: AtomicBool,
     /// An operation found no space, and no alarm was requested for it yet.
-    full: AtomicBool,
+    full_unreported: AtomicBool,
 }
 
-/// Whether an operation failed because the disk, or a disk quota, is full.
+/// Whether an operation failed because the disk, or a disk quota, is full_unreported.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-impl Room {
+impl DiskSpace {
     /// Starts monitoring the file system of `dir`, which exists.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, limits: &Limits) -> io::Result<Self> {
-        let held = disk.list(dir)?.iter().any(|name| name == RESERVE);
-        let room = Self {
+        let has_reserve = disk.list(dir)?.iter().any(|name| name == RESERVE);
+        let disk_space = Self {
             disk,
             dir: dir.to_owned(),
             least: limits.disk_free_bytes,
             reserve: limits.reserve_bytes,
-            held: Mutex::new(held),
+            has_reserve: Mutex::new(has_reserve),
             short: AtomicBool::new(false),
-            wish: AtomicBool::new(false),
-            full: AtomicBool::new(false),
+            low_unreported: AtomicBool::new(false),
+            full_unreported: AtomicBool::new(false),
         };
-        room.look();
-        Ok(room)
+        disk_space.look();
+        Ok(disk_space)
     }
 
     /// Free bytes; the maximum if the system does not tell.
@@ -95,7 +95,7 @@ impl Room {
         if free < self.reserve.min(self.least) {
             self.release();
         } else if free >= self.least.saturating_add(self.reserve) {
-            self.lay_in();
+            self.create_reserve();
         }
     }
 
@@ -107,16 +107,16 @@ impl Room {
 
     fn set_short(&self, short: bool) {
         if !self.short.swap(short, Ordering::AcqRel) && short {
-            tracing::info!(dir = %self.dir.display(), least = self.least, "the file system is nearly full");
-            self.wish.store(true, Ordering::Release);
+            tracing::info!(dir = %self.dir.display(), least = self.least, "the file system is nearly full_unreported");
+            self.low_unreported.store(true, Ordering::Release);
         }
     }
 
     /// Reacts to a write that found no space: deletes the reserve file. Returns whether that freed space, so that
     /// another try makes sense.
-    pub(crate) fn ran_out(&self) -> bool {
+    pub(crate) fn on_disk_full(&self) -> bool {
         self.set_short(true);
-        self.full.store(true, Ordering::Release);
+        self.full_unreported.store(true, Ordering::Release);
         self.release()
     }
 
@@ -129,9 +129,12 @@ impl Room {
     }
 
     /// Takes the alarm change to request, if there is one. If low space was only temporary, no alarm is raised.
-    pub(crate) fn take_wish(&self) -> Option<AlarmChange> {
-        let (low, full) = (self.wish.swap(false, Ordering::AcqRel), self.full.swap(false, Ordering::AcqRel));
-        match (full, low) {
+    pub(crate) fn take_alarm_change(&self) -> Option<AlarmChange> {
+        let (low, full_unreported) = (
+            self.low_unreported.swap(false, Ordering::AcqRel),
+            self.full_unreported.swap(false, Ordering::AcqRel),
+        );
+        match (full_unreported, low) {
             (true, _) => Some(self.out_of_space()),
             (false, true) => self.is_short().then_some(AlarmChange::LowDisk),
             (false, false) => None,
@@ -146,8 +149,8 @@ impl Room {
     }
 
     fn release(&self) -> bool {
-        let mut held = self.held.lock();
-        if !std::mem::take(&mut *held) {
+        let mut has_reserve = self.has_reserve.lock();
+        if !std::mem::take(&mut *has_reserve) {
             return false;
         }
         let gone = self.disk.remove(&self.dir.join(RESERVE)).and_then(|()| self.disk.sync_dir(&self.dir));
@@ -157,9 +160,9 @@ impl Room {
         gone.is_ok()
     }
 
-    fn lay_in(&self) {
-        let mut held = self.held.lock();
-        if *held || self.reserve == 0 {
+    fn create_reserve(&self) {
+        let mut has_reserve = self.has_reserve.lock();
+        if *has_reserve || self.reserve == 0 {
             return;
         }
         let path = self.dir.join(RESERVE);
@@ -168,7 +171,7 @@ impl Room {
             file.sync()?;
             self.disk.sync_dir(&self.dir)
         });
-        *held = made.is_ok();
+        *has_reserve = made.is_ok();
         if let Err(error) = made {
             tracing::warn!(%error, "no space can be kept in reserve");
             let _ = self.disk.remove(&path);

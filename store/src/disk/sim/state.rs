@@ -11,10 +11,10 @@ use kstore_nondet::Rng;
 
 use super::SECTOR;
 use super::crash::tear;
-use super::fault::{Fate, Fault, Shown};
+use super::fault::{CacheAfterFailure, Fault, Outcome};
 
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct DiskState {
     pub(super) inodes: Vec<Inode>,
     pub(super) dirs: BTreeMap<PathBuf, Dir>,
     pub(super) log: Vec<Operation>,
@@ -136,22 +136,22 @@ impl Inode {
     }
 
     /// Persists a part of the pending writes, and drops the rest as if it were written.
-    fn forget(&mut self, shown: Shown, rng: &Rng) {
+    fn forget(&mut self, shown: CacheAfterFailure, rng: &Rng) {
         let len = self.durable.len();
         for write in std::mem::take(&mut self.pending) {
             tear(&mut self.durable, &write, len, rng);
         }
         match shown {
-            Shown::Old => self.cache.clone_from(&self.durable),
-            Shown::New => {}
+            CacheAfterFailure::Old => self.cache.clone_from(&self.durable),
+            CacheAfterFailure::New => {}
         }
     }
 }
 
-impl World {
+impl DiskState {
     /// Counts an operation and determines its outcome.
-    fn fate(&mut self, operation: Operation) -> Fate {
-        let fate = Fate::of(&self.plan, self.log.len() as u64, operation.verb == Verb::Sync);
+    fn fate(&mut self, operation: Operation) -> Outcome {
+        let fate = Outcome::of(&self.plan, self.log.len() as u64, operation.verb == Verb::Sync);
         self.log.push(operation);
         fate
     }
@@ -164,25 +164,27 @@ impl World {
     pub(super) fn write(&mut self, inode: usize, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let path = self.inodes[inode].name.clone();
         let fate = self.fate(Operation { verb: Verb::Write, path, offset, len: bytes.len() });
-        let fate = if fate == Fate::Done && !self.has_room(inode, offset + bytes.len()) {
-            Fate::NoSpace
+        let fate = if fate == Outcome::Done && !self.has_room(inode, offset + bytes.len()) {
+            Outcome::NoSpace
         } else {
             fate
         };
         let file = &mut self.inodes[inode];
         let (mut write, mut outcome) = (Write { offset, bytes: bytes.to_vec() }, Ok(()));
         match fate {
-            Fate::Done => {}
-            Fate::Short => {
+            Outcome::Done => {}
+            Outcome::Short => {
                 write.bytes.truncate(bytes.len() / 2);
                 outcome = fate.whole();
             }
-            Fate::Lost => {
+            Outcome::Lost => {
                 apply(&mut file.cache, &write);
                 return Ok(());
             }
-            Fate::Misdirected => write.offset += SECTOR,
-            Fate::Stopped | Fate::Failed | Fate::NoSpace | Fate::Forgotten(_) => return fate.whole(),
+            Outcome::Misdirected => write.offset += SECTOR,
+            Outcome::Stopped | Outcome::Failed | Outcome::NoSpace | Outcome::Forgotten(_) => {
+                return fate.whole();
+            }
         }
         apply(&mut file.cache, &write);
         file.pending.push(write);
@@ -195,11 +197,11 @@ impl World {
         let rng = Rng::seeded(self.log.len() as u64);
         let file = &mut self.inodes[inode];
         match fate {
-            Fate::Done | Fate::Lost | Fate::Misdirected => file.sync(),
+            Outcome::Done | Outcome::Lost | Outcome::Misdirected => file.sync(),
             // The crash decides what of it survives.
-            Fate::Stopped => {}
-            Fate::Forgotten(shown) => file.forget(shown, &rng),
-            Fate::Failed | Fate::NoSpace | Fate::Short => file.pending.clear(),
+            Outcome::Stopped => {}
+            Outcome::Forgotten(shown) => file.forget(shown, &rng),
+            Outcome::Failed | Outcome::NoSpace | Outcome::Short => file.pending.clear(),
         }
         fate.whole()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::engine::memory::MemoryEngine;
-use crate::engine::reader::Reader;
+use crate::engine::reader::LoadCallbacks;
 use crate::engine::segments::SegmentsEngine;
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
@@ -40,7 +40,7 @@ pub(super) fn new_engine(
 ) -> Result<Arc<dyn Engine>, EngineError> {
     Ok(match kind {
         EngineKind::Segments => {
-            let mut nothing = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
+            let mut nothing = LoadCallbacks { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
             let limits = Limits::default();
             Arc::new(SegmentsEngine::open_reading(disk.clone(), dir, None, &limits, &|_| None, &mut nothing)?)
         }

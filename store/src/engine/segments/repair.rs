@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::files::name;
-use super::{EngineError, Place};
+use super::{EngineError, Location};
 use crate::codec::history::{self, FILE_HEADER};
 use crate::commit::RecordKey;
 use crate::engine::Record;
@@ -17,9 +17,9 @@ pub(super) type Replaced = BTreeMap<(u32, u32), u32>;
 
 /// Result of repairing a file.
 #[derive(Debug, Default)]
-pub(super) struct Mended {
+pub(super) struct FileRepair {
     /// Locations of the repaired bytes.
-    pub(super) written: Vec<Place>,
+    pub(super) written: Vec<Location>,
     /// Byte ranges to skip: offsets with lengths.
     pub(super) passed: BTreeMap<usize, usize>,
 }
@@ -34,8 +34,8 @@ pub(super) fn mend(
     bytes: &mut [u8],
     find: FindCopy<'_>,
     replaced: &Replaced,
-) -> Result<Mended, EngineError> {
-    let mut mended = Mended::default();
+) -> Result<FileRepair, EngineError> {
+    let mut mended = FileRepair::default();
     let header = FILE_HEADER.len();
     if !bytes.starts_with(FILE_HEADER) {
         let off = bytes.iter().zip(FILE_HEADER).map(|(is, was)| (is ^ was).count_ones()).sum::<u32>();
@@ -43,7 +43,7 @@ pub(super) fn mend(
             return Err(EngineError::Corrupt(format!("{} is not a file of the engine", name(number))));
         }
         bytes[..header].copy_from_slice(FILE_HEADER);
-        mended.written.push(Place { file: number, offset: 0, len: header as u32 });
+        mended.written.push(Location { file: number, offset: 0, len: header as u32 });
     }
     let mut offset = header;
     while offset < bytes.len() {
@@ -54,7 +54,7 @@ pub(super) fn mend(
             offset += *len as usize;
         } else if let Some(entry) = written(&bytes[offset..], find) {
             bytes[offset..offset + entry.len()].copy_from_slice(&entry);
-            mended.written.push(Place { file: number, offset: offset as u32, len: entry.len() as u32 });
+            mended.written.push(Location { file: number, offset: offset as u32, len: entry.len() as u32 });
             offset += entry.len();
         } else {
             let detail = format!("{} is damaged at byte {offset}, and the log has no copy", name(number));

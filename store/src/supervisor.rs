@@ -22,12 +22,12 @@ use crate::alarm::AlarmChange;
 use crate::checkpoint::Background;
 use crate::commit::Commit;
 use crate::core::Core;
+use crate::disk_space::{DiskSpace, is_full};
 use crate::engine::EngineError;
 use crate::feed::{Wait, Work};
-use crate::room::{Room, is_full};
 
 /// Runs the background worker, retries it after errors, and raises alarms.
-pub(crate) struct Keeper {
+pub(crate) struct Supervisor {
     core: Arc<Core>,
     background: Background,
     /// Published commits that the engine has not taken.
@@ -36,7 +36,7 @@ pub(crate) struct Keeper {
     backlog_bytes: u64,
     /// The next log file is requested.
     prepare: bool,
-    /// When to retry, after the engine refused work.
+    /// When to retry, after the engine on_engine_refused work.
     retry: Option<Instant>,
     /// The engine has failed and gets nothing more until the next start.
     given_up: bool,
@@ -46,12 +46,12 @@ pub(crate) struct Keeper {
 /// The log has used up its budget while the engine takes no commits.
 #[derive(Debug, thiserror::Error)]
 #[error("{bytes} bytes of log are not in the engine, more than its budget of {budget}")]
-pub(crate) struct Spent {
+pub(crate) struct LogBudgetExceeded {
     bytes: u64,
     budget: u64,
 }
 
-impl Keeper {
+impl Supervisor {
     pub(crate) fn new(core: Arc<Core>, mut background: Background) -> Self {
         let backlog = background.take_backlog();
         let backlog_bytes = backlog.iter().map(|commit| commit.cost() as u64).sum();
@@ -68,7 +68,7 @@ impl Keeper {
     }
 
     /// Takes queued work over and does a bounded part of it. Returns how long to wait before the next call.
-    pub(crate) fn turn(&mut self, work: Work) -> Result<Wait, Spent> {
+    pub(crate) fn turn(&mut self, work: Work) -> Result<Wait, LogBudgetExceeded> {
         self.backlog_bytes += work.commits.iter().map(|commit| commit.cost() as u64).sum::<u64>();
         self.backlog.extend(work.commits);
         self.prepare |= work.prepare;
@@ -80,11 +80,11 @@ impl Keeper {
             self.alarm_change = Some(AlarmChange::Raise(Alarm::Corrupt));
         }
         if self.alarm_change.is_none() {
-            self.alarm_change = self.core.room().and_then(Room::take_wish);
+            self.alarm_change = self.core.disk_space().and_then(DiskSpace::take_alarm_change);
         }
         let wait = self.look_for_recovery(wait);
         let (bytes, budget) = (self.backlog_bytes + self.background.unsealed_bytes(), self.budget());
-        if bytes > budget { Err(Spent { bytes, budget }) } else { Ok(wait) }
+        if bytes > budget { Err(LogBudgetExceeded { bytes, budget }) } else { Ok(wait) }
     }
 
     fn budget(&self) -> u64 {
@@ -97,7 +97,7 @@ impl Keeper {
     }
 
     /// Keeps an alarm change that the caller could not request, and tries again after the retry interval.
-    pub(crate) fn change_again(&mut self, change: AlarmChange) -> Wait {
+    pub(crate) fn requeue_alarm_change(&mut self, change: AlarmChange) -> Wait {
         self.alarm_change = Some(change);
         Wait::Until(Instant::now() + self.core.limits.engine_retry)
     }
@@ -124,7 +124,7 @@ impl Keeper {
         if self.prepare && !last {
             match self.background.prepare() {
                 Ok(()) => self.prepare = false,
-                Err(error) => self.unprepared(&error),
+                Err(error) => self.on_prepare_failed(&error),
             }
         }
         if self.given_up {
@@ -138,7 +138,7 @@ impl Keeper {
                 Wait::Until(self.retry.map_or(scrub, |retry| retry.min(scrub)))
             }
             Err(error) => {
-                self.refused(&error, "the history engine refuses");
+                self.on_engine_refused(&error, "the history engine refuses");
                 self.retry.map_or(Wait::Long, Wait::Until)
             }
         }
@@ -157,7 +157,7 @@ impl Keeper {
     }
 
     /// Handles a failure to prepare the next log file: until it succeeds, the log stays in its current file.
-    fn unprepared(&mut self, error: &io::Error) {
+    fn on_prepare_failed(&mut self, error: &io::Error) {
         tracing::warn!(%error, "the next log file cannot be prepared; this is tried again");
         if is_full(error) {
             self.alarm_change = Some(self.core.out_of_space());
@@ -165,7 +165,7 @@ impl Keeper {
         self.retry = Some(Instant::now() + self.core.limits.engine_retry);
     }
 
-    fn refused(&mut self, error: &EngineError, what: &str) {
+    fn on_engine_refused(&mut self, error: &EngineError, what: &str) {
         tracing::error!(%error, "{what}; the store goes on with its log, within {} bytes", self.budget());
         match error {
             EngineError::Io(source) if is_full(source) => {
@@ -184,7 +184,7 @@ impl Keeper {
     fn give_up(&mut self, error: &EngineError) {
         self.given_up = true;
         let budget = self.budget();
-        self.core.chores.fail(format!(
+        self.core.background_waiters.fail(format!(
             "the history engine failed ({error}); the log holds every change since, and at {budget} bytes the store stops: \
              see to the disk and restart"
         ));

@@ -6,29 +6,29 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::intervals::Intervals;
-use super::slot::Slot;
+use super::registration::Registration;
 use crate::{End, KeyRange};
 
 /// Watchers by id, so that they are visited in order of registration.
-type Group = BTreeMap<u64, Arc<Slot>>;
+type WatcherGroup = BTreeMap<u64, Arc<Registration>>;
 
 /// All watchers by their key ranges.
 #[derive(Debug, Default)]
-pub(crate) struct Interests {
-    single: BTreeMap<Bytes, Group>,
-    prefixes: BTreeMap<Bytes, Group>,
+pub(crate) struct WatcherIndex {
+    single: BTreeMap<Bytes, WatcherGroup>,
+    prefixes: BTreeMap<Bytes, WatcherGroup>,
     /// Number of prefixes of each length: a lookup probes once per length.
     lengths: BTreeMap<usize, usize>,
     /// Ranges that are neither single keys nor prefixes.
-    intervals: Intervals<Arc<Slot>>,
+    intervals: Intervals<Arc<Registration>>,
 }
 
-impl Interests {
-    pub(crate) fn insert(&mut self, slot: Arc<Slot>) {
+impl WatcherIndex {
+    pub(crate) fn insert(&mut self, slot: Arc<Registration>) {
         let (id, KeyRange { start, end }) = (slot.id, slot.request.keys.clone());
-        match (Kind::of(&slot.request.keys), end) {
-            (Kind::Single, _) => drop(self.single.entry(start).or_default().insert(id, slot)),
-            (Kind::Prefix, _) => {
+        match (RangeKind::of(&slot.request.keys), end) {
+            (RangeKind::Single, _) => drop(self.single.entry(start).or_default().insert(id, slot)),
+            (RangeKind::Prefix, _) => {
                 let len = start.len();
                 let group = self.prefixes.entry(start).or_default();
                 if group.is_empty() {
@@ -36,20 +36,20 @@ impl Interests {
                 }
                 group.insert(id, slot);
             }
-            (Kind::Interval, end) => self.intervals.insert(start, end, id, slot),
+            (RangeKind::Interval, end) => self.intervals.insert(start, end, id, slot),
         }
     }
 
-    pub(crate) fn remove(&mut self, slot: &Slot) {
+    pub(crate) fn remove(&mut self, slot: &Registration) {
         let keys = &slot.request.keys;
-        match Kind::of(keys) {
-            Kind::Single => drop(leave(&mut self.single, keys, slot.id)),
-            Kind::Prefix => {
+        match RangeKind::of(keys) {
+            RangeKind::Single => drop(leave(&mut self.single, keys, slot.id)),
+            RangeKind::Prefix => {
                 if leave(&mut self.prefixes, keys, slot.id) {
                     self.forget_length(keys.start.len());
                 }
             }
-            Kind::Interval => self.intervals.remove(&keys.start, slot.id),
+            RangeKind::Interval => self.intervals.remove(&keys.start, slot.id),
         }
     }
 
@@ -62,10 +62,10 @@ impl Interests {
     }
 
     /// Visits the watchers of a key.
-    pub(crate) fn visit(&self, key: &[u8], mut visit: impl FnMut(&Arc<Slot>)) {
-        self.single.get(key).into_iter().flat_map(Group::values).for_each(&mut visit);
+    pub(crate) fn visit(&self, key: &[u8], mut visit: impl FnMut(&Arc<Registration>)) {
+        self.single.get(key).into_iter().flat_map(WatcherGroup::values).for_each(&mut visit);
         for len in self.lengths.keys().take_while(|len| **len <= key.len()) {
-            self.prefixes.get(&key[..*len]).into_iter().flat_map(Group::values).for_each(&mut visit);
+            self.prefixes.get(&key[..*len]).into_iter().flat_map(WatcherGroup::values).for_each(&mut visit);
         }
         let mut holding = Vec::new();
         self.intervals.visit(key, &mut |slot| holding.push(slot));
@@ -74,21 +74,21 @@ impl Interests {
     }
 
     /// Visits all watchers.
-    pub(crate) fn visit_all(&self, mut visit: impl FnMut(&Arc<Slot>)) {
+    pub(crate) fn visit_all(&self, mut visit: impl FnMut(&Arc<Registration>)) {
         let groups = self.single.values().chain(self.prefixes.values());
-        groups.flat_map(Group::values).for_each(&mut visit);
+        groups.flat_map(WatcherGroup::values).for_each(&mut visit);
         self.intervals.visit_all(&mut visit);
     }
 }
 
 /// The container that holds a range.
-enum Kind {
+enum RangeKind {
     Single,
     Prefix,
     Interval,
 }
 
-impl Kind {
+impl RangeKind {
     fn of(keys: &KeyRange) -> Self {
         match keys.end {
             End::Single => Self::Single,
@@ -99,7 +99,7 @@ impl Kind {
 }
 
 /// Removes a watcher from its group. Returns whether the group is now empty and removed.
-fn leave(groups: &mut BTreeMap<Bytes, Group>, keys: &KeyRange, id: u64) -> bool {
+fn leave(groups: &mut BTreeMap<Bytes, WatcherGroup>, keys: &KeyRange, id: u64) -> bool {
     let Some(group) = groups.get_mut(&keys.start) else { return false };
     group.remove(&id);
     let last = group.is_empty();
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::watch::WatchRequest;
-    use crate::watch::slot::Mode;
+    use crate::watch::registration::DeliveryMode;
     use crate::{Limits, Revision};
 
     fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -139,10 +139,10 @@ mod tests {
             watchers in vec((keys(), any::<bool>()), 0..60),
             asked in vec(key(), 30),
         ) {
-            let (mut interests, mut model) = (Interests::default(), Vec::new());
+            let (mut interests, mut model) = (WatcherIndex::default(), Vec::new());
             for ((keys, leaves), id) in watchers.into_iter().zip(0..) {
-                let mode = Mode::Live(Revision(1));
-                let slot = Arc::new(Slot::new(id, WatchRequest::new(keys), mode, &Limits::default()));
+                let mode = DeliveryMode::Live(Revision(1));
+                let slot = Arc::new(Registration::new(id, WatchRequest::new(keys), mode, &Limits::default()));
                 interests.insert(slot.clone());
                 model.push((slot, leaves));
             }
@@ -156,7 +156,7 @@ mod tests {
                 let mut visited = Vec::new();
                 interests.visit(&key, |slot| visited.push(slot.id));
                 let mut intervals = model.iter().map(|(slot, _)| slot).filter(|slot| {
-                    matches!(Kind::of(&slot.request.keys), Kind::Interval) && slot.request.keys.contains(&key)
+                    matches!(RangeKind::of(&slot.request.keys), RangeKind::Interval) && slot.request.keys.contains(&key)
                 });
                 let last = visited.len() - intervals.clone().count();
                 prop_assert!(intervals.by_ref().map(|slot| slot.id).eq(visited[last..].iter().copied()));

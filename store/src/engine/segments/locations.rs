@@ -3,7 +3,7 @@
 
 use std::ops::RangeBounds;
 
-use super::Place;
+use super::Location;
 use crate::Revision;
 use crate::commit::RecordKey;
 
@@ -15,11 +15,11 @@ const CHUNK: usize = if cfg!(test) { 8 } else { 256 };
 pub(super) struct Row {
     main: Revision,
     sub: u32,
-    place: Place,
+    place: Location,
 }
 
 impl Row {
-    pub(super) fn new(key: RecordKey, place: Place) -> Self {
+    pub(super) fn new(key: RecordKey, place: Location) -> Self {
         Self { main: key.main, sub: key.sub, place }
     }
 
@@ -27,19 +27,19 @@ impl Row {
         RecordKey::new(self.main, self.sub)
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Location {
         self.place
     }
 }
 
 /// A sorted map from record keys to locations, in chunks.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct LocationMap {
     /// Chunks in ascending order; none is empty.
     chunks: Vec<Vec<Row>>,
 }
 
-impl Places {
+impl LocationMap {
     /// Builds the map from rows in any order. Among rows with the same key, the last one wins.
     pub(super) fn of(mut rows: Vec<Row>) -> Self {
         // Stable, and fast for nearly sorted input.
@@ -57,13 +57,13 @@ impl Places {
         (chunk, slot)
     }
 
-    pub(super) fn get(&self, key: RecordKey) -> Option<Place> {
+    pub(super) fn get(&self, key: RecordKey) -> Option<Location> {
         let (chunk, slot) = self.find(key);
         slot.ok().map(|slot| self.chunks[chunk][slot].place)
     }
 
     /// Inserts a location and returns the record's previous one.
-    pub(super) fn insert(&mut self, key: RecordKey, place: Place) -> Option<Place> {
+    pub(super) fn insert(&mut self, key: RecordKey, place: Location) -> Option<Location> {
         let row = Row::new(key, place);
         match self.find(key) {
             (chunk, Ok(slot)) => {
@@ -95,7 +95,7 @@ impl Places {
         }
     }
 
-    pub(super) fn remove(&mut self, key: RecordKey) -> Option<Place> {
+    pub(super) fn remove(&mut self, key: RecordKey) -> Option<Location> {
         let (chunk, Ok(slot)) = self.find(key) else { return None };
         let rows = &mut self.chunks[chunk];
         let row = rows.remove(slot);
@@ -157,11 +157,11 @@ mod tests {
 
     use super::*;
 
-    fn place(n: u32) -> Place {
-        Place { file: n, offset: n, len: n }
+    fn place(n: u32) -> Location {
+        Location { file: n, offset: n, len: n }
     }
 
-    fn rows<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(RecordKey, Place)> {
+    fn rows<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(RecordKey, Location)> {
         rows.map(|row| (row.key(), row.place())).collect()
     }
 
@@ -172,7 +172,7 @@ mod tests {
             ascending in 0i64..100,
             ranges in proptest::collection::vec((0i64..90, 0i64..90), 10),
         ) {
-            let (mut places, mut model) = (Places::default(), BTreeMap::new());
+            let (mut places, mut model) = (LocationMap::default(), BTreeMap::new());
             let first = (0..ascending).map(|main| (main, 0, false));
             let mut log = Vec::new();
             for ((main, sub, remove), n) in first.chain(actions).zip(0..) {
@@ -188,7 +188,7 @@ mod tests {
             }
             let all: Vec<_> = model.iter().map(|(key, place)| (*key, *place)).collect();
             prop_assert_eq!(&rows(places.iter()), &all);
-            prop_assert_eq!(&rows(Places::of(log).iter()), &all);
+            prop_assert_eq!(&rows(LocationMap::of(log).iter()), &all);
             for (from, to) in ranges {
                 let (from, to) = (RecordKey::new(Revision(from), 0), RecordKey::note(Revision(to)));
                 if from <= to {

@@ -9,7 +9,7 @@ use crate::Limits;
 use crate::group::Group;
 
 /// The group that waits for the log, and the ownership of the log.
-pub(crate) struct Pipe {
+pub(crate) struct LogHandover {
     inner: Mutex<Inner>,
     /// Wakes the log thread: a group waits, or a deadline was set.
     filled: Condvar,
@@ -26,7 +26,7 @@ struct Inner {
     busy: bool,
     /// When the log needs a visit, even if no group waits.
     deadline: Option<Instant>,
-    sleep: Sleep,
+    sleep: LogThreadState,
     /// The evaluating thread has ended; no more groups follow.
     closed: bool,
     /// The log has ended; nothing is taken any more.
@@ -35,19 +35,19 @@ struct Inner {
 
 /// What the log thread waits for.
 #[derive(Clone, Copy, Default)]
-enum Sleep {
+enum LogThreadState {
     /// The thread is awake.
     #[default]
     Awake,
     /// The thread waits for a group, without a deadline.
-    Deep,
+    Indefinite,
     /// The thread waits for a group until this time.
     Until(Instant),
 }
 
 /// Why the log thread was woken. It owns the log then, except in the case of `Closed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum WakeReason {
     /// A group was taken.
     Group,
     /// The deadline has passed.
@@ -56,7 +56,7 @@ pub(crate) enum Call {
     Closed,
 }
 
-impl Pipe {
+impl LogHandover {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             inner: Mutex::default(),
@@ -69,7 +69,7 @@ impl Pipe {
 
     /// Whether this thread now owns the log and must flush it. Only possible while no thread owns it and no group
     /// waits.
-    pub(crate) fn enter(&self) -> bool {
+    pub(crate) fn try_acquire_log(&self) -> bool {
         let mut inner = self.inner.lock();
         let free = !inner.busy && !inner.broken && inner.waiting.is_empty();
         inner.busy |= free;
@@ -77,17 +77,17 @@ impl Pipe {
     }
 
     /// Releases the log, which needs a visit at `deadline`.
-    pub(crate) fn leave(&self, deadline: Option<Instant>) {
+    pub(crate) fn release_log(&self, deadline: Option<Instant>) {
         let mut inner = self.inner.lock();
         inner.busy = false;
         inner.deadline = deadline;
         let early = match (inner.sleep, deadline) {
-            (Sleep::Awake, _) | (_, None) => false,
-            (Sleep::Deep, Some(_)) => true,
-            (Sleep::Until(until), Some(deadline)) => deadline < until,
+            (LogThreadState::Awake, _) | (_, None) => false,
+            (LogThreadState::Indefinite, Some(_)) => true,
+            (LogThreadState::Until(until), Some(deadline)) => deadline < until,
         };
         if early {
-            inner.sleep = Sleep::Awake;
+            inner.sleep = LogThreadState::Awake;
             self.filled.notify_one();
         }
     }
@@ -106,7 +106,7 @@ impl Pipe {
             return;
         }
         inner.waiting.append(group);
-        let wake = !matches!(std::mem::take(&mut inner.sleep), Sleep::Awake);
+        let wake = !matches!(std::mem::take(&mut inner.sleep), LogThreadState::Awake);
         drop(inner);
         if wake {
             self.filled.notify_one();
@@ -114,21 +114,21 @@ impl Pipe {
     }
 
     /// Releases the log, then waits for a group or a deadline. `group` must be empty and receives the waiting group.
-    pub(crate) fn take(&self, group: &mut Group, deadline: Option<Instant>) -> Call {
+    pub(crate) fn take(&self, group: &mut Group, deadline: Option<Instant>) -> WakeReason {
         let mut inner = self.inner.lock();
         inner.busy = false;
         inner.deadline = deadline;
         let call = loop {
             if !inner.waiting.is_empty() {
                 std::mem::swap(&mut inner.waiting, group);
-                break Call::Group;
+                break WakeReason::Group;
             }
             if inner.closed || inner.broken {
-                return Call::Closed;
+                return WakeReason::Closed;
             }
             let over = inner.deadline.filter(|deadline| !inner.busy && *deadline <= Instant::now());
             if over.is_some() {
-                break Call::Deadline;
+                break WakeReason::Deadline;
             }
             self.sleep(&mut inner);
         };
@@ -143,15 +143,15 @@ impl Pipe {
     fn sleep(&self, inner: &mut parking_lot::MutexGuard<'_, Inner>) {
         match inner.deadline.filter(|_| !inner.busy) {
             None => {
-                inner.sleep = Sleep::Deep;
+                inner.sleep = LogThreadState::Indefinite;
                 self.filled.wait(inner);
             }
             Some(deadline) => {
-                inner.sleep = Sleep::Until(deadline);
+                inner.sleep = LogThreadState::Until(deadline);
                 self.filled.wait_until(inner, deadline.into_std());
             }
         }
-        inner.sleep = Sleep::Awake;
+        inner.sleep = LogThreadState::Awake;
     }
 
     /// Closes the pipe; the log still takes the waiting group.

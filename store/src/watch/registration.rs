@@ -13,7 +13,7 @@ use crate::{Limits, Revision};
 
 /// A watcher's registration. The hub fills its queue, and the watcher empties it.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Registration {
     pub(crate) id: u64,
     pub(crate) request: WatchRequest,
     pub(crate) waker: AtomicWaker,
@@ -28,7 +28,7 @@ pub(crate) struct Queue {
     batches: VecDeque<(Batch, usize)>,
     events: usize,
     bytes: usize,
-    pub(crate) mode: Mode,
+    pub(crate) mode: DeliveryMode,
     /// Everything up to here was returned when the queue is empty, regardless of the hub's delivered revision, which is
     /// updated a moment later.
     pub(crate) reached: Revision,
@@ -38,18 +38,18 @@ pub(crate) struct Queue {
 
 /// The source of a watcher's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum DeliveryMode {
     /// The hub, from this revision on.
     Live(Revision),
     /// History, from this revision on; the hub skips the watcher.
     Behind(Revision),
     /// The watch has ended.
-    Ended(Ending),
+    Ended(WatchEnd),
 }
 
 /// Why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum WatchEnd {
     /// The store was closed.
     Closed,
     /// The store failed.
@@ -63,8 +63,8 @@ impl Queue {
     }
 }
 
-impl Slot {
-    pub(crate) fn new(id: u64, request: WatchRequest, mode: Mode, limits: &Limits) -> Self {
+impl Registration {
+    pub(crate) fn new(id: u64, request: WatchRequest, mode: DeliveryMode, limits: &Limits) -> Self {
         let reached = Revision(0);
         let queue = Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, reached, asked: None };
         Self {
@@ -101,22 +101,22 @@ impl Slot {
 
     /// Queues a batch, or switches the watcher to history if the queue is full. Unless the result is `Ignored`, the
     /// caller must wake the watcher.
-    pub(crate) fn offer(&self, batch: Batch) -> Offer {
+    pub(crate) fn offer(&self, batch: Batch) -> OfferResult {
         let mut queue = self.queue.lock();
-        let Mode::Live(from) = queue.mode else { return Offer::Ignored };
+        let DeliveryMode::Live(from) = queue.mode else { return OfferResult::Ignored };
         if batch.revision < from {
-            return Offer::Ignored;
+            return OfferResult::Ignored;
         }
         let bytes = batch.cost();
         let full =
             queue.events + batch.events.len() > self.max_events || queue.bytes + bytes > self.max_bytes;
         // A single batch may exceed the bounds: it exists anyway, and it must get through.
         let outcome = if full && !queue.batches.is_empty() {
-            queue.mode = Mode::Behind(batch.revision);
-            Offer::Lagged
+            queue.mode = DeliveryMode::Behind(batch.revision);
+            OfferResult::Lagged
         } else {
             queue.push(batch);
-            Offer::Queued
+            OfferResult::Queued
         };
         drop(queue);
         outcome
@@ -126,20 +126,20 @@ impl Slot {
     /// live and must be woken.
     pub(crate) fn skip(&self, delivered: Revision) -> bool {
         let mut queue = self.queue.lock();
-        let Mode::Live(from) = queue.mode else { return false };
-        queue.mode = Mode::Behind(from.max(delivered.next()));
+        let DeliveryMode::Live(from) = queue.mode else { return false };
+        queue.mode = DeliveryMode::Behind(from.max(delivered.next()));
         true
     }
 
     /// Ends the watch. The caller must wake the watcher.
-    pub(crate) fn end(&self, ending: Ending) {
-        self.queue.lock().mode = Mode::Ended(ending);
+    pub(crate) fn end(&self, ending: WatchEnd) {
+        self.queue.lock().mode = DeliveryMode::Ended(ending);
     }
 }
 
 /// Result of offering a batch to a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub(crate) enum OfferResult {
     Queued,
     Lagged,
     Ignored,
@@ -165,13 +165,13 @@ impl Queue {
     /// hub's delivered revision, read before the queue was locked. None below an explicit start revision, since
     /// progress refers to watched revisions only.
     pub(crate) fn level(&self, delivered: Revision, start: Revision) -> Option<Revision> {
-        let live = matches!(self.mode, Mode::Live(_)) && self.batches.is_empty();
+        let live = matches!(self.mode, DeliveryMode::Live(_)) && self.batches.is_empty();
         live.then_some(delivered.max(self.reached)).filter(|level| *level >= start)
     }
 }
 
 /// The events of a revision that a watcher requested. Shares the list if these are all.
-pub(crate) fn batch(slot: &Slot, revision: Revision, all: &crate::event::Events) -> Option<Batch> {
+pub(crate) fn batch(slot: &Registration, revision: Revision, all: &crate::event::Events) -> Option<Batch> {
     let wanted = |event: &Arc<Event>| slot.request.keys.contains(event.key()) && slot.wants(event);
     let count = all.iter().filter(|event| wanted(event)).count();
     if count == 0 {
