@@ -12,7 +12,7 @@ use crate::error::{self, EtcdError, unimplemented};
 use crate::node::Node;
 
 /// Error text for a valid membership change, which is impossible.
-const ALONE: &str = "a kstore is always a cluster of one member";
+const ALONE: &str = "kstore is always a cluster of one member";
 
 #[async_trait]
 impl Cluster for Node {

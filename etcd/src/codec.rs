@@ -18,14 +18,14 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// A response: one result with a full header. Results inside a transaction have reduced headers (see [`within`]).
+/// A response: one result with a full header. Results inside a transaction have reduced headers (see [`inner_header`]).
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct KvResponse<'a> {
     pub(crate) header: ResponseHeader,
     pub(crate) result: &'a OpResult,
 }
 
-impl Answer<'_> {
+impl KvResponse<'_> {
     /// Length of the encoded response.
     pub(crate) fn size(&self) -> usize {
         result_size(self.result, &self.header)
@@ -49,7 +49,7 @@ const TXN_SUCCEEDED: u32 = 2;
 const TXN_RESPONSES: u32 = 3;
 
 /// Field number of a result in the union of a transaction's responses.
-fn place(result: &OpResult) -> u32 {
+fn response_field(result: &OpResult) -> u32 {
     match result {
         OpResult::Range(_) => 1,
         OpResult::Put(_) => 2,
@@ -59,7 +59,7 @@ fn place(result: &OpResult) -> u32 {
 }
 
 /// The header of a result inside a transaction: only the revision, and nothing for a nested transaction.
-fn within(result: &OpResult) -> ResponseHeader {
+fn inner_header(result: &OpResult) -> ResponseHeader {
     let revision = match result {
         OpResult::Range(range) => range.revision,
         OpResult::Put(put) => put.revision,
@@ -87,7 +87,7 @@ fn range_size(range: &RangeResult) -> usize {
 }
 
 fn txn_size(txn: &TxnResult) -> usize {
-    let op = |result: &OpResult| message_size(message_size(result_size(result, &within(result))));
+    let op = |result: &OpResult| message_size(message_size(result_size(result, &inner_header(result))));
     number_size(i64::from(txn.succeeded)) + txn.responses.iter().map(op).sum::<usize>()
 }
 
@@ -124,10 +124,10 @@ fn write_range(range: &RangeResult, out: &mut impl Sink) {
 fn write_txn(txn: &TxnResult, out: &mut impl Sink) {
     number(TXN_SUCCEEDED, i64::from(txn.succeeded), out);
     for result in &txn.responses {
-        let header = within(result);
+        let header = inner_header(result);
         let size = result_size(result, &header);
         prefix(TXN_RESPONSES, message_size(size), out);
-        prefix(place(result), size, out);
+        prefix(response_field(result), size, out);
         write_result(result, &header, out);
     }
 }
@@ -219,7 +219,7 @@ mod tests {
             ResponseHeader { cluster_id: u64::MAX, member_id: 3, revision: 1 << 40, raft_term: 2 },
         ] {
             for result in results() {
-                let answer = Answer { header, result: &result };
+                let answer = KvResponse { header, result: &result };
                 let mut bytes = Vec::new();
                 answer.write(&mut bytes);
                 assert_eq!(bytes.len(), answer.size(), "{result:?}");

@@ -29,9 +29,9 @@ mod snapshot;
 mod watch;
 
 pub use listener::Listener;
-pub use metrics::MoreMetrics;
+pub use metrics::ExtraMetrics;
 pub use node::VERSION;
-pub use serve::{Options, Unlisted, serve};
+pub use serve::{EmbeddedServer, Options, serve};
 
 #[cfg(test)]
 mod tests;

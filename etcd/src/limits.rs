@@ -32,10 +32,10 @@ pub(crate) const STREAMS: usize = 16_384;
 
 /// Tokens for client behaviour that costs the server more than the client: cancelled calls, refused streams, changed
 /// settings. A client may cancel all its calls at once, so a burst is permitted; beyond it the connection ends.
-pub(crate) const BOTHERS: u32 = 10_000;
+pub(crate) const ABUSE_TOKENS: u32 = 10_000;
 
 /// Tokens that are refilled each second.
-pub(crate) const BOTHERS_PER_SECOND: u32 = 1_000;
+pub(crate) const ABUSE_TOKENS_PER_SECOND: u32 = 1_000;
 
 /// Pending writes of one connection; at the limit the server does not process its frames. etcd has this limit for all
 /// writes, and refuses more.

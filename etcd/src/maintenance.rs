@@ -62,7 +62,7 @@ impl Maintenance for Node {
                 disarmed.then_some(alarm).into_iter().collect()
             }
             (Ok(AlarmAction::Activate | AlarmAction::Deactivate), None) => Vec::new(),
-            (Err(_), _) => return Err(unimplemented("there is no such thing to do with an alarm")),
+            (Err(_), _) => return Err(unimplemented("unknown alarm action")),
         };
         let member = |alarm| AlarmMember { member_id: self.member, alarm: alarm_type(alarm).into() };
         let alarms = alarms.into_iter().map(member).collect();
@@ -143,7 +143,7 @@ fn wire_alarm(alarm: i32) -> Result<Option<Alarm>, Status> {
         Ok(AlarmType::None) => Ok(None),
         Ok(AlarmType::Nospace) => Ok(Some(Alarm::NoSpace)),
         Ok(AlarmType::Corrupt) => Ok(Some(Alarm::Corrupt)),
-        Err(_) => Err(unimplemented("there is no such alarm")),
+        Err(_) => Err(unimplemented("unknown alarm type")),
     }
 }
 

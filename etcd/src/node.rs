@@ -48,7 +48,7 @@ impl Node {
         let cluster = store.identity();
         // Any fixed function suffices, as long as the two ids differ.
         let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
-        let (snapshots, streams) = (snapshot::places(), Arc::default());
+        let (snapshots, streams) = (snapshot::permits(), Arc::default());
         let (name, url) = (name.into(), url.into());
         Self { store, cluster, member: member.max(1), name, url, snapshots, streams, stop }
     }

@@ -10,15 +10,15 @@ use axum::routing::{MethodRouter, get};
 use kstore_store::{Alarm, Range};
 
 use crate::calls::Calls;
-use crate::metrics::{self, MoreMetrics};
+use crate::metrics::{self, ExtraMetrics};
 use crate::node::{CLUSTER_VERSION, Node, VERSION};
 
 /// The state that the pages show.
 #[derive(Clone)]
-pub(crate) struct Pages {
+pub(crate) struct PageState {
     pub(crate) node: Node,
     pub(crate) calls: Calls,
-    pub(crate) more_metrics: MoreMetrics,
+    pub(crate) extra_metrics: ExtraMetrics,
 }
 
 /// A named health check.
@@ -39,19 +39,19 @@ const LIVE: &[Check] = &[SERIALIZABLE_READ];
 const READY: &[Check] = &[NON_LEARNER, DATA_CORRUPTION, SERIALIZABLE_READ, LINEARIZABLE_READ];
 
 /// The router of all pages.
-pub(crate) fn pages(pages: Pages) -> Router {
+pub(crate) fn pages(pages: PageState) -> Router {
     let mut router = Router::new()
         .route("/version", page(get(version)))
         .route("/health", page(get(health)))
         .route("/metrics", page(get(counters)));
     for (path, checks) in [("/livez", LIVE), ("/readyz", READY)] {
-        let all = move |State(pages): State<Pages>, RawQuery(query): RawQuery| {
+        let all = move |State(pages): State<PageState>, RawQuery(query): RawQuery| {
             let response = checked(&pages.node, checks, &query.unwrap_or_default());
             async { response }
         };
         router = router.route(path, page(get(all)));
         for check in checks {
-            let one = move |State(pages): State<Pages>| {
+            let one = move |State(pages): State<PageState>| {
                 let response = checked(&pages.node, std::slice::from_ref(check), "");
                 async { response }
             };
@@ -61,7 +61,7 @@ pub(crate) fn pages(pages: Pages) -> Router {
     router.with_state(pages)
 }
 
-fn page(route: MethodRouter<Pages>) -> MethodRouter<Pages> {
+fn page(route: MethodRouter<PageState>) -> MethodRouter<PageState> {
     route
         .fallback(async || (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET")], "Method Not Allowed\n"))
 }
@@ -73,13 +73,13 @@ async fn version() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-async fn counters(State(pages): State<Pages>) -> Response {
-    let text = metrics::text(&pages.node, &pages.calls, &pages.more_metrics);
+async fn counters(State(pages): State<PageState>) -> Response {
+    let text = metrics::text(&pages.node, &pages.calls, &pages.extra_metrics);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 /// The `/health` page: healthy unless an alarm is raised, the store's engine has failed, or a read fails.
-async fn health(State(pages): State<Pages>, RawQuery(query): RawQuery) -> Response {
+async fn health(State(pages): State<PageState>, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let excluded = excluded(&query);
     let raised =

@@ -19,11 +19,11 @@ pub(crate) type RangeStream =
     Pin<Box<dyn Stream<Item = Result<RangeStreamResponse, Status>> + Send + 'static>>;
 
 /// The remaining part of a streamed range.
-struct Rest {
+struct RangeStreamState {
     node: Node,
     range: Range,
     /// Header and count of the first part, which also fixes the revision if the request has none.
-    pinned: Option<Pinned>,
+    pinned: Option<FirstPart>,
     /// Keys that may still be sent; zero means any number.
     limit: i64,
     /// Number of keys in the next part.
@@ -32,7 +32,7 @@ struct Rest {
 
 /// Header and count of the first part.
 #[derive(Clone, Copy)]
-struct Pinned {
+struct FirstPart {
     header: Option<ResponseHeader>,
     count: i64,
 }
@@ -46,7 +46,7 @@ pub(crate) fn range_stream(
     refuse(&request)?;
     let range = convert::range(request)?;
     let limit = range.limit.max(0);
-    let rest = Rest { node: node.clone(), range, pinned: None, limit, keys: CHUNK_KEYS };
+    let rest = RangeStreamState { node: node.clone(), range, pinned: None, limit, keys: CHUNK_KEYS };
     let parts = stream::unfold(Some(rest), |rest| async {
         let mut rest = rest?;
         match rest.next() {
@@ -76,14 +76,15 @@ fn refuse(request: &RangeRequest) -> Result<(), Status> {
     Ok(())
 }
 
-impl Rest {
+impl RangeStreamState {
     /// Reads the next part. Also returns whether it is the last, which alone has header and count.
     fn next(&mut self) -> Result<(RangeStreamResponse, bool), EtcdError> {
         self.range.limit = if self.limit > 0 { self.keys.min(self.limit) } else { self.keys };
         let result = self.node.store.range(&self.range)?;
-        let pinned = *self
-            .pinned
-            .get_or_insert_with(|| Pinned { header: self.node.header(result.revision), count: result.count });
+        let pinned = *self.pinned.get_or_insert_with(|| FirstPart {
+            header: self.node.header(result.revision),
+            count: result.count,
+        });
         if self.range.revision <= Revision::CURRENT {
             self.range.revision = result.revision;
         }

@@ -18,9 +18,9 @@ use crate::connection::{self, Service};
 use crate::http2::Budget;
 use crate::limits::{self, MESSAGE_BYTES};
 use crate::listener::Listener;
-use crate::metrics::MoreMetrics;
+use crate::metrics::ExtraMetrics;
 use crate::node::Node;
-use crate::pages::{self, Pages};
+use crate::pages::{self, PageState};
 
 /// Default name of the member.
 const MEMBER_NAME: &str = "kstore";
@@ -39,15 +39,15 @@ pub struct Options {
     /// Most concurrent connections, if fewer than the server's own limit: well below the limit of open files.
     pub connections: usize,
     /// Additional metrics for the `/metrics` page.
-    pub more_metrics: MoreMetrics,
+    pub extra_metrics: ExtraMetrics,
 }
 
 impl Options {
     /// Options for plain text at this URL.
     pub fn plain(advertised: impl Into<String>) -> Self {
-        let (tls, more_metrics) = (None, MoreMetrics::default());
+        let (tls, extra_metrics) = (None, ExtraMetrics::default());
         let (name, advertised) = (MEMBER_NAME.to_owned(), advertised.into());
-        Self { name, advertised, tls, connections: limits::CONNECTIONS, more_metrics }
+        Self { name, advertised, tls, connections: limits::CONNECTIONS, extra_metrics }
     }
 }
 
@@ -60,41 +60,41 @@ pub fn serve(
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let service = service(store, (&options.name, &options.advertised), options.more_metrics, &stop);
+    let service = service(store, (&options.name, &options.advertised), options.extra_metrics, &stop);
     Box::pin(connection::accept(listener.into(), options.tls, options.connections, service, stop))
 }
 
 /// The etcd v3 API of a store without a listener, for clients with their own connections, such as pipes within the
 /// process.
 #[derive(Clone)]
-pub struct Unlisted {
+pub struct EmbeddedServer {
     service: Service,
     stop: CancellationToken,
 }
 
-impl Unlisted {
+impl EmbeddedServer {
     /// Creates the API until `stop` is cancelled. `advertised` is the URL that clients see.
     pub fn new(store: Store, advertised: &str, stop: CancellationToken) -> Self {
-        Self { service: service(store, (MEMBER_NAME, advertised), MoreMetrics::default(), &stop), stop }
+        Self { service: service(store, (MEMBER_NAME, advertised), ExtraMetrics::default(), &stop), stop }
     }
 
     /// Serves one connection until it closes.
-    pub async fn speak<T>(&self, socket: T)
+    pub async fn serve_connection<T>(&self, socket: T)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        connection::speak(socket, self.service.clone(), self.stop.clone()).await;
+        connection::serve_connection(socket, self.service.clone(), self.stop.clone()).await;
     }
 }
 
-fn service(store: Store, told: (&str, &str), more: MoreMetrics, stop: &CancellationToken) -> Service {
+fn service(store: Store, told: (&str, &str), more: ExtraMetrics, stop: &CancellationToken) -> Service {
     let node = Node::new(store, told, stop.clone());
     let calls = Calls::default();
     let router = router(&node, &calls, more);
     Service { node, router, calls, budget: Budget::default() }
 }
 
-fn router(node: &Node, calls: &Calls, more_metrics: MoreMetrics) -> Router {
+fn router(node: &Node, calls: &Calls, extra_metrics: ExtraMetrics) -> Router {
     let (reporter, health) = tonic_health::server::health_reporter();
     // A new reporter says SERVING for the whole server, which is true while connections are accepted.
     drop(reporter);
@@ -105,6 +105,6 @@ fn router(node: &Node, calls: &Calls, more_metrics: MoreMetrics) -> Router {
         .add_service(AuthServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(health)
         .into_axum_router()
-        .merge(pages::pages(Pages { node: node.clone(), calls: calls.clone(), more_metrics }))
+        .merge(pages::pages(PageState { node: node.clone(), calls: calls.clone(), extra_metrics }))
         .fallback(calls::unknown)
 }

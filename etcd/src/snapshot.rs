@@ -21,11 +21,11 @@ pub(crate) type SnapshotStream =
     Pin<Box<dyn Stream<Item = Result<SnapshotResponse, Status>> + Send + 'static>>;
 
 /// The remaining part of a snapshot.
-struct Rest {
+struct SnapshotReader {
     file: File,
     remaining: u64,
     digest: Sha256,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Takes the snapshot and starts to send it.
@@ -49,7 +49,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|_| error::STOPPED)?
 }
 
-fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<Rest, Status> {
+fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<SnapshotReader, Status> {
     let file = match store.snapshot_dir().map_err(refused)? {
         Some(dir) => tempfile::tempfile_in(dir),
         None => tempfile::tempfile(),
@@ -57,7 +57,7 @@ fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<Rest, Status> {
     let mut file = file.map_err(failed)?;
     let info = store.snapshot(&mut file).map_err(refused)?;
     file.rewind().map_err(failed)?;
-    Ok(Rest { file, remaining: info.bytes, digest: Sha256::new(), _place: place })
+    Ok(SnapshotReader { file, remaining: info.bytes, digest: Sha256::new(), _permit: place })
 }
 
 fn refused(error: SnapshotError) -> Status {
@@ -72,7 +72,7 @@ fn failed(error: std::io::Error) -> Status {
     Status::unknown(format!("kstore: the temporary file of a snapshot: {error}"))
 }
 
-impl Rest {
+impl SnapshotReader {
     /// Returns the next piece and the rest; the digest follows the last piece.
     fn next(mut self) -> Result<(SnapshotResponse, Option<Self>), Status> {
         let version = CLUSTER_VERSION.to_owned();
@@ -90,6 +90,6 @@ impl Rest {
 }
 
 /// Permits for concurrent snapshots.
-pub(crate) fn places() -> Arc<tokio::sync::Semaphore> {
+pub(crate) fn permits() -> Arc<tokio::sync::Semaphore> {
     Arc::new(tokio::sync::Semaphore::new(crate::limits::SNAPSHOTS))
 }

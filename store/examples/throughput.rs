@@ -28,7 +28,7 @@ async fn client(store: Store, client: usize, keys: usize) {
             let value = vec![b'a' + round; VALUE];
             let result = store.txn(Txn::if_unchanged(name.clone(), *expected, Op::put(name, value))).await;
             let result = result.expect("the store takes the write");
-            assert!(result.succeeded, "nobody else writes the key");
+            assert!(result.succeeded, "no other client writes the key");
             *expected = result.revision;
         }
     }

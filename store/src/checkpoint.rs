@@ -309,7 +309,7 @@ impl Background {
                 return Ok(true);
             }
             (Err(error), ticket) => {
-                tracing::error!(%error, "space cannot be won back");
+                tracing::error!(%error, "defragmentation failed");
                 ticket
                     .into_iter()
                     .for_each(|ticket| self.core.background_waiters.answer(ticket, Err(error.to_string())));
@@ -335,7 +335,7 @@ impl Background {
         let limits = &self.core.limits;
         let bytes = pace::scrub_bytes(limits, self.core.engine.size().allocated);
         let scrubbed = self.core.engine.scrub(bytes).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the engine's files cannot be searched for damage; this is tried again");
+            tracing::warn!(%error, "cannot scrub the engine's files; retrying later");
             ScrubOutcome::default()
         });
         if scrubbed.damaged {

@@ -227,7 +227,7 @@ impl Core {
     /// Stops the store after a disk failure: it acknowledges, publishes and delivers nothing more.
     pub(crate) fn fail(&self, what: &str, error: &dyn std::fmt::Display) {
         if self.state.swap(FAILED, Ordering::AcqRel) != FAILED {
-            tracing::error!(%error, "{what}; the store stops, since what is on disk is now unknown");
+            tracing::error!(%error, "{what}; the store stops, because the state on disk is unknown");
         }
         self.hub.end(WatchEnd::Failed);
         self.leases.changed.notify_one();
@@ -390,7 +390,7 @@ impl Core {
         self.metrics.engine_reads.add(1);
         let damaged = RangeError::Damaged { revision: key.main };
         let bytes = self.engine.get(key).map_err(|error| {
-            tracing::error!(%error, revision = key.main.0, "a version cannot be read from the engine");
+            tracing::error!(%error, revision = key.main.0, "cannot read a version from the engine");
             self.met(&error);
             damaged
         })?;
@@ -404,7 +404,7 @@ impl Core {
         }
         drop(visible);
         self.engine.get(RecordKey::note(revision)).unwrap_or_else(|error| {
-            tracing::error!(%error, revision = revision.0, "a note cannot be read from the engine");
+            tracing::error!(%error, revision = revision.0, "cannot read a note from the engine");
             None
         })
     }

@@ -155,7 +155,7 @@ impl DiskSpace {
         }
         let gone = self.disk.remove(&self.dir.join(RESERVE)).and_then(|()| self.disk.sync_dir(&self.dir));
         if let Err(error) = &gone {
-            tracing::warn!(%error, "the reserve cannot be let go of");
+            tracing::warn!(%error, "cannot delete the reserve file");
         }
         gone.is_ok()
     }
@@ -173,7 +173,7 @@ impl DiskSpace {
         });
         *has_reserve = made.is_ok();
         if let Err(error) = made {
-            tracing::warn!(%error, "no space can be kept in reserve");
+            tracing::warn!(%error, "cannot create the reserve file");
             let _ = self.disk.remove(&path);
         }
     }

@@ -38,7 +38,7 @@ pub enum OpenError {
     },
     /// Bytes that were durable do not match their checksum. Nothing was changed.
     #[error(
-        "{} is damaged ({detail}): acknowledged data was lost below the store; nothing was changed. \
+        "{} is damaged ({detail}): acknowledged data was lost on disk; nothing was changed. \
          Restore from a backup, or salvage the readable part", file.display()
     )]
     Damaged {
@@ -135,7 +135,7 @@ pub enum RangeError {
     },
     /// A stored version is damaged and has no intact copy. The store does not serve it; other reads succeed.
     #[error(
-        "a stored version of revision {revision} is damaged and no copy of it is left: read at another revision;          compacting past its key's next version ends this"
+        "a stored version of revision {revision} is damaged and has no intact copy: read at another revision, or compact past its key's next version"
     )]
     Damaged {
         /// The revision of the version.
@@ -206,7 +206,7 @@ pub enum WatchError {
     },
     /// A stored event is damaged and has no intact copy: list, and watch from that revision.
     #[error(
-        "a stored event of revision {revision} is damaged and no copy of it is left: list, and watch from there"
+        "a stored event of revision {revision} is damaged and has no intact copy: list, and watch from that revision"
     )]
     Damaged {
         /// The revision.
@@ -242,7 +242,7 @@ pub enum CompactError {
     /// The compaction is done, but superseded records stay on disk until the store is opened again: see
     /// [`crate::Store::engine_failure`].
     #[error(
-        "compacted, but nothing can be removed from the disk before a restart: the history engine has failed"
+        "compacted, but the history engine has failed: no disk space is freed until the store is opened again"
     )]
     NotRemoved,
     /// The writer's queue is full: try again later.

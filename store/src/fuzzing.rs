@@ -79,7 +79,7 @@ const CLUSTER: u64 = 11;
 pub fn wal_replay(bytes: &[u8]) {
     let mut dice = Dice(bytes);
     let disk = SimDisk::default();
-    disk.create_dir(Path::new(LOG)).expect("a simulated disk that is told nothing does not fail");
+    disk.create_dir(Path::new(LOG)).expect("a simulated disk without faults does not fail");
     let (written, synced) = write_log(&disk, &mut dice);
     let policy = CrashPolicy::ALL[dice.below(CrashPolicy::ALL.len())];
     let disk = disk.crash(policy, u64::from(dice.byte()));

@@ -54,7 +54,7 @@ pub(crate) fn hash_kv(core: &Core, requested: Revision) -> Result<HashKv, RangeE
 }
 
 fn damaged(error: &EngineError, hashed: Revision) -> RangeError {
-    tracing::error!(%error, "the history cannot be read");
+    tracing::error!(%error, "cannot read the history");
     match error {
         EngineError::Damaged(key) => RangeError::Damaged { revision: key.main },
         EngineError::Corrupt(_) | EngineError::Io(_) => RangeError::Damaged { revision: hashed },

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn trailing_0xff_is_carried_and_all_0xff_has_no_end() {
+    fn a_prefix_ending_in_0xff_carries_and_one_of_only_0xff_has_no_end() {
         let carried = KeyRange::prefix(vec![b'a', 0xff]);
         assert_eq!(carried.end, End::Before("b".into()));
         assert!(carried.contains(&[b'a', 0xff, 7]) && !carried.contains(b"b"));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_etcd_convention_is_read() {
+    fn etcds_range_end_convention_is_converted() {
         let read = |key: &'static str, end: &'static str| KeyRange::from_etcd(key.into(), end.into());
         assert_eq!(read("a", ""), KeyRange::single("a"));
         assert_eq!(read("a", "\0"), KeyRange::from_key("a"));

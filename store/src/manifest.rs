@@ -48,7 +48,7 @@ pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifests>
         (ManifestFile::Broken, ManifestFile::Absent | ManifestFile::Broken)
         | (ManifestFile::Absent, ManifestFile::Broken) => Err(OpenError::Damaged {
             file: dir.join(CURRENT),
-            detail: "the manifest does not check".to_owned(),
+            detail: "the manifest is damaged".to_owned(),
         }),
     }
 }

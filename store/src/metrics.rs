@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_begun_counts_until_it_is_dropped() {
+    fn operations_in_progress_count_until_their_guard_is_dropped() {
         let under_way = InFlightGauge::default();
         let (first, second) = (under_way.begin(), under_way.begin());
         assert_eq!(under_way.get(), 2);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
+    fn a_duration_counts_in_the_first_bucket_whose_bound_it_does_not_exceed() {
         let stopwatch = LiveHistogram::default();
         for millis in [0, 1, 2, 3, 8_192, 8_193] {
             stopwatch.add(Duration::from_millis(millis));

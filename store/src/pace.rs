@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_through_the_files_takes_no_longer_than_its_bound() {
+    fn a_scrub_pass_takes_no_longer_than_its_limit() {
         let limits = Limits::default();
         assert_eq!(scrub_bytes(&limits, 1 << 20), limits.scrub_bytes);
         let (bytes, turns) = (100 << 30, limits.scrub_pass.as_secs() / limits.scrub_interval.as_secs());
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn log_and_waste_follow_what_is_wanted_between_bounds() {
+    fn log_size_and_garbage_scale_with_live_data_between_bounds() {
         let limits = Limits::default();
         let table: [(u64, u64, u64); 4] = [(0, 8, 2), (64, 8, 2), (256, 32, 8), (4_096, 64, 16)];
         for (live, checkpoint, segment) in table {

@@ -81,7 +81,7 @@ impl Drop for Pin<'_> {
     fn drop(&mut self) {
         self.pins.inner.lock().readers -= 1;
         if let Err(error) = self.pins.settle() {
-            tracing::warn!(%error, "records could not be removed; the background tries again");
+            tracing::warn!(%error, "cannot remove records; the background worker tries again");
         }
         self.pins.feed.nudge();
     }

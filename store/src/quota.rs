@@ -69,7 +69,7 @@ mod tests {
     use crate::{KeyRange, Put, Range};
 
     #[test]
-    fn a_transaction_costs_what_its_dearer_branch_puts() {
+    fn the_quota_cost_of_a_transaction_is_that_of_its_larger_branch() {
         let put = |key: &'static str, value: &'static str| Op::Put(Put::new(key, value));
         let free = vec![Op::Range(Range::new(KeyRange::all())), Op::delete("k")];
         let txn = |success: Vec<Op>, failure: Vec<Op>| Txn { success, failure, ..Txn::default() };

@@ -146,7 +146,7 @@ fn recover(
         };
         let disk_space = DiskSpace::open(disk.clone(), dir, &config.limits);
         if disk_space.is_ok_and(|disk_space| disk_space.on_disk_full()) {
-            tracing::warn!(%source, "there was no space to open the store; the reserve is let go of for it");
+            tracing::warn!(%source, "no space to open the store; deleting the reserve file");
             continue;
         }
         let need = config.limits.disk_free_bytes.max(config.limits.first_segment_bytes);
@@ -305,7 +305,7 @@ impl RecoverySource<'_> {
                 // An I/O error does not depend on the state: an older one would fail in the same way.
                 Err(LoadError::Engine(EngineError::Io(source))) => return Err(self.engine_io(source)),
                 Err(LoadError::Engine(error @ (EngineError::Corrupt(_) | EngineError::Damaged(_)))) => {
-                    tracing::error!(%error, seq = base.seq, "the history engine cannot be used in this state");
+                    tracing::error!(%error, seq = base.seq, "cannot open this state of the history engine");
                     lost.get_or_insert(error);
                 }
             }
@@ -354,7 +354,7 @@ impl RecoverySource<'_> {
 
     /// Moves the unusable engine's files aside for inspection. The log is complete, so the engine is rebuilt from it.
     fn set_aside(&self) -> Result<(), OpenError> {
-        tracing::error!(dir = %self.dir.display(), "the history engine is set aside and made anew from the log");
+        tracing::error!(dir = %self.dir.display(), "the history engine is set aside and rebuilt from the log");
         // sled moves its own files aside.
         segments::set_aside(&**self.disk, self.dir)
             .map_err(|source| OpenError::Io { path: self.dir.clone(), source })

@@ -158,7 +158,7 @@ impl Supervisor {
 
     /// Handles a failure to prepare the next log file: until it succeeds, the log stays in its current file.
     fn on_prepare_failed(&mut self, error: &io::Error) {
-        tracing::warn!(%error, "the next log file cannot be prepared; this is tried again");
+        tracing::warn!(%error, "cannot prepare the next log file; retrying later");
         if is_full(error) {
             self.alarm_change = Some(self.core.out_of_space());
         }
@@ -166,7 +166,7 @@ impl Supervisor {
     }
 
     fn on_engine_refused(&mut self, error: &EngineError, what: &str) {
-        tracing::error!(%error, "{what}; the store goes on with its log, within {} bytes", self.budget());
+        tracing::error!(%error, "{what}; the store continues with its log alone, up to {} bytes", self.budget());
         match error {
             EngineError::Io(source) if is_full(source) => {
                 self.alarm_change = Some(self.core.out_of_space());

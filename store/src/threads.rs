@@ -86,7 +86,7 @@ impl Threads {
         if threads.has(thread::current().id()) {
             let closing = thread::Builder::new().name("kstore-close".to_owned());
             if let Err(error) = closing.spawn(move || threads.join(&shared)) {
-                tracing::error!(%error, "nobody waits for the store's threads to end");
+                tracing::error!(%error, "cannot start a thread that waits for the store's threads");
             }
         } else {
             threads.join(&shared);

@@ -159,7 +159,7 @@ impl Writer {
                     let reason = reason.map(tracing::field::display);
                     tracing::warn!(%alarm, reason, "alarm raised: writes are refused");
                 }
-                (true, false) => tracing::info!(%alarm, ?change, "alarm cleared: writes are served again"),
+                (true, false) => tracing::info!(%alarm, ?change, "alarm cleared: writes are accepted again"),
                 (false, false) | (true, true) => {}
             }
         }

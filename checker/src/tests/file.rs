@@ -1,4 +1,4 @@
-//! A history that was stored is the same history.
+//! Tests that a stored history reads back.
 
 use super::generate::{Setup, history};
 use crate::History;

@@ -1,4 +1,4 @@
-//! The size of histories that can be judged: what a run of minutes records.
+//! Test of the largest histories: the recording of a run of minutes.
 
 use super::generate::{Setup, history};
 use crate::judge;

@@ -1,5 +1,5 @@
 //! The bridge for requests that are not answered on the connection's task: each runs in its own task through the
-//! router. The request body goes in through [`Bridge`], and the response comes back as [`Part`]s, bounded by what the
+//! router. The request body goes in through [`Bridge`], and the response comes back as [`ResponsePart`]s, bounded by what the
 //! client takes.
 
 use std::pin::Pin;
@@ -14,12 +14,12 @@ use http_body_util::BodyExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::stream::{Part, Tail};
+use super::stream::{ResponseEnd, ResponsePart};
 use crate::connection::Service;
 use crate::limits::{ANSWER_BYTES, PIECE_BYTES, STREAM_WINDOW};
 
 /// Channel for the parts of responses, each with its stream id.
-pub(super) type Parts = mpsc::Sender<(u32, Part)>;
+pub(super) type PartSender = mpsc::Sender<(u32, ResponsePart)>;
 
 /// The connection's side of a request. Dropping it cancels the request.
 pub(super) struct Bridge {
@@ -31,7 +31,7 @@ pub(super) struct Bridge {
 
 /// Error: the client sends faster than the request's task reads.
 #[derive(Debug)]
-pub(super) struct TooMuch;
+pub(super) struct BodyOverflow;
 
 impl Bridge {
     /// Starts a request; it has a body unless it is `complete`.
@@ -40,10 +40,10 @@ impl Bridge {
         request: Request<()>,
         complete: bool,
         id: u32,
-        parts: &Parts,
+        parts: &PartSender,
     ) -> Self {
         let (service, parts) = (service.clone(), parts.clone());
-        Self::begin(complete, |body| pass(service, request.map(|()| body), id, parts))
+        Self::begin(complete, |body| route(service, request.map(|()| body), id, parts))
     }
 
     /// Starts the task that `answer` creates from the request's body, which is empty if the request is `complete`.
@@ -60,9 +60,9 @@ impl Bridge {
     }
 
     /// Passes on a piece of the body, and whether it is the last one.
-    pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), TooMuch> {
+    pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), BodyOverflow> {
         if self.queued.fetch_add(cost(&piece), Relaxed) > STREAM_WINDOW {
-            return Err(TooMuch);
+            return Err(BodyOverflow);
         }
         if let Some(body) = &self.body
             && !piece.is_empty()
@@ -87,32 +87,34 @@ fn detached(piece: Bytes) -> Bytes {
     if piece.len() < PIECE_BYTES { Bytes::copy_from_slice(&piece) } else { piece }
 }
 
-async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: Parts) {
-    let (head, mut body) = service.calls.pass(service.router, request).await.into_parts();
+async fn route(service: Service, request: Request<RequestBody>, id: u32, parts: PartSender) {
+    let (head, mut body) = service.calls.route(service.router, request).await.into_parts();
     // A closed channel means that the connection has ended.
     if body.is_end_stream() {
-        let _ = parts.send((id, Part::Tail(Tail::HeadOnly(head.status, head.headers)))).await;
+        let _ = parts
+            .send((id, ResponsePart::ResponseEnd(ResponseEnd::HeadOnly(head.status, head.headers))))
+            .await;
         return;
     }
-    if parts.send((id, Part::Head(head.status, head.headers))).await.is_err() {
+    if parts.send((id, ResponsePart::Head(head.status, head.headers))).await.is_err() {
         return;
     }
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
-    let mut tail = Tail::Bare;
+    let mut tail = ResponseEnd::Bare;
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { break };
         match frame.into_data() {
             Ok(data) => {
                 let cost = data.len().min(ANSWER_BYTES) as u32;
                 let permit = room.clone().acquire_many_owned(cost).await.ok();
-                if parts.send((id, Part::Data(data, [permit, None]))).await.is_err() {
+                if parts.send((id, ResponsePart::Data(data, [permit, None]))).await.is_err() {
                     return;
                 }
             }
-            Err(frame) => tail = frame.into_trailers().map_or(Tail::Bare, Tail::Trailers),
+            Err(frame) => tail = frame.into_trailers().map_or(ResponseEnd::Bare, ResponseEnd::Trailers),
         }
     }
-    let _ = parts.send((id, Part::Tail(tail))).await;
+    let _ = parts.send((id, ResponsePart::ResponseEnd(tail))).await;
 }
 
 /// The task's side of a request's body.

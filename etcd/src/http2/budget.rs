@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::limits::{SCAN_KEYS, SCANS, SCANS_PER_CONNECTION, UNTAKEN_BYTES, UNTAKEN_BYTES_PER_CONNECTION};
 
 /// Permits of a connection's and of the server's budget; dropping them releases the budget.
-pub(crate) type Held = [Option<OwnedSemaphorePermit>; 2];
+pub(crate) type BudgetPermits = [Option<OwnedSemaphorePermit>; 2];
 
 /// The budget of all connections of a server.
 #[derive(Clone, Debug)]
@@ -26,13 +26,13 @@ impl Default for Budget {
 
 /// One connection's share of a [`Budget`].
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct ConnectionBudget {
     all: Budget,
     untaken: Arc<Semaphore>,
     scans: Arc<Semaphore>,
 }
 
-impl Share {
+impl ConnectionBudget {
     pub(super) fn of(all: Budget) -> Self {
         Self {
             all,
@@ -43,23 +43,23 @@ impl Share {
 
     /// Acquires budget for a response until the client has taken it; `None` if there is not enough. A response larger
     /// than the whole share is accepted while the connection holds nothing else.
-    pub(super) fn hold(&self, bytes: usize) -> Option<Held> {
-        both([
+    pub(super) fn acquire(&self, bytes: usize) -> Option<BudgetPermits> {
+        take_both([
             (&self.untaken, bytes.min(UNTAKEN_BYTES_PER_CONNECTION)),
             (&self.all.untaken, bytes.min(UNTAKEN_BYTES)),
         ])
     }
 
     /// Acquires budget for a response that cannot be refused any more: at most what is left.
-    pub(super) fn hold_what_is_left(&self, bytes: usize) -> Held {
+    pub(super) fn acquire_remaining(&self, bytes: usize) -> BudgetPermits {
         [&self.untaken, &self.all.untaken].map(|semaphore| {
             let bytes = bytes.min(semaphore.available_permits());
-            acquire(semaphore, bytes)
+            take_permits(semaphore, bytes)
         })
     }
 
     /// Whether the client's untaken responses use up its share, so that no further large response should start.
-    pub(super) fn is_overdrawn(&self) -> bool {
+    pub(super) fn is_exhausted(&self) -> bool {
         self.untaken.available_permits() == 0
     }
 
@@ -69,21 +69,21 @@ impl Share {
     }
 
     /// Acquires a permit for each large range read of a transaction; `None` if there are not enough.
-    pub(super) fn hold_scans(&self, txn: &Txn) -> Option<Held> {
+    pub(super) fn acquire_scans(&self, txn: &Txn) -> Option<BudgetPermits> {
         match scans(txn) {
             0 => Some([None, None]),
-            scans => both([(&self.scans, scans), (&self.all.scans, scans)]),
+            scans => take_both([(&self.scans, scans), (&self.all.scans, scans)]),
         }
     }
 }
 
-fn both([own, all]: [(&Arc<Semaphore>, usize); 2]) -> Option<Held> {
-    let own = acquire(own.0, own.1)?;
-    let all = acquire(all.0, all.1)?;
+fn take_both([own, all]: [(&Arc<Semaphore>, usize); 2]) -> Option<BudgetPermits> {
+    let own = take_permits(own.0, own.1)?;
+    let all = take_permits(all.0, all.1)?;
     Some([Some(own), Some(all)])
 }
 
-fn acquire(semaphore: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphorePermit> {
+fn take_permits(semaphore: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphorePermit> {
     semaphore.clone().try_acquire_many_owned(u32::try_from(permits).ok()?).ok()
 }
 
@@ -129,16 +129,16 @@ mod tests {
     #[test]
     fn a_share_is_bounded_and_so_are_all_together() {
         let all = Budget::default();
-        let shares: Vec<Share> = (0..5).map(|_| Share::of(all.clone())).collect();
-        let held: Vec<_> = shares.iter().map(|share| share.hold(usize::MAX)).collect();
+        let shares: Vec<ConnectionBudget> = (0..5).map(|_| ConnectionBudget::of(all.clone())).collect();
+        let held: Vec<_> = shares.iter().map(|share| share.acquire(usize::MAX)).collect();
         let places = UNTAKEN_BYTES / UNTAKEN_BYTES_PER_CONNECTION;
         // A response of any size takes at most the server's whole budget.
         assert_eq!(held.iter().flatten().count(), 1);
-        assert!(shares[0].is_overdrawn() && shares[0].hold(1).is_none() && shares[1].hold(1).is_none());
+        assert!(shares[0].is_exhausted() && shares[0].acquire(1).is_none() && shares[1].acquire(1).is_none());
         drop(held);
         let share = UNTAKEN_BYTES_PER_CONNECTION;
-        let held: Vec<_> = shares.iter().map(|each| each.hold(share)).collect();
+        let held: Vec<_> = shares.iter().map(|each| each.acquire(share)).collect();
         assert_eq!(held.iter().flatten().count(), places.min(5));
-        assert!(shares[0].hold_what_is_left(10).iter().flatten().all(|held| held.num_permits() == 0));
+        assert!(shares[0].acquire_remaining(10).iter().flatten().all(|held| held.num_permits() == 0));
     }
 }

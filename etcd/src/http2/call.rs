@@ -8,7 +8,7 @@ use kstore_store::{OpResult, Revision, Txn};
 use prost::Message;
 use tonic::Status;
 
-use crate::calls::Place;
+use crate::calls::MethodIndex;
 use crate::error::{self, EtcdError};
 use crate::kv;
 use crate::limits::MESSAGE_BYTES;
@@ -39,10 +39,10 @@ impl Method {
     }
 
     /// The method's index in the call counters.
-    pub(super) fn place(self) -> Place {
-        static PLACES: LazyLock<[Place; 4]> = LazyLock::new(|| {
+    pub(super) fn place(self) -> MethodIndex {
+        static PLACES: LazyLock<[MethodIndex; 4]> = LazyLock::new(|| {
             [Method::Range, Method::Put, Method::DeleteRange, Method::Txn]
-                .map(|method| Place::of(method.path()).expect("the method is one of ours"))
+                .map(|method| MethodIndex::of(method.path()).expect("the method is one of ours"))
         });
         PLACES[self as usize]
     }
@@ -60,22 +60,22 @@ impl Method {
 
 /// How a call continues after its request was decoded.
 #[derive(Debug)]
-pub(super) enum Begun {
+pub(super) enum StartedCall {
     /// The response is available.
-    Answered(Answered),
+    Finished(RevisedResult),
     /// The store must execute this transaction; the flag tells whether the response is that of its only operation.
-    Write(Txn, Single),
+    Write(Txn, SingleOp),
 }
 
 /// Whether a transaction stands for a single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Single {
+pub(super) enum SingleOp {
     Yes,
     No,
 }
 
 /// A result with the revision of its header.
-pub(super) type Answered = (Revision, OpResult);
+pub(super) type RevisedResult = (Revision, OpResult);
 
 /// The length in the message prefix, once the prefix has arrived.
 pub(super) fn announced(body: &[u8]) -> Result<Option<usize>, Status> {
@@ -101,20 +101,20 @@ pub(super) fn check(body: &[u8]) -> Result<(), Status> {
 }
 
 /// Starts a call with a complete and checked body.
-pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<Begun, Status> {
+pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<StartedCall, Status> {
     if announced(&body)?.is_none_or(|len| body.len() < PREFIX + len) {
         return Err(Status::internal("unexpected end of the request"));
     }
     body.advance(PREFIX);
-    let txn = |op| Begun::Write(Txn::of(vec![op]), Single::Yes);
+    let txn = |op| StartedCall::Write(Txn::of(vec![op]), SingleOp::Yes);
     Ok(match method {
         Method::Range => {
             let result = kv::range(node, decode(body)?)?;
-            Begun::Answered((result.revision, OpResult::Range(result)))
+            StartedCall::Finished((result.revision, OpResult::Range(result)))
         }
         Method::Put => txn(kv::put(decode(body)?)?),
         Method::DeleteRange => txn(kv::delete(decode(body)?)?),
-        Method::Txn => Begun::Write(kv::txn(decode(body)?)?, Single::No),
+        Method::Txn => StartedCall::Write(kv::txn(decode(body)?)?, SingleOp::No),
     })
 }
 
@@ -123,12 +123,12 @@ fn decode<M: Message + Default>(body: Bytes) -> Result<M, Status> {
 }
 
 /// Executes a transaction. The store completes it even if the future is dropped.
-pub(super) async fn write(node: Node, txn: Txn, single: Single) -> Result<Answered, Status> {
+pub(super) async fn write(node: Node, txn: Txn, single: SingleOp) -> Result<RevisedResult, Status> {
     let mut result = node.store.txn(txn).await.map_err(EtcdError::from)?;
     let revision = result.revision;
     let answer = match single {
-        Single::Yes => result.responses.pop().expect("each operation has an answer"),
-        Single::No => OpResult::Txn(result),
+        SingleOp::Yes => result.responses.pop().expect("each operation has an answer"),
+        SingleOp::No => OpResult::Txn(result),
     };
     Ok((revision, answer))
 }

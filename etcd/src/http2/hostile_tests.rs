@@ -16,7 +16,7 @@ use crate::node::Node;
 
 /// Whether a client reads the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reads {
+enum ClientReads {
     All,
     Nothing,
 }
@@ -27,16 +27,16 @@ async fn service() -> Service {
     Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default() }
 }
 
-async fn act(mut io: DuplexStream, sent: &[u8], reads: Reads) {
+async fn act(mut io: DuplexStream, sent: &[u8], reads: ClientReads) {
     let (mut read, mut write) = tokio::io::split(&mut io);
     let say = async {
         // The server may have closed the connection.
-        if write.write_all(sent).await.is_ok() && reads == Reads::All {
+        if write.write_all(sent).await.is_ok() && reads == ClientReads::All {
             let _ = write.shutdown().await;
         }
     };
     let hear = async {
-        if reads == Reads::All {
+        if reads == ClientReads::All {
             let _ = read.read_to_end(&mut Vec::new()).await;
         }
     };
@@ -46,7 +46,7 @@ async fn act(mut io: DuplexStream, sent: &[u8], reads: Reads) {
 
 /// Serves a client that sends `sent` after its preface, until the connection ends. Asserts that the resources held then
 /// are bounded.
-async fn serve(sent: &[u8], reads: Reads) -> Connection<DuplexStream> {
+async fn serve(sent: &[u8], reads: ClientReads) -> Connection<DuplexStream> {
     let (io, end) = duplex(1 << 16);
     let mut connection = Connection::new(end, BytesMut::new(), service().await, CancellationToken::new());
     let served = async {
@@ -121,30 +121,30 @@ proptest! {
 
     #[test]
     fn any_bytes_are_borne(bytes in proptest::collection::vec(any::<u8>(), 0..2_000)) {
-        run(serve(&bytes, Reads::All));
+        run(serve(&bytes, ClientReads::All));
     }
 
     #[test]
     fn any_frames_are_borne(frames in proptest::collection::vec(odd(), 0..60), taken in any::<bool>()) {
-        run(serve(&frames.concat(), if taken { Reads::All } else { Reads::Nothing }));
+        run(serve(&frames.concat(), if taken { ClientReads::All } else { ClientReads::Nothing }));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_that_is_answered_but_not_read_holds_little_and_ends() {
     let ping = raw(6, 0, 0, &[0; 8]).repeat(200_000);
-    serve(&ping, Reads::Nothing).await;
+    serve(&ping, ClientReads::Nothing).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_sends_a_block_in_endless_empty_frames_is_cut() {
     let mut sent = raw(1, 0, 1, &block(PUT));
     sent.extend(raw(9, 0, 1, &[]).repeat(limits::HEADER_FRAMES - 1));
-    let connection = serve(&sent, Reads::All).await;
+    let connection = serve(&sent, ClientReads::All).await;
     assert!(connection.block.is_some(), "so many are borne");
     sent.extend(raw(9, 0, 1, &[]));
     sent.extend(raw(9, 4, 1, &[]));
-    let connection = serve(&sent, Reads::All).await;
+    let connection = serve(&sent, ClientReads::All).await;
     assert_eq!(connection.last, 0, "the stream was never opened");
 }
 
@@ -158,10 +158,10 @@ fn given_up(streams: u32) -> Vec<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_calls_given_up_is_borne_and_an_endless_one_is_cut() {
-    let all = serve(&given_up(limits::BOTHERS), Reads::All).await;
-    assert_eq!(all.last, 2 * limits::BOTHERS - 1);
-    let cut = serve(&given_up(limits::BOTHERS + 100), Reads::All).await;
-    assert_eq!(cut.last, 2 * limits::BOTHERS + 1);
+    let all = serve(&given_up(limits::ABUSE_TOKENS), ClientReads::All).await;
+    assert_eq!(all.last, 2 * limits::ABUSE_TOKENS - 1);
+    let cut = serve(&given_up(limits::ABUSE_TOKENS + 100), ClientReads::All).await;
+    assert_eq!(cut.last, 2 * limits::ABUSE_TOKENS + 1);
     assert!(cut.streams.is_empty());
 }
 
@@ -169,7 +169,7 @@ async fn a_burst_of_calls_given_up_is_borne_and_an_endless_one_is_cut() {
 async fn streams_that_never_send_their_bodies_are_bounded() {
     let block = block(PUT);
     let sent: Vec<u8> = (0..limits::STREAMS as u32 + 5).flat_map(|n| raw(1, 4, 2 * n + 1, &block)).collect();
-    assert_eq!(serve(&sent, Reads::All).await.streams.len(), limits::STREAMS);
+    assert_eq!(serve(&sent, ClientReads::All).await.streams.len(), limits::STREAMS);
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +184,7 @@ async fn bodies_that_never_end_are_bounded() {
             sent.extend(raw(0, 0, 2 * n + 1, &piece));
         }
     }
-    let connection = serve(&sent, Reads::All).await;
+    let connection = serve(&sent, ClientReads::All).await;
     assert!(connection.streams.len() <= limits::BODY_BYTES / limits::MESSAGE_BYTES);
     drop(connection.streams);
     assert_eq!(connection.bodies.available_permits(), limits::BODY_BYTES, "what is given up is free again");
@@ -218,7 +218,7 @@ async fn writes_under_way_are_bounded_and_all_get_done() {
         Connection::new(end, BytesMut::from(&puts(all)[..]), service().await, CancellationToken::new());
     connection.take_frames().unwrap();
     assert_eq!(connection.writes.len(), limits::WRITES);
-    let client = act(io, &[], Reads::All);
+    let client = act(io, &[], ClientReads::All);
     let served = poll_fn(|cx| {
         if connection.last == 2 * all - 1 && connection.streams.is_empty() {
             return Poll::Ready(Ok(()));
@@ -238,11 +238,11 @@ async fn who_takes_no_answers_gets_no_further_ones() {
     let (_io, end) = duplex(1 << 20);
     let mut connection =
         Connection::new(end, BytesMut::from(&puts(1)[..]), service().await, CancellationToken::new());
-    let all = connection.outbox.share.hold(usize::MAX).unwrap();
+    let all = connection.outbox.share.acquire(usize::MAX).unwrap();
     connection.take_frames().unwrap();
     assert!(connection.writes.is_empty() && connection.streams.is_empty(), "refused at once");
     drop(all);
-    assert!(!connection.outbox.share.is_overdrawn());
+    assert!(!connection.outbox.share.is_exhausted());
 }
 
 /// Number of values that [`large_service`] stores, and the bytes of each.
@@ -310,14 +310,14 @@ async fn reads_that_have_no_room_for_their_answers_are_refused() {
     let mut connection =
         Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
     let room = 2 * VALUES * VALUE_BYTES + VALUE_BYTES;
-    let held = connection.outbox.share.hold(limits::UNTAKEN_BYTES_PER_CONNECTION - room);
+    let held = connection.outbox.share.acquire(limits::UNTAKEN_BYTES_PER_CONNECTION - room);
     connection.take_frames().unwrap();
     assert_eq!(
         (held.is_some(), connection.streams.len()),
         (true, 2),
         "the others have heard that there is no room"
     );
-    let waits = |part: &Part| if let Part::Data(bytes, _) = part { bytes.len() } else { 0 };
+    let waits = |part: &ResponsePart| if let ResponsePart::Data(bytes, _) = part { bytes.len() } else { 0 };
     let waiting: usize =
         connection.streams.values().flat_map(|stream| stream.waiting.iter().map(waits)).sum();
     assert!(waiting <= room);
@@ -353,7 +353,7 @@ async fn transactions_that_read_many_keys_are_bounded_and_their_results_wait_for
         (begun, begun),
         "the others were refused"
     );
-    let all = connection.outbox.share.hold(usize::MAX);
+    let all = connection.outbox.share.acquire(usize::MAX);
     assert!(all.is_some());
     settle(&mut connection).await;
     assert_eq!((connection.writes.len(), connection.outbox.framed), (begun, 0), "no result was written out");

@@ -2,21 +2,21 @@
 //! the connection's task, from the stored bytes directly into frames. All other requests go through the router, each in
 //! its own task. A general server library spends several times what the store does on such a call.
 //!
-//! `frame`, `hpack`, `huffman` and `reply` have the formats; `stream`, `outbox`, `budget` and `calm` the state of calls
-//! in progress, without I/O. `connection` does the I/O and dispatches. `opening` parses requests, `call` answers calls,
+//! `frame`, `hpack`, `huffman` and `reply` have the formats; `stream`, `outbox`, `budget` and `rate_limit` the state of calls
+//! in progress, without I/O. `connection` does the I/O and dispatches. `request_head` parses requests, `call` answers calls,
 //! `watch` serves streams, and `bridge` connects to the router.
 
 mod bridge;
 mod budget;
 mod call;
-mod calm;
 mod connection;
 mod frame;
 mod hpack;
 mod huffman;
-mod opening;
 mod outbox;
+mod rate_limit;
 mod reply;
+mod request_head;
 mod stream;
 mod watch;
 
@@ -34,11 +34,11 @@ use connection::Connection;
 use frame::PREFACE;
 
 /// A connection whose protocol was detected.
-pub(crate) enum Spoken<T> {
+pub(crate) enum DetectedProtocol<T> {
     /// HTTP/2, not served yet.
     Http2(Box<Http2<T>>),
     /// Another protocol, such as HTTP/1.1.
-    Other(Rewound<T>),
+    Other(PrefixedIo<T>),
 }
 
 /// A connection that started with HTTP/2's preface.
@@ -48,7 +48,7 @@ pub(crate) struct Http2<T> {
 }
 
 /// Detects a connection's protocol from its first bytes. The caller bounds the time.
-pub(crate) async fn listen<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Spoken<T>> {
+pub(crate) async fn detect_protocol<T: AsyncRead + Unpin>(mut io: T) -> io::Result<DetectedProtocol<T>> {
     let mut read = BytesMut::with_capacity(1 << 10);
     while read.len() < PREFACE.len() && PREFACE.starts_with(&read) {
         if io.read_buf(&mut read).await? == 0 {
@@ -56,9 +56,9 @@ pub(crate) async fn listen<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Spoken
         }
     }
     Ok(if read.starts_with(PREFACE) {
-        Spoken::Http2(Box::new(Http2 { io, read }))
+        DetectedProtocol::Http2(Box::new(Http2 { io, read }))
     } else {
-        Spoken::Other(Rewound { io, read })
+        DetectedProtocol::Other(PrefixedIo { io, read })
     })
 }
 
@@ -70,12 +70,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
 }
 
 /// A connection whose first bytes were read already; reads return them first.
-pub(crate) struct Rewound<T> {
+pub(crate) struct PrefixedIo<T> {
     io: T,
     read: BytesMut,
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Rewound<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for PrefixedIo<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -91,7 +91,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Rewound<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Rewound<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for PrefixedIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, bytes)
     }

@@ -3,12 +3,12 @@
 
 use tonic::Status;
 
-use super::budget::{Budget, Share};
+use super::budget::{Budget, ConnectionBudget};
 use super::call::PREFIX;
 use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::reply::Encoder;
-use super::stream::{Part, Stream, Tail};
-use crate::codec::{Answer, Sink};
+use super::stream::{ResponseEnd, ResponsePart, Stream};
+use crate::codec::{KvResponse, Sink};
 use crate::error::TOO_MANY_REQUESTS;
 use crate::limits::{ANSWER_MAX, OUTBOX_BYTES};
 
@@ -26,14 +26,14 @@ pub(super) struct Outbox {
     /// The largest payload that the client accepts.
     payload: usize,
     /// The connection's budget for responses that the client does not take.
-    pub(super) share: Share,
+    pub(super) share: ConnectionBudget,
     /// Bytes of data put into frames so far.
     pub(super) framed: u64,
 }
 
 /// State of a stream after pumping: sending as much of its waiting data as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pumped {
+pub(super) enum PumpResult {
     /// Everything was sent; more will follow.
     Open,
     /// Data waits for a window or for the outbox.
@@ -67,7 +67,7 @@ impl Outbox {
             window: WINDOW,
             initial: WINDOW,
             payload: PAYLOAD_BYTES,
-            share: Share::of(budget),
+            share: ConnectionBudget::of(budget),
             framed: 0,
         }
     }
@@ -129,9 +129,9 @@ impl Outbox {
         &mut self,
         id: u32,
         stream: &mut Stream,
-        answer: &Answer<'_>,
+        answer: &KvResponse<'_>,
         refusable: Refusable,
-    ) -> Result<Pumped, Status> {
+    ) -> Result<PumpResult, Status> {
         let message = answer.size();
         let length = u32::try_from(message).ok().filter(|_| message <= ANSWER_MAX).ok_or_else(|| {
             let text = format!("grpc: trying to send message larger than max ({message} vs. {ANSWER_MAX})");
@@ -142,8 +142,8 @@ impl Outbox {
         let at_once = size <= OUTBOX_BYTES && (size as i64) <= self.window.min(stream.window);
         let held = match refusable {
             _ if at_once => [None, None],
-            Refusable::Yes => self.share.hold(size).ok_or_else(|| Status::from(TOO_MANY_REQUESTS))?,
-            Refusable::No => self.share.hold_what_is_left(size),
+            Refusable::Yes => self.share.acquire(size).ok_or_else(|| Status::from(TOO_MANY_REQUESTS))?,
+            Refusable::No => self.share.acquire_remaining(size),
         };
         frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
         if at_once {
@@ -151,37 +151,39 @@ impl Outbox {
             stream.window -= size as i64;
             self.framed += size as u64;
             let mut framed =
-                Framed { out: &mut self.bytes, stream: id, rest: size, room: 0, payload: self.payload };
+                FrameSink { out: &mut self.bytes, stream: id, rest: size, room: 0, payload: self.payload };
             framed.put(&prefix);
             answer.write(&mut framed);
-            stream.waiting.push_back(Part::Tail(Tail::Ok));
+            stream.waiting.push_back(ResponsePart::ResponseEnd(ResponseEnd::Ok));
         } else {
             let mut body = Vec::with_capacity(size);
             body.put(&prefix);
             answer.write(&mut body);
-            stream.waiting.extend([Part::Data(body.into(), held), Part::Tail(Tail::Ok)]);
+            stream
+                .waiting
+                .extend([ResponsePart::Data(body.into(), held), ResponsePart::ResponseEnd(ResponseEnd::Ok)]);
         }
         Ok(self.pump(id, stream))
     }
 
     /// Sends a stream's waiting data, as far as windows and outbox permit.
-    pub(super) fn pump(&mut self, id: u32, stream: &mut Stream) -> Pumped {
+    pub(super) fn pump(&mut self, id: u32, stream: &mut Stream) -> PumpResult {
         while let Some(part) = stream.waiting.pop_front() {
             match part {
-                Part::Accepted => {
+                ResponsePart::Accepted => {
                     frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
                 }
-                Part::Head(status, headers) => {
+                ResponsePart::Head(status, headers) => {
                     frame::headers(&mut self.bytes, id, false, |block| {
                         self.encoder.answer(block, status, &headers);
                     });
                 }
-                Part::Data(mut data, held) => {
+                ResponsePart::Data(mut data, held) => {
                     while !data.is_empty() {
                         let most = self.window.min(stream.window).min(self.payload as i64);
                         if most <= 0 || self.is_full() {
-                            stream.waiting.push_front(Part::Data(data, held));
-                            return Pumped::Blocked;
+                            stream.waiting.push_front(ResponsePart::Data(data, held));
+                            return PumpResult::Blocked;
                         }
                         let part = data.split_to(data.len().min(most as usize));
                         self.window -= part.len() as i64;
@@ -191,35 +193,39 @@ impl Outbox {
                         self.bytes.extend_from_slice(&part);
                     }
                 }
-                Part::Tail(tail) => {
+                ResponsePart::ResponseEnd(tail) => {
                     self.tail(id, &tail);
                     if !stream.complete {
                         frame::reset(&mut self.bytes, id, Reason::NoError);
                     }
-                    return Pumped::Done;
+                    return PumpResult::Done;
                 }
             }
         }
-        Pumped::Open
+        PumpResult::Open
     }
 
-    fn tail(&mut self, id: u32, tail: &Tail) {
+    fn tail(&mut self, id: u32, tail: &ResponseEnd) {
         let Self { bytes, encoder, .. } = self;
         match tail {
-            Tail::Ok => frame::headers(bytes, id, true, |block| encoder.ended(block)),
-            Tail::Failed(status) => frame::headers(bytes, id, true, |block| encoder.failed(block, status)),
-            Tail::Refused(status) => frame::headers(bytes, id, true, |block| encoder.refused(block, status)),
-            Tail::Trailers(map) => frame::headers(bytes, id, true, |block| encoder.map(block, map)),
-            Tail::HeadOnly(status, map) => {
+            ResponseEnd::Ok => frame::headers(bytes, id, true, |block| encoder.ended(block)),
+            ResponseEnd::Failed(status) => {
+                frame::headers(bytes, id, true, |block| encoder.failed(block, status))
+            }
+            ResponseEnd::Refused(status) => {
+                frame::headers(bytes, id, true, |block| encoder.refused(block, status))
+            }
+            ResponseEnd::Trailers(map) => frame::headers(bytes, id, true, |block| encoder.map(block, map)),
+            ResponseEnd::HeadOnly(status, map) => {
                 frame::headers(bytes, id, true, |block| encoder.answer(block, *status, map));
             }
-            Tail::Bare => frame::end(bytes, id),
+            ResponseEnd::Bare => frame::end(bytes, id),
         }
     }
 }
 
 /// A sink that splits bytes into frames while they are written. The total length is known in advance.
-struct Framed<'a> {
+struct FrameSink<'a> {
     out: &'a mut Vec<u8>,
     stream: u32,
     /// Bytes that follow after the current frame.
@@ -229,7 +235,7 @@ struct Framed<'a> {
     payload: usize,
 }
 
-impl Sink for Framed<'_> {
+impl Sink for FrameSink<'_> {
     fn put(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.room == 0 {
@@ -272,7 +278,7 @@ mod tests {
         let bytes: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
         let mut out = Vec::new();
         let mut framed =
-            Framed { out: &mut out, stream: 3, rest: bytes.len(), room: 0, payload: PAYLOAD_BYTES };
+            FrameSink { out: &mut out, stream: 3, rest: bytes.len(), room: 0, payload: PAYLOAD_BYTES };
         bytes.chunks(777).for_each(|chunk| framed.put(chunk));
         assert_eq!(data(&out, 3).0, bytes);
     }
@@ -281,15 +287,15 @@ mod tests {
     fn data_waits_for_the_windows_of_stream_and_connection() {
         let mut outbox = Outbox::default();
         let mut stream = Stream::new(Request::Taken, true, 10);
-        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 100_000]), [None, None]));
-        stream.waiting.push_back(Part::Tail(Tail::Bare));
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        stream.waiting.push_back(ResponsePart::Data(Bytes::from(vec![7; 100_000]), [None, None]));
+        stream.waiting.push_back(ResponsePart::ResponseEnd(ResponseEnd::Bare));
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
         assert_eq!(data(&outbox.bytes, 1).0.len(), 10);
         stream.window += 1_000_000;
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
         assert_eq!(data(&outbox.bytes, 1).0.len(), WINDOW as usize);
         assert!(outbox.widen(1_000_000) && !outbox.widen(WINDOW_MAX));
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Done);
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Done);
         assert_eq!(data(&outbox.bytes, 1), (vec![7; 100_000], true));
     }
 
@@ -310,10 +316,10 @@ mod tests {
         let mut outbox = Outbox::default();
         assert!(outbox.widen(1 << 30));
         let mut stream = Stream::new(Request::Taken, true, 1 << 30);
-        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), [None, None]));
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        stream.waiting.push_back(ResponsePart::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), [None, None]));
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
         assert!(outbox.is_full() && outbox.unsent().len() < 2 * OUTBOX_BYTES);
         outbox.advance(outbox.unsent().len());
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
     }
 }

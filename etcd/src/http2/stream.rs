@@ -8,9 +8,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 
 use super::bridge::Bridge;
-use super::budget::Held;
+use super::budget::BudgetPermits;
 use super::call::Method;
-use crate::calls::Started;
+use crate::calls::CallStart;
 
 /// One stream of a connection.
 pub(super) struct Stream {
@@ -19,16 +19,16 @@ pub(super) struct Stream {
     pub(super) complete: bool,
     /// The stream's window: bytes that the client still accepts.
     pub(super) window: i64,
-    /// Parts to send, in order; nothing follows a tail.
-    pub(super) waiting: VecDeque<Part>,
+    /// PartSender to send, in order; nothing follows a tail.
+    pub(super) waiting: VecDeque<ResponsePart>,
     /// Whether the stream is queued for space on the connection.
-    pub(super) in_turn: bool,
+    pub(super) is_queued: bool,
     /// The call's start, for the access log.
-    pub(super) started: Started,
+    pub(super) started: CallStart,
 }
 
 /// A header block that continues in further frames.
-pub(super) struct Block {
+pub(super) struct HeaderBlock {
     pub(super) stream: u32,
     /// Whether the block ends the stream.
     pub(super) ends: bool,
@@ -47,19 +47,19 @@ pub(super) enum Request {
 }
 
 /// A part of a response.
-pub(super) enum Part {
+pub(super) enum ResponsePart {
     /// The headers before the messages of a call.
     Accepted,
     /// Status and headers before all data.
     Head(StatusCode, HeaderMap),
     /// Data, and the permits that it holds until it is sent.
-    Data(Bytes, Held),
+    Data(Bytes, BudgetPermits),
     /// The end of the response.
-    Tail(Tail),
+    ResponseEnd(ResponseEnd),
 }
 
 /// The end of a response.
-pub(super) enum Tail {
+pub(super) enum ResponseEnd {
     /// Trailers of a successful call.
     Ok,
     /// Trailers of a failed call.
@@ -81,8 +81,8 @@ impl Stream {
             complete,
             window,
             waiting: VecDeque::new(),
-            in_turn: false,
-            started: Started::default(),
+            is_queued: false,
+            started: CallStart::default(),
         }
     }
 }

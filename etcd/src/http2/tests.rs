@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, HEAD, Head, Kind, PREFACE, Setting};
-use super::{Spoken, listen};
+use super::{DetectedProtocol, detect_protocol};
 use crate::calls::Calls;
 use crate::connection::Service;
 use crate::http2::Budget;
@@ -27,7 +27,7 @@ struct Client {
 
 /// A received frame.
 #[derive(Debug)]
-struct Came {
+struct ReceivedFrame {
     kind: Kind,
     stream: u32,
     ends: bool,
@@ -45,7 +45,9 @@ impl Client {
         let server = {
             let stop = stop.clone();
             tokio::spawn(async move {
-                let Ok(Spoken::Http2(http2)) = listen(end).await else { panic!("the preface was sent") };
+                let Ok(DetectedProtocol::Http2(http2)) = detect_protocol(end).await else {
+                    panic!("the preface was sent")
+                };
                 http2.serve(service, stop).await.unwrap();
             })
         };
@@ -81,7 +83,7 @@ impl Client {
     }
 
     /// The next frame; none if the server closed the connection.
-    async fn next(&mut self) -> Option<Came> {
+    async fn next(&mut self) -> Option<ReceivedFrame> {
         self.send().await;
         loop {
             if let Some(head) = Head::read(&self.read)
@@ -90,7 +92,7 @@ impl Client {
                 let payload = self.read[HEAD..HEAD + head.len].to_vec();
                 self.read.drain(..HEAD + head.len);
                 let ends = matches!(head.kind, Kind::Data | Kind::Headers) && head.ends_stream();
-                return Some(Came { kind: head.kind, stream: head.stream, ends, payload });
+                return Some(ReceivedFrame { kind: head.kind, stream: head.stream, ends, payload });
             }
             if self.io.read_buf(&mut self.read).await.unwrap() == 0 {
                 return None;
@@ -253,7 +255,9 @@ async fn who_breaks_the_protocol_hears_why() {
 async fn an_older_client_gets_all_it_said_to_the_router() {
     let (mut io, end) = duplex(1_000);
     io.write_all(b"PRIME / HTTP/1.1\r\n").await.unwrap();
-    let Ok(Spoken::Other(mut rewound)) = listen(end).await else { panic!("that is no HTTP/2") };
+    let Ok(DetectedProtocol::Other(mut rewound)) = detect_protocol(end).await else {
+        panic!("that is no HTTP/2")
+    };
     let mut read = [0; 18];
     rewound.read_exact(&mut read).await.unwrap();
     assert_eq!(&read, b"PRIME / HTTP/1.1\r\n");

@@ -9,9 +9,9 @@ use prost::Message;
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-use super::bridge::{Bridge, Parts, RequestBody};
+use super::bridge::{Bridge, PartSender, RequestBody};
 use super::call::{self, PREFIX};
-use super::stream::{Part, Tail};
+use super::stream::{ResponseEnd, ResponsePart};
 use crate::limits::ANSWER_BYTES;
 use crate::node::Node;
 use crate::watch::{Requests, Session};
@@ -20,20 +20,20 @@ use crate::watch::{Requests, Session};
 pub(super) const PATH: &str = "/etcdserverpb.Watch/Watch";
 
 /// Starts a watch stream.
-pub(super) fn open(node: Node, complete: bool, id: u32, parts: &Parts) -> Bridge {
+pub(super) fn open(node: Node, complete: bool, id: u32, parts: &PartSender) -> Bridge {
     let parts = parts.clone();
     Bridge::begin(complete, |body| serve(Session::new(node, requests(body)), id, parts))
 }
 
-async fn serve(mut session: Session, id: u32, parts: Parts) {
+async fn serve(mut session: Session, id: u32, parts: PartSender) {
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
-    let mut part = Part::Accepted;
+    let mut part = ResponsePart::Accepted;
     // A closed channel means that the connection has ended.
     while parts.send((id, part)).await.is_ok() {
         part = match session.next().await {
             Ok(bytes) => data(bytes, &room).await,
             Err(status) => {
-                let _ = parts.send((id, Part::Tail(Tail::Failed(status)))).await;
+                let _ = parts.send((id, ResponsePart::ResponseEnd(ResponseEnd::Failed(status)))).await;
                 return;
             }
         };
@@ -41,10 +41,10 @@ async fn serve(mut session: Session, id: u32, parts: Parts) {
 }
 
 /// Waits until the client has taken enough of the earlier responses.
-async fn data(bytes: Bytes, room: &Arc<Semaphore>) -> Part {
+async fn data(bytes: Bytes, room: &Arc<Semaphore>) -> ResponsePart {
     let cost = bytes.len().min(ANSWER_BYTES) as u32;
     let held = room.clone().acquire_many_owned(cost).await.ok();
-    Part::Data(bytes, [held, None])
+    ResponsePart::Data(bytes, [held, None])
 }
 
 /// Decodes the messages of a body.

@@ -10,7 +10,7 @@ use kstore_store::Revision;
 
 /// Progress of one watch.
 #[derive(Debug)]
-struct Level {
+struct WatchProgress {
     /// The revision up to which everything has been sent.
     reached: Revision,
     /// Whether the watch was queried and has not answered.
@@ -20,7 +20,7 @@ struct Level {
 /// Progress of all watches of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    watches: BTreeMap<i64, Level>,
+    watches: BTreeMap<i64, WatchProgress>,
     /// Number of watches that were queried and have not answered.
     outstanding: usize,
     /// The store's revision at the client's unanswered progress request.
@@ -35,7 +35,7 @@ pub(crate) struct Progress {
 
 /// What the session must do next.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Next {
+pub(crate) struct ProgressActions {
     /// The revision to report to the client.
     pub(crate) announce: Option<Revision>,
     /// Watches to query; each answers through [`Progress::answered`].
@@ -45,7 +45,7 @@ pub(crate) struct Next {
 impl Progress {
     /// Adds a watch that has nothing to send up to `reached`.
     pub(crate) fn add(&mut self, id: i64, reached: Revision) {
-        self.watches.insert(id, Level { reached, asked: false });
+        self.watches.insert(id, WatchProgress { reached, asked: false });
     }
 
     /// Removes a watch.
@@ -86,8 +86,8 @@ impl Progress {
     }
 
     /// Decides what to do. Must be called after each change.
-    pub(crate) fn next(&mut self) -> Next {
-        let mut next = Next::default();
+    pub(crate) fn next(&mut self) -> ProgressActions {
+        let mut next = ProgressActions::default();
         if std::mem::take(&mut self.again) && self.outstanding > 0 {
             // A watch that starts in the future answers late; it is queried again at the client's pace.
             next.ask = self.watches.iter().filter(|(_, level)| level.asked).map(|(id, _)| *id).collect();
@@ -128,12 +128,12 @@ impl Progress {
 mod tests {
     use super::*;
 
-    fn ask(ids: &[i64]) -> Next {
-        Next { announce: None, ask: ids.to_vec() }
+    fn ask(ids: &[i64]) -> ProgressActions {
+        ProgressActions { announce: None, ask: ids.to_vec() }
     }
 
-    fn announce(revision: i64) -> Next {
-        Next { announce: Some(Revision(revision)), ask: Vec::new() }
+    fn announce(revision: i64) -> ProgressActions {
+        ProgressActions { announce: Some(Revision(revision)), ask: Vec::new() }
     }
 
     #[test]
@@ -145,10 +145,10 @@ mod tests {
         progress.request(Revision(5));
         assert_eq!(progress.next(), ask(&[2, 3]));
         progress.answered(2, Revision(6));
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
         progress.answered(3, Revision(6));
         assert_eq!(progress.next(), announce(5));
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
     }
 
     #[test]
@@ -174,18 +174,18 @@ mod tests {
         progress.request(Revision(7));
         assert_eq!(progress.next(), ask(&[1]), "reminded");
         progress.answered(1, Revision(6));
-        assert_eq!(progress.next(), Next { announce: Some(Revision(6)), ask: vec![1] });
+        assert_eq!(progress.next(), ProgressActions { announce: Some(Revision(6)), ask: vec![1] });
         progress.request(Revision(7));
         progress.answered(1, Revision(8));
         assert_eq!(progress.next(), announce(8));
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
     }
 
     #[test]
     fn watches_that_leave_are_not_waited_for_and_without_watches_nothing_is_said() {
         let mut progress = Progress::default();
         progress.request(Revision(5));
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
         progress.add(1, Revision(5));
         progress.add(2, Revision(1));
         progress.request(Revision(5));
@@ -195,6 +195,6 @@ mod tests {
         progress.request(Revision(6));
         assert_eq!(progress.next(), ask(&[1]));
         progress.remove(1);
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
     }
 }

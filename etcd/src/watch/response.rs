@@ -81,15 +81,15 @@ impl Batch<'_> {
 
 /// Number of events in a fragment, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Part {
+struct Fragment {
     events: usize,
     bytes: usize,
 }
 
 /// Splits events of these sizes into fragments of less than `limit` bytes, including `base` bytes of overhead. A single
 /// event may exceed the limit.
-fn cut(sizes: impl Iterator<Item = usize>, base: usize, limit: usize) -> Vec<Part> {
-    let (mut parts, mut part) = (Vec::new(), Part::default());
+fn cut(sizes: impl Iterator<Item = usize>, base: usize, limit: usize) -> Vec<Fragment> {
+    let (mut parts, mut part) = (Vec::new(), Fragment::default());
     for size in sizes {
         if part.events > 0 && base + part.bytes + size >= limit {
             parts.push(std::mem::take(&mut part));

@@ -16,7 +16,7 @@ use tonic::Status;
 
 use super::progress::Progress;
 use super::response;
-use super::subscription::{Step, Subscription};
+use super::subscription::{Subscription, SubscriptionStep};
 use crate::error::{self, EtcdError};
 use crate::limits::{PROGRESS_EVERY, WATCH_CHUNK_BYTES, WATCHES_PER_STREAM};
 use crate::node::{Node, WatchStream};
@@ -27,7 +27,7 @@ const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
 const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream";
 
 /// A watch on the stream.
-struct Watch {
+struct StreamWatch {
     handle: WatchHandle,
     abort: AbortHandle,
     prev_kv: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Session {
     /// Encoded responses that wait to be sent, each one complete.
     out: Vec<u8>,
     subscriptions: SelectAll<Abortable<Subscription>>,
-    watches: BTreeMap<i64, Watch>,
+    watches: BTreeMap<i64, StreamWatch>,
     next_id: i64,
     progress: Progress,
     /// The timer of progress notifications; created when a watch requests them.
@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Handles a step and the steps that are available after it.
-    fn steps(&mut self, id: i64, step: Step) {
+    fn steps(&mut self, id: i64, step: SubscriptionStep) {
         let mut next = Some((id, step));
         while let Some((id, step)) = next {
             if let Some(error) = self.step(id, step) {
@@ -161,7 +161,7 @@ impl Session {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             self.ticks = Some(ticks);
         }
-        let watch = Watch {
+        let watch = StreamWatch {
             handle,
             abort,
             prev_kv: create.prev_kv,
@@ -229,13 +229,15 @@ impl Session {
     }
 
     /// Handles a step of a watch; an error ends the stream.
-    fn step(&mut self, id: i64, step: Step) -> Option<EtcdError> {
+    fn step(&mut self, id: i64, step: SubscriptionStep) -> Option<EtcdError> {
         match step {
-            Step::History(revisions, last) => self.events(id, &revisions, last, self.node.store.revision()),
-            Step::Live(revisions, last) => self.events(id, &revisions, last, last),
-            Step::Level(revision) => self.level(id, revision),
-            Step::End(None | Some(WatchError::Stopped(_))) => return Some(error::STOPPED),
-            Step::End(Some(error)) => self.lost(id, error),
+            SubscriptionStep::History(revisions, last) => {
+                self.events(id, &revisions, last, self.node.store.revision())
+            }
+            SubscriptionStep::Live(revisions, last) => self.events(id, &revisions, last, last),
+            SubscriptionStep::CaughtUp(revision) => self.level(id, revision),
+            SubscriptionStep::End(None | Some(WatchError::Stopped(_))) => return Some(error::STOPPED),
+            SubscriptionStep::End(Some(error)) => self.lost(id, error),
         }
         self.make_progress();
         None

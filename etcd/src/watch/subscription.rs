@@ -11,18 +11,18 @@ use crate::limits::{HISTORY_BYTES, HISTORY_REVISIONS};
 
 /// One step of a watch.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum SubscriptionStep {
     /// Whole revisions that were history when the watch was created, and the last revision.
     History(Vec<Events>, Revision),
     /// A later revision, or several if the watch lags, and the last revision.
     Live(Vec<Events>, Revision),
     /// Everything up to this revision has been returned.
-    Level(Revision),
+    CaughtUp(Revision),
     /// The watch has ended; without an error because the store closed.
     End(Option<WatchError>),
 }
 
-type Polled = Option<Result<Batch, WatchError>>;
+type PolledBatch = Option<Result<Batch, WatchError>>;
 
 /// The watch as a stream of steps, each with the watch's id.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Subscription {
     id: i64,
     watcher: Watcher,
     /// A batch that was polled while gathering, but belongs to the next step.
-    held: Option<Polled>,
+    held: Option<PolledBatch>,
     /// Number of steps since the watch was last idle.
     burst: usize,
     ended: bool,
@@ -49,7 +49,7 @@ impl Subscription {
         batch.revision <= self.watcher.created_at()
     }
 
-    fn poll_watcher(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
+    fn poll_watcher(&mut self, cx: &mut Context<'_>) -> Poll<PolledBatch> {
         match self.held.take() {
             Some(held) => Poll::Ready(held),
             None => Pin::new(&mut self.watcher).poll_next(cx),
@@ -83,7 +83,7 @@ fn size(events: &Events) -> usize {
 }
 
 impl Stream for Subscription {
-    type Item = (i64, Step);
+    type Item = (i64, SubscriptionStep);
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.ended {
@@ -95,20 +95,20 @@ impl Stream for Subscription {
         };
         self.burst += 1;
         let step = match polled {
-            Some(Ok(batch)) if batch.events.is_empty() => Step::Level(batch.revision),
+            Some(Ok(batch)) if batch.events.is_empty() => SubscriptionStep::CaughtUp(batch.revision),
             Some(Ok(batch)) if self.is_past(&batch) => {
                 let (revisions, last) = self.gather(batch, true, cx);
-                Step::History(revisions, last)
+                SubscriptionStep::History(revisions, last)
             }
             Some(Ok(batch)) if self.burst > BURST => {
                 let (revisions, last) = self.gather(batch, false, cx);
-                Step::Live(revisions, last)
+                SubscriptionStep::Live(revisions, last)
             }
-            Some(Ok(batch)) => Step::Live(vec![batch.events], batch.revision),
-            Some(Err(error)) => Step::End(Some(error)),
-            None => Step::End(None),
+            Some(Ok(batch)) => SubscriptionStep::Live(vec![batch.events], batch.revision),
+            Some(Err(error)) => SubscriptionStep::End(Some(error)),
+            None => SubscriptionStep::End(None),
         };
-        self.ended = matches!(step, Step::End(_));
+        self.ended = matches!(step, SubscriptionStep::End(_));
         Poll::Ready(Some((self.id, step)))
     }
 }

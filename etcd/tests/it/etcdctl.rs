@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::duel::Duel;
+use crate::comparison::Comparison;
 use crate::etcd_process::tool;
 
 /// Command lines; the text after ` < ` is the standard input.
@@ -141,8 +141,8 @@ fn without_figures(text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcdctl_prints_the_same_of_both() {
-    let Some(duel) = Duel::begin().await else { return };
-    let (theirs, ours) = (duel.etcd.url().to_owned(), duel.ours.url.clone());
+    let Some(comparison) = Comparison::begin().await else { return };
+    let (theirs, ours) = (comparison.etcd.url().to_owned(), comparison.ours.url.clone());
     let differing = tokio::task::spawn_blocking(move || {
         let differs = |line: &&str| {
             let (ours, theirs) = (run(&ours, line), run(&theirs, line));

@@ -7,7 +7,7 @@ mod call;
 /// Scripted calls.
 mod calls;
 /// Both servers side by side.
-mod duel;
+mod comparison;
 /// The real etcd as a child process.
 mod etcd_process;
 /// etcdctl's output.

@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::call::Call;
 use crate::calls::op;
-use crate::duel::Duel;
+use crate::comparison::Comparison;
 
 /// Calls per seed.
 const CALLS: usize = 1_500;
@@ -161,16 +161,16 @@ pub(crate) fn call(at: At) -> BoxedStrategy<Call> {
 #[tokio::test]
 async fn random_calls_have_the_same_answers_and_end_with_the_same_history() {
     for seed in SEEDS {
-        let Some(duel) = Duel::begin().await else { return };
+        let Some(comparison) = Comparison::begin().await else { return };
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
         let mut at = 1;
         for number in 0..CALLS {
             let call = call(at).new_tree(&mut runner).unwrap().current();
-            let answer = duel.both(&format!("call {number} of seed {seed}"), &call).await;
+            let answer = comparison.both(&format!("call {number} of seed {seed}"), &call).await;
             at = revision_in(&answer).unwrap_or(at);
         }
-        duel.both("the end", &Call::HashKv(0)).await;
+        comparison.both("the end", &Call::HashKv(0)).await;
     }
 }
 

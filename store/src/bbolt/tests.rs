@@ -48,7 +48,7 @@ fn numbered(count: u32, value: usize) -> Entries {
 }
 
 #[test]
-fn trees_of_every_height_read_back() {
+fn trees_of_every_height_decode() {
     for (count, value) in [(0, 0), (1, 0), (1, 100_000), (200, 3), (5_000, 10), (30_000, 5), (40, 9_000)] {
         let entries = numbered(count, value);
         let bytes = image(&[("a", &Entries::new()), ("b", &entries)]);
@@ -60,7 +60,7 @@ fn trees_of_every_height_read_back() {
 }
 
 #[test]
-fn either_meta_will_do_but_one_must_check() {
+fn one_valid_meta_suffices() {
     let bytes = image(&[("a", &numbered(9, 9))]);
     assert!(decode_meta(&bytes).is_some() && decode_meta(&bytes[PAGE..]).is_some());
     for broken in [0, PAGE] {
@@ -73,7 +73,7 @@ fn either_meta_will_do_but_one_must_check() {
 }
 
 #[test]
-fn a_tree_that_bites_its_tail_or_repeats_itself_is_refused() {
+fn a_cyclic_or_repeating_tree_is_refused() {
     let bytes = image(&[("a", &numbered(5_000, 10))]);
     let pages = bytes.len() / PAGE;
     // The first entry of every branch points to every page in turn, except the first leaf, which is its correct target.
@@ -91,7 +91,7 @@ static SOUND: LazyLock<Vec<u8>> =
 
 proptest! {
     #[test]
-    fn any_buckets_read_back(
+    fn any_buckets_decode(
         one in btree_map(vec(any::<u8>(), 0..9), (any::<u8>(), 0..3_000_usize), 0..60),
         two in btree_map(any::<u16>(), 0..9_usize, 0..300),
     ) {
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_an_error_or_another_content_but_never_a_panic_or_endless(
+    fn damaged_images_never_cause_a_panic_or_an_endless_loop(
         hits in vec((any::<proptest::sample::Index>(), any::<u8>()), 1..9),
         cut in any::<proptest::sample::Index>(),
         headers_only in any::<bool>(),

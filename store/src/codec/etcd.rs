@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_the_bytes_that_etcd_writes() {
+    fn records_are_encoded_as_etcd_does() {
         let stamp =
             Stamp { create_revision: Revision(2), mod_revision: Revision(2), version: 1, ..Stamp::default() };
         let put = Record {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_read_back_and_others_are_refused() {
+    fn record_keys_decode_and_other_keys_are_refused() {
         let key = RecordKey::new(Revision(1 << 40), 9);
         let mut bytes = revision_bytes(key).to_vec();
         assert_eq!(parse_key(&bytes), Some((key, false)));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_reads_back() {
+    fn a_group_decodes() {
         let segment = group();
         let read = decode_group(&segment, 16, 9).unwrap();
         assert_eq!(read.payload, b"onetwo");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_elsewhere_of_another_epoch_or_damaged_is_none() {
+    fn a_misplaced_damaged_or_foreign_group_does_not_decode() {
         let segment = group();
         assert!(decode_group(&segment, 16, 8).is_none());
         assert!(decode_group(&segment[8..], 8, 9).is_none());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_header_reads_back_and_is_checked() {
+    fn a_segment_header_decodes_and_is_checked() {
         let header = SegmentHeader::new(1, 2, 3, 4);
         let mut page = header.encode();
         assert_eq!((page.len(), SegmentHeader::decode(&page)), (SEGMENT_HEADER, Some(header)));

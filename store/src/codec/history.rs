@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_claims_more_files_than_its_bytes_can_hold_takes_no_space_for_them() {
+    fn a_file_list_with_a_wrong_count_allocates_no_memory_for_it() {
         for claimed in [1u64 << 60, 1 << 32] {
             // A count after the marker for an 8-byte integer.
             let mut bytes = vec![crate::codec::VERSION, 253];
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_read_back_in_order_and_any_flipped_bit_is_noticed() {
+    fn entries_decode_in_order_and_any_flipped_bit_is_detected() {
         let key = RecordKey::new(Revision(1 << 40), 3);
         let mut bytes = Vec::new();
         put(&mut bytes, RecordKind::Put, key, b"value");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flipped_bit_anywhere_in_an_entry_is_found_and_two_are_not_taken_for_one() {
+    fn any_single_flipped_bit_of_an_entry_is_corrected_and_two_are_not() {
         let key = RecordKey::new(Revision(77), 3);
         let stand_in = StandIn { kind: RecordKind::Put, key, file: 1, offset: 2, len: 3, name: b"name" };
         let mut records = vec![Vec::new(); 4];
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_replaces_damaged_bytes_only_if_checksum_or_body_are_its_own() {
+    fn a_copy_restores_a_damaged_entry_only_if_checksum_or_content_match() {
         let (key, other) = (RecordKey::new(Revision(7), 0), RecordKey::new(Revision(8), 0));
         let mut entry = Vec::new();
         put(&mut entry, RecordKind::Put, key, b"a body");

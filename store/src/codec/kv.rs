@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_protobuf_and_reads_back() {
+    fn versions_are_encoded_as_protobuf_and_decode() {
         for (key, value, stamp) in samples() {
             let kv = KeyValue::new(&key, &value, stamp);
             let reference = Reference {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_its_value_is_well_formed() {
+    fn a_version_without_its_value_decodes() {
         for (key, value, stamp) in samples() {
             let bare = KeyValue::new(&key, &value, stamp).without_value();
             let read = KeyValue::decode(bare.encoded().clone()).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_one_form_of_a_version_is_read() {
+    fn only_the_canonical_encoding_of_a_version_decodes() {
         let fields: [&[u8]; 4] = [&[KEY, 1, b'a'], &[MOD, 7], &[VERSION, 1], &[VALUE, 1, b'x']];
         assert!(decode(&fields.concat()).is_some());
         for (a, b) in [(0, 1), (0, 3), (1, 2), (2, 3)] {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused_or_shorter_but_never_a_panic() {
+    fn truncated_versions_are_refused_or_shorter_and_never_panic() {
         for (key, value, stamp) in samples() {
             let kv = KeyValue::new(&key, &value, stamp);
             (0..kv.encoded().len().min(100)).for_each(|cut| {

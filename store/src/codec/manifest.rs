@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_still_read() {
+    fn manifest_version_1_decodes() {
         let mut bytes = MAGIC.to_vec();
         super::super::put(&mut bytes, &v1());
         let expected = v1().with(Alarms::default(), -1);
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_of_a_later_version_is_refused_not_called_broken() {
+    fn a_manifest_of_a_later_version_is_refused_as_unknown() {
         let mut bytes = MAGIC.to_vec();
         super::super::put_as(&mut bytes, CURRENT + 1, &0u8);
         assert_eq!(decode(&seal(bytes)), Some(Err(DecodeError::Version(CURRENT + 1))));
     }
 
     #[test]
-    fn a_manifest_reads_back_and_any_flipped_bit_is_noticed() {
+    fn a_manifest_decodes_and_any_flipped_bit_is_detected() {
         let alarms = Alarms::default().after(AlarmChange::Raise(Alarm::Corrupt)).after(AlarmChange::LowDisk);
         let manifest = v1().with(alarms, 9);
         let bytes = encode(&manifest);

@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_logged_reads_back(
+        fn logged_commits_decode(
             keys in vec((vec(any::<u8>(), 1..9), vec(any::<u8>(), 0..300), any::<bool>()), 0..5),
             (seq, revision) in any::<(u64, i64)>(),
             note in option::of(vec(any::<u8>(), 0..9)),

@@ -198,7 +198,7 @@ mod tests {
 
     /// Regression: a directory that an earlier process created, but did not sync, was taken for durable.
     #[test]
-    fn a_directory_is_durable_when_it_was_made_whatever_became_of_earlier_attempts() {
+    fn creating_a_directory_makes_it_durable_after_failed_attempts() {
         let dir = Path::new("/a/b/c");
         for syncs in 0..3 {
             for crashes in [false, true] {

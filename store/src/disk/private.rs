@@ -120,7 +120,7 @@ fn tighten(path: &Path, wanted: u32) -> Result<(), OpenError> {
         return Ok(());
     }
     let before = format!("{:04o}", mode(&found));
-    tracing::warn!(path = %path.display(), before, "other users had access to stored data; the store takes it away");
+    tracing::warn!(path = %path.display(), before, "other users had access to stored data; access removed");
     fs::set_permissions(path, Permissions::from_mode(wanted))
         .map_err(|error| exposed(path, &found, format!("that cannot be changed ({error})")))
 }

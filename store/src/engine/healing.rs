@@ -132,7 +132,7 @@ impl HealingEngine {
     fn was_healed(&self, key: RecordKey) {
         self.healed.add(1);
         if self.healed.get() <= LOGGED {
-            tracing::warn!(revision = key.main.0, "a damaged record of the history was healed from a copy");
+            tracing::warn!(revision = key.main.0, "repaired a damaged history record from a copy");
         }
     }
 
@@ -144,7 +144,7 @@ impl HealingEngine {
         let (file, offset) = self.inner.locate(key).unwrap_or((PathBuf::new(), 0));
         let name = name.map(|record| record.bytes.clone()).unwrap_or_default();
         let record = DamagedRecord::of(&LostRecord { key, name, file, offset });
-        tracing::error!(%record, "a record of the history is damaged, and no copy of it is left: it is not served");
+        tracing::error!(%record, "a history record is damaged and has no intact copy: reads of it fail");
         lost.known.insert(key, record);
     }
 
@@ -165,7 +165,7 @@ impl HealingEngine {
         };
         match self.inner.repair(&record) {
             Ok(()) => self.was_healed(key),
-            Err(error) => tracing::warn!(%error, revision = key.main.0, "a damaged record stays as it is"),
+            Err(error) => tracing::warn!(%error, revision = key.main.0, "cannot repair a damaged history record on disk"),
         }
         Ok(record)
     }

@@ -302,10 +302,10 @@ impl Engine for SledEngine {
         drop(db);
         // sled's own threads may hold the database, and with it the lock, a moment longer.
         if let Err(error) = main.lock().and_then(|()| main.unlock()) {
-            tracing::warn!(%error, "sled's lock cannot be waited for");
+            tracing::warn!(%error, "cannot wait for sled's lock");
         }
         if let Err(error) = private::set_modes(&self.dir) {
-            tracing::warn!(%error, "the modes of sled's files cannot be set");
+            tracing::warn!(%error, "cannot set the modes of sled's files");
         }
     }
 }

@@ -139,7 +139,7 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn segments_do_as_a_map(actions in vec(action(), 1..80)) {
+    fn the_segment_engine_behaves_like_a_map(actions in vec(action(), 1..80)) {
         run(Segments(SimDisk::default()), actions);
     }
 }
@@ -148,13 +148,13 @@ proptest! {
     #![proptest_config(cases(8))]
 
     #[test]
-    fn sled_does_as_a_map(actions in vec(action(), 1..40)) {
+    fn the_sled_engine_behaves_like_a_map(actions in vec(action(), 1..40)) {
         run(Sled(tempfile::tempdir().unwrap()), actions);
     }
 }
 
 #[test]
-fn memory_does_as_a_map() {
+fn the_memory_engine_behaves_like_a_map() {
     let (engine, mut model) = (MemoryEngine::default(), Model::new());
     for main in 1..50 {
         let records = put(main, main as u32 % 4, main % 3 == 0, 30);
@@ -170,7 +170,7 @@ fn memory_does_as_a_map() {
 }
 
 #[test]
-fn segments_win_space_back() {
+fn defragmentation_frees_the_space_of_removed_records() {
     let mut site = Segments(SimDisk::default());
     let engine = site.open(None);
     for main in 1..400 {

@@ -150,7 +150,7 @@ impl IndexAndModel {
 
 proptest! {
     #[test]
-    fn every_revision_reads_as_it_was_written(
+    fn every_revision_reads_as_written(
         actions in proptest::collection::vec(action(), 1..1500),
         reads in proptest::collection::vec((ranges(), 0.0..1.0), 20),
     ) {
@@ -171,7 +171,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn restored_from_any_order_is_as_it_was(
+    fn an_index_rebuilt_in_any_order_equals_the_original(
         versions in proptest::collection::btree_map(0i64..1000, (0u16..200, any::<bool>()), 0..400)
             .prop_flat_map(|versions| {
                 let versions: Vec<_> = versions.into_iter().collect();
@@ -197,7 +197,7 @@ proptest! {
 }
 
 #[test]
-fn compaction_keeps_what_a_read_needs_and_one_step_more() {
+fn compaction_keeps_the_versions_that_reads_and_watches_need() {
     /// Versions of one key as (revision, tombstone), the compacted revision, and the revisions that stay.
     type Row = (&'static [(i64, bool)], i64, &'static [i64]);
     let table: &[Row] = &[

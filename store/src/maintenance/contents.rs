@@ -92,7 +92,7 @@ fn parse_record(key: &[u8], value: &[u8]) -> Result<(Revision, Option<Record>), 
     let (name, dead) = parse_key(key).ok_or("a record's key is malformed")?;
     let wrong = |what: &str| format!("the record of revision {} {what}", name.main);
     if name.main < Revision::FIRST || name.main > HIGHEST || name.is_note() {
-        return Err(wrong("is none that a store makes"));
+        return Err(wrong("is not one that a store writes"));
     }
     if value.is_empty() && !dead {
         return Ok((name.main, None));
@@ -110,7 +110,7 @@ fn parse_record(key: &[u8], value: &[u8]) -> Result<(Revision, Option<Record>), 
     }
     // Only the canonical encoding is accepted, so that hashes stay equal.
     if KeyValue::new(kv.key(), kv.value(), kv.stamp()).encoded() != kv.encoded() {
-        return Err(wrong("is encoded as no store does it"));
+        return Err(wrong("is not encoded as a store does"));
     }
     Ok((name.main, Some(Record { key: name, kind: RecordKind::Put, bytes: kv.encoded().clone() })))
 }
@@ -128,7 +128,7 @@ fn parse_note(key: &[u8], value: &[u8]) -> Result<Record, String> {
 fn parse_lease(key: &[u8], value: &[u8]) -> Result<(LeaseId, i64), String> {
     let (id, ttl) = layout::decode_lease(value).ok_or("a lease is malformed")?;
     if key != layout::lease_key(id) {
-        return Err(format!("lease {id} stands in another's place"));
+        return Err(format!("lease {id} is stored under another id"));
     }
     Ok((id, ttl.clamp(1, LEASE_TTL_MAX_SECONDS)))
 }

@@ -134,7 +134,7 @@ impl EngineRecords {
     /// Reads the records of one file, which must be the last one that was opened.
     fn walk(&mut self, path: &Path, bytes: &[u8], problems: &mut Problems) {
         if !bytes.starts_with(FILE_HEADER) {
-            problems.add(path, Some(0), "its beginning is not that of an engine's file");
+            problems.add(path, Some(0), "it does not start like an engine file");
         }
         let file = self.files.len() - 1;
         let mut offset = FILE_HEADER.len().min(bytes.len());
@@ -170,8 +170,8 @@ impl EngineRecords {
         let next = claimed.or_else(|| (offset + 1..bytes.len()).find(checks)).unwrap_or(bytes.len());
         let named = claim.filter(|_| claimed.is_some()).map(|(key, _)| key);
         let what = match named {
-            Some(key) => format!("the record of revision {} does not check", key.main),
-            None => format!("{} bytes do not check", next - offset),
+            Some(key) => format!("the record of revision {} is damaged", key.main),
+            None => format!("{} bytes are damaged", next - offset),
         };
         problems.add(path, Some(offset as u64), what);
         self.damaged.extend(named);
@@ -207,7 +207,7 @@ fn find_sled(dir: &Path, problems: &mut Problems) -> EngineRecords {
                 found.records.insert(key, RecordSource::Sled);
             }
             Some(key) => {
-                problems.add(dir, None, format!("the record of revision {} does not check", key.main));
+                problems.add(dir, None, format!("the record of revision {} is damaged", key.main));
                 found.damaged.push(key);
             }
         }

@@ -77,7 +77,7 @@ pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Verify
         }
         match survey.found.read(*key, located) {
             Ok(Some(record)) => check.record(&record),
-            Ok(None) => check.wrong(key.main, "does not check when read again"),
+            Ok(None) => check.wrong(key.main, "is damaged when read again"),
             Err(error) => check.wrong(key.main, &error.to_string()),
         }
     }
@@ -137,7 +137,7 @@ impl Verifier {
         // Below the compacted revision, the previous version may be gone.
         if main > self.compacted && !follows(known, &kv, dead) {
             let key = kv.key().escape_ascii().to_string();
-            self.wrong(main, &format!("does not follow the version before of key {key}"));
+            self.wrong(main, &format!("is no valid successor of the previous version of key {key}"));
         }
         let known = LastVersion { create: kv.create_revision(), version: kv.version(), dead };
         self.keys.insert(kv.key().into(), known);

@@ -93,7 +93,7 @@ fn copy(disk: &SimDisk) -> SimDisk {
 }
 
 #[test]
-fn a_sound_directory_has_no_problems_and_is_saved_without_opening_it() {
+fn an_intact_directory_has_no_problems_and_is_saved_offline() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
         let VerifyReport { status, problems } = examined(&disk);
@@ -119,7 +119,7 @@ fn reopened(disk: &SimDisk) -> Store {
 }
 
 #[test]
-fn what_is_saved_offline_is_what_the_store_holds() {
+fn an_offline_snapshot_equals_the_stores_content() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
         save_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
@@ -148,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn damage_is_found_and_the_rest_is_salvaged(
+    fn damage_is_reported_and_the_rest_is_salvaged(
         hits in vec((any::<Index>(), any::<Index>()), 1..4),
     ) {
         block_on(async {
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn a_missing_file_is_found_and_the_rest_is_salvaged(gone in any::<Index>()) {
+    fn a_missing_file_is_reported_and_the_rest_is_salvaged(gone in any::<Index>()) {
         block_on(async {
             let disk = copy(&SAMPLE.disk);
             let files = files(&disk);
@@ -174,7 +174,7 @@ proptest! {
 }
 
 #[test]
-fn damage_in_an_engine_file_is_named_and_healed_from_the_log_where_that_has_a_copy() {
+fn damage_in_an_engine_file_is_reported_and_repaired_from_the_log() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
         let engine = Path::new(DIR).join("engine");
@@ -190,7 +190,7 @@ fn damage_in_an_engine_file_is_named_and_healed_from_the_log_where_that_has_a_co
 }
 
 #[test]
-fn damage_in_the_log_ends_what_is_salvaged_there() {
+fn salvage_ends_at_damage_in_the_log() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
         let wal = Path::new(DIR).join("wal");
@@ -212,7 +212,7 @@ fn damage_in_the_log_ends_what_is_salvaged_there() {
 }
 
 #[test]
-fn a_directory_in_use_is_not_looked_at_and_one_without_a_store_is_named() {
+fn a_directory_in_use_and_one_without_a_store_are_refused() {
     block_on_real(async {
         let dir = tempfile::tempdir().unwrap();
         let nothing = verify(dir.path(), &mut |_, _| {});
@@ -264,7 +264,7 @@ fn both_engines_are_verified_saved_and_restored_on_a_real_disk() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_leaves_none() {
+fn a_failed_write_leaves_no_file() {
     block_on(async {
         let store = memory().await;
         let dir = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ fn damage_the_middle(path: &Path) {
 }
 
 #[test]
-fn a_store_that_damage_keeps_from_opening_goes_on_with_what_can_be_read() {
+fn rescue_replaces_an_unopenable_store_by_its_readable_part() {
     block_on_real(async {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("data");

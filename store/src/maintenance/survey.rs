@@ -234,7 +234,7 @@ fn manifests(disk: &dyn Disk, dir: &Path, problems: &mut Problems) -> Result<Opt
         let bytes = disk.open(&path).and_then(|file| read_all(&*file));
         match bytes.map(|bytes| decode(&bytes)) {
             Err(error) => problems.add(&path, None, error.to_string()),
-            Ok(None) => problems.add(&path, None, "the manifest does not check"),
+            Ok(None) => problems.add(&path, None, "the manifest is damaged"),
             Ok(Some(Err(error))) => problems.add(&path, None, error.to_string()),
             Ok(Some(Ok(found))) => {
                 if newest.as_ref().is_none_or(|newest| newest.generation < found.generation) {

@@ -74,7 +74,7 @@ pub(super) async fn assert_equal(restored: &Store, original: &Store) {
 }
 
 #[test]
-fn a_restored_store_is_the_one_that_was_saved() {
+fn a_restored_store_equals_the_saved_one() {
     block_on(async {
         let original = memory().await;
         let disk = SimDisk::default();
@@ -99,7 +99,7 @@ fn a_restored_store_is_the_one_that_was_saved() {
 }
 
 #[test]
-fn a_directory_serves_after_a_restore_with_either_engine() {
+fn a_restored_directory_serves_with_either_engine() {
     block_on_real(async {
         let original = memory().await;
         fill(&original).await;
@@ -130,7 +130,7 @@ fn a_directory_serves_after_a_restore_with_either_engine() {
 }
 
 #[test]
-fn a_bumped_store_is_above_the_old_one_and_tells_its_watchers() {
+fn a_bumped_store_is_above_the_old_one_and_fails_its_watchers() {
     block_on(async {
         let original = memory().await;
         fill(&original).await;
@@ -180,7 +180,7 @@ static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
 });
 
 #[test]
-fn a_crash_at_any_moment_leaves_no_store_or_all_of_it() {
+fn a_crash_during_restore_leaves_no_store_or_a_complete_one() {
     let (mut ops, mut expected) = (0, None);
     block_on(async {
         let disk = SimDisk::default();
@@ -210,7 +210,7 @@ fn a_crash_at_any_moment_leaves_no_store_or_all_of_it() {
 }
 
 #[test]
-fn a_disk_error_at_any_moment_is_reported_and_leaves_no_store() {
+fn a_disk_error_during_restore_is_reported_and_leaves_no_store() {
     block_on(async {
         let disk = SimDisk::default();
         restore_to(&disk, &SMALL, &request(EngineKind::Segments)).unwrap();
@@ -226,7 +226,7 @@ fn a_disk_error_at_any_moment_is_reported_and_leaves_no_store() {
 /// Regression: a restore that was interrupted before its log had a segment left a directory that opened as an empty
 /// store.
 #[test]
-fn a_half_made_directory_does_not_open_as_an_empty_store() {
+fn a_partially_restored_directory_does_not_open_as_an_empty_store() {
     block_on(async {
         let disk = SimDisk::default();
         restore_to(&disk, &SMALL, &request(EngineKind::Segments)).unwrap();
@@ -267,7 +267,7 @@ fn with_checksum(image: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_checksum_must_be_right_and_may_be_missing_only_when_said() {
+fn a_checksum_must_match_and_may_be_missing_only_if_unchecked() {
     let checked = Restore { unchecked: false, ..request(EngineKind::Segments) };
     let whole = with_checksum(&SMALL);
     assert_eq!(whole.len() % 512, 32);
@@ -286,7 +286,7 @@ fn a_checksum_must_be_right_and_may_be_missing_only_when_said() {
 }
 
 #[test]
-fn what_is_no_database_of_etcd_is_refused() {
+fn files_that_are_not_etcd_databases_are_refused() {
     for bytes in [vec![], b"not a database".repeat(999), SMALL[..SMALL.len() - 4096].to_vec()] {
         let refused = restore_to(&SimDisk::default(), &bytes, &request(EngineKind::Segments));
         let malformed = RestoreError::Snapshot(SnapshotFileError::Malformed {
@@ -303,7 +303,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_damaged_snapshot_is_refused_or_restored_but_never_a_panic(
+    fn a_damaged_snapshot_is_refused_or_restored_without_panic(
         hits in vec((any::<Index>(), any::<u8>()), 1..9),
         in_entries in any::<bool>(),
     ) {
@@ -328,7 +328,7 @@ proptest! {
 }
 
 #[test]
-fn we_serve_what_an_etcd_saved() {
+fn a_snapshot_of_etcd_is_restored_and_served() {
     let (Some(etcd), Some(ctl)) = (program("etcd"), program("etcdctl")) else { return };
     block_on_real(async {
         let dir = tempfile::tempdir().unwrap();

@@ -47,10 +47,10 @@ pub enum SnapshotError {
         revision: Revision,
     },
     /// The history cannot be read.
-    #[error("the history cannot be read: {0}")]
+    #[error("cannot read the history: {0}")]
     Unreadable(String),
     /// Writing failed: free some space, or choose another place.
-    #[error("the snapshot cannot be written: {0}")]
+    #[error("cannot write the snapshot: {0}")]
     Write(#[from] io::Error),
     /// The store was closed or has stopped; see [`Stopped`].
     #[error(transparent)]
@@ -96,7 +96,7 @@ pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<Snap
         tracing::error!(
             records = info.left_out,
             compacted = info.compacted.0,
-            "a snapshot was taken without damaged records of the history: in it, revisions below this one are compacted"
+            "the snapshot leaves out damaged history records: revisions below this one are compacted in it"
         );
     }
     Ok(info)

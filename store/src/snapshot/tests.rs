@@ -20,7 +20,7 @@ use crate::tests::samples::{fill, image, memory};
 use crate::{Alarm, KeyRange, LeaseId, Op, Range, Revision, SnapshotError, Txn, maintenance};
 
 #[test]
-fn etcd_serves_what_was_restored_from_our_snapshot() {
+fn etcd_serves_a_restored_snapshot_of_kstore() {
     let programs = (program("etcd"), program("etcdctl"), program("etcdutl"));
     let (Some(etcd), Some(ctl), Some(utl)) = programs else { return };
     block_on(async {
@@ -81,7 +81,7 @@ fn contents(image: Vec<u8>) -> BTreeMap<String, Entries> {
 }
 
 #[test]
-fn a_snapshot_has_the_buckets_of_etcd_and_one_of_ours() {
+fn a_snapshot_has_etcds_buckets_and_one_of_kstore() {
     block_on(async {
         let store = memory().await;
         let names =
@@ -128,7 +128,7 @@ impl<F> Seek for Interrupted<F> {
 }
 
 #[test]
-fn what_is_written_and_compacted_meanwhile_does_not_show() {
+fn concurrent_writes_and_compaction_do_not_change_a_snapshot() {
     block_on(async {
         let store = memory().await;
         for round in 0..4 {
@@ -160,7 +160,7 @@ fn what_is_written_and_compacted_meanwhile_does_not_show() {
 }
 
 #[test]
-fn a_closed_store_is_not_copied() {
+fn a_closed_store_refuses_snapshots() {
     block_on(async {
         let store = memory().await;
         store.close().await;

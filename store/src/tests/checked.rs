@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kstore_checker::history::{
-    self as seen, Blob, Call, History, Keys, OpReply, Operation, Outcome, RangeReply, Refusal, Reply, Said,
-    WatchResponse,
+    self as seen, Blob, Call, History, Keys, OpReply, Operation, Outcome, RangeReply, Refusal, Reply,
+    WatchContent, WatchResponse,
 };
 use kstore_checker::{Guarantee, Verdict, judge};
 use kstore_nondet::Rng;
@@ -237,7 +237,7 @@ async fn watch(store: &Store, start: i64, moments: &HistoryClock) -> (seen::Watc
             seen::Event { kind, kv: kv(&event.kv), prev_kv: event.prev_kv.as_deref().map(kv) }
         };
         let events = batch.events.iter().map(|of| event(of)).collect();
-        let (revision, said) = (batch.revision.0, Said::Events { events, fragment: false });
+        let (revision, said) = (batch.revision.0, WatchContent::Events { events, fragment: false });
         responses.push(WatchResponse { at: moments.now(), revision, said });
         next = revision + 1;
     }
@@ -275,7 +275,7 @@ fn verdict(durability: Durability, policy: CrashPolicy, seed: u64) -> Verdict {
 }
 
 #[test]
-fn synced_no_crash_makes_a_bad_history() {
+fn with_sync_durability_no_crash_violates_a_guarantee() {
     for policy in CrashPolicy::ALL {
         let mut calls = 0;
         for seed in 0..12 {
@@ -288,7 +288,7 @@ fn synced_no_crash_makes_a_bad_history() {
 }
 
 #[test]
-fn relaxed_the_judge_finds_what_was_answered_and_lost() {
+fn with_relaxed_durability_the_checker_detects_lost_writes() {
     let durability = Durability::Relaxed { interval: Duration::from_secs(3_600) };
     let verdicts: Vec<_> = (0..12).map(|seed| verdict(durability, CrashPolicy::Nothing, seed)).collect();
     for (seed, verdict) in verdicts.iter().enumerate() {

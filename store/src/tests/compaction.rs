@@ -58,7 +58,7 @@ async fn history(store: &Store) {
 }
 
 #[test]
-fn the_newest_version_at_the_revision_stays_and_so_does_a_deletion_at_it() {
+fn compaction_keeps_the_newest_version_and_a_tombstone_at_its_revision() {
     // A version superseded exactly at the revision stays too, so that the event there has its previous version.
     let table: [(i64, &[i64]); 6] = [
         (2, &[2, 3, 4, 5, 6, 7, 8, 9]),
@@ -79,7 +79,7 @@ fn the_newest_version_at_the_revision_stays_and_so_does_a_deletion_at_it() {
 }
 
 #[test]
-fn a_watch_from_the_compacted_revision_sees_the_deletion_there_with_what_was_before() {
+fn a_watch_from_the_compacted_revision_gets_its_deletion_with_the_previous_version() {
     block_on(async {
         let store = in_memory().await;
         history(&store).await;
@@ -94,7 +94,7 @@ fn a_watch_from_the_compacted_revision_sees_the_deletion_there_with_what_was_bef
 }
 
 #[test]
-fn a_compaction_is_refused_behind_the_last_one_and_ahead_of_the_store() {
+fn a_compaction_is_refused_at_a_compacted_or_future_revision() {
     block_on(async {
         let store = in_memory().await;
         assert_eq!(store.compact(Revision(0)).await, Ok(()), "a fresh store was compacted at -1");
@@ -110,7 +110,7 @@ fn a_compaction_is_refused_behind_the_last_one_and_ahead_of_the_store() {
 }
 
 #[test]
-fn nobody_can_tell_how_far_the_removal_is() {
+fn the_progress_of_removal_is_not_observable() {
     block_on(async {
         let store = in_memory().await;
         for round in 0..12 {
@@ -142,7 +142,7 @@ fn nobody_can_tell_how_far_the_removal_is() {
 }
 
 #[test]
-fn a_removal_that_a_crash_interrupts_is_taken_up_again() {
+fn removal_resumes_after_a_crash() {
     block_on(async {
         let disk = SimDisk::default();
         let store = on_disk(&disk);
@@ -153,7 +153,7 @@ fn a_removal_that_a_crash_interrupts_is_taken_up_again() {
             let found = manifest::load(disk, Path::new("/data")).unwrap().unwrap();
             found.newest.swept
         };
-        assert!(swept(&disk) < 8, "nobody was in a hurry");
+        assert!(swept(&disk) < 8, "no caller waits for it");
         drop(crashed);
         let store = on_disk(&disk.crash(CrashPolicy::Nothing, 2));
         assert_eq!((store.compacted(), store.revision()), (Revision(8), Revision(9)));
@@ -162,7 +162,7 @@ fn a_removal_that_a_crash_interrupts_is_taken_up_again() {
 }
 
 #[test]
-fn a_physical_compaction_is_durable_when_it_resolves() {
+fn a_physical_compaction_is_durable_on_return() {
     block_on(async {
         let disk = SimDisk::default();
         let store = on_disk(&disk);
@@ -176,7 +176,7 @@ fn a_physical_compaction_is_durable_when_it_resolves() {
 }
 
 #[test]
-fn a_note_goes_when_nothing_that_exists_is_of_its_revision() {
+fn a_note_is_removed_when_no_key_is_of_its_revision() {
     block_on(async {
         let store = in_memory().await;
         let noted = |key: &'static str| Txn::of(vec![Op::put(key, "v")]).noted("why");
@@ -192,7 +192,7 @@ fn a_note_goes_when_nothing_that_exists_is_of_its_revision() {
 }
 
 #[test]
-fn defragmenting_an_idle_store_wins_back_space_and_changes_nothing() {
+fn defragmenting_an_idle_store_frees_space_and_changes_nothing() {
     block_on(async {
         let disk = SimDisk::default();
         let store = on_disk(&disk);
@@ -216,7 +216,7 @@ fn defragmenting_an_idle_store_wins_back_space_and_changes_nothing() {
 }
 
 #[test]
-fn the_background_thread_sweeps_and_defragments_for_those_who_wait() {
+fn the_background_thread_compacts_and_defragments_for_waiters() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let dir = tempfile::tempdir().unwrap();

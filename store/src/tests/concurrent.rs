@@ -89,7 +89,7 @@ fn progress_never_goes_back_and_is_never_ahead_of_an_event() {
 
 /// W3, W5, W20 and W23: watchers that start, stop, lag and resume during writes get every event once.
 #[test]
-fn watchers_that_come_and_go_under_concurrent_writers_miss_nothing() {
+fn watchers_that_start_and_stop_during_writes_miss_no_event() {
     block_on_threads(async {
         let (store, total) = (open(5), 6 * 80 + 1);
         let watcher = |seed: u64| {
@@ -132,7 +132,7 @@ fn watchers_that_come_and_go_under_concurrent_writers_miss_nothing() {
 
 /// W9, W10: a watcher overtaken by a compaction gets a prefix of the events, then an error, then the end.
 #[test]
-fn watchers_overtaken_by_compaction_have_a_prefix_and_then_learn_it() {
+fn watchers_overtaken_by_compaction_get_a_prefix_and_then_an_error() {
     block_on_threads(async {
         let store = open(6);
         let watcher = |seed: u64| {
@@ -211,7 +211,7 @@ fn pages_and_reads_at_a_revision_do_not_see_later_writes() {
 
 /// A4: a call whose future is dropped is done completely or not at all.
 #[test]
-fn a_call_that_is_dropped_is_done_whole_or_not_at_all() {
+fn a_cancelled_call_is_done_completely_or_not_at_all() {
     block_on_threads(async {
         let store = open(8);
         let rng = Rng::seeded(1);
@@ -234,7 +234,7 @@ fn a_call_that_is_dropped_is_done_whole_or_not_at_all() {
 
 /// W18, W19 and P3: watchers that do not read cost a writer only their bounded queues.
 #[test]
-fn watchers_that_take_nothing_hold_up_nobody() {
+fn idle_watchers_block_no_writer() {
     block_on_threads(async {
         let limits = Limits { watcher_events: 8, watcher_bytes: 1 << 10, ..Limits::default() };
         let config = Config { engine: EngineKind::Memory, limits, ..Config::memory() };

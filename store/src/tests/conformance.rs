@@ -334,17 +334,17 @@ proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn in_memory_the_store_does_as_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
+    fn a_store_in_memory_conforms_to_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
         block_on(run(TestSetup::Plain(tiny(Config::memory(), dice)), actions));
     }
 
     #[test]
-    fn with_segments_the_store_does_as_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
+    fn a_store_with_segments_conforms_to_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
         block_on(run(TestSetup::stepped(EngineKind::Segments, dice), actions));
     }
 
     #[test]
-    fn with_a_log_alone_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+    fn a_store_with_a_log_alone_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
         block_on(run(TestSetup::stepped(EngineKind::Memory, dice), actions));
     }
 }
@@ -354,18 +354,18 @@ proptest! {
     #![proptest_config(cases(12))]
 
     #[test]
-    fn on_disk_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+    fn a_store_on_disk_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
         in_a_directory(Config::durable, actions, dice);
     }
 
     #[test]
-    fn relaxed_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+    fn a_relaxed_store_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
         let durability = Durability::Relaxed { interval: Duration::from_millis(3) };
         in_a_directory(|dir| Config { durability, ..Config::durable(dir) }, actions, dice);
     }
 
     #[test]
-    fn with_sled_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+    fn a_store_with_sled_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
         in_a_directory(|dir| Config { engine: EngineKind::Sled, ..Config::durable(dir) }, actions, dice);
     }
 }

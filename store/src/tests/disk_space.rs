@@ -67,7 +67,7 @@ fn has_reserve(disk: &SimDisk) -> bool {
 }
 
 #[test]
-fn the_alarm_is_raised_before_the_disk_is_full_and_what_frees_space_works() {
+fn the_alarm_is_raised_before_the_disk_is_full_and_freeing_space_works() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -90,7 +90,7 @@ fn the_alarm_is_raised_before_the_disk_is_full_and_what_frees_space_works() {
 }
 
 #[test]
-fn a_store_on_a_disk_that_is_nearly_full_opens_with_the_alarm_and_reads() {
+fn a_store_on_a_nearly_full_disk_opens_with_the_alarm_and_serves_reads() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -107,7 +107,7 @@ fn a_store_on_a_disk_that_is_nearly_full_opens_with_the_alarm_and_reads() {
 }
 
 #[test]
-fn an_alarm_for_low_disk_space_names_the_directory_and_the_threshold_and_ends_when_there_is_room() {
+fn a_low_disk_alarm_names_directory_and_threshold_and_ends_when_space_is_free() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -132,7 +132,7 @@ fn an_alarm_for_low_disk_space_names_the_directory_and_the_threshold_and_ends_wh
 }
 
 #[test]
-fn an_alarm_for_low_disk_space_ends_with_the_first_write_after_a_restart_with_room() {
+fn a_low_disk_alarm_ends_with_the_first_write_after_a_restart_with_space() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -149,7 +149,7 @@ fn an_alarm_for_low_disk_space_ends_with_the_first_write_after_a_restart_with_ro
 }
 
 #[test]
-fn room_on_the_disk_ends_neither_an_alarm_raised_by_hand_nor_that_of_the_quota() {
+fn free_disk_space_ends_neither_a_manual_alarm_nor_the_quotas() {
     block_on(async {
         for by_quota in [false, true] {
             let disk = SimDisk::default();
@@ -178,7 +178,7 @@ fn room_on_the_disk_ends_neither_an_alarm_raised_by_hand_nor_that_of_the_quota()
 }
 
 #[test]
-fn when_others_fill_the_disk_the_reserve_lets_deletions_finish() {
+fn the_reserve_lets_deletions_finish_on_a_full_disk() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(0, 24 << 10);
@@ -213,7 +213,7 @@ fn when_others_fill_the_disk_the_reserve_lets_deletions_finish() {
 }
 
 #[test]
-fn an_engine_without_room_falls_behind_and_catches_up() {
+fn an_engine_without_space_falls_behind_and_catches_up() {
     block_on(async {
         let disk = SimDisk::default();
         let mut config = config(0, 0);
@@ -241,7 +241,7 @@ fn an_engine_without_room_falls_behind_and_catches_up() {
 }
 
 #[test]
-fn a_store_whose_engine_has_no_space_opens_with_what_the_log_has_and_catches_up_later() {
+fn a_store_without_space_for_its_engine_opens_from_the_log_and_catches_up() {
     block_on(async {
         let disk = SimDisk::default();
         let mut config = config(0, 0);
@@ -302,7 +302,7 @@ fn a_start_on_a_full_disk_uses_the_reserve() {
 }
 
 #[test]
-fn a_snapshot_goes_to_the_data_directory_and_only_if_there_is_room_for_it() {
+fn a_snapshot_file_is_in_the_data_directory_if_it_has_enough_space() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -334,7 +334,7 @@ async fn story(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn wherever_space_runs_out_once_nothing_acknowledged_is_lost() {
+fn a_single_disk_full_error_loses_no_acknowledged_write() {
     let config = config(0, 4 << 10);
     let disk = SimDisk::default();
     let mut opening = 0;
@@ -381,7 +381,7 @@ fn refusal(disk: &SimDisk, config: &Config) -> String {
 }
 
 #[test]
-fn a_start_on_a_full_disk_says_how_much_space_to_free_and_that_nothing_is_lost() {
+fn a_start_on_a_full_disk_reports_how_much_space_to_free() {
     let disk = SimDisk::default();
     disk.set_capacity(Some(0));
     let text = refusal(&disk, &config(100 << 20, 0));

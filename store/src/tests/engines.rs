@@ -105,7 +105,7 @@ fn overwrite(engine: &Path, _: &Path) {
 }
 
 #[test]
-fn whatever_became_of_the_engine_a_complete_log_makes_up_for_it() {
+fn a_complete_log_rebuilds_any_lost_or_broken_engine() {
     block_on(async {
         for engine in [EngineKind::Segments, EngineKind::Sled] {
             for harm in [lose, go_back, overwrite] {
@@ -120,7 +120,7 @@ fn whatever_became_of_the_engine_a_complete_log_makes_up_for_it() {
 }
 
 #[test]
-fn without_the_log_a_lost_engine_is_refused_and_nothing_is_invented() {
+fn without_a_complete_log_a_lost_engine_is_refused() {
     block_on(async {
         for engine in [EngineKind::Segments, EngineKind::Sled] {
             for harm in [lose, go_back, overwrite] {
@@ -133,7 +133,7 @@ fn without_the_log_a_lost_engine_is_refused_and_nothing_is_invented() {
 }
 
 #[test]
-fn an_engine_that_cannot_be_used_is_kept_for_a_person_to_look_at() {
+fn an_unusable_engine_is_set_aside_for_inspection() {
     block_on(async {
         for (engine, kept) in
             [(EngineKind::Segments, "00000000.seg.broken"), (EngineKind::Sled, "sled.broken/db")]
@@ -146,7 +146,7 @@ fn an_engine_that_cannot_be_used_is_kept_for_a_person_to_look_at() {
 }
 
 #[test]
-fn an_engine_ahead_of_the_log_proves_that_the_log_lost_something() {
+fn an_engine_ahead_of_the_log_is_refused_as_a_damaged_log() {
     fn lead(engine: &Path, _: &Path) {
         let seals = (1..20u64).rev().map(u64::to_le_bytes);
         let open = |seals: [u8; 8]| SledEngine::open(&engine.join("sled"), Some(&seals)).ok();

@@ -22,7 +22,7 @@ fn hash(store: &Store, revision: i64) -> (u32, i64, i64) {
 }
 
 #[test]
-fn hashes_are_those_of_etcd() {
+fn hashes_equal_etcds() {
     block_on(async {
         let store = memory().await;
         assert_eq!(hash(&store, 0), (1_084_519_789, 1, -1), "of nothing");
@@ -40,7 +40,7 @@ fn hashes_are_those_of_etcd() {
 }
 
 #[test]
-fn a_version_superseded_after_the_compaction_is_stored_but_does_not_count() {
+fn a_version_superseded_after_the_compaction_is_not_hashed() {
     block_on(async {
         let store = memory().await;
         run(&store, vec![Op::put("x", "1")]).await;
@@ -51,7 +51,7 @@ fn a_version_superseded_after_the_compaction_is_stored_but_does_not_count() {
 }
 
 #[test]
-fn only_revisions_that_can_be_read_can_be_hashed() {
+fn only_readable_revisions_can_be_hashed() {
     block_on(async {
         let store = memory().await;
         run(&store, vec![Op::put("x", "1")]).await;
@@ -81,7 +81,7 @@ async fn play(store: &Store, steps: &[(u8, bool)], compact: usize) {
 
 proptest! {
     #[test]
-    fn neither_the_engine_nor_a_reader_that_holds_up_compaction_changes_the_hash(
+    fn neither_the_engine_nor_a_pin_changes_the_hash(
         steps in vec((any::<u8>(), any::<bool>()), 1..40),
         compact in 1..40_usize,
     ) {
@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn a_store_on_disk_hashes_the_same_before_and_after_a_restart() {
+fn the_hash_is_the_same_after_a_restart() {
     block_on_real(async {
         let steps: Vec<_> = (0..200_u8).map(|at| (at.wrapping_mul(7), at % 3 > 0)).collect();
         let reference = memory().await;

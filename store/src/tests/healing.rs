@@ -63,7 +63,7 @@ fn damage(disk: &SimDisk, revision: i64) {
 }
 
 #[test]
-fn a_damaged_record_is_healed_while_the_log_has_it() {
+fn a_damaged_record_is_repaired_from_the_log() {
     block_on(async {
         let disk = SimDisk::default();
         let store = open(&disk, 1 << 30);
@@ -117,7 +117,7 @@ fn a_transaction_whose_historical_read_fails_changes_nothing() {
 }
 
 #[test]
-fn a_damaged_record_without_a_copy_is_named_and_refused_and_everything_else_goes_on() {
+fn a_damaged_record_without_a_copy_is_reported_and_only_its_reads_fail() {
     block_on(async {
         let disk = SimDisk::default();
         let mut store = open(&disk, 4 << 10);
@@ -151,7 +151,7 @@ fn a_damaged_record_without_a_copy_is_named_and_refused_and_everything_else_goes
 
 /// Regression: one damaged record kept its file from being copied, and so all space from being freed.
 #[test]
-fn a_damaged_record_does_not_keep_space_from_being_reclaimed() {
+fn a_damaged_record_does_not_block_defragmentation() {
     block_on(async {
         let disk = SimDisk::default();
         let store = open(&disk, 4 << 10);
@@ -178,7 +178,7 @@ fn a_damaged_record_does_not_keep_space_from_being_reclaimed() {
 
 /// Regression: defragmentation chose an unreadable file again and again, and freed no space of other files.
 #[test]
-fn a_file_that_cannot_be_read_does_not_keep_others_from_being_reclaimed() {
+fn an_unreadable_file_does_not_block_defragmentation_of_others() {
     block_on(async {
         let disk = SimDisk::default();
         let mut config = config(4 << 10);
@@ -229,7 +229,7 @@ fn a_file_that_cannot_be_read_does_not_keep_others_from_being_reclaimed() {
 
 /// Regression: snapshots failed at a damaged record until it was compacted.
 #[test]
-fn a_snapshot_leaves_damaged_records_out_and_is_compacted_to_where_nothing_needs_them() {
+fn a_snapshot_leaves_damaged_records_out_and_is_compacted_past_them() {
     use crate::maintenance::tests::{request, restore_to};
     block_on(async {
         for (damaged, is_known) in [(&[3][..], true), (&[3, 4, 20], true), (&[3, 40], false), (&[30], false)]
@@ -268,7 +268,7 @@ fn a_snapshot_leaves_damaged_records_out_and_is_compacted_to_where_nothing_needs
 
 /// The newest version of a key is in memory.
 #[test]
-fn a_damaged_record_is_healed_from_memory_when_space_is_reclaimed() {
+fn defragmentation_repairs_a_damaged_record_from_memory() {
     block_on(async {
         let disk = SimDisk::default();
         let store = open(&disk, 4 << 10);
@@ -348,7 +348,7 @@ async fn judge_random_damage(seed: u64, hits: u64) {
 }
 
 #[test]
-fn whatever_is_damaged_what_is_served_is_right_and_what_is_not_is_named() {
+fn under_random_damage_served_data_is_right_and_lost_records_are_reported() {
     for seed in 0..40 {
         block_on(judge_random_damage(seed, 1 + seed % 6));
     }
@@ -356,7 +356,7 @@ fn whatever_is_damaged_what_is_served_is_right_and_what_is_not_is_named() {
 
 /// Regression: one bit that flipped while the store was closed kept it from opening.
 #[test]
-fn a_store_with_one_flipped_bit_in_any_engine_file_opens_with_everything() {
+fn a_store_with_one_flipped_bit_in_an_engine_file_opens_completely() {
     block_on(async {
         let disk = SimDisk::default();
         let store = open(&disk, 4 << 10);

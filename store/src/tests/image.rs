@@ -15,7 +15,7 @@ fn value(store: &Store, key: &'static str) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fork_has_the_history_and_goes_on_from_the_same_revision_alone() {
+async fn a_fork_has_the_history_and_continues_independently() {
     let origin = memory().await;
     for nth in 0..300 {
         origin.put(format!("key-{:03}", nth % 100), format!("value {nth}")).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_fork_has_the_history_and_goes_on_from_the_same_revision_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forks_compact_and_change_alone() {
+async fn forks_compact_and_change_independently() {
     let origin = memory().await;
     for nth in 0..500 {
         origin.put(format!("key-{:03}", nth % 50), format!("value {nth}")).await.unwrap();
@@ -70,7 +70,7 @@ async fn forks_compact_and_change_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_have_the_time_left_that_they_had_in_the_image() {
+async fn leases_start_with_their_remaining_time_in_the_image() {
     let origin = memory().await;
     let lease = origin.lease_grant(60, LeaseId::NONE).await.unwrap().id;
     let put = Op::Put(Put { lease, ..Put::new("leased", "value") });

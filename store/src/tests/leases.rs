@@ -30,7 +30,7 @@ fn keys(store: &Store) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_lease_ends_at_its_time_and_takes_its_keys_in_one_revision() {
+fn a_lease_expires_on_time_and_its_keys_are_deleted_in_one_revision() {
     block_on(async {
         let store = store().await;
         let mut watcher = store.watch(WatchRequest::new(KeyRange::all()).from(Revision(4))).unwrap();
@@ -52,7 +52,7 @@ fn a_lease_ends_at_its_time_and_takes_its_keys_in_one_revision() {
 }
 
 #[test]
-fn a_renewed_lease_lives_its_full_time_again() {
+fn a_renewed_lease_gets_its_full_time_again() {
     block_on(async {
         let store = store().await;
         store.lease_grant(10, ID).await.unwrap();
@@ -71,7 +71,7 @@ fn a_renewed_lease_lives_its_full_time_again() {
 }
 
 #[test]
-fn a_put_moves_its_key_between_leases_or_off_them() {
+fn a_put_attaches_its_key_to_another_lease_or_detaches_it() {
     block_on(async {
         let store = store().await;
         let other = store.lease_grant(60, LeaseId::NONE).await.unwrap().id;
@@ -92,7 +92,7 @@ fn a_put_moves_its_key_between_leases_or_off_them() {
 }
 
 #[test]
-fn times_are_kept_within_bounds_and_ids_are_unique() {
+fn lease_times_are_bounded_and_ids_are_unique() {
     block_on(async {
         let store = store().await;
         for asked in [1, 0, -5] {
@@ -107,7 +107,7 @@ fn times_are_kept_within_bounds_and_ids_are_unique() {
 }
 
 #[test]
-fn a_renewal_waits_for_no_write_and_leaves_no_trace_in_the_log() {
+fn a_renewal_does_not_wait_and_is_not_logged() {
     block_on(async {
         let disk = SimDisk::default();
         let config = tiny(Config::durable("/data"), 3);
@@ -127,7 +127,7 @@ fn a_renewal_waits_for_no_write_and_leaves_no_trace_in_the_log() {
 }
 
 #[test]
-fn a_renewal_that_comes_too_late_ends_the_lease_before_it_is_refused() {
+fn a_late_renewal_revokes_the_lease_before_it_fails() {
     block_on(async {
         let disk = SimDisk::default();
         let config = tiny(Config::durable("/data"), 3);
@@ -146,7 +146,7 @@ fn a_renewal_that_comes_too_late_ends_the_lease_before_it_is_refused() {
 }
 
 #[test]
-fn many_leases_that_end_together_let_others_in_between() {
+fn requests_are_served_while_many_leases_expire() {
     block_on(async {
         const LEASES: i64 = 2_000;
         let store = store().await;
@@ -171,7 +171,7 @@ fn many_leases_that_end_together_let_others_in_between() {
 }
 
 #[test]
-fn a_lease_has_its_whole_time_again_after_a_restart() {
+fn a_lease_gets_its_full_time_after_a_restart() {
     block_on(async {
         let disk = SimDisk::default();
         let config = tiny(Config::durable("/data"), 3);
@@ -191,7 +191,7 @@ fn a_lease_has_its_whole_time_again_after_a_restart() {
 
 /// L11: leases are revoked in bounded batches, other requests are served in between, and all leases end.
 #[test]
-fn very_many_leases_that_end_together_do_not_hold_up_writers() {
+fn mass_lease_expiry_does_not_block_writers() {
     const LEASES: u64 = 100_000;
     block_on(async {
         let store = store().await;
@@ -217,7 +217,7 @@ fn very_many_leases_that_end_together_do_not_hold_up_writers() {
 
 /// L10: the revision in a keep-alive's answer is not above that of a later revocation.
 #[test]
-fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
+fn a_keep_alive_header_is_never_above_a_later_revocation() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
     runtime.block_on(async {
         let store = store().await;
@@ -246,7 +246,7 @@ fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
 
 /// Regression: the store's tasks ended with the runtime that had opened it, so that leases never expired.
 #[test]
-fn leases_end_also_when_the_runtime_that_opened_the_store_is_gone() {
+fn leases_expire_after_the_opening_runtime_has_ended() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let first = runtime();
@@ -270,7 +270,7 @@ fn leases_end_also_when_the_runtime_that_opened_the_store_is_gone() {
 
 /// Regression: the grant's time counted from its request, and a renewal before its publication was lost.
 #[test]
-fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
+fn a_renewal_before_the_grants_publication_counts_from_its_answer() {
     block_on(async {
         let disk = Arc::new(SimDisk::default());
         let store = Store::open_stepped(disk, &tiny(Config::durable("/d"), 0), &Rng::seeded(1)).unwrap();
@@ -288,7 +288,7 @@ fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
 
 /// Regression: all keys of a lease were deleted in one commit of any size.
 #[test]
-fn a_lease_with_more_keys_than_a_commit_holds_ends_in_several_revisions() {
+fn a_lease_with_more_keys_than_a_commit_is_revoked_in_several_revisions() {
     let mut config = Config::memory();
     config.limits.commit_bytes = 10 * (crate::event::Event::COST + 8);
     block_on(async {
@@ -322,7 +322,7 @@ fn a_lease_with_more_keys_than_a_commit_holds_ends_in_several_revisions() {
 }
 
 #[test]
-fn a_lease_whose_end_has_begun_gets_no_keys_and_no_time() {
+fn a_lease_being_revoked_accepts_neither_keys_nor_renewals() {
     let mut config = Config::memory();
     config.limits.commit_bytes = 1;
     block_on(async {

@@ -61,7 +61,7 @@ fn tellers() -> Vec<(&'static str, Request, Request)> {
 }
 
 #[test]
-fn an_answer_waits_for_the_log_of_all_it_may_tell_of() {
+fn an_answer_waits_until_all_commits_it_depends_on_are_durable() {
     block_on(async {
         for (what, change, tell) in tellers() {
             let disk = SimDisk::default();
@@ -85,7 +85,7 @@ fn an_answer_waits_for_the_log_of_all_it_may_tell_of() {
 }
 
 #[test]
-fn nothing_is_told_of_a_change_whose_sync_failed() {
+fn no_answer_depends_on_a_change_whose_sync_failed() {
     block_on(async {
         for (what, change, tell) in tellers() {
             for fault in [Fault::SyncsFail, Fault::CrashAt(0)] {
@@ -164,7 +164,7 @@ proptest! {
 
     /// T10: evaluation ahead of the log is invisible.
     #[test]
-    fn answers_are_the_same_however_far_the_log_is_behind(
+    fn answers_do_not_depend_on_the_lag_of_the_log(
         asks in vec((ask(), any::<bool>()), 1..60),
     ) {
         block_on(async {
@@ -370,6 +370,6 @@ async fn judge(disk: &SimDisk, config: &Config, learned: &Observations, what: &s
 }
 
 #[test]
-fn whatever_clients_learned_before_a_disk_failed_is_there_after_a_restart() {
+fn everything_observed_before_a_disk_failure_survives_a_restart() {
     (0..40).for_each(fail_under_load);
 }

@@ -36,7 +36,7 @@ fn a_directory_belongs_to_one_store_at_a_time() {
 }
 
 #[test]
-fn another_engine_and_foreign_files_are_told_apart() {
+fn another_engine_and_foreign_files_are_refused_differently() {
     let dir = tempfile::tempdir().unwrap();
     block_on_real(async {
         let config = Config::durable(dir.path());
@@ -53,7 +53,7 @@ fn another_engine_and_foreign_files_are_told_apart() {
 }
 
 #[test]
-fn limits_with_which_a_store_would_hang_stop_or_contradict_itself_are_refused_by_name() {
+fn unusable_or_contradictory_limits_are_refused_by_name() {
     type Change = fn(&mut Limits);
     let changed = |set: Change| {
         let mut limits = Limits::default();
@@ -130,7 +130,7 @@ fn many_clients_share_a_sync() {
 }
 
 #[test]
-fn a_full_queue_is_said_and_nothing_is_lost() {
+fn a_full_queue_returns_busy_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     block_on_real(async {
         let limits = Limits { queue_jobs: 4, ..Limits::default() };
@@ -145,7 +145,7 @@ fn a_full_queue_is_said_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_failed_sync_stops_the_store_for_everyone() {
+fn a_failed_sync_stops_the_store_for_all_callers() {
     block_on_real(async {
         let disk = SimDisk::default();
         let config = Config::durable("/data");
@@ -173,7 +173,7 @@ fn a_failed_sync_stops_the_store_for_everyone() {
 
 /// After one failed write of the engine the store continues, since the log has everything, and it reports the failure.
 #[test]
-fn a_store_whose_engine_failed_serves_and_says_so_and_answers_those_who_wait_for_the_engine() {
+fn a_store_with_a_failed_engine_serves_reports_it_and_fails_waiters() {
     block_on_real(async {
         let mut failures = 0;
         for at in 0..12 {
@@ -214,7 +214,7 @@ fn a_store_whose_engine_failed_serves_and_says_so_and_answers_those_who_wait_for
 }
 
 #[test]
-fn a_damaged_newest_state_of_the_engine_is_made_up_for_by_the_one_before() {
+fn recovery_falls_back_from_a_damaged_engine_state_to_the_previous_one() {
     block_on_real(async {
         let disk = SimDisk::default();
         let config = tiny(Config::durable("/data"), 0);
@@ -239,7 +239,7 @@ fn a_damaged_newest_state_of_the_engine_is_made_up_for_by_the_one_before() {
 }
 
 #[test]
-fn leases_have_their_full_time_again_after_a_restart() {
+fn leases_get_their_full_time_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     block_on_real(async {
         let open = || Store::open(Config::durable(dir.path()), Nondet::real());

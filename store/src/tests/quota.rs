@@ -63,7 +63,7 @@ fn the_write_that_would_reach_the_quota_is_refused_and_raises_the_alarm() {
 }
 
 #[test]
-fn nothing_is_refused_without_a_quota() {
+fn without_a_quota_no_write_is_refused() {
     block_on(async {
         let mut config = Config::memory();
         config.limits.quota_bytes = None;
@@ -76,7 +76,7 @@ fn nothing_is_refused_without_a_quota() {
 }
 
 #[test]
-fn out_of_space_only_what_could_write_is_refused() {
+fn the_nospace_alarm_refuses_only_requests_that_may_write() {
     block_on(async {
         let store = in_memory(10_000).await;
         store.lease_grant(60, LEASE).await.unwrap();
@@ -106,7 +106,7 @@ fn out_of_space_only_what_could_write_is_refused() {
 }
 
 #[test]
-fn the_alarm_stays_until_it_is_disarmed_and_comes_back_if_its_cause_is_still_there() {
+fn an_alarm_stays_until_disarmed_and_is_raised_again_while_its_cause_persists() {
     block_on(async {
         let store = in_memory(10_000).await;
         fill(&store, 1_000).await;
@@ -128,7 +128,7 @@ fn the_alarm_stays_until_it_is_disarmed_and_comes_back_if_its_cause_is_still_the
 }
 
 #[test]
-fn damaged_data_stops_every_change_but_no_read() {
+fn the_corrupt_alarm_refuses_changes_but_not_reads() {
     block_on(async {
         let store = in_memory(1 << 20).await;
         put(&store, "k", 3).await.unwrap();
@@ -155,7 +155,7 @@ fn damaged_data_stops_every_change_but_no_read() {
 }
 
 #[test]
-fn a_lease_that_ends_while_data_is_damaged_ends_when_the_alarm_is_disarmed() {
+fn a_lease_that_expires_under_the_corrupt_alarm_is_revoked_after_disarming() {
     block_on(async {
         let store = in_memory(1 << 20).await;
         store.lease_grant(10, LEASE).await.unwrap();
@@ -193,7 +193,7 @@ fn alarms_survive_a_crash_from_the_log_and_from_the_manifest() {
 }
 
 #[test]
-fn what_is_used_is_the_same_after_a_restart() {
+fn the_used_bytes_are_the_same_after_a_restart() {
     for engine in [EngineKind::Segments, EngineKind::Memory] {
         block_on(async {
             let disk = SimDisk::default();
@@ -219,7 +219,7 @@ fn what_is_used_is_the_same_after_a_restart() {
 /// A deletion of everything would be a commit of any size. etcd's clients handle "request is too large" by deleting
 /// smaller ranges.
 #[test]
-fn a_deletion_of_more_than_fits_into_a_commit_is_refused_and_smaller_ranges_are_not() {
+fn a_deletion_larger_than_a_commit_is_refused_and_smaller_ranges_are_not() {
     block_on(async {
         let mut config = Config::memory();
         config.limits.commit_bytes = 50 * (crate::event::Event::COST + 4);
@@ -248,7 +248,7 @@ fn a_deletion_of_more_than_fits_into_a_commit_is_refused_and_smaller_ranges_are_
 }
 
 #[test]
-fn requests_whose_changes_are_large_do_not_share_one_write_of_the_log() {
+fn requests_with_large_changes_do_not_share_one_log_write() {
     block_on(async {
         let disk = crate::disk::sim::SimDisk::default();
         let mut config = Config::durable("/data");
@@ -271,7 +271,7 @@ fn requests_whose_changes_are_large_do_not_share_one_write_of_the_log() {
 
 /// sled's files never shrink, so the quota counts their content.
 #[test]
-fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting_also_after_a_crash() {
+fn with_sled_deleting_and_compacting_frees_quota_also_after_a_crash() {
     use crate::tests::conformance::block_on_real;
     let dir = tempfile::tempdir().unwrap();
     let (data, copy) = (dir.path().join("data"), dir.path().join("copy"));

@@ -69,7 +69,7 @@ fn etcd_17780_the_revision_does_not_go_back_when_its_last_record_is_compacted() 
 
 /// A watch from the compacted revision missed the deletion at that revision.
 #[test]
-fn etcd_18089_19179_a_watch_from_the_compacted_revision_sees_its_deletion() {
+fn etcd_18089_19179_a_watch_from_the_compacted_revision_gets_its_deletion() {
     block_on(async {
         let mut bench = CrashableStore::new();
         bench.run(vec![Op::put("a", "1"), Op::put("b", "2")]).await;
@@ -93,7 +93,7 @@ fn etcd_18089_19179_a_watch_from_the_compacted_revision_sees_its_deletion() {
 
 /// A transaction with a historical read returned the current state on some members.
 #[test]
-fn etcd_18667_a_read_of_the_past_in_a_transaction_is_of_the_past() {
+fn etcd_18667_a_historical_read_in_a_transaction_returns_the_old_state() {
     block_on(async {
         let bench = CrashableStore::new();
         let first = bench.run(vec![Op::put("k", "old")]).await;
@@ -111,7 +111,7 @@ fn etcd_18667_a_read_of_the_past_in_a_transaction_is_of_the_past() {
 
 /// A watch from a future revision got events and notifications from before it.
 #[test]
-fn etcd_20221_a_watch_of_the_future_hears_nothing_of_what_comes_before_it() {
+fn etcd_20221_a_watch_from_a_future_revision_gets_nothing_before_it() {
     block_on(async {
         let bench = CrashableStore::new();
         let mut watcher = bench.store.watch(all().from(Revision(30))).unwrap();
@@ -129,7 +129,7 @@ fn etcd_20221_a_watch_of_the_future_hears_nothing_of_what_comes_before_it() {
 
 /// A stream that could not send fast enough lost events, or sent some twice.
 #[test]
-fn etcd_17247_17529_a_watcher_starved_for_long_gets_everything_once() {
+fn etcd_17247_17529_a_starved_watcher_gets_every_event_once() {
     block_on(async {
         let mut bench = CrashableStore::new();
         let mut watchers: Vec<_> =
@@ -159,7 +159,7 @@ fn etcd_17247_17529_a_watcher_starved_for_long_gets_everything_once() {
 
 /// A single-member cluster acknowledged a write before it was durable.
 #[test]
-fn etcd_14370_what_is_answered_is_synced_before() {
+fn etcd_14370_a_write_is_synced_before_it_is_acknowledged() {
     block_on(async {
         let bench = CrashableStore::new();
         for n in 0..40 {
@@ -177,7 +177,7 @@ fn etcd_14370_what_is_answered_is_synced_before() {
 
 /// A large compaction held the lock and starved writers.
 #[test]
-fn etcd_19406_writers_go_on_while_much_is_compacted() {
+fn etcd_19406_a_large_compaction_does_not_starve_writers() {
     block_on_real(async {
         let config = Config {
             limits: Limits { window_revisions: 16, ..Limits::default() },

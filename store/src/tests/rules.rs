@@ -108,20 +108,20 @@ proptest! {
     #![proptest_config(cases(1024))]
 
     #[test]
-    fn a_transaction_is_refused_exactly_if_two_of_its_changes_clash(txn in txn(3)) {
+    fn a_transaction_is_refused_exactly_if_it_changes_a_key_twice(txn in txn(3)) {
         let expected = if changes_a_key_twice(&txn) { Err(TxnError::DuplicateKey) } else { Ok(()) };
         prop_assert_eq!(check(&txn, &Limits::default()).map(drop), expected);
     }
 
     #[test]
-    fn a_transaction_is_too_long_exactly_if_its_longest_way_down_is(txn in txn(3), txn_ops in 0usize..10) {
+    fn a_transaction_is_too_long_exactly_if_its_longest_path_is(txn in txn(3), txn_ops in 0usize..10) {
         let limits = Limits { txn_ops, ..Limits::default() };
         let refused = check(&txn, &limits) == Err(TxnError::TooManyOps);
         prop_assert_eq!(refused, longest_way(&txn) > txn_ops);
     }
 
     #[test]
-    fn etcds_interval_convention_is_read_as_it_is_written(
+    fn etcds_range_end_convention_round_trips(
         key in vec(any::<u8>(), 0..3),
         end in vec(prop_oneof![Just(0), any::<u8>()], 0..3),
         other in vec(any::<u8>(), 0..4),
@@ -172,7 +172,7 @@ fn targets(number: i64) -> [Target; 5] {
 }
 
 #[test]
-fn every_compare_has_its_place_in_the_truth_table() {
+fn compares_follow_the_truth_table() {
     block_on(async {
         let store = store().await;
         // Both keys have version 2, create revision 2, mod revision 3, lease 5 and the value "4".

@@ -99,7 +99,7 @@ struct ReplayState<'a> {
 impl ReplayState<'_> {
     /// Reads one segment; `successor` is the first sequence number of the next one.
     fn segment(&mut self, bytes: &[u8], first: u64, successor: Option<u64>) -> Result<(), String> {
-        let header = SegmentHeader::decode(bytes).ok_or("its header does not check")?;
+        let header = SegmentHeader::decode(bytes).ok_or("its header is damaged")?;
         if header.cluster != self.cluster {
             return Err("it belongs to another store".to_owned());
         }
@@ -165,7 +165,7 @@ impl ReplayState<'_> {
             let (record, len) =
                 record::decode(rest).map_err(|error| format!("record {seq} cannot be read: {error}"))?;
             if record.seq != seq {
-                return Err(format!("record {} stands where {seq} should", record.seq));
+                return Err(format!("found record {} instead of {seq}", record.seq));
             }
             rest = &rest[len..];
             if seq > self.after {
@@ -201,7 +201,7 @@ impl ReplayState<'_> {
         while let Some(found) = find_group(bytes, offset, header.epoch) {
             if found.header.synced_seq >= self.next_seq {
                 return Err(format!(
-                    "record {} at byte {from} does not check, and record {} was confirmed after it",
+                    "record {} at byte {from} is damaged, and record {} was confirmed after it",
                     self.next_seq, found.header.synced_seq
                 ));
             }

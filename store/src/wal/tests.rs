@@ -51,7 +51,7 @@ fn commits(seqs: impl IntoIterator<Item = u64>, note: usize) -> Vec<Arc<Commit>>
 }
 
 #[test]
-fn what_was_synced_reads_back_over_any_number_of_starts_and_segments() {
+fn synced_records_replay_over_many_starts_and_segments() {
     let mut disk = disk();
     let mut next = 1;
     for start in 0..8 {
@@ -122,7 +122,7 @@ fn judge(case: &Case) -> Result<u64, ()> {
 }
 
 #[test]
-fn what_was_never_confirmed_is_cut_and_what_was_is_not() {
+fn replay_cuts_unconfirmed_records_and_refuses_the_loss_of_confirmed_ones() {
     let table = [
         ("a later group confirms the first", Case::Damaged(1), Err(())),
         ("a later group confirms the second", Case::Damaged(2), Err(())),
@@ -141,7 +141,7 @@ fn what_was_never_confirmed_is_cut_and_what_was_is_not() {
 }
 
 #[test]
-fn a_missing_segment_a_foreign_one_and_a_log_that_ends_too_early_are_refused() {
+fn missing_and_foreign_segments_and_a_truncated_log_are_refused() {
     let disk = disk();
     let mut wal = begin(&disk, 1);
     for seq in 1..=6 {
@@ -161,7 +161,7 @@ fn a_missing_segment_a_foreign_one_and_a_log_that_ends_too_early_are_refused() {
 }
 
 #[test]
-fn segments_go_when_no_record_in_them_is_needed() {
+fn segments_without_needed_records_are_deleted() {
     let disk = disk();
     let mut wal = begin(&disk, 1);
     for seq in 1..=6 {

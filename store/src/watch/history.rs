@@ -32,7 +32,7 @@ pub(crate) fn read(core: &Core, slot: &Registration, from: Revision) -> Result<H
     };
     let scanned = core.engine.scan(from, upto, core.limits.watcher_bytes);
     let scan = scanned.map_err(|error| {
-        tracing::error!(%error, from = from.0, "history cannot be read from the engine");
+        tracing::error!(%error, from = from.0, "cannot read history from the engine");
         core.met(&error);
         match error {
             EngineError::Damaged(key) => WatchError::Damaged { revision: key.main },
@@ -119,7 +119,7 @@ fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchErro
     core.metrics.engine_reads.add(1);
     let damaged = WatchError::Damaged { revision: key.main };
     let bytes = core.engine.get(key).map_err(|error| {
-        tracing::error!(%error, revision = key.main.0, "a version cannot be read from the engine");
+        tracing::error!(%error, revision = key.main.0, "cannot read a version from the engine");
         core.met(&error);
         damaged
     })?;

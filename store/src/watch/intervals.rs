@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_visit_looks_at_follows_what_it_finds_and_not_how_many_there_are() {
+    fn the_cost_of_a_lookup_depends_on_matches_and_not_on_all_intervals() {
         const COUNT: u32 = 100_000;
         let mut intervals = Intervals::default();
         // Overlapping neighbours, and one interval that spans half of them.

@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_key_visits_those_who_want_it_and_nobody_else(
+        fn a_key_finds_exactly_its_watchers(
             watchers in vec((keys(), any::<bool>()), 0..60),
             asked in vec(key(), 30),
         ) {

@@ -30,7 +30,7 @@ fn content(disk: &SimDisk) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_synced_survives_every_crash_and_what_was_not_as_the_policy_says() {
+fn synced_data_survives_every_crash_and_unsynced_data_follows_the_policy() {
     let (disk, file) = disk(&[1; 2 * SECTOR]);
     file.write_at(0, &[2; 2 * SECTOR]).unwrap();
     file.write_at(0, &[3; 2 * SECTOR]).unwrap();
@@ -77,7 +77,7 @@ fn names_are_lost_unless_their_directory_was_synced() {
 }
 
 #[test]
-fn directories_are_lost_with_all_in_them_unless_the_one_above_was_synced() {
+fn directories_are_lost_with_their_content_unless_their_parent_was_synced() {
     let disk = SimDisk::default();
     let (above, dir, file) = (Path::new("/a"), Path::new("/a/b"), Path::new("/a/b/f"));
     disk.make_dir(above).unwrap();
@@ -106,7 +106,7 @@ fn directories_are_lost_with_all_in_them_unless_the_one_above_was_synced() {
 }
 
 #[test]
-fn a_failed_sync_forgets_and_the_cache_shows_what_the_file_system_pleases() {
+fn a_failed_sync_drops_writes_and_the_cache_shows_old_or_new_content() {
     for (fault, shown) in [
         (Fault::ErrorAt as fn(u64) -> Fault, 2),
         (|at| Fault::ForgetAt(at, CacheAfterFailure::New), 2),
@@ -124,7 +124,7 @@ fn a_failed_sync_forgets_and_the_cache_shows_what_the_file_system_pleases() {
 }
 
 #[test]
-fn writes_fall_short_get_lost_go_astray_and_find_no_room() {
+fn writes_can_be_short_lost_misdirected_or_find_no_space() {
     let (new, len) = ([2; 4], 2 * SECTOR);
     let write = |fault: fn(u64) -> Fault| {
         let (disk, file) = disk(&vec![1; len]);
@@ -150,7 +150,7 @@ fn writes_fall_short_get_lost_go_astray_and_find_no_room() {
 }
 
 #[test]
-fn reads_fail_flip_a_bit_and_come_from_the_past() {
+fn reads_can_fail_flip_a_bit_or_be_stale() {
     let (disk, file) = disk(&[1; 8]);
     file.write_at(0, &[2; 8]).unwrap();
     file.sync().unwrap();
@@ -167,7 +167,7 @@ fn reads_fail_flip_a_bit_and_come_from_the_past() {
 }
 
 #[test]
-fn a_stopped_machine_does_nothing_more_and_the_log_tells_what_it_did() {
+fn a_stopped_machine_changes_nothing_and_the_log_has_its_operations() {
     let (disk, file) = disk(b"old");
     disk.set_fault(Some(Fault::CrashAt(disk.ops() + 1)));
     file.write_at(0, b"new").unwrap();

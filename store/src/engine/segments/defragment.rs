@@ -87,7 +87,7 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
         Err(error) => {
             let mut inner = inner.write();
             let path = inner.files.path(number);
-            tracing::error!(%error, file = %path.display(), "a file of the engine cannot be read; its space stays in use");
+            tracing::error!(%error, file = %path.display(), "cannot read an engine file; its space stays in use");
             inner.blocked.insert(number);
             return Ok(DefragmentStep::Unreadable);
         }

@@ -133,7 +133,7 @@ impl Files {
         if bytes.len() as u64 == len {
             Ok(bytes)
         } else {
-            Err(EngineError::Corrupt(format!("{} is cut off at byte {}", name(number), bytes.len())))
+            Err(EngineError::Corrupt(format!("{} is truncated at byte {}", name(number), bytes.len())))
         }
     }
 
@@ -279,7 +279,7 @@ pub(super) fn walk<'a>(
             continue;
         }
         let Some((entry, len)) = history::read(&bytes[offset..]) else {
-            return Err(EngineError::Corrupt(format!("{} does not check at byte {offset}", name(number))));
+            return Err(EngineError::Corrupt(format!("{} is damaged at byte {offset}", name(number))));
         };
         visit(entry, Location { file: number, offset: offset as u32, len: len as u32 });
         offset += len;

@@ -224,18 +224,18 @@ fn read_mending(
         // The same bytes at the same offset, so every token that names the file stays valid.
         match file.write_at(from as u64, &bytes[from..from + place.len as usize]) {
             Ok(()) => tracing::warn!(
-                file = %files.path(number).display(), offset = place.offset, "damage in a file of the engine was mended"
+                file = %files.path(number).display(), offset = place.offset, "repaired damage in an engine file"
             ),
             Err(error) => tracing::warn!(
                 %error, file = %files.path(number).display(), offset = place.offset,
-                "damage in a file of the engine can be mended only in memory"
+                "cannot write the repair of an engine file; it is repaired in memory only"
             ),
         }
     }
     if !written.is_empty()
         && let Err(error) = file.sync()
     {
-        tracing::warn!(%error, file = %files.path(number).display(), "what was mended may not be durable");
+        tracing::warn!(%error, file = %files.path(number).display(), "the repair of an engine file may not be durable");
     }
     Ok(LoadedRun { mended: written.len() as u64, ..part })
 }

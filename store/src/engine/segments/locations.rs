@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_are_a_sorted_map(
+        fn locations_are_a_sorted_map(
             actions in proptest::collection::vec((0i64..80, 0u32..3, any::<bool>()), 1..400),
             ascending in 0i64..100,
             ranges in proptest::collection::vec((0i64..90, 0i64..90), 10),

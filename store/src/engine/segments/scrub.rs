@@ -32,7 +32,7 @@ pub(super) fn step(
             return Ok(ScrubOutcome { complete: true, ..scrubbed });
         };
         let checked = check(inner, file, cursor.offset, bytes).unwrap_or_else(|error| {
-            tracing::warn!(%error, file, "a file of the engine cannot be searched for damage; the next pass tries again");
+            tracing::warn!(%error, file, "cannot scrub an engine file; the next pass tries again");
             CheckResult::Unreadable
         });
         match checked {

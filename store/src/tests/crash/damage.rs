@@ -101,7 +101,7 @@ async fn each(
 }
 
 #[test]
-fn a_flipped_bit_anywhere_is_made_up_for_or_refused() {
+fn a_flipped_bit_anywhere_is_repaired_or_refused() {
     block_on(async {
         for (steps, closed) in [(everything(), true), (everything(), false), (churn(), true)] {
             let machine = after(Setup::OFTEN, &steps, closed);
@@ -122,7 +122,7 @@ fn a_flipped_bit_anywhere_is_made_up_for_or_refused() {
 }
 
 #[test]
-fn a_sector_that_strayed_or_was_never_written_is_made_up_for_or_refused() {
+fn a_misdirected_or_missing_sector_is_repaired_or_refused() {
     block_on(async {
         let steps = everything();
         let machine = after(Setup::OFTEN, &steps, true);
@@ -143,7 +143,7 @@ fn a_sector_that_strayed_or_was_never_written_is_made_up_for_or_refused() {
 }
 
 #[test]
-fn a_read_that_fails_flips_or_is_stale_spoils_nothing() {
+fn a_failed_flipped_or_stale_read_damages_nothing() {
     block_on(async {
         for steps in [everything(), churn()] {
             let (machine, life) = after(Setup::OFTEN, &steps, true);
@@ -168,7 +168,7 @@ fn a_read_that_fails_flips_or_is_stale_spoils_nothing() {
 }
 
 #[test]
-fn a_write_that_the_disk_forgets_or_misplaces_is_made_up_for_or_refused() {
+fn a_lost_or_misdirected_write_is_repaired_or_refused() {
     block_on(async {
         let (steps, mut tally) = (everything(), OutcomeCounts::default());
         let log = {
@@ -197,7 +197,7 @@ fn a_write_that_the_disk_forgets_or_misplaces_is_made_up_for_or_refused() {
 /// Regression: recovery fell back to an older state of the engine, and the log no longer reached the newest one.
 /// Acknowledged writes were missing without an error.
 #[test]
-fn a_log_that_ends_before_what_was_checkpointed_is_refused_also_with_an_older_state_of_the_engine() {
+fn a_log_that_ends_before_the_checkpoint_is_refused_also_after_a_fallback() {
     let setup = Setup::Stub(crate::engine::stub::StubFaults { lies: true, ..Default::default() });
     block_on(async {
         let (steps, mut refused) = (everything(), 0);

@@ -34,7 +34,7 @@ async fn right_or_refused(machine: &Machine, steps: &[Step], life: &RunOutcome) 
 }
 
 #[test]
-fn an_engine_that_does_not_open_is_made_again_from_the_log_or_the_store_refuses() {
+fn an_engine_that_does_not_open_is_rebuilt_from_the_log_or_refused() {
     block_on(async {
         let (mut made_again, mut refused) = (0, 0);
         for (steps, upto) in
@@ -58,7 +58,7 @@ fn an_engine_that_does_not_open_is_made_again_from_the_log_or_the_store_refuses(
 }
 
 #[test]
-fn a_flipped_bit_in_the_engine_is_made_up_for_or_reported_and_never_served() {
+fn a_flipped_bit_in_the_engine_is_repaired_or_reported_and_never_served() {
     block_on(async {
         let (mut right, mut noticed) = (0, 0);
         for steps in [everything(), churn()] {
@@ -82,7 +82,7 @@ fn a_flipped_bit_in_the_engine_is_made_up_for_or_reported_and_never_served() {
 }
 
 #[test]
-fn a_record_that_rots_while_the_store_runs_is_reported_and_never_served() {
+fn a_record_damaged_while_the_store_runs_is_reported_and_never_served() {
     block_on(async {
         let mut steps: Vec<_> = (1..30).map(|size| Step::Txns(vec![put("k", size)])).collect();
         steps.push(Step::Txns(vec![delete(KeyRange::single("k"))]));
@@ -110,7 +110,7 @@ fn a_record_that_rots_while_the_store_runs_is_reported_and_never_served() {
 /// Regression: after a lost seal the store fell back to the previous state. The next checkpoint kept the lost state as
 /// the previous one, so that a second loss was fatal.
 #[test]
-fn an_engine_may_lose_its_last_seal_again_and_again() {
+fn an_engine_may_lose_its_last_seal_repeatedly() {
     block_on(async {
         let (mut model, mut machine) = (Model::new(), Setup::Stub(LIAR).machine());
         for round in 0..12 {
@@ -130,7 +130,7 @@ fn an_engine_may_lose_its_last_seal_again_and_again() {
 /// Regression: the sync note of a clean close was written but not synced. The next start saw it in the cache and
 /// started a segment after it. A power loss removed the note, and the segment continued nothing.
 #[test]
-fn a_clean_end_that_only_the_cache_has_is_not_built_upon() {
+fn an_unsynced_sync_note_is_not_relied_upon() {
     let steps = [Step::Txns(vec![put("a", 10)]), Step::Reopen];
     let clean_end = |operation: &Operation| {
         let of_log = operation.path.starts_with("/data/wal");
@@ -142,7 +142,7 @@ fn a_clean_end_that_only_the_cache_has_is_not_built_upon() {
 /// Regression: the first manifest's name was never synced, but the next start saw it in the cache and continued. After
 /// a power loss there was a log but no manifest.
 #[test]
-fn a_name_that_only_the_cache_has_is_not_relied_upon() {
+fn an_unsynced_name_is_not_relied_upon() {
     let steps = [Step::Txns(vec![put("a", 10)])];
     only_the_cache_has(&steps, |operation| operation.verb == Verb::Rename, Verb::SyncDir);
 }

@@ -169,19 +169,19 @@ fn failures(setup: Setup, steps: &[Step]) -> Option<Failure> {
 }
 
 #[test]
-fn with_segments_no_crash_loses_or_halves_what_was_answered_or_observed() {
+fn with_segments_no_crash_loses_or_splits_observed_writes() {
     none(&|steps| crashes(Setup::OFTEN, steps), everything());
     none(&|steps| crashes(Setup::SELDOM, steps), everything());
     none(&|steps| crashes(Setup::OFTEN, steps), churn());
 }
 
 #[test]
-fn with_a_log_alone_no_crash_loses_or_halves_what_was_answered_or_observed() {
+fn with_a_log_alone_no_crash_loses_or_splits_observed_writes() {
     none(&|steps| crashes(Setup::Log, steps), everything());
 }
 
 #[test]
-fn with_an_engine_that_loses_all_it_may_no_crash_loses_or_halves_what_was_answered_or_observed() {
+fn with_a_stub_engine_no_crash_loses_or_splits_observed_writes() {
     for lies in [false, true] {
         let setup = Setup::Stub(StubFaults { lies, ..StubFaults::default() });
         none(&|steps| crashes(setup, steps), everything());
@@ -195,13 +195,13 @@ fn a_crash_during_recovery_changes_nothing() {
 }
 
 #[test]
-fn with_an_engine_that_lies_a_crash_during_recovery_changes_nothing() {
+fn with_a_lying_engine_a_crash_during_recovery_changes_nothing() {
     let setup = Setup::Stub(StubFaults { lies: true, ..StubFaults::default() });
     none(&|steps| crashes_of_recovery(setup, steps), everything());
 }
 
 #[test]
-fn after_any_failure_of_the_disk_the_store_stops_and_a_restart_has_what_was_answered_and_observed() {
+fn after_any_disk_failure_a_restart_has_all_observed_writes() {
     none(&|steps| failures(Setup::OFTEN, steps), everything());
     none(&|steps| failures(Setup::Stub(StubFaults::default()), steps), everything());
 }

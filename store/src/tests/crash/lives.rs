@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(cases(96))]
 
     #[test]
-    fn whatever_happens_over_several_lives_nothing_that_was_answered_is_lost(
+    fn no_acknowledged_write_is_lost_over_several_crashes(
         setup in setup(),
         fates in vec(fate(), 1..6),
     ) {

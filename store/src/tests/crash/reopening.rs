@@ -79,7 +79,7 @@ async fn recover_with_faults(setup: Setup, steps: &[Step], crashed: &Machine, li
 }
 
 #[test]
-fn a_disk_that_fails_while_a_store_is_opened_is_not_taken_for_damage() {
+fn a_disk_failure_during_opening_is_not_reported_as_damage() {
     failures_of_recovery(Setup::OFTEN, &everything());
     failures_of_recovery(Setup::SELDOM, &churn());
     failures_of_recovery(Setup::Stub(StubFaults::default()), &everything());
@@ -88,7 +88,7 @@ fn a_disk_that_fails_while_a_store_is_opened_is_not_taken_for_damage() {
 /// A start whose sync of a directory fails leaves directories that are only in the cache. The next start must sync
 /// them.
 #[test]
-fn a_directory_that_a_failed_start_left_is_synced_by_the_next_one_before_anything_is_answered() {
+fn a_start_syncs_directories_that_a_failed_start_left() {
     block_on(async {
         let steps = &everything()[..3];
         let mut syncs = 0;
@@ -118,7 +118,7 @@ fn bytes(machine: &Machine) -> usize {
 }
 
 #[test]
-fn a_full_disk_refuses_a_start_without_using_more_space_and_loses_nothing() {
+fn a_refused_start_on_a_full_disk_uses_no_space_and_loses_nothing() {
     block_on(async {
         let (mut refused, mut opened) = (0, 0);
         for (crashed, life) in crashed(Setup::SELDOM, &everything()) {

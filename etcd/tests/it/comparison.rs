@@ -10,12 +10,12 @@ use crate::call::Call;
 use crate::etcd_process::EtcdProcess;
 
 /// A kstore server.
-pub(crate) struct Ours {
+pub(crate) struct KstoreServer {
     pub(crate) url: String,
     stop: CancellationToken,
 }
 
-impl Ours {
+impl KstoreServer {
     /// Starts a server with an empty store in memory.
     pub(crate) async fn start() -> Self {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
@@ -27,27 +27,27 @@ impl Ours {
     }
 }
 
-impl Drop for Ours {
+impl Drop for KstoreServer {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
 /// Both servers, with a connection to each.
-pub(crate) struct Duel {
+pub(crate) struct Comparison {
     pub(crate) etcd: EtcdProcess,
-    pub(crate) ours: Ours,
+    pub(crate) ours: KstoreServer,
     pub(crate) channels: [Channel; 2],
 }
 
-impl Duel {
+impl Comparison {
     /// Starts both servers, empty; none if no etcd is installed.
     pub(crate) async fn begin() -> Option<Self> {
-        Some(Self::between(EtcdProcess::start()?, Ours::start().await).await)
+        Some(Self::between(EtcdProcess::start()?, KstoreServer::start().await).await)
     }
 
     /// Connects to these two servers.
-    pub(crate) async fn between(etcd: EtcdProcess, ours: Ours) -> Self {
+    pub(crate) async fn between(etcd: EtcdProcess, ours: KstoreServer) -> Self {
         let channels = [connect(etcd.url()).await, connect(&ours.url).await];
         Self { etcd, ours, channels }
     }
