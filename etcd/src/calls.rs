@@ -240,12 +240,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_can_be_searched() {
+    fn the_method_table_is_sorted() {
         assert!(METHODS.is_sorted_by_key(|(path, _)| path));
     }
 
     #[test]
-    fn a_client_version_that_is_no_text_is_refused() {
+    fn a_client_version_that_is_not_text_is_refused() {
         let mut headers = HeaderMap::new();
         assert!(refusal(&headers).is_none());
         headers.insert(CLIENT_VERSION, "3.5".parse().unwrap());

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_values() {
+    fn encoded_responses_equal_those_of_prost() {
         for header in [
             ResponseHeader::default(),
             ResponseHeader { cluster_id: u64::MAX, member_id: 3, revision: 1 << 40, raft_term: 2 },

@@ -45,20 +45,20 @@ impl Default for BackgroundWaiters {
 
 impl BackgroundWaiters {
     /// Wakes all waiters, which then check their conditions.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         self.changed.notify_waiters();
     }
 
     /// Records that every superseded record up to `revision` is removed durably.
-    pub(crate) fn swept(&self, revision: Revision) {
+    pub(crate) fn record_sweep(&self, revision: Revision) {
         self.state.lock().swept = revision;
-        self.ring();
+        self.notify();
     }
 
     /// Fails all current and later waiters with `reason`: the engine accepts no work until the next start.
     pub(crate) fn fail(&self, reason: String) {
         self.state.lock().failed.get_or_insert(reason);
-        self.ring();
+        self.notify();
     }
 
     /// Why the engine accepts no work until the next start, if it failed.
@@ -66,7 +66,7 @@ impl BackgroundWaiters {
         self.state.lock().failed.clone()
     }
 
-    /// Whether a caller waits for a sweep beyond the revision last given to [`BackgroundWaiters::swept`].
+    /// Whether a caller waits for a sweep beyond the revision last given to [`BackgroundWaiters::record_sweep`].
     pub(crate) fn has_sweep_waiters(&self) -> bool {
         self.state.lock().sweep_waiters > 0
     }
@@ -78,15 +78,15 @@ impl BackgroundWaiters {
     }
 
     /// Answers all defragmentation requests up to `ticket`.
-    pub(crate) fn answer(&self, ticket: u64, outcome: Result<(), String>) {
+    pub(crate) fn complete_defragment(&self, ticket: u64, outcome: Result<(), String>) {
         let mut state = self.state.lock();
         state.answered = ticket;
         state.outcome = outcome;
         drop(state);
-        self.ring();
+        self.notify();
     }
 
-    /// Requests a defragmentation. Returns the request's number for [`BackgroundWaiters::answered`].
+    /// Requests a defragmentation. Returns the request's number for [`BackgroundWaiters::wait_defragmented`].
     pub(crate) fn request_defragment(&self) -> u64 {
         let mut state = self.state.lock();
         state.asked += 1;
@@ -94,7 +94,11 @@ impl BackgroundWaiters {
     }
 
     /// Waits until the defragmentation request with this number is answered.
-    pub(crate) async fn answered(&self, core: &Core, ticket: u64) -> Result<Result<(), String>, Stopped> {
+    pub(crate) async fn wait_defragmented(
+        &self,
+        core: &Core,
+        ticket: u64,
+    ) -> Result<Result<(), String>, Stopped> {
         self.wait(core, |state| match &state.failed {
             _ if state.answered >= ticket => Some(state.outcome.clone()),
             Some(reason) => Some(Err(reason.clone())),
@@ -110,7 +114,7 @@ impl BackgroundWaiters {
             if let Some(value) = ready(&self.state.lock()) {
                 return Ok(value);
             }
-            core.serving()?;
+            core.check_serving()?;
             changed.await;
         }
     }

@@ -35,11 +35,11 @@ pub(crate) struct Background {
     leases: BTreeMap<i64, i64>,
     sweeper: Sweeper,
     /// Consecutive attempts to free space by dropping old states. Absorbing a commit resets it.
-    cleared: u8,
+    reclaim_attempts: u8,
     /// The engine keeps nothing over a restart, so no log segment may be deleted.
     volatile: bool,
     /// Bytes of log since the last checkpoint.
-    since: u64,
+    log_bytes: u64,
     /// A sync of the engine failed, so what is on disk is unknown, and another sync would not report it. Until the next
     /// start the store relies only on the engine state that the manifest describes.
     untrusted: bool,
@@ -88,11 +88,11 @@ impl Background {
     /// Starts the worker at the state that recovery established.
     pub(crate) fn new(
         core: Arc<Core>,
-        place: BackgroundEnv,
+        env: BackgroundEnv,
         manifest: Manifest,
         stored: EngineCoverage,
     ) -> Self {
-        let (progress, leases, since, backlog) = match stored {
+        let (progress, leases, log_bytes, backlog) = match stored {
             EngineCoverage::All { seq, leases, log_bytes } => {
                 let visible = core.visible();
                 let (revision, compacted, alarms) = (visible.revision, visible.compacted, visible.alarms);
@@ -108,9 +108,9 @@ impl Background {
                 (progress, manifest.leases.clone(), 0, backlog)
             }
         };
-        let BackgroundEnv { disk, dir, segments, engine } = place;
+        let BackgroundEnv { disk, dir, segments, engine } = env;
         let volatile = engine == EngineKind::Memory;
-        core.background_waiters.swept(Revision(manifest.swept));
+        core.background_waiters.record_sweep(Revision(manifest.swept));
         // A crash may have interrupted the physical part of the last compaction.
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(progress.compacted);
@@ -130,9 +130,9 @@ impl Background {
             leases,
             sweeper,
             volatile,
-            since,
+            log_bytes,
             untrusted: false,
-            cleared: 0,
+            reclaim_attempts: 0,
             backlog,
         }
     }
@@ -145,12 +145,12 @@ impl Background {
     /// Stores published commits in the engine. After an error the caller may pass the same commits again.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
         if !commits.is_empty() {
-            self.cleared = 0;
+            self.reclaim_attempts = 0;
         }
         self.store(commits)?;
         let taken = commits.iter().map(|commit| self.note(commit)).sum();
-        self.core.measure(taken);
-        self.since += taken as u64;
+        self.core.update_usage(taken);
+        self.log_bytes += taken as u64;
         Ok(())
     }
 
@@ -165,12 +165,12 @@ impl Background {
     /// Checkpoints if enough log was written since the last checkpoint.
     pub(crate) fn checkpoint_if_due(&mut self) -> Result<(), EngineError> {
         let due = pace::checkpoint_bytes(&self.core.limits, self.core.engine.size().live);
-        if self.since >= due { self.checkpoint() } else { Ok(()) }
+        if self.log_bytes >= due { self.checkpoint() } else { Ok(()) }
     }
 
     /// Bytes of log written since the last checkpoint; zero if the engine is volatile and never checkpointed.
-    pub(crate) fn unsealed_bytes(&self) -> u64 {
-        if self.volatile { 0 } else { self.since }
+    pub(crate) fn log_bytes_since_checkpoint(&self) -> u64 {
+        if self.volatile { 0 } else { self.log_bytes }
     }
 
     /// Records a stored commit for the next manifest and schedules its compaction. Returns the commit's cost in bytes.
@@ -235,12 +235,12 @@ impl Background {
         }
         manifest::adopt(&*self.disk, &self.dir)?;
         self.manifest = next;
-        self.since = 0;
+        self.log_bytes = 0;
         self.core.engine.sealed()?;
         self.segments.remove_upto(keep_above)?;
         self.core.metrics.checkpoints.add(1);
         self.core.metrics.checkpoint_time.add(began.elapsed());
-        self.core.background_waiters.swept(Revision(self.manifest.swept));
+        self.core.background_waiters.record_sweep(Revision(self.manifest.swept));
         Ok(())
     }
 
@@ -261,17 +261,17 @@ impl Background {
 
     /// The revision up to which all superseded records are removed. While a pin exists, this is the manifest's value.
     fn swept(&self) -> i64 {
-        if self.core.pins.is_clear() { self.sweeper.done().0 } else { self.manifest.swept }
+        if self.core.pins.has_none_delayed() { self.sweeper.done().0 } else { self.manifest.swept }
     }
 
     /// Does one bounded step of deferrable work: sweeping, defragmentation, repair, releasing space. Returns whether
     /// there is more to do.
     pub(crate) fn work(&mut self) -> Result<bool, EngineError> {
         if !self.core.healing.confine()? {
-            self.core.cannot_confine();
+            self.core.report_unconfined_damage();
         }
         match self.sweep() {
-            Err(error) if error.is_full() => return Ok(self.core.on_disk_full() || self.make_room()?),
+            Err(error) if error.is_full() => return Ok(self.core.on_disk_full() || self.reclaim_space()?),
             Err(error) => return Err(error),
             Ok(true) => return Ok(true),
             Ok(false) => {}
@@ -280,20 +280,20 @@ impl Background {
             self.confirm_sweep()?;
         }
         let ticket = self.core.background_waiters.pending_defragment();
-        match (self.core.engine.tidy(), ticket) {
+        match (self.core.engine.defragment(), ticket) {
             (Ok(DefragmentOutcome::More), _) => {
                 if self.core.is_short() {
                     // The copied records occupy space twice until the old states are dropped.
-                    self.forget_old_states()?;
+                    self.drop_old_states()?;
                 }
                 return Ok(true);
             }
             (Ok(DefragmentOutcome::Damaged(_)), ticket) => {
-                self.core.cannot_confine();
+                self.core.report_unconfined_damage();
                 let reason = "stored data is damaged".to_owned();
-                ticket
-                    .into_iter()
-                    .for_each(|ticket| self.core.background_waiters.answer(ticket, Err(reason.clone())));
+                ticket.into_iter().for_each(|ticket| {
+                    self.core.background_waiters.complete_defragment(ticket, Err(reason.clone()))
+                });
             }
             (Ok(DefragmentOutcome::Idle), None) if self.core.healing.take_unsealed() => {
                 // Without a checkpoint, a crash would bring the damaged file back.
@@ -302,18 +302,18 @@ impl Background {
             }
             (Ok(DefragmentOutcome::Idle), None) => return self.release(),
             (Ok(DefragmentOutcome::Idle), Some(ticket)) => {
-                self.forget_old_states()?;
-                self.core.background_waiters.answer(ticket, Ok(()));
+                self.drop_old_states()?;
+                self.core.background_waiters.complete_defragment(ticket, Ok(()));
             }
-            (Err(error), _) if error.is_full() && (self.core.on_disk_full() || self.make_room()?) => {
+            (Err(error), _) if error.is_full() && (self.core.on_disk_full() || self.reclaim_space()?) => {
                 return Ok(true);
             }
             (Err(error), ticket) => {
                 tracing::error!(%error, "defragmentation failed");
-                ticket
-                    .into_iter()
-                    .for_each(|ticket| self.core.background_waiters.answer(ticket, Err(error.to_string())));
-                self.cleared = 0;
+                ticket.into_iter().for_each(|ticket| {
+                    self.core.background_waiters.complete_defragment(ticket, Err(error.to_string()))
+                });
+                self.reclaim_attempts = 0;
             }
         }
         Ok(false)
@@ -351,17 +351,17 @@ impl Background {
     }
 
     /// Repairs known damage before the last checkpoint, so that the next start does not find it.
-    pub(crate) fn settle_damage(&mut self) -> Result<(), EngineError> {
+    pub(crate) fn repair_known_damage(&mut self) -> Result<(), EngineError> {
         /// Most files that are rewritten, so that closing stays bounded in time.
         const FILES: usize = 64;
         if !self.core.healing.confine()? {
-            self.core.cannot_confine();
+            self.core.report_unconfined_damage();
         }
         if !self.core.healing.take_unsealed() {
             return Ok(());
         }
         for _ in 0..FILES {
-            if self.core.engine.tidy()? != DefragmentOutcome::More {
+            if self.core.engine.defragment()? != DefragmentOutcome::More {
                 break;
             }
         }
@@ -372,9 +372,9 @@ impl Background {
     fn sweep(&mut self) -> Result<bool, EngineError> {
         let more = self.sweeper.step(&self.core)?;
         if more {
-            self.core.measure(0);
+            self.core.update_usage(0);
         } else {
-            self.core.pins.settle()?;
+            self.core.pins.remove_delayed()?;
         }
         Ok(more)
     }
@@ -383,28 +383,28 @@ impl Background {
     fn confirm_sweep(&mut self) -> Result<(), EngineError> {
         if self.volatile {
             // The log has the compaction, and the next start rebuilds the engine from the log.
-            self.core.background_waiters.swept(Revision(self.swept()));
+            self.core.background_waiters.record_sweep(Revision(self.swept()));
         }
         self.checkpoint()
     }
 
     /// Drops old states to free space. Returns whether that freed any.
-    fn make_room(&mut self) -> Result<bool, EngineError> {
+    fn reclaim_space(&mut self) -> Result<bool, EngineError> {
         /// Most attempts in a row. Unfinished work can use up the freed space again, so the attempts must be bounded.
         const TIMES: u8 = 4;
-        if self.cleared >= TIMES {
+        if self.reclaim_attempts >= TIMES {
             return Ok(false);
         }
-        self.cleared += 1;
+        self.reclaim_attempts += 1;
         let free = |core: &Core| core.disk_space().map_or(0, DiskSpace::free);
         let before = free(&self.core);
-        self.forget_old_states()?;
+        self.drop_old_states()?;
         Ok(free(&self.core) > before)
     }
 
     /// Deletes everything that only older states need. There are two older states: the previous manifest's and the
     /// engine's.
-    fn forget_old_states(&mut self) -> Result<(), EngineError> {
+    fn drop_old_states(&mut self) -> Result<(), EngineError> {
         const STATES: usize = 2;
         if self.volatile {
             return Ok(());

@@ -34,7 +34,7 @@ impl Committer {
             let first = self.group.commits.len();
             let answer = self.writer.execute(&job.request);
             self.writer.hand_over(&mut self.group);
-            self.group.answer(job.reply, answer, first);
+            self.group.add_answer(job.reply, answer, first);
         }
         jobs.reverse();
         &mut self.group

@@ -193,7 +193,7 @@ impl Core {
     }
 
     /// Locks the published state for reading in a thread that may hold the read lock already.
-    pub(crate) fn visible_again(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
+    pub(crate) fn visible_recursive(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
         self.visible.read_recursive()
     }
 
@@ -202,7 +202,7 @@ impl Core {
     }
 
     /// Refuses once the store is closed or has failed.
-    pub(crate) fn serving(&self) -> Result<(), Stopped> {
+    pub(crate) fn check_serving(&self) -> Result<(), Stopped> {
         if self.state.load(Ordering::Acquire) == SERVING { Ok(()) } else { Err(Stopped) }
     }
 
@@ -211,16 +211,16 @@ impl Core {
     }
 
     /// Makes the store refuse new calls.
-    pub(crate) fn refuse(&self) {
+    pub(crate) fn stop_accepting(&self) {
         let _ = self.state.compare_exchange(SERVING, CLOSED, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Ends the watches in order, after the remaining commits are delivered.
     pub(crate) fn close(&self) {
-        self.refuse();
+        self.stop_accepting();
         self.hub.end(WatchEnd::Closed);
         self.leases.changed.notify_one();
-        self.background_waiters.ring();
+        self.background_waiters.notify();
         self.ended.notify_waiters();
     }
 
@@ -231,26 +231,26 @@ impl Core {
         }
         self.hub.end(WatchEnd::Failed);
         self.leases.changed.notify_one();
-        self.background_waiters.ring();
+        self.background_waiters.notify();
         self.ended.notify_waiters();
     }
 
     /// Reports an error of the engine. If the error is damage beyond single records, the background worker raises the
     /// alarm.
-    pub(crate) fn met(&self, error: &EngineError) {
+    pub(crate) fn report_engine_error(&self, error: &EngineError) {
         if matches!(error, EngineError::Corrupt(_)) {
-            self.cannot_confine();
+            self.report_unconfined_damage();
         }
     }
 
     /// Reports damage that cannot be confined to single records: the background worker raises the alarm.
-    pub(crate) fn cannot_confine(&self) {
+    pub(crate) fn report_unconfined_damage(&self) {
         self.damaged.store(true, Ordering::Release);
-        self.feed.nudge();
+        self.feed.wake();
     }
 
     /// Takes the flag that damage was reported since the last call.
-    pub(crate) fn damage_was_met(&self) -> bool {
+    pub(crate) fn take_damage_report(&self) -> bool {
         self.damaged.swap(false, Ordering::AcqRel)
     }
 
@@ -298,13 +298,13 @@ impl Core {
         let little = outstanding <= REVISIONS && self.hub.watchers() <= WATCHERS;
         match self.delivering.try_lock() {
             _ if outstanding == 0 => {}
-            Some(_turn) if little => self.hand_out(),
-            Some(_) | None => self.hub.ring(),
+            Some(_turn) if little => self.deliver_pending(),
+            Some(_) | None => self.hub.notify_published(),
         }
     }
 
     /// Updates the size of stored data after the engine stored `taken` bytes or removed data.
-    pub(crate) fn measure(&self, taken: usize) {
+    pub(crate) fn update_usage(&self, taken: usize) {
         self.usage.stored(taken, self.engine.size().live);
     }
 
@@ -317,10 +317,10 @@ impl Core {
     /// Delivers published commits to the watchers.
     pub(crate) fn deliver(&self) {
         let _turn = self.delivering.lock();
-        self.hand_out();
+        self.deliver_pending();
     }
 
-    fn hand_out(&self) {
+    fn deliver_pending(&self) {
         /// Commits delivered per acquisition of the hub's lock.
         const TURN: usize = 64;
         loop {
@@ -341,7 +341,7 @@ impl Core {
     }
 
     pub(crate) fn range(&self, request: &Range) -> Result<RangeResult, RangeError> {
-        self.serving()?;
+        self.check_serving()?;
         self.metrics.ranges.add(1);
         let visible = self.visible.read();
         let revision = visible.revision;
@@ -391,7 +391,7 @@ impl Core {
         let damaged = RangeError::Damaged { revision: key.main };
         let bytes = self.engine.get(key).map_err(|error| {
             tracing::error!(%error, revision = key.main.0, "cannot read a version from the engine");
-            self.met(&error);
+            self.report_engine_error(&error);
             damaged
         })?;
         bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()

@@ -84,7 +84,7 @@ impl Driver {
     /// Runs a request and returns its answer after the answer and all commits that it depends on are durable. The store
     /// completes the request even if the future is dropped.
     pub(crate) async fn submit(&self, request: Request, bytes: usize) -> Result<Response, Rejection> {
-        if self.core.serving().is_err() {
+        if self.core.check_serving().is_err() {
             return Err(Rejection::Stopped);
         }
         let _pending = self.core.metrics.requests_pending.begin();
@@ -108,7 +108,7 @@ impl Driver {
 
     #[cfg(test)]
     fn step<T>(&self, step: impl FnOnce(&mut Stepped) -> T) -> Result<T, Rejection> {
-        self.core.serving().map_err(|Stopped| Rejection::Stopped)?;
+        self.core.check_serving().map_err(|Stopped| Rejection::Stopped)?;
         match &self.mode {
             DriverMode::Stepped(stepped) => stepped.lock().as_mut().map(step).ok_or(Rejection::Stopped),
             DriverMode::Memory(_) | DriverMode::Threads(_) => unreachable!("only a stepped store is stepped"),
@@ -134,7 +134,7 @@ impl Driver {
     }
 
     /// Wakes the background worker, which checks for work.
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn wake(&self) {
         match &self.mode {
             // A store in memory has nothing to defragment.
             DriverMode::Memory(_) => {
@@ -142,18 +142,18 @@ impl Driver {
                     .background_waiters
                     .pending_defragment()
                     .into_iter()
-                    .for_each(|ticket| self.core.background_waiters.answer(ticket, Ok(())));
+                    .for_each(|ticket| self.core.background_waiters.complete_defragment(ticket, Ok(())));
             }
             #[cfg(test)]
             DriverMode::Stepped(stepped) => stepped.lock().iter_mut().for_each(Stepped::work),
-            DriverMode::Threads(threads) => threads.nudge(),
+            DriverMode::Threads(threads) => threads.wake(),
         }
     }
 
     /// Closes the store in order: queued requests are evaluated, synced and checkpointed, and published commits are
     /// delivered. Returns after the threads have ended and the directory is unlocked. Later calls do nothing.
     pub(crate) fn close(&self) {
-        self.core.refuse();
+        self.core.stop_accepting();
         match &self.mode {
             DriverMode::Memory(_) => self.core.close(),
             #[cfg(test)]
@@ -198,9 +198,9 @@ impl Memory {
             core.fail("the engine failed", &error);
             Stopped
         })?;
-        core.measure(0);
+        core.update_usage(0);
         if !more {
-            core.background_waiters.swept(sweeper.done());
+            core.background_waiters.record_sweep(sweeper.done());
         }
         Ok(more)
     }

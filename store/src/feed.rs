@@ -27,7 +27,7 @@ struct Inner {
     bytes: usize,
     prepare: bool,
     /// The worker should take the queue now, however little is queued, or has other work.
-    nudged: bool,
+    wake_requested: bool,
     closed: bool,
     /// The worker has ended; nothing is taken any more.
     broken: bool,
@@ -59,14 +59,15 @@ impl Feed {
     }
 
     /// Queues commits; waits while the feed is over its bound already. The worker takes them when there are enough,
-    /// when one compacts or changes an alarm, or after [`Feed::nudge`].
+    /// when one compacts or changes an alarm, or after [`Feed::wake`].
     pub(crate) fn push(&self, commits: Vec<Arc<Commit>>, prepare: bool) {
         let mut inner = self.inner.lock();
         while inner.bytes > self.most && !inner.broken {
             self.drained.wait(&mut inner);
         }
         inner.bytes += commits.iter().map(|commit| commit.cost()).sum::<usize>();
-        inner.nudged |= commits.iter().any(|commit| commit.compacted.is_some() || commit.alarms.is_some());
+        inner.wake_requested |=
+            commits.iter().any(|commit| commit.compacted.is_some() || commit.alarms.is_some());
         inner.commits.extend(commits);
         inner.prepare |= prepare;
         let wake = inner.is_wanted(self.batch);
@@ -96,15 +97,15 @@ impl Feed {
             closed: inner.closed,
         };
         inner.bytes = 0;
-        inner.nudged = false;
+        inner.wake_requested = false;
         drop(inner);
         self.drained.notify_one();
         work
     }
 
     /// Wakes the worker, which takes what is queued, however little, or has other work to do.
-    pub(crate) fn nudge(&self) {
-        self.inner.lock().nudged = true;
+    pub(crate) fn wake(&self) {
+        self.inner.lock().wake_requested = true;
         self.filled.notify_one();
     }
 
@@ -115,7 +116,7 @@ impl Feed {
     }
 
     /// Ends the taking side: pushes do not wait any more.
-    pub(crate) fn break_off(&self) {
+    pub(crate) fn close_consumer(&self) {
         let commits = {
             let mut inner = self.inner.lock();
             inner.broken = true;
@@ -128,6 +129,6 @@ impl Feed {
 
 impl Inner {
     fn is_wanted(&self, batch: usize) -> bool {
-        self.bytes >= batch || self.nudged || self.prepare || self.closed
+        self.bytes >= batch || self.wake_requested || self.prepare || self.closed
     }
 }

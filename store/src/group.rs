@@ -40,7 +40,7 @@ impl Group {
     }
 
     /// Adds an answer that is sent with this group. `first` is the index of the first commit that the request added.
-    pub(crate) fn answer(&mut self, reply: oneshot::Sender<Response>, answer: Response, first: usize) {
+    pub(crate) fn add_answer(&mut self, reply: oneshot::Sender<Response>, answer: Response, first: usize) {
         self.bytes += ANSWER_BYTES + self.commits[first..].iter().map(|commit| commit.cost()).sum::<usize>();
         self.answers.push((reply, answer));
     }
@@ -75,7 +75,7 @@ impl Group {
     }
 
     /// Sends the answers.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn send_answers(&mut self) {
         self.bytes = 0;
         for (reply, answer) in self.answers.drain(..) {
             // The caller may have dropped its future; the request stays done.

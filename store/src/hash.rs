@@ -34,7 +34,7 @@ const BUCKET: &[u8] = b"key";
 /// Hashes the history up to `requested`, or all of it. It blocks no thread. Compaction does not disturb it unless it
 /// passes `requested` before the pin is taken.
 pub(crate) fn hash_kv(core: &Core, requested: Revision) -> Result<HashKv, RangeError> {
-    core.serving()?;
+    core.check_serving()?;
     let mut answer =
         HashKv { hash: 0, hashed: requested, compacted: Revision::NEVER_COMPACTED, current: Revision::FIRST };
     let (pin, kept) = loop {

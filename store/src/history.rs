@@ -17,18 +17,18 @@ pub(crate) struct History<'a> {
     next: Revision,
     to: Revision,
     /// Damaged records that the iterator skips.
-    left_out: BTreeSet<RecordKey>,
+    skipped: BTreeSet<RecordKey>,
 }
 
 impl<'a> History<'a> {
     /// Creates an iterator over all records up to `to`, which must be published.
     pub(crate) fn upto(core: &'a Core, to: Revision, pin: Pin<'a>) -> Self {
-        Self { core, _pin: pin, next: Revision(0), to, left_out: BTreeSet::new() }
+        Self { core, _pin: pin, next: Revision(0), to, skipped: BTreeSet::new() }
     }
 
     /// Skips these records of the engine from now on, without reading them.
-    pub(crate) fn leave_out(&mut self, records: BTreeSet<RecordKey>) {
-        self.left_out = records;
+    pub(crate) fn skip(&mut self, records: BTreeSet<RecordKey>) {
+        self.skipped = records;
     }
 
     /// Returns the next records, whole revisions at a time; none at the end.
@@ -45,7 +45,7 @@ impl<'a> History<'a> {
             // The window begins later; these revisions are read from the engine.
             let last = visible.window.first().previous().min(self.to);
             drop(visible);
-            let scan = self.core.engine.scan_without(self.next, last, STEP, &self.left_out)?;
+            let scan = self.core.engine.scan_without(self.next, last, STEP, &self.skipped)?;
             self.next = scan.next;
             return Ok(Some(scan.records));
         };

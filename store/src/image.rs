@@ -73,7 +73,7 @@ impl StoreImage {
         engine: &MemoryEngine,
         sweeper: &Sweeper,
     ) -> Result<Self, Stopped> {
-        core.serving()?;
+        core.check_serving()?;
         let leases = writer.leases().clone();
         let now = Instant::now();
         let left =
@@ -115,7 +115,7 @@ impl StoreImage {
             core.leases.begin(*id, ttl, now + *left);
         }
         core.granted.seed(contents.leases.iter());
-        core.measure(0);
+        core.update_usage(0);
         let recovered = WriterState { seq: contents.seq, leases: contents.leases.clone() };
         let writer = Writer::new(Arc::new(core), rng, recovered);
         Driver::in_memory(writer, engine, Sweeper::new(contents.swept))

@@ -26,9 +26,9 @@ pub(crate) struct Log {
     /// When the log becomes idle; none if it is idle already.
     idle: Option<Instant>,
     /// Published commits that the engine has not got. The engine must not be ahead of the log.
-    held: Vec<Arc<Commit>>,
+    unfed: Vec<Arc<Commit>>,
     /// Whether the next log file was requested; once per segment.
-    asked: bool,
+    spare_requested: bool,
 }
 
 impl Log {
@@ -37,8 +37,8 @@ impl Log {
             Durability::Relaxed { interval } => Some(interval),
             Durability::Sync | Durability::Memory => None,
         };
-        let idle = wal.owes_note().then(|| Instant::now() + core.limits.log_idle);
-        Self { core, wal, relaxed, due: None, idle, held: Vec::new(), asked: false }
+        let idle = wal.needs_sync_note().then(|| Instant::now() + core.limits.log_idle);
+        Self { core, wal, relaxed, due: None, idle, unfed: Vec::new(), spare_requested: false }
     }
 
     /// Logs a group, publishes it and sends its answers; leaves it empty. After an error nothing of the group was
@@ -52,9 +52,9 @@ impl Log {
         }
         group.publish(&self.core);
         // Callers before watchers: the thread woken first runs first, and watchers do not depend on the answers.
-        group.release();
+        group.send_answers();
         self.core.deliver_soon();
-        self.held.append(&mut group.commits);
+        self.unfed.append(&mut group.commits);
         Ok(())
     }
 
@@ -82,13 +82,13 @@ impl Log {
         Ok(())
     }
 
-    /// When [`Log::visit`] is next due.
+    /// When [`Log::run_due_work`] is next due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.due.into_iter().chain(self.idle).min()
     }
 
     /// Does the due work. Returns whether the log becomes idle.
-    pub(crate) fn visit(&mut self) -> io::Result<bool> {
+    pub(crate) fn run_due_work(&mut self) -> io::Result<bool> {
         let now = Instant::now();
         if self.due.is_some_and(|due| due <= now) {
             self.sync()?;
@@ -104,27 +104,27 @@ impl Log {
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.idle = None;
         self.due = None;
-        let owed = self.wal.owes_note();
-        self.wal.note()?;
+        let owed = self.wal.needs_sync_note();
+        self.wal.write_sync_note()?;
         self.core.metrics.notes_of_sync.add(u64::from(owed));
         Ok(())
     }
 
     /// Takes the commits that the engine may store, if any, and whether the next log file is requested.
-    pub(crate) fn yielded(&mut self) -> Option<(Vec<Arc<Commit>>, bool)> {
-        if self.held.is_empty() || self.wal.has_unsynced() {
+    pub(crate) fn take_synced(&mut self) -> Option<(Vec<Arc<Commit>>, bool)> {
+        if self.unfed.is_empty() || self.wal.has_unsynced() {
             return None;
         }
-        invariants::log_covers(self.wal.synced_seq(), &self.held);
-        let wants = self.wal.wants_spare();
-        let asks = wants && !std::mem::replace(&mut self.asked, wants);
-        self.asked = wants;
-        Some((std::mem::take(&mut self.held), asks))
+        invariants::log_covers(self.wal.synced_seq(), &self.unfed);
+        let wants = self.wal.needs_spare();
+        let asks = wants && !std::mem::replace(&mut self.spare_requested, wants);
+        self.spare_requested = wants;
+        Some((std::mem::take(&mut self.unfed), asks))
     }
 
     /// Passes synced commits to the feed; waits while the feed is full.
     pub(crate) fn feed(&mut self, feed: &Feed) {
-        if let Some((commits, prepare)) = self.yielded() {
+        if let Some((commits, prepare)) = self.take_synced() {
             feed.push(commits, prepare);
         }
     }

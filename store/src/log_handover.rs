@@ -161,7 +161,7 @@ impl LogHandover {
     }
 
     /// Ends the log's side and drops the waiting group, which tells its callers that the store stopped.
-    pub(crate) fn break_off(&self) {
+    pub(crate) fn close_consumer(&self) {
         let waiting = {
             let mut inner = self.inner.lock();
             inner.broken = true;

@@ -46,10 +46,9 @@ pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifests>
             Ok(Some(FoundManifests { newest, previous: None }))
         }
         (ManifestFile::Broken, ManifestFile::Absent | ManifestFile::Broken)
-        | (ManifestFile::Absent, ManifestFile::Broken) => Err(OpenError::Damaged {
-            file: dir.join(CURRENT),
-            detail: "the manifest is damaged".to_owned(),
-        }),
+        | (ManifestFile::Absent, ManifestFile::Broken) => {
+            Err(OpenError::Damaged { file: dir.join(CURRENT), detail: "the manifest is damaged".to_owned() })
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Pins {
 struct Inner {
     readers: usize,
     /// Records to remove when no pin exists. Bounded by the number of records.
-    held_up: VecDeque<RecordKey>,
+    delayed: VecDeque<RecordKey>,
 }
 
 /// A pin: while it lives, no record is removed from the engine.
@@ -48,31 +48,31 @@ impl Pins {
     pub(crate) fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
         let mut inner = self.inner.lock();
         if inner.readers > 0 {
-            inner.held_up.extend(keys);
+            inner.delayed.extend(keys);
             return Ok(());
         }
         self.engine.remove(keys)
     }
 
     /// Whether no removal is delayed.
-    pub(crate) fn is_clear(&self) -> bool {
-        self.inner.lock().held_up.is_empty()
+    pub(crate) fn has_none_delayed(&self) -> bool {
+        self.inner.lock().delayed.is_empty()
     }
 
     /// Removes the delayed records, unless a pin exists.
-    pub(crate) fn settle(&self) -> Result<(), EngineError> {
+    pub(crate) fn remove_delayed(&self) -> Result<(), EngineError> {
         /// Records removed per lock acquisition.
         const TURN: usize = 4_096;
         loop {
             let mut inner = self.inner.lock();
-            if inner.readers > 0 || inner.held_up.is_empty() {
+            if inner.readers > 0 || inner.delayed.is_empty() {
                 return Ok(());
             }
             // From the front: a tombstone is never removed before the versions that it hides.
-            let turn = inner.held_up.len().min(TURN);
-            let now: Vec<_> = inner.held_up.range(..turn).copied().collect();
+            let turn = inner.delayed.len().min(TURN);
+            let now: Vec<_> = inner.delayed.range(..turn).copied().collect();
             self.engine.remove(&now)?;
-            inner.held_up.drain(..turn);
+            inner.delayed.drain(..turn);
         }
     }
 }
@@ -80,9 +80,9 @@ impl Pins {
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
         self.pins.inner.lock().readers -= 1;
-        if let Err(error) = self.pins.settle() {
+        if let Err(error) = self.pins.remove_delayed() {
             tracing::warn!(%error, "cannot remove records; the background worker tries again");
         }
-        self.pins.feed.nudge();
+        self.pins.feed.wake();
     }
 }

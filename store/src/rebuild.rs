@@ -54,8 +54,9 @@ struct Item<'a> {
 /// Decodes records and sorts them by key, newest first. Neighbours are then close in memory, and inserting them into
 /// the index needs little searching. Copies the bytes, so that no record keeps its file in memory.
 pub(crate) fn prepare(records: &[LoadedRecord<'_>]) -> Result<PreparedVersions, EngineError> {
-    let versions = records.iter().zip(0..).filter(|(met, _)| met.kind != RecordKind::Note);
-    let mut items: Vec<_> = versions.map(|(met, at)| Item { lead: 0, key: key_of(met.bytes), at }).collect();
+    let versions = records.iter().zip(0..).filter(|(loaded, _)| loaded.kind != RecordKind::Note);
+    let mut items: Vec<_> =
+        versions.map(|(loaded, at)| Item { lead: 0, key: key_of(loaded.bytes), at }).collect();
     let shared = shared_prefix(&items);
     items.iter_mut().for_each(|item| item.lead = lead(&item.key[shared..]));
     let place = |item: &Item<'_>| Reverse(records[item.at as usize].key);
@@ -65,10 +66,11 @@ pub(crate) fn prepare(records: &[LoadedRecord<'_>]) -> Result<PreparedVersions, 
     items.iter().map(|item| Ok((item.at, decode(&records[item.at as usize])?))).collect()
 }
 
-fn decode(met: &LoadedRecord<'_>) -> Result<Version, EngineError> {
-    let kv = KeyValue::decode(Bytes::copy_from_slice(met.bytes)).ok_or(EngineError::Damaged(met.key))?;
-    let dead = met.kind == RecordKind::Delete;
-    Ok(Version { kv: Arc::new(kv), main: met.key.main, sub: met.key.sub, dead })
+fn decode(loaded: &LoadedRecord<'_>) -> Result<Version, EngineError> {
+    let kv =
+        KeyValue::decode(Bytes::copy_from_slice(loaded.bytes)).ok_or(EngineError::Damaged(loaded.key))?;
+    let dead = loaded.kind == RecordKind::Delete;
+    Ok(Version { kv: Arc::new(kv), main: loaded.key.main, sub: loaded.key.sub, dead })
 }
 
 /// The key of an encoded version; arbitrary bytes if `encoded` is not one.

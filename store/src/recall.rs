@@ -28,12 +28,12 @@ impl Core {
             keys.iter().filter(|key| key.is_note()).map(|key| note(*key)).collect();
         let mut from = Some(Box::default());
         while let Some(key) = from {
-            let visible = self.visible_again();
+            let visible = self.visible_recursive();
             let (entries, next) = visible.index.step(&key);
             entries.iter().for_each(|entry| known.extend(of_entry(entry, keys)));
             from = next;
         }
-        let visible = self.visible_again();
+        let visible = self.visible_recursive();
         let commits = keys.iter().filter_map(|key| visible.window.get(key.main));
         for record in commits.flat_map(|commit| records(commit)).filter(|record| keys.contains(&record.key)) {
             known.insert(record.key, RecalledRecord::Whole(record));

@@ -18,7 +18,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     loop {
         let mut ended = pin!(core.ended.notified());
         ended.as_mut().enable();
-        if core.serving().is_err() {
+        if core.check_serving().is_err() {
             return;
         }
         tokio::select! {

@@ -63,7 +63,7 @@ impl Stepped {
     fn try_log(&mut self, group: &mut Group) -> io::Result<()> {
         self.log.step(group)?;
         self.core.deliver();
-        let (commits, prepare) = self.log.yielded().unwrap_or_default();
+        let (commits, prepare) = self.log.take_synced().unwrap_or_default();
         self.turn(Work { commits, prepare, closed: false });
         Ok(())
     }
@@ -75,9 +75,9 @@ impl Stepped {
     }
 
     fn turn(&mut self, work: Work) {
-        let mut wait = self.supervisor.turn(work);
+        let mut wait = self.supervisor.run_once(work);
         while matches!(wait, Ok(Wait::Not)) {
-            wait = self.supervisor.turn(Work::default());
+            wait = self.supervisor.run_once(Work::default());
         }
         if let Err(error) = wait {
             self.core.fail("the history engine is of no use", &error);

@@ -215,10 +215,10 @@ impl Store {
     /// but only where it is worth the cost. Other operations do not wait for it.
     pub async fn defragment(&self) -> Result<(), DefragmentError> {
         let core = self.driver.core();
-        core.serving()?;
+        core.check_serving()?;
         let ticket = core.background_waiters.request_defragment();
-        self.driver.nudge();
-        core.background_waiters.answered(core, ticket).await?.map_err(DefragmentError::Engine)
+        self.driver.wake();
+        core.background_waiters.wait_defragmented(core, ticket).await?.map_err(DefragmentError::Engine)
     }
 
     /// etcd's hash of the history up to `revision` ([`Revision::CURRENT`]: everything). All stores with the same
@@ -297,7 +297,7 @@ impl Store {
     /// after the removal.
     pub async fn lease_keep_alive(&self, id: LeaseId) -> Result<LeaseRenewed, LeaseError> {
         let core = self.driver.core();
-        core.serving()?;
+        core.check_serving()?;
         let (now, revision) = (Instant::now(), core.revision());
         let renewed = match core.leases.renew(id, now) {
             Some(ttl) => Ok(LeaseRenewed { ttl, revision }),

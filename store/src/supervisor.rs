@@ -68,7 +68,7 @@ impl Supervisor {
     }
 
     /// Takes queued work over and does a bounded part of it. Returns how long to wait before the next call.
-    pub(crate) fn turn(&mut self, work: Work) -> Result<Wait, LogBudgetExceeded> {
+    pub(crate) fn run_once(&mut self, work: Work) -> Result<Wait, LogBudgetExceeded> {
         self.backlog_bytes += work.commits.iter().map(|commit| commit.cost() as u64).sum::<u64>();
         self.backlog.extend(work.commits);
         self.prepare |= work.prepare;
@@ -76,14 +76,15 @@ impl Supervisor {
             Some(retry) if !work.closed && Instant::now() < retry => Wait::Until(retry),
             Some(_) | None => self.attempt(work.closed),
         };
-        if self.core.damage_was_met() {
+        if self.core.take_damage_report() {
             self.alarm_change = Some(AlarmChange::Raise(Alarm::Corrupt));
         }
         if self.alarm_change.is_none() {
             self.alarm_change = self.core.disk_space().and_then(DiskSpace::take_alarm_change);
         }
-        let wait = self.look_for_recovery(wait);
-        let (bytes, budget) = (self.backlog_bytes + self.background.unsealed_bytes(), self.budget());
+        let wait = self.poll_disk_recovery(wait);
+        let (bytes, budget) =
+            (self.backlog_bytes + self.background.log_bytes_since_checkpoint(), self.budget());
         if bytes > budget { Err(LogBudgetExceeded { bytes, budget }) } else { Ok(wait) }
     }
 
@@ -104,7 +105,7 @@ impl Supervisor {
 
     /// While low free space keeps the alarm raised, polls whether there is enough again, because the system sends no
     /// notification.
-    fn look_for_recovery(&mut self, wait: Wait) -> Wait {
+    fn poll_disk_recovery(&mut self, wait: Wait) -> Wait {
         if !self.core.visible().alarms.is_disk_low() {
             return wait;
         }
@@ -149,7 +150,7 @@ impl Supervisor {
         self.backlog.clear();
         self.backlog_bytes = 0;
         if last {
-            self.background.settle_damage()?;
+            self.background.repair_known_damage()?;
             return self.background.checkpoint().map(|()| false);
         }
         self.background.checkpoint_if_due()?;

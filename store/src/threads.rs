@@ -72,8 +72,8 @@ impl Threads {
     }
 
     /// Wakes the background worker, which checks for work.
-    pub(crate) fn nudge(&self) {
-        self.shared.core.feed.nudge();
+    pub(crate) fn wake(&self) {
+        self.shared.core.feed.wake();
     }
 
     /// Lets the threads finish their work and waits for them. One of them may call this itself, when a waker that it
@@ -136,24 +136,24 @@ impl Shared {
     }
 
     fn evaluate(&self, mut committer: Committer) {
-        let _ending = ThreadExitGuard { shared: self, leave: Self::leave_writer };
+        let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_writer_exit };
         if let Err(error) = committer.serve(self) {
             self.core.fail("the log cannot be written", &error);
         }
     }
 
     /// Cleans up after the evaluating thread: no more requests are evaluated.
-    fn leave_writer(&self) {
+    fn on_writer_exit(&self) {
         self.queue.abandon();
         if self.core.has_failed() {
-            self.pipe.break_off();
+            self.pipe.close_consumer();
         } else {
             self.pipe.close();
         }
     }
 
     fn log(&self) {
-        let _ending = ThreadExitGuard { shared: self, leave: Self::leave_log };
+        let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_log_exit };
         if let Err(error) = self.serve_log() {
             self.core.fail("the log cannot be written", &error);
         }
@@ -174,24 +174,24 @@ impl Shared {
                     return Ok(());
                 }
             }
-            let idle = log.visit()?;
+            let idle = log.run_due_work()?;
             log.feed(&self.core.feed);
             if idle {
-                self.core.feed.nudge();
+                self.core.feed.wake();
             }
             deadline = log.deadline();
         }
     }
 
     /// Cleans up after the log thread: no more groups are logged.
-    fn leave_log(&self) {
-        self.pipe.break_off();
+    fn on_log_exit(&self) {
+        self.pipe.close_consumer();
         self.queue.abandon();
         self.core.feed.close();
     }
 
     fn deliver(&self) {
-        let _ending = ThreadExitGuard { shared: self, leave: Self::leave_watch };
+        let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_delivery_exit };
         let mut more = true;
         while more {
             more = self.core.hub.wait();
@@ -201,10 +201,10 @@ impl Shared {
 
     /// Cleans up after the delivery thread: nothing to do. If it ends early, the store has failed and has ended all
     /// watches.
-    fn leave_watch(&self) {}
+    fn on_delivery_exit(&self) {}
 
     fn background(&self, supervisor: Supervisor) {
-        let _ending = ThreadExitGuard { shared: self, leave: Self::leave_background };
+        let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_background_exit };
         if let Err(error) = self.serve_background(supervisor) {
             self.core.fail("the history engine is of no use", &error);
         }
@@ -215,7 +215,7 @@ impl Shared {
         loop {
             let work = self.core.feed.take(wait);
             let closed = work.closed;
-            wait = supervisor.turn(work)?;
+            wait = supervisor.run_once(work)?;
             if closed {
                 return Ok(());
             }
@@ -235,18 +235,18 @@ impl Shared {
     }
 
     /// Cleans up after the background thread: the engine gets nothing more.
-    fn leave_background(&self) {
+    fn on_background_exit(&self) {
         if self.core.has_failed() {
             self.queue.abandon();
         }
-        self.core.feed.break_off();
+        self.core.feed.close_consumer();
     }
 }
 
 /// Guard that cleans up when a thread ends, also after a panic, so that no other thread waits for it.
 struct ThreadExitGuard<'a> {
     shared: &'a Shared,
-    leave: fn(&Shared),
+    on_exit: fn(&Shared),
 }
 
 impl Drop for ThreadExitGuard<'_> {
@@ -254,6 +254,6 @@ impl Drop for ThreadExitGuard<'_> {
         if thread::panicking() {
             self.shared.core.fail("one of its threads panicked", &"see above");
         }
-        (self.leave)(self.shared);
+        (self.on_exit)(self.shared);
     }
 }

@@ -106,7 +106,7 @@ impl Writer {
             self.core.fail("the engine failed", &error);
             return Err(Stopped);
         }
-        self.core.measure(group.commits.iter().map(|commit| commit.cost()).sum());
+        self.core.update_usage(group.commits.iter().map(|commit| commit.cost()).sum());
         self.core.deliver();
         Ok(())
     }
@@ -252,7 +252,7 @@ impl Writer {
         if !self.leases.contains(id) {
             return Err(LeaseError::NotFound(id));
         }
-        self.core.leases.end(id);
+        self.core.leases.mark_ending(id);
         self.leases.begin_end(id);
         let (keys, all) = self.leases.keys_within(id, self.core.limits.commit_bytes);
         let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
@@ -268,7 +268,8 @@ impl Writer {
 
     /// Revokes an expired lease. A lease that was renewed while its expiry was queued stays.
     fn expire(&mut self, id: LeaseId, now: Instant) -> Result<Revoked, LeaseError> {
-        if !self.is_corrupt() && self.leases.contains(id) && !self.core.leases.end_if_over(id, now) {
+        if !self.is_corrupt() && self.leases.contains(id) && !self.core.leases.mark_ending_if_expired(id, now)
+        {
             return Ok(Revoked::Whole(self.revision));
         }
         let revoked = self.revoke(id);

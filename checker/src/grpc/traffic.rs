@@ -257,7 +257,7 @@ mod tests {
     use crate::model::State;
 
     #[test]
-    fn traffic_makes_everything_happen_that_can() {
+    fn generated_traffic_covers_every_operation_and_outcome() {
         for mix in [Mix::Etcd, Mix::Kubernetes] {
             let plan = Plan { mix, ..Plan::new("", 1) };
             let mut traffic = Traffic::new(&plan, 1, Rng::seeded(1));

@@ -38,7 +38,7 @@ fn history(renewed: bool, look: u64, found: bool) -> History {
 }
 
 #[test]
-fn a_key_goes_with_its_lease_and_neither_early_nor_without_it() {
+fn a_key_expires_with_its_lease_and_not_early() {
     for (renewed, look, found, broken) in [
         (false, 1_000, true, None),
         (false, 3_000, true, None),

@@ -22,7 +22,7 @@ fn good_histories_pass() {
 }
 
 #[test]
-fn every_mutant_is_found_and_named() {
+fn every_mutation_is_detected_and_named() {
     let mutants: [(&str, Guarantee, Mutate); 17] = [
         ("an event is dropped", Guarantee::Reliable, drop_event),
         ("the first revision is dropped", Guarantee::Resumable, drop_first),

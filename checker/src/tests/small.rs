@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn the_search_says_what_trying_everything_says(
+    fn the_search_agrees_with_the_reference_checker(
         seed in any::<u64>(), calls in 2_usize..9, unknown in 0_u64..50, spoiled in 0_usize..3,
     ) {
         let mut history = history(Setup { seed, clients: 4, calls, keys: 2, unknown, watches: 0 });
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn no_good_history_is_found_bad_whatever_is_unknown(
+    fn good_histories_with_unknown_outcomes_pass(
         seed in any::<u64>(), calls in 20_usize..200, keys in 2_u64..5, unknown in 0_u64..60, watches in 0_u32..4,
     ) {
         let mut history = history(Setup { seed, clients: 4, calls, keys, unknown, watches: watches + 1 });
@@ -92,7 +92,7 @@ proptest! {
 /// Regression: the reply to LeaseRevoke does not name the deleted keys. The search attached a watched key to a
 /// revocation, and the checker reported that the watch had missed the deletion.
 #[test]
-fn a_revocation_is_not_given_a_key_whose_deletion_a_watch_would_have_seen() {
+fn a_revocation_deletes_no_key_whose_deletion_a_watch_would_have_received() {
     let setup =
         Setup { seed: 10_471_607_183_096_164_544, clients: 4, calls: 163, keys: 2, unknown: 53, watches: 4 };
     let mut history = history(setup);

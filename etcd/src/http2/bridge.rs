@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn many_small_pieces_count_for_what_they_take_up() {
+    async fn small_body_pieces_count_their_memory() {
         let mut bridge = Bridge::begin(false, |body| async {
             let _unread = body;
             std::future::pending::<()>().await;

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_reads_of_many_keys_are_scans() {
+    fn only_unbounded_reads_count_as_scans() {
         let range = |keys: KeyRange, limit| Op::Range(Range { limit, ..Range::new(keys) });
         let all = || range(KeyRange::all(), 0);
         let short = [
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_bounded_and_so_are_all_together() {
+    fn connection_and_server_budgets_are_bounded() {
         let all = Budget::default();
         let shares: Vec<ConnectionBudget> = (0..5).map(|_| ConnectionBudget::of(all.clone())).collect();
         let held: Vec<_> = shares.iter().map(|share| share.acquire(usize::MAX)).collect();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_refused_as_soon_as_it_shows_what_is_wrong() {
+    fn an_invalid_body_is_refused_before_it_is_complete() {
         let prefix = |compressed, len: usize| [&[compressed][..], &(len as u32).to_be_bytes()].concat();
         assert!(check(&[0, 0, 0]).is_ok());
         assert!(check(&prefix(0, MESSAGE_BYTES)).is_ok());

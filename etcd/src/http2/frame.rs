@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_as_it_was_written() {
+    fn a_frame_header_decodes() {
         let mut out = Vec::new();
         data(&mut out, 7, 3);
         let read = Head::read(&out).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn long_headers_go_on_in_further_frames() {
+    fn long_header_blocks_continue_in_further_frames() {
         let mut out = Vec::new();
         headers(&mut out, 1, true, |block| block.resize(block.len() + 2 * PAYLOAD_BYTES + 1, 5));
         let (mut seen, mut rest) = (Vec::new(), &out[..]);

@@ -120,24 +120,24 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn any_bytes_are_borne(bytes in proptest::collection::vec(any::<u8>(), 0..2_000)) {
+    fn any_bytes_are_handled_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2_000)) {
         run(serve(&bytes, ClientReads::All));
     }
 
     #[test]
-    fn any_frames_are_borne(frames in proptest::collection::vec(odd(), 0..60), taken in any::<bool>()) {
+    fn any_frames_are_handled_without_panic(frames in proptest::collection::vec(odd(), 0..60), taken in any::<bool>()) {
         run(serve(&frames.concat(), if taken { ClientReads::All } else { ClientReads::Nothing }));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_that_is_answered_but_not_read_holds_little_and_ends() {
+async fn a_client_that_floods_and_does_not_read_uses_little_memory() {
     let ping = raw(6, 0, 0, &[0; 8]).repeat(200_000);
     serve(&ping, ClientReads::Nothing).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_a_block_in_endless_empty_frames_is_cut() {
+async fn endless_empty_continuation_frames_end_the_connection() {
     let mut sent = raw(1, 0, 1, &block(PUT));
     sent.extend(raw(9, 0, 1, &[]).repeat(limits::HEADER_FRAMES - 1));
     let connection = serve(&sent, ClientReads::All).await;
@@ -157,7 +157,7 @@ fn given_up(streams: u32) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_of_calls_given_up_is_borne_and_an_endless_one_is_cut() {
+async fn a_burst_of_cancelled_calls_is_accepted_and_an_endless_one_ends_the_connection() {
     let all = serve(&given_up(limits::ABUSE_TOKENS), ClientReads::All).await;
     assert_eq!(all.last, 2 * limits::ABUSE_TOKENS - 1);
     let cut = serve(&given_up(limits::ABUSE_TOKENS + 100), ClientReads::All).await;
@@ -191,7 +191,7 @@ async fn bodies_that_never_end_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn padding_is_given_back() {
+async fn padding_is_returned_to_the_window() {
     let mut sent = raw(1, 4, 1, &block(PUT));
     sent.extend(raw(0, 8, 1, &[3, 0, 0, 0, 0]));
     let (io, end) = duplex(1 << 16);
@@ -211,7 +211,7 @@ fn puts(streams: u32) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_under_way_are_bounded_and_all_get_done() {
+async fn pending_writes_are_bounded_and_all_complete() {
     let all = limits::WRITES as u32 + 1_000;
     let (io, end) = duplex(1 << 20);
     let mut connection =
@@ -234,7 +234,7 @@ async fn writes_under_way_are_bounded_and_all_get_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_takes_no_answers_gets_no_further_ones() {
+async fn a_client_that_takes_no_responses_gets_no_further_ones() {
     let (_io, end) = duplex(1 << 20);
     let mut connection =
         Connection::new(end, BytesMut::from(&puts(1)[..]), service().await, CancellationToken::new());
@@ -281,7 +281,7 @@ fn widest_windows() -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_answers_are_framed_as_they_go_whatever_the_client_says_it_takes() {
+async fn large_responses_are_framed_on_demand_whatever_the_window() {
     let mut sent = widest_windows();
     for n in 0..4 {
         sent.extend(call_of(2 * n + 1, RANGE, &all_keys()));
@@ -304,7 +304,7 @@ async fn large_answers_are_framed_as_they_go_whatever_the_client_says_it_takes()
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_that_have_no_room_for_their_answers_are_refused() {
+async fn reads_without_budget_are_refused() {
     let sent: Vec<u8> = (0..10).flat_map(|n| call_of(2 * n + 1, RANGE, &all_keys())).collect();
     let (_io, end) = duplex(1 << 16);
     let mut connection =
@@ -341,7 +341,7 @@ async fn settle(connection: &mut Connection<DuplexStream>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn transactions_that_read_many_keys_are_bounded_and_their_results_wait_for_room() {
+async fn transactions_with_unbounded_reads_are_bounded_and_their_results_wait() {
     let sent: Vec<u8> = (0..1_000).flat_map(|n| call_of(2 * n + 1, TXN, &txn_of(2))).collect();
     let (io, end) = duplex(1 << 20);
     let mut connection =
@@ -366,7 +366,7 @@ async fn transactions_that_read_many_keys_are_bounded_and_their_results_wait_for
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_request_does_not_come_is_refused_after_its_time() {
+async fn a_call_with_an_incomplete_request_times_out() {
     let sent = [raw(1, 4, 1, &block(PUT)), raw(0, 0, 1, &[0, 0, 0])].concat();
     let (_io, end) = duplex(1 << 16);
     let mut connection =
@@ -380,7 +380,7 @@ async fn a_call_whose_request_does_not_come_is_refused_after_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_answers_pings_and_takes_no_answers_is_cut() {
+async fn a_client_that_only_answers_pings_is_disconnected() {
     let (mut io, end) = duplex(1 << 16);
     let sent = call_of(1, RANGE, &all_keys());
     let mut connection =
@@ -405,7 +405,7 @@ async fn who_answers_pings_and_takes_no_answers_is_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_its_answers_slowly_is_not_cut() {
+async fn a_slow_client_is_not_disconnected() {
     let (mut io, end) = duplex(1 << 12);
     let sent = [widest_windows(), call_of(1, RANGE, &all_keys())].concat();
     let mut connection =
@@ -429,7 +429,7 @@ async fn a_client_that_takes_its_answers_slowly_is_not_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_vanished_is_noticed_within_minutes() {
+async fn a_vanished_client_is_detected_within_minutes() {
     let (_io, end) = duplex(1 << 16);
     let mut connection = Connection::new(end, BytesMut::new(), service().await, CancellationToken::new());
     let most = limits::PING_AFTER + limits::PING_TIMEOUT + std::time::Duration::from_secs(1);

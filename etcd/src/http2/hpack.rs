@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_requests_of_the_standard_are_read_with_and_without_huffman() {
+    fn the_standards_request_examples_decode() {
         let first = fields(&[
             (":method", "GET"),
             (":scheme", "http"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_table_forgets_its_oldest_fields() {
+    fn a_smaller_table_evicts_its_oldest_fields() {
         let mut decoder = Decoder::default();
         let block = [&[0x40, 1][..], b"a", &[1], b"b", &[0x40, 1], b"c", &[1], b"d"].concat();
         read(&mut decoder, &block).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_out_of_place_or_too_large_is_refused() {
+    fn truncated_misplaced_and_oversized_fields_are_refused() {
         let long = [&[0x40, 1][..], b"a", &[0x7f, 0xe9, 0x07], &[b'x'; 1_000]].concat();
         for block in [
             &[0x80][..],

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_standard_are_read() {
+    fn the_standards_examples_decode() {
         for (coded, text) in [
             (
                 &[0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff][..],
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ends_are_refused() {
+    fn invalid_padding_is_refused() {
         for coded in
             [&[0xff, 0xff, 0xff, 0xff][..], &[0xf1, 0xe2 & 0xfe], &[0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf, 0xff]]
         {

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_in_frames_are_the_bytes() {
+    fn framed_bytes_equal_the_input() {
         let bytes: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
         let mut out = Vec::new();
         let mut framed =
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_gone_is_not_kept_though_something_is_always_left() {
+    fn sent_bytes_are_released_although_some_always_remain() {
         let mut outbox = Outbox::default();
         outbox.bytes.push(0);
         for _ in 0..300 {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_outbox_takes_no_data_until_it_has_gone() {
+    fn a_full_outbox_accepts_no_data_until_some_is_sent() {
         let mut outbox = Outbox::default();
         assert!(outbox.widen(1 << 30));
         let mut stream = Stream::new(Request::Taken, true, 1 << 30);

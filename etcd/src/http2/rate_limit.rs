@@ -39,7 +39,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_burst_is_borne_and_an_endless_one_is_not() {
+    fn a_burst_is_permitted_and_an_endless_one_is_not() {
         let start = Instant::now();
         let mut calm = RateLimiter::new(start);
         assert!((0..ABUSE_TOKENS).all(|_| calm.try_take(start)));

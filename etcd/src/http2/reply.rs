@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_however_often_and_with_any_table() {
+    fn encoded_header_blocks_decode_with_any_table_size() {
         let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
         for round in 0..6 {
             if round == 3 {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_code_and_text() {
+    fn a_refused_call_has_code_and_text() {
         let (mut encoder, mut block) = (Encoder::default(), Vec::new());
         encoder.refused(&mut block, &Status::not_found(format!("a lease: {}", "x".repeat(300))));
         let fields = read(&mut Decoder::default(), &block);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn other_answers_keep_their_headers() {
+    fn other_responses_keep_their_headers() {
         let (mut encoder, mut block) = (Encoder::default(), Vec::new());
         let mut headers = HeaderMap::new();
         headers.insert("x-thing", "1".parse().unwrap());

@@ -129,7 +129,7 @@ mod tests {
     const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
     #[test]
-    fn a_call_is_told_from_what_is_none() {
+    fn calls_and_other_requests_are_distinguished() {
         assert!(matches!(open(&[POST, PUT, GRPC]), ParsedRequest::Call(Method::Put)));
         for bad in
             [&[POST, GRPC][..], &[POST, PUT], &[PUT, GRPC], &[POST, GRPC, PUT], &[POST, PUT, PUT, GRPC]]

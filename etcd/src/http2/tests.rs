@@ -143,7 +143,7 @@ fn range(key: &'static str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn calls_are_answered_however_their_bodies_are_cut() {
+async fn calls_are_answered_however_their_bodies_are_split() {
     let mut client = Client::open(&[]).await;
     client.put(1, "k", 50_000);
     assert!(!client.answer(1, 0).await.is_empty());
@@ -154,7 +154,7 @@ async fn calls_are_answered_however_their_bodies_are_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_goes_out_as_fast_as_the_client_takes_it() {
+async fn a_response_is_sent_as_fast_as_the_windows_permit() {
     let mut client = Client::open(&[(Setting::InitialWindow, 0)]).await;
     client.put(1, "k", 30_000);
     // Nothing may be sent before the window is opened.
@@ -171,7 +171,7 @@ async fn an_answer_goes_out_as_fast_as_the_client_takes_it() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_not_answered_and_costs_nobody_else() {
+async fn a_cancelled_call_is_not_answered_and_affects_no_other() {
     let mut client = Client::open(&[]).await;
     for stream in (1..2_001).step_by(2) {
         frame::headers(&mut client.out, stream, false, |block| {
@@ -185,7 +185,7 @@ async fn a_cancelled_call_is_not_answered_and_costs_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_ping_is_answered_and_a_stop_lets_the_connection_end() {
+async fn pings_are_answered_and_a_stop_ends_the_connection() {
     let mut client = Client::open(&[]).await;
     frame::ping(&mut client.out, b"12345678", false);
     let pong = loop {
@@ -201,7 +201,7 @@ async fn a_ping_is_answered_and_a_stop_lets_the_connection_end() {
 }
 
 #[tokio::test]
-async fn who_breaks_the_protocol_hears_why() {
+async fn protocol_errors_are_reported_with_their_code() {
     type Break = fn(&mut Vec<u8>);
     let breaks: [(Break, u32); 27] = [
         (|out| frame::data(out, 1, 0), 1),
@@ -252,7 +252,7 @@ async fn who_breaks_the_protocol_hears_why() {
 }
 
 #[tokio::test]
-async fn an_older_client_gets_all_it_said_to_the_router() {
+async fn an_http1_connection_keeps_the_bytes_that_detection_read() {
     let (mut io, end) = duplex(1_000);
     io.write_all(b"PRIME / HTTP/1.1\r\n").await.unwrap();
     let Ok(DetectedProtocol::Other(mut rewound)) = detect_protocol(end).await else {

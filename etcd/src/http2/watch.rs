@@ -81,7 +81,7 @@ mod tests {
     use kstore_proto::etcd::etcdserverpb::{WatchCancelRequest, watch_request::RequestUnion};
 
     #[test]
-    fn requests_are_read_however_they_are_cut() {
+    fn requests_decode_however_they_are_split() {
         let request = |watch_id| WatchRequest {
             request_union: Some(RequestUnion::CancelRequest(WatchCancelRequest { watch_id })),
         };

@@ -80,7 +80,7 @@ fn value(families: &BTreeMap<String, Family>, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn every_name_that_dashboards_look_for_is_there_with_its_type() {
+async fn every_metric_of_etcd_dashboards_exists_with_its_type() {
     let server = Server::start().await;
     let families = families(&server).await;
     for (name, kind) in NAMES {
@@ -92,7 +92,7 @@ async fn every_name_that_dashboards_look_for_is_there_with_its_type() {
 }
 
 #[tokio::test]
-async fn figures_follow_what_was_done() {
+async fn metrics_count_operations() {
     let server = Server::start().await;
     server.put("a", "1").await;
     server.put("a", "2").await;

@@ -71,7 +71,7 @@ async fn the_way_back(server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn from_out_of_space_on_disk_there_is_a_way_back() {
+async fn a_store_on_disk_recovers_from_a_full_quota() {
     let folder = tempfile::tempdir().unwrap();
     // Only the quota must be reached, not the end of a disk that other programs use.
     let limits =
@@ -81,7 +81,7 @@ async fn from_out_of_space_on_disk_there_is_a_way_back() {
 }
 
 #[tokio::test]
-async fn from_out_of_space_in_memory_there_is_a_way_back() {
+async fn a_store_in_memory_recovers_from_a_full_quota() {
     let limits = Limits { quota_bytes: Some(QUOTA), ..Limits::default() };
     the_way_back(&Server::with(Config { limits, ..Config::memory() }).await).await;
 }

@@ -60,7 +60,7 @@ fn shown(response: &WatchResponse) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn events_come_after_the_creation_with_what_was_before_if_asked_for() {
+async fn events_follow_the_creation_with_previous_versions_if_requested() {
     let server = Server::start().await;
     server.put("k", "1").await;
     let (mut stream, requests) = open(&server).await;
@@ -85,7 +85,7 @@ async fn events_come_after_the_creation_with_what_was_before_if_asked_for() {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_in_history_and_goes_on_live() {
+async fn a_watch_resumes_in_history_and_continues_live() {
     let server = Server::start().await;
     for value in ["1", "2", "3"] {
         server.put("k", value).await;
@@ -101,7 +101,7 @@ async fn a_watch_resumes_in_history_and_goes_on_live() {
 }
 
 #[tokio::test]
-async fn long_history_comes_a_thousand_revisions_at_a_time() {
+async fn long_history_arrives_a_thousand_revisions_at_a_time() {
     let server = Server::start().await;
     for _ in 0..2_300 {
         server.store.txn(kstore_store::Txn::of(vec![kstore_store::Op::put("k", "v")])).await.unwrap();
@@ -166,7 +166,7 @@ async fn refused_watches_are_created_and_cancelled_at_once_under_no_id() {
 }
 
 #[tokio::test]
-async fn a_cancelled_watch_is_silent_and_an_unknown_one_not_answered() {
+async fn a_cancelled_watch_gets_no_events_and_an_unknown_one_no_response() {
     let server = Server::start().await;
     let (mut stream, requests) = open(&server).await;
     create(&requests, on("k")).await;
@@ -184,7 +184,7 @@ async fn a_cancelled_watch_is_silent_and_an_unknown_one_not_answered() {
 }
 
 #[tokio::test]
-async fn progress_covers_all_watches_of_the_stream_and_comes_after_their_events() {
+async fn progress_covers_all_watches_of_the_stream_and_follows_their_events() {
     let server = Server::start().await;
     let (mut stream, requests) = open(&server).await;
     // Without watches there is no response to a progress request, as the next response shows.
@@ -223,7 +223,7 @@ async fn progress_covers_all_watches_of_the_stream_and_comes_after_their_events(
 }
 
 #[tokio::test]
-async fn after_the_client_has_sent_everything_its_watches_go_on() {
+async fn watches_continue_after_the_client_closed_its_side() {
     let server = Server::start().await;
     let (mut stream, requests) = open(&server).await;
     create(&requests, on("k")).await;
@@ -241,7 +241,7 @@ async fn leap() {
 }
 
 #[tokio::test]
-async fn a_quiet_watch_that_asked_for_it_hears_so_from_the_first_interval_on() {
+async fn an_idle_watch_gets_progress_notifications_if_requested() {
     let server = Server::start().await;
     let (mut stream, requests) = open(&server).await;
     create(&requests, WatchCreateRequest { progress_notify: true, ..on("k") }).await;

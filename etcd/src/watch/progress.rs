@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_announced_once_all_that_were_behind_have_answered() {
+    fn progress_is_reported_once_all_lagging_watches_have_answered() {
         let mut progress = Progress::default();
         progress.add(1, Revision(5));
         progress.add(2, Revision(3));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_never_below_an_event_that_was_sent() {
+    fn progress_is_never_below_a_sent_event() {
         let mut progress = Progress::default();
         progress.add(1, Revision(5));
         progress.add(2, Revision(4));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_during_a_request_is_answered_after_it_unless_covered() {
+    fn a_request_during_another_is_answered_after_it_unless_covered() {
         let mut progress = Progress::default();
         progress.add(1, Revision(1));
         progress.request(Revision(5));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_that_leave_are_not_waited_for_and_without_watches_nothing_is_said() {
+    fn removed_watches_are_not_waited_for_and_without_watches_nothing_is_reported() {
         let mut progress = Progress::default();
         progress.request(Revision(5));
         assert_eq!(progress.next(), ProgressActions::default());

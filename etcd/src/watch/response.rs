@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_values() {
+    fn encoded_responses_equal_those_of_prost() {
         let events = [
             event(EventKind::Put, 10, None),
             event(EventKind::Put, 1_000, Some(200)),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_hold_all_events_in_order_below_the_bound_and_only_the_last_is_unmarked() {
+    fn fragments_contain_all_events_in_order_below_the_limit() {
         let large = MESSAGE_BYTES / 2 - 500;
         for (sizes, expected) in [
             (&[10, 10][..], &[2][..]),

@@ -73,7 +73,7 @@ async fn histories_have_the_same_hash_at_every_step() {
 }
 
 #[tokio::test]
-async fn a_transaction_answers_with_the_headers_and_shapes_of_etcd() {
+async fn transaction_responses_equal_etcds() {
     let Some(comparison) = Comparison::begin().await else { return };
     let script = [
         txn(vec![]),
@@ -116,7 +116,7 @@ async fn a_transaction_answers_with_the_headers_and_shapes_of_etcd() {
 }
 
 #[tokio::test]
-async fn guards_hold_as_in_etcd_also_when_they_make_no_sense() {
+async fn compares_hold_as_in_etcd_even_if_malformed() {
     let Some(comparison) = Comparison::begin().await else { return };
     comparison.both("setup", &Call::Put(put("a", "5"))).await;
     comparison.both("setup", &Call::Put(put("b", "5"))).await;
@@ -147,7 +147,7 @@ async fn guards_hold_as_in_etcd_also_when_they_make_no_sense() {
 }
 
 #[tokio::test]
-async fn reads_and_compactions_meet_the_same_ends_of_history() {
+async fn reads_and_compactions_have_the_same_bounds_as_in_etcd() {
     let Some(comparison) = Comparison::begin().await else { return };
     // After the first of these, etcd's hashes are wrong.
     comparison
@@ -202,7 +202,7 @@ async fn leases_are_granted_attached_and_refused_as_in_etcd() {
 }
 
 #[tokio::test]
-async fn requests_at_the_limits_of_size_are_refused_by_the_same_words() {
+async fn requests_at_the_size_limits_get_the_same_errors() {
     let Some(comparison) = Comparison::begin().await else { return };
     let sized = |bytes: usize| {
         Call::Put(pb::PutRequest { key: "k".into(), value: vec![b'v'; bytes].into(), ..Default::default() })
@@ -225,7 +225,7 @@ async fn requests_at_the_limits_of_size_are_refused_by_the_same_words() {
 }
 
 #[tokio::test]
-async fn what_is_asked_of_a_member_is_answered_as_by_one() {
+async fn member_requests_are_answered_as_by_a_single_member() {
     let Some(comparison) = Comparison::begin().await else { return };
     let alarm = |action, alarm| Call::Alarm(pb::AlarmRequest { action, member_id: 0, alarm });
     let downgrade =
@@ -280,7 +280,7 @@ async fn what_is_asked_of_a_member_is_answered_as_by_one() {
 }
 
 #[tokio::test]
-async fn a_target_without_an_order_sorts_upwards() {
+async fn a_sort_target_without_an_order_sorts_ascending() {
     let Some(comparison) = Comparison::begin().await else { return };
     for (key, value) in [("c", "1"), ("a", "3"), ("b", "2"), ("a", "1"), ("a", "9")] {
         comparison.both("setup", &Call::Put(put(key, value))).await;
@@ -291,7 +291,7 @@ async fn a_target_without_an_order_sorts_upwards() {
 }
 
 #[tokio::test]
-async fn without_users_authentication_answers_as_in_etcd() {
+async fn without_users_the_auth_service_answers_as_in_etcd() {
     let Some(comparison) = Comparison::begin().await else { return };
     let script = [
         Call::AuthStatus,

@@ -140,7 +140,7 @@ fn without_figures(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcdctl_prints_the_same_of_both() {
+async fn etcdctl_prints_the_same_for_both() {
     let Some(comparison) = Comparison::begin().await else { return };
     let (theirs, ours) = (comparison.etcd.url().to_owned(), comparison.ours.url.clone());
     let differing = tokio::task::spawn_blocking(move || {

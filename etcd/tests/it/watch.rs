@@ -239,7 +239,7 @@ async fn a_stream_answers_requests_of_every_kind_as_etcd_does() {
 }
 
 #[tokio::test]
-async fn a_watch_meets_the_ends_of_history_as_in_etcd() {
+async fn a_watch_has_the_same_bounds_as_in_etcd() {
     let Some(comparison) = Comparison::begin().await else { return };
     for value in ["1", "2", "3", "4", "5", "6"] {
         comparison.both("setup", &Call::Put(put("a", value))).await;
@@ -294,7 +294,7 @@ fn any_act(at: i64) -> impl Strategy<Value = WatchAction> {
 }
 
 #[tokio::test]
-async fn random_watches_tell_the_same_stories() {
+async fn random_watches_get_the_same_events() {
     for seed in SEEDS {
         let Some(comparison) = Comparison::begin().await else { return };
         let sides = open(&comparison);

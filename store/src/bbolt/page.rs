@@ -74,7 +74,7 @@ pub(crate) fn decode_meta(page: &[u8]) -> Option<Meta> {
 
 /// A leaf or branch under construction: entries are added until the page is full.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct PageBuilder {
     /// Flags and sizes of key and value; in a branch, the child page and the key's size.
     entries: Vec<DraftEntry>,
     /// Keys and values, concatenated.
@@ -97,7 +97,7 @@ pub(crate) enum Kind {
     Branch,
 }
 
-impl Draft {
+impl PageBuilder {
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

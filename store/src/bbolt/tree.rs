@@ -1,7 +1,7 @@
 //! Writing trees front to back: entries arrive in ascending order, pages are finished as they fill, and a branch is
 //! written after the pages below it. So an image of any size needs one open page per level in memory.
 
-use super::page::{Draft, Kind, Meta, encode_meta};
+use super::page::{Kind, Meta, PageBuilder, encode_meta};
 use super::{BUCKET, BUCKET_HEADER, PAGE};
 
 /// Finished pages, ascending by page number.
@@ -30,7 +30,7 @@ impl Pages {
         &mut self.out
     }
 
-    fn seal(&mut self, draft: &mut Draft, kind: Kind) -> u64 {
+    fn seal(&mut self, draft: &mut PageBuilder, kind: Kind) -> u64 {
         let number = self.next;
         self.next += draft.seal(kind, number, &mut self.out);
         number
@@ -55,9 +55,9 @@ impl Pages {
 /// A tree under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    leaf: Draft,
+    leaf: PageBuilder,
     /// The open branch of each level, lowest level first.
-    branches: Vec<Draft>,
+    branches: Vec<PageBuilder>,
 }
 
 impl Tree {
@@ -76,14 +76,14 @@ impl Tree {
     fn seal_leaf(&mut self, pages: &mut Pages) {
         let first = self.leaf.first_key().to_vec();
         let number = pages.seal(&mut self.leaf, Kind::Leaf);
-        self.adopt(pages, 0, first, number);
+        self.add_page(pages, 0, first, number);
     }
 
     /// Adds a finished page to the branch of a level. A full branch is finished and added to the next level.
-    fn adopt(&mut self, pages: &mut Pages, level: usize, mut key: Vec<u8>, mut number: u64) {
+    fn add_page(&mut self, pages: &mut Pages, level: usize, mut key: Vec<u8>, mut number: u64) {
         for level in level.. {
             if self.branches.len() == level {
-                self.branches.push(Draft::default());
+                self.branches.push(PageBuilder::default());
             }
             let branch = &mut self.branches[level];
             if branch.is_empty() || branch.len_with(key.len(), 0) <= PAGE {
@@ -110,7 +110,7 @@ impl Tree {
             if level + 1 == self.branches.len() {
                 return number;
             }
-            self.adopt(pages, level + 1, first, number);
+            self.add_page(pages, level + 1, first, number);
             level += 1;
         }
     }

@@ -55,7 +55,7 @@ impl HealingEngine {
         let quarantined = inner.quarantined().into_iter().take(REMEMBERED);
         let known = quarantined.map(|lost| (lost.key, DamagedRecord::of(&lost))).collect();
         let healed = Counter::default();
-        healed.add(inner.mended());
+        healed.add(inner.repaired());
         Self {
             inner,
             log: OnceLock::new(),
@@ -160,12 +160,14 @@ impl HealingEngine {
             self.report(&mut lost, key, names.get(&key));
             lost.fresh.insert(key);
             drop(lost);
-            self.feed.nudge();
+            self.feed.wake();
             return Err(EngineError::Damaged(key));
         };
         match self.inner.repair(&record) {
             Ok(()) => self.was_healed(key),
-            Err(error) => tracing::warn!(%error, revision = key.main.0, "cannot repair a damaged history record on disk"),
+            Err(error) => {
+                tracing::warn!(%error, revision = key.main.0, "cannot repair a damaged history record on disk")
+            }
         }
         Ok(record)
     }
@@ -195,7 +197,7 @@ impl HealingEngine {
             self.report(&mut self.lost.lock(), *key, names.get(key));
             match names.get(key) {
                 Some(name) => confined &= self.inner.quarantine(name)?,
-                None => self.inner.leave_damaged(*key),
+                None => self.inner.skip_damaged(*key),
             }
         }
         self.unsealed.store(true, Ordering::Release);
@@ -269,8 +271,8 @@ impl Engine for HealingEngine {
     }
 
     /// Repairs damage that blocks the step, so that it blocks no later one.
-    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
-        match self.inner.tidy()? {
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
+        match self.inner.defragment()? {
             DefragmentOutcome::Damaged(keys) => {
                 let keys: BTreeSet<_> = keys.into_iter().collect();
                 if self.replace(&keys)? {

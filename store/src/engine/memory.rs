@@ -138,7 +138,7 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
         Ok(DefragmentOutcome::Idle)
     }
 

@@ -84,7 +84,7 @@ pub(crate) enum DefragmentOutcome {
 pub(crate) struct ScrubOutcome {
     /// Whether the pass over all files is complete.
     pub(crate) complete: bool,
-    /// Whether damage was found; [`Engine::tidy`] handles it.
+    /// Whether damage was found; [`Engine::defragment`] handles it.
     pub(crate) damaged: bool,
 }
 
@@ -158,7 +158,7 @@ pub(crate) trait Engine: Send + Sync {
     fn sealed(&self) -> Result<(), EngineError>;
 
     /// Does one bounded step of defragmentation.
-    fn tidy(&self) -> Result<DefragmentOutcome, EngineError>;
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError>;
 
     /// The record as it was written, if another read succeeds or if a single bit is flipped.
     fn correct(&self, _key: RecordKey) -> Result<Option<Record>, EngineError> {
@@ -179,7 +179,7 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Leaves a damaged record whose name is unknown, such as one that is about to be removed. Its file stays as it is
     /// until then.
-    fn leave_damaged(&self, _key: RecordKey) {}
+    fn skip_damaged(&self, _key: RecordKey) {}
 
     /// Reads about so many more bytes of the files, to find damage before a reader does.
     fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
@@ -197,7 +197,7 @@ pub(crate) trait Engine: Send + Sync {
     }
 
     /// Number of entries that were repaired when the engine was opened.
-    fn mended(&self) -> u64 {
+    fn repaired(&self) -> u64 {
         0
     }
 

@@ -41,12 +41,12 @@ pub(crate) fn read(
     let mut from = Revision(0);
     while from <= upto {
         let scan = engine.scan(from, upto, STEP)?;
-        let met = scan.records.iter().map(|record| LoadedRecord {
+        let loaded = scan.records.iter().map(|record| LoadedRecord {
             key: record.key,
             kind: record.kind,
             bytes: &record.bytes,
         });
-        let prepared = (reader.prepare)(&met.collect::<Vec<_>>())?;
+        let prepared = (reader.prepare)(&loaded.collect::<Vec<_>>())?;
         (reader.take)(prepared, &|_| true);
         from = scan.next;
     }

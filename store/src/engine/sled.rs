@@ -286,7 +286,7 @@ impl Engine for SledEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
         // sled reuses its space, but gives none back.
         Ok(DefragmentOutcome::Idle)
     }

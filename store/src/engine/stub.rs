@@ -28,7 +28,7 @@ pub(crate) struct StubFaults {
     /// A crash may also lose the last seal.
     pub(crate) lies: bool,
     /// The engine does not open.
-    pub(crate) stays_shut: bool,
+    pub(crate) refuses_to_open: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ impl StubStorage {
     /// Opens the engine, at least as new as `token`. Without a token, its content is dropped.
     pub(crate) fn open(&self, token: Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError> {
         let mut medium = self.0.lock();
-        if medium.malice.stays_shut {
+        if medium.malice.refuses_to_open {
             return Err(EngineError::Corrupt("it does not open".to_owned()));
         }
         medium.step()?;
@@ -224,7 +224,7 @@ impl Engine for StubEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
         Ok(DefragmentOutcome::Idle)
     }
 

@@ -117,7 +117,7 @@ fn run<S: EngineFactory>(mut site: S, actions: Vec<Action>) {
                 engine.remove(&keys).unwrap();
                 keys.iter().for_each(|key| drop(model.remove(key)));
             }
-            Action::Tidy => while engine.tidy().unwrap() == DefragmentOutcome::More {},
+            Action::Tidy => while engine.defragment().unwrap() == DefragmentOutcome::More {},
             Action::Seal => {
                 token = Some(engine.seal().unwrap());
                 engine.sealed().unwrap();
@@ -178,7 +178,7 @@ fn defragmentation_frees_the_space_of_removed_records() {
         if main > 20 {
             engine.remove(&[RecordKey::new(Revision(main - 20), 0)]).unwrap();
         }
-        while engine.tidy().unwrap() == DefragmentOutcome::More {}
+        while engine.defragment().unwrap() == DefragmentOutcome::More {}
         if main % 10 == 0 {
             engine.seal().unwrap();
             engine.sealed().unwrap();

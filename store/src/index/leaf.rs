@@ -12,7 +12,7 @@ pub(super) struct Leaf {
     /// Length of the prefix that all keys share.
     shared: usize,
     /// For each entry, the eight bytes of its key after the shared prefix.
-    leads: Vec<u64>,
+    search_keys: Vec<u64>,
 }
 
 /// The first eight bytes as a number with the same order. Shorter input is padded, so it may compare equal to longer
@@ -34,7 +34,7 @@ pub(crate) fn alike(a: &[u8], b: &[u8]) -> usize {
 impl Leaf {
     fn of(entries: Vec<KeyEntry>) -> Self {
         let mut leaf = Self { entries, ..Self::default() };
-        leaf.measure();
+        leaf.recompute_search_keys();
         leaf
     }
 
@@ -55,8 +55,8 @@ impl Leaf {
             std::cmp::Ordering::Greater => self.entries.len(),
             std::cmp::Ordering::Equal => {
                 let lead = lead(tail);
-                let below = self.leads.partition_point(|other| *other < lead);
-                let equal = self.leads[below..].partition_point(|other| *other == lead);
+                let below = self.search_keys.partition_point(|other| *other < lead);
+                let equal = self.search_keys[below..].partition_point(|other| *other == lead);
                 let equal = &self.entries[below..below + equal];
                 below + equal.partition_point(|entry| entry.key() < key)
             }
@@ -76,7 +76,7 @@ impl Leaf {
             self.put(at, entry);
             return None;
         };
-        self.measure();
+        self.recompute_search_keys();
         let (mut upper, lower) = (Self::of(upper), self.entries.len());
         if at > lower {
             upper.put(at - lower, entry);
@@ -95,10 +95,10 @@ impl Leaf {
         let lead = if fits { lead(&entry.key()[self.shared..]) } else { 0 };
         self.entries.insert(at, entry);
         if fits {
-            grow(&mut self.leads);
-            self.leads.insert(at, lead);
+            grow(&mut self.search_keys);
+            self.search_keys.insert(at, lead);
         } else {
-            self.measure();
+            self.recompute_search_keys();
         }
     }
 
@@ -108,23 +108,23 @@ impl Leaf {
         self.entries.retain_mut(keep);
         if self.entries.len() < before {
             self.entries.shrink_to(self.entries.len().next_multiple_of(super::tree::GROW));
-            self.measure();
+            self.recompute_search_keys();
         }
     }
 
     /// Appends the entries of the next leaf.
     pub(super) fn append(&mut self, mut right: Self) {
         self.entries.append(&mut right.entries);
-        self.measure();
+        self.recompute_search_keys();
     }
 
     /// Recomputes the shared prefix and the search keys.
-    fn measure(&mut self) {
+    fn recompute_search_keys(&mut self) {
         let ends = self.entries.first().zip(self.entries.last());
         self.shared = ends.map_or(0, |(first, last)| alike(first.key(), last.key()));
-        let mut leads = Vec::with_capacity(self.entries.capacity());
-        leads.extend(self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])));
-        self.leads = leads;
+        let mut search_keys = Vec::with_capacity(self.entries.capacity());
+        search_keys.extend(self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])));
+        self.search_keys = search_keys;
     }
 
     /// Panics if the leaf is inconsistent.
@@ -133,7 +133,8 @@ impl Leaf {
         assert!(self.entries.len() <= LEAF, "a leaf is bounded");
         let first = self.entries.first().map_or(&[][..], |entry| &entry.key()[..self.shared]);
         assert!(self.entries.iter().all(|entry| entry.key().starts_with(first)), "keys begin alike");
-        let leads: Vec<_> = self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])).collect();
-        assert_eq!(self.leads, leads, "leads are those of the keys");
+        let search_keys: Vec<_> =
+            self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])).collect();
+        assert_eq!(self.search_keys, search_keys, "search_keys are those of the keys");
     }
 }

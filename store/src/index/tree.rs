@@ -276,7 +276,7 @@ impl Node {
                     let from = from.filter(|_| at == first);
                     if let CompactStep::Leaf(next) = child.node.sweep(from, cut, removed) {
                         let next = next.or_else(|| children.get(at + 1).map(|child| child.from.clone()));
-                        settle(children, at);
+                        rebalance(children, at);
                         return CompactStep::Leaf(next);
                     }
                 }
@@ -311,7 +311,7 @@ impl Node {
     }
     /// Whether two neighbouring nodes are small enough to be merged.
     /// Whether together with a neighbour it is thin enough to be one with it.
-    fn joins(&self, right: &Self) -> bool {
+    fn can_merge(&self, right: &Self) -> bool {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => left.entries().len() + right.entries().len() <= LEAF / 2,
             (Self::Inner(left), Self::Inner(right)) => left.len() + right.len() <= FANOUT / 2,
@@ -348,12 +348,12 @@ fn apply_to_leaf(
 /// Handles a child that has shrunk: recomputes its sum, removes it if it is empty, or merges it with the next one if
 /// both are small.
 /// A child has become smaller: its sum is made anew, an empty one goes, a thin one joins the one behind it.
-fn settle(children: &mut Vec<Child>, at: usize) {
+fn rebalance(children: &mut Vec<Child>, at: usize) {
     let child = &mut children[at];
     child.sum = child.node.sum();
     if child.node.is_empty() {
         children.remove(at);
-    } else if children.get(at + 1).is_some_and(|right| children[at].node.joins(&right.node)) {
+    } else if children.get(at + 1).is_some_and(|right| children[at].node.can_merge(&right.node)) {
         let right = children.remove(at + 1);
         let left = &mut children[at];
         left.sum = left.sum.and(right.sum);

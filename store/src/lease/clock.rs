@@ -75,13 +75,13 @@ impl LeaseClock {
     }
 
     /// Marks a lease as being revoked: it cannot be renewed any more.
-    pub(crate) fn end(&self, id: LeaseId) {
+    pub(crate) fn mark_ending(&self, id: LeaseId) {
         self.deadlines.lock().by_id.entry(id).and_modify(|term| term.ending = true);
     }
 
     /// Marks a lease as being revoked if it has expired at `now`. Returns whether it is being revoked. Check and mark
     /// are atomic, so no renewal can come between them.
-    pub(crate) fn end_if_over(&self, id: LeaseId, now: Instant) -> bool {
+    pub(crate) fn mark_ending_if_expired(&self, id: LeaseId, now: Instant) -> bool {
         let mut inner = self.deadlines.lock();
         let Some(term) = inner.by_id.get_mut(&id) else { return false };
         term.ending |= term.deadline <= now;

@@ -20,7 +20,7 @@ const BATCH: usize = 256;
 
 /// Runs until the store is closed or its last handle is dropped.
 pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
-    while core.serving().is_ok() {
+    while core.check_serving().is_ok() {
         let changed = core.leases.changed.notified();
         let corrupt = core.visible().alarms.contains(Alarm::Corrupt);
         let Some(deadline) = core.leases.next().filter(|_| !corrupt) else {

@@ -104,7 +104,7 @@ pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<Snap
 
 /// Writes the current state without the known damaged records.
 fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
-    core.serving()?;
+    core.check_serving()?;
     let pin = core.pins.pin();
     let damage = core.healing.lost();
     let (closing, left_out) = {
@@ -120,10 +120,10 @@ fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, Snap
         (closing, left_out)
     };
     let mut history = History::upto(core, closing.revision, pin);
-    history.leave_out(left_out.records.clone());
+    history.skip(left_out.records.clone());
     let mut builder = Builder::begin(to)?;
     while let Some(records) = history.step()? {
-        core.serving()?;
+        core.check_serving()?;
         for record in records.iter().filter(|record| !left_out.has(record)) {
             builder.record(record)?;
         }
@@ -136,8 +136,8 @@ fn find_damage(core: &Core) -> Result<(), SnapshotError> {
     let mut history = History::upto(core, core.revision(), core.pins.pin());
     let mut known: BTreeSet<_> = core.healing.lost().into_keys().collect();
     loop {
-        core.serving()?;
-        history.leave_out(known.clone());
+        core.check_serving()?;
+        history.skip(known.clone());
         match history.step() {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),

@@ -205,7 +205,7 @@ fn an_unreadable_file_does_not_block_defragmentation_of_others() {
 
         disk.set_unreadable(None);
         tokio::time::advance(Duration::from_millis(2)).await;
-        store.driver().nudge();
+        store.driver().wake();
         for _ in 0..3 {
             store.defragment().await.unwrap();
         }
@@ -333,7 +333,7 @@ async fn judge_random_damage(seed: u64, hits: u64) {
     };
     judge(&store);
     tokio::time::advance(Duration::from_millis(2)).await;
-    store.driver().nudge();
+    store.driver().wake();
     judge(&store);
     store.put("after", "goes on").await.unwrap();
     store.defragment().await.unwrap();

@@ -36,7 +36,7 @@ pub(crate) struct Wal {
     /// The encoded group; kept to reuse its allocation.
     buffer: Vec<u8>,
     /// The position after the encoded group.
-    behind: LogPosition,
+    next_position: LogPosition,
 }
 
 impl Wal {
@@ -76,7 +76,7 @@ impl Wal {
             synced_seq,
             noted_seq,
             buffer: Vec::new(),
-            behind: position,
+            next_position: position,
         })
     }
 
@@ -113,21 +113,21 @@ impl Wal {
     }
 
     /// Whether the segment is full enough to prepare the next one.
-    pub(crate) fn wants_spare(&self) -> bool {
+    pub(crate) fn needs_spare(&self) -> bool {
         self.position.offset > self.size / 2
     }
 
     /// Whether the log contains records that no group confirms as durable.
-    pub(crate) fn owes_note(&self) -> bool {
+    pub(crate) fn needs_sync_note(&self) -> bool {
         self.noted_seq < self.written_seq
     }
 
     /// Syncs unsynced records and writes a durable sync note, so that the next start need not rewrite the last group.
-    pub(crate) fn note(&mut self) -> io::Result<()> {
+    pub(crate) fn write_sync_note(&mut self) -> io::Result<()> {
         if self.has_unsynced() {
             self.sync()?;
         }
-        if self.owes_note() {
+        if self.needs_sync_note() {
             self.make_group(0, |_| ());
             self.write_group()?;
             self.file.sync()?;
@@ -138,13 +138,13 @@ impl Wal {
     fn make_group(&mut self, count: usize, records: impl FnOnce(&mut Vec<u8>)) {
         let span = GroupSpan { count, first_seq: self.written_seq + 1, synced_seq: self.synced_seq };
         let mut buffer = std::mem::take(&mut self.buffer);
-        self.behind = frame::encode_group(&mut buffer, self.position, span, records);
+        self.next_position = frame::encode_group(&mut buffer, self.position, span, records);
         self.buffer = buffer;
     }
 
     fn write_group(&mut self) -> io::Result<()> {
         self.file.write_at(self.position.offset, &self.buffer)?;
-        self.position = self.behind;
+        self.position = self.next_position;
         self.noted_seq = self.synced_seq;
         Ok(())
     }

@@ -127,7 +127,7 @@ impl ReplayState<'_> {
             Some(successor) => {
                 Err(format!("record {} is missing; the next segment begins at {successor}", self.next_seq))
             }
-            None => self.judge_tail(bytes, offset, &header),
+            None => self.check_tail(bytes, offset, &header),
         }
     }
 
@@ -196,7 +196,7 @@ impl ReplayState<'_> {
 
     /// Checks the end of the log: an incomplete group must never have been confirmed. A later group that confirms it
     /// proves damage.
-    fn judge_tail(&self, bytes: &[u8], from: usize, header: &SegmentHeader) -> Result<(), String> {
+    fn check_tail(&self, bytes: &[u8], from: usize, header: &SegmentHeader) -> Result<(), String> {
         let mut offset = from;
         while let Some(found) = find_group(bytes, offset, header.epoch) {
             if found.header.synced_seq >= self.next_seq {

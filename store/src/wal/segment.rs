@@ -184,7 +184,7 @@ impl WalSegments {
 
     /// Deletes the segments without records above `seq`; the newest one always stays.
     pub(crate) fn remove_upto(&self, seq: u64) -> io::Result<()> {
-        while let Some(first_seq) = self.superfluous(seq) {
+        while let Some(first_seq) = self.oldest_deletable(seq) {
             // Oldest first, each durably before the next: if a deletion fails, the remaining segments have no gap.
             match self.disk.remove(&self.path(first_seq)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -196,7 +196,7 @@ impl WalSegments {
     }
 
     /// The oldest segment, if it has no record above `seq`: the next one starts at `seq + 1` or earlier.
-    fn superfluous(&self, seq: u64) -> Option<u64> {
+    fn oldest_deletable(&self, seq: u64) -> Option<u64> {
         match self.inner.lock().first_seqs[..] {
             [oldest, next, ..] if next <= seq + 1 => Some(oldest),
             _ => None,

@@ -62,7 +62,7 @@ fn synced_records_replay_over_many_starts_and_segments() {
             next += 2;
         }
         if start % 2 == 0 {
-            wal.note().unwrap();
+            wal.write_sync_note().unwrap();
         }
         drop(wal);
         disk = disk.crash(CrashPolicy::Torn, start);
@@ -104,7 +104,7 @@ fn judge(case: &Case) -> Result<u64, ()> {
         names = disk.files(Path::new(DIR));
     }
     if matches!(case, Case::DamagedAfterCleanEnd(_)) {
-        wal.note().unwrap();
+        wal.write_sync_note().unwrap();
     }
     let disk = disk.crash(CrashPolicy::Everything, 1);
     let middle = |n: usize| SEGMENT_HEADER + ends[..n - 1].iter().sum::<usize>() + 500;

@@ -19,12 +19,16 @@ pub(crate) struct HistoryPart {
 }
 
 /// Reads a bounded number of revisions from `from` on.
-pub(crate) fn read(core: &Core, slot: &Registration, from: Revision) -> Result<HistoryPart, WatchError> {
+pub(crate) fn read(
+    core: &Core,
+    registration: &Registration,
+    from: Revision,
+) -> Result<HistoryPart, WatchError> {
     let most = core.limits.history_revisions;
     let upto = {
         let visible = core.visible();
         not_compacted(&visible, from)?;
-        if let Some(past) = read_window(&visible, slot, from, most) {
+        if let Some(past) = read_window(&visible, registration, from, most) {
             return Ok(past);
         }
         let last = Revision(from.0.saturating_add(most as i64 - 1));
@@ -33,13 +37,13 @@ pub(crate) fn read(core: &Core, slot: &Registration, from: Revision) -> Result<H
     let scanned = core.engine.scan(from, upto, core.limits.watcher_bytes);
     let scan = scanned.map_err(|error| {
         tracing::error!(%error, from = from.0, "cannot read history from the engine");
-        core.met(&error);
+        core.report_engine_error(&error);
         match error {
             EngineError::Damaged(key) => WatchError::Damaged { revision: key.main },
             EngineError::Corrupt(_) | EngineError::Io(_) => WatchError::Damaged { revision: from },
         }
     })?;
-    let batches = batches(core, slot, scan.records)?;
+    let batches = batches(core, registration, scan.records)?;
     // Revisions that were compacted meanwhile would look as if they had no events.
     not_compacted(&core.visible(), from)?;
     Ok(HistoryPart { batches, next: scan.next })
@@ -53,16 +57,16 @@ fn not_compacted(visible: &Visible, from: Revision) -> Result<(), WatchError> {
 /// Reads from the window; none if it starts too late.
 pub(crate) fn read_window(
     visible: &Visible,
-    slot: &Registration,
+    registration: &Registration,
     from: Revision,
     most: usize,
 ) -> Option<HistoryPart> {
     let (mut batches, mut next, mut bytes) = (Vec::new(), from, 0);
     for commit in visible.window.since(from)?.take(most) {
-        if bytes >= slot.max_bytes() {
+        if bytes >= registration.max_bytes() {
             break;
         }
-        if let Some(batch) = registration::batch(slot, commit.revision, &commit.events) {
+        if let Some(batch) = registration::batch(registration, commit.revision, &commit.events) {
             bytes += batch.cost();
             batches.push(batch);
         }
@@ -72,7 +76,7 @@ pub(crate) fn read_window(
 }
 
 /// Builds batches from an engine's records, which are in order with each revision's note last.
-fn batches(core: &Core, slot: &Registration, records: Vec<Record>) -> Result<Vec<Batch>, WatchError> {
+fn batches(core: &Core, registration: &Registration, records: Vec<Record>) -> Result<Vec<Batch>, WatchError> {
     let mut batches = Vec::new();
     for revision in records.chunk_by(|a, b| a.key.main == b.key.main) {
         let main = revision[0].key.main;
@@ -86,8 +90,8 @@ fn batches(core: &Core, slot: &Registration, records: Vec<Record>) -> Result<Vec
             };
             let kv = KeyValue::decode(record.bytes.clone()).ok_or(WatchError::Damaged { revision: main })?;
             let mut event = Event { kind, kv: Arc::new(kv), prev_kv: None, note: note.cloned() };
-            if slot.request.keys.contains(event.key()) && slot.wants(&event) {
-                event.prev_kv = if slot.request.prev_kv { before(core, &event)? } else { None };
+            if registration.request.keys.contains(event.key()) && registration.wants(&event) {
+                event.prev_kv = if registration.request.prev_kv { before(core, &event)? } else { None };
                 events.push(Arc::new(event));
             }
         }
@@ -120,7 +124,7 @@ fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchErro
     let damaged = WatchError::Damaged { revision: key.main };
     let bytes = core.engine.get(key).map_err(|error| {
         tracing::error!(%error, revision = key.main.0, "cannot read a version from the engine");
-        core.met(&error);
+        core.report_engine_error(&error);
         damaged
     })?;
     bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()

@@ -25,8 +25,8 @@ pub(crate) struct Hub {
     /// Number of watchers.
     watchers: AtomicUsize,
     /// Notifies the delivery thread that something was published, or that the hub ends.
-    bell: Mutex<DeliverySignal>,
-    rung: Condvar,
+    signal: Mutex<DeliverySignal>,
+    signal_changed: Condvar,
     limits: Limits,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Inner {
     pub(crate) delivered: Revision,
     next_id: u64,
     /// Watchers with a progress request, by the revision whose delivery wakes them, and by id.
-    asking: BTreeMap<(Revision, u64), Arc<Registration>>,
+    progress_requests: BTreeMap<(Revision, u64), Arc<Registration>>,
     ended: Option<WatchEnd>,
 }
 
@@ -54,15 +54,15 @@ impl Hub {
             interests: WatcherIndex::default(),
             delivered: revision,
             next_id: 0,
-            asking: BTreeMap::new(),
+            progress_requests: BTreeMap::new(),
             ended: None,
         };
         Self {
             inner: Mutex::new(inner),
             delivered: AtomicI64::new(revision.0),
             watchers: AtomicUsize::new(0),
-            bell: Mutex::default(),
-            rung: Condvar::new(),
+            signal: Mutex::default(),
+            signal_changed: Condvar::new(),
             limits: limits.clone(),
         }
     }
@@ -83,8 +83,8 @@ impl Hub {
     /// Number of lagging watchers, and number of queued events.
     pub(crate) fn load(&self) -> (u64, u64) {
         let (mut behind, mut pending) = (0, 0);
-        self.inner.lock().interests.visit_all(|slot| {
-            let queue = slot.queue();
+        self.inner.lock().interests.visit_all(|registration| {
+            let queue = registration.queue();
             behind += u64::from(matches!(queue.mode, DeliveryMode::Behind(_)));
             pending += queue.events() as u64;
         });
@@ -100,19 +100,19 @@ impl Hub {
             None if start <= inner.delivered => DeliveryMode::Behind(start),
             None => DeliveryMode::Live(start),
         };
-        let slot = Arc::new(Registration::new(inner.next_id, request, mode, &self.limits));
+        let registration = Arc::new(Registration::new(inner.next_id, request, mode, &self.limits));
         inner.next_id += 1;
-        inner.interests.insert(slot.clone());
+        inner.interests.insert(registration.clone());
         self.watchers.fetch_add(1, Ordering::Relaxed);
-        slot
+        registration
     }
 
-    pub(crate) fn unregister(&self, slot: &Arc<Registration>) {
+    pub(crate) fn unregister(&self, registration: &Arc<Registration>) {
         let mut inner = self.inner.lock();
-        inner.interests.remove(slot);
+        inner.interests.remove(registration);
         self.watchers.fetch_sub(1, Ordering::Relaxed);
-        if let Some(asked) = slot.queue().asked {
-            inner.asking.remove(&(asked, slot.id));
+        if let Some(asked) = registration.queue().progress_requested {
+            inner.progress_requests.remove(&(asked, registration.id));
         }
     }
 
@@ -138,10 +138,10 @@ impl Hub {
     pub(crate) fn skip_to(&self, upto: Revision, metrics: &Metrics) {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         let delivered = inner.delivered;
-        inner.interests.visit_all(|slot| {
-            if slot.skip(delivered) {
+        inner.interests.visit_all(|registration| {
+            if registration.skip(delivered) {
                 metrics.watchers_lagged.add(1);
-                slot.take_waker(&mut wakers);
+                registration.take_waker(&mut wakers);
             }
         });
         inner.delivered = upto;
@@ -153,10 +153,10 @@ impl Hub {
     fn advanced(&self, mut inner: parking_lot::MutexGuard<'_, Inner>, mut wakers: Vec<Waker>) {
         let delivered = inner.delivered;
         self.delivered.store(delivered.0, Ordering::Release);
-        while let Some(asking) = inner.asking.first_entry()
-            && asking.key().0 <= delivered
+        while let Some(progress_requests) = inner.progress_requests.first_entry()
+            && progress_requests.key().0 <= delivered
         {
-            asking.remove().take_waker(&mut wakers);
+            progress_requests.remove().take_waker(&mut wakers);
         }
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
@@ -164,18 +164,18 @@ impl Hub {
 
     /// Registers a progress request: wakes the watcher when everything up to `revision`, and at least up to its start,
     /// has been delivered. Replaces an earlier pending request.
-    pub(crate) fn ask(&self, slot: &Arc<Registration>, revision: Revision) {
-        let revision = revision.max(slot.request.start);
+    pub(crate) fn request_progress(&self, registration: &Arc<Registration>, revision: Revision) {
+        let revision = revision.max(registration.request.start);
         let mut inner = self.inner.lock();
-        let before = slot.queue().asked.replace(revision);
+        let before = registration.queue().progress_requested.replace(revision);
         if let Some(before) = before {
-            inner.asking.remove(&(before, slot.id));
+            inner.progress_requests.remove(&(before, registration.id));
         }
         if revision <= inner.delivered {
             drop(inner);
-            slot.waker.wake();
+            registration.waker.wake();
         } else {
-            inner.asking.insert((revision, slot.id), slot.clone());
+            inner.progress_requests.insert((revision, registration.id), registration.clone());
         }
     }
 
@@ -184,9 +184,9 @@ impl Hub {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         if inner.ended.is_none() || ending == WatchEnd::Failed {
             inner.ended = Some(ending);
-            inner.interests.visit_all(|slot| {
-                slot.end(ending);
-                slot.take_waker(&mut wakers);
+            inner.interests.visit_all(|registration| {
+                registration.end(ending);
+                registration.take_waker(&mut wakers);
             });
         }
         drop(inner);
@@ -196,66 +196,70 @@ impl Hub {
 
     /// Tells the delivery thread that nothing more will be published.
     pub(crate) fn stop(&self) {
-        self.bell.lock().ended = true;
-        self.rung.notify_all();
+        self.signal.lock().ended = true;
+        self.signal_changed.notify_all();
     }
 
     /// Tells the delivery thread that something was published.
-    pub(crate) fn ring(&self) {
-        let mut bell = self.bell.lock();
-        if !bell.published {
-            bell.published = true;
-            self.rung.notify_one();
+    pub(crate) fn notify_published(&self) {
+        let mut signal = self.signal.lock();
+        if !signal.published {
+            signal.published = true;
+            self.signal_changed.notify_one();
         }
     }
 
-    /// Waits for [`Hub::ring`]. Returns false when everything published was delivered and nothing more will be
+    /// Waits for [`Hub::notify_published`]. Returns false when everything published was delivered and nothing more will be
     /// published.
     pub(crate) fn wait(&self) -> bool {
-        let mut bell = self.bell.lock();
-        while !bell.published && !bell.ended {
-            self.rung.wait(&mut bell);
+        let mut signal = self.signal.lock();
+        while !signal.published && !signal.ended {
+            self.signal_changed.wait(&mut signal);
         }
-        bell.published = false;
-        !bell.ended
+        signal.published = false;
+        !signal.ended
     }
 }
 
 impl Inner {
     fn deliver(&self, commit: &Commit, metrics: &Metrics, wakers: &mut Vec<Waker>) {
-        let mut count = |slot: &Registration, batch: Batch| {
+        let mut count = |registration: &Registration, batch: Batch| {
             let events = batch.events.len() as u64;
-            match slot.offer(batch) {
+            match registration.offer(batch) {
                 OfferResult::Queued => metrics.events_delivered.add(events),
                 OfferResult::Lagged => metrics.watchers_lagged.add(1),
                 OfferResult::Ignored => return,
             }
-            slot.take_waker(wakers);
+            registration.take_waker(wakers);
         };
         if let [event] = &commit.events[..] {
-            self.interests.visit(event.key(), |slot| {
-                if slot.wants(event) {
-                    count(slot, Batch { revision: commit.revision, events: commit.events.clone() });
+            self.interests.visit(event.key(), |registration| {
+                if registration.wants(event) {
+                    count(registration, Batch { revision: commit.revision, events: commit.events.clone() });
                 }
             });
             return;
         }
         // The events per interested watcher, so that no watcher visits the events of others.
-        let mut concerned: BTreeMap<u64, (Arc<Registration>, Vec<usize>)> = BTreeMap::new();
+        let mut recipients: BTreeMap<u64, (Arc<Registration>, Vec<usize>)> = BTreeMap::new();
         for (at, event) in commit.events.iter().enumerate() {
-            self.interests.visit(event.key(), |slot| {
-                if slot.wants(event) {
-                    concerned.entry(slot.id).or_insert_with(|| (slot.clone(), Vec::new())).1.push(at);
+            self.interests.visit(event.key(), |registration| {
+                if registration.wants(event) {
+                    recipients
+                        .entry(registration.id)
+                        .or_insert_with(|| (registration.clone(), Vec::new()))
+                        .1
+                        .push(at);
                 }
             });
         }
-        for (slot, wanted) in concerned.values() {
+        for (registration, wanted) in recipients.values() {
             let events = if wanted.len() == commit.events.len() {
                 commit.events.clone()
             } else {
                 wanted.iter().map(|at| commit.events[*at].clone()).collect()
             };
-            count(slot, Batch { revision: commit.revision, events });
+            count(registration, Batch { revision: commit.revision, events });
         }
     }
 }

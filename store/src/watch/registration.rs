@@ -33,7 +33,7 @@ pub(crate) struct Queue {
     /// updated a moment later.
     pub(crate) reached: Revision,
     /// A pending progress request: return an empty batch once this revision has been returned.
-    pub(crate) asked: Option<Revision>,
+    pub(crate) progress_requested: Option<Revision>,
 }
 
 /// The source of a watcher's events.
@@ -66,7 +66,8 @@ impl Queue {
 impl Registration {
     pub(crate) fn new(id: u64, request: WatchRequest, mode: DeliveryMode, limits: &Limits) -> Self {
         let reached = Revision(0);
-        let queue = Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, reached, asked: None };
+        let queue =
+            Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, reached, progress_requested: None };
         Self {
             id,
             request,
@@ -164,15 +165,20 @@ impl Queue {
     /// The revision up to which everything was returned, if the watcher has caught up with the hub. `delivered` is the
     /// hub's delivered revision, read before the queue was locked. None below an explicit start revision, since
     /// progress refers to watched revisions only.
-    pub(crate) fn level(&self, delivered: Revision, start: Revision) -> Option<Revision> {
+    pub(crate) fn caught_up_to(&self, delivered: Revision, start: Revision) -> Option<Revision> {
         let live = matches!(self.mode, DeliveryMode::Live(_)) && self.batches.is_empty();
         live.then_some(delivered.max(self.reached)).filter(|level| *level >= start)
     }
 }
 
 /// The events of a revision that a watcher requested. Shares the list if these are all.
-pub(crate) fn batch(slot: &Registration, revision: Revision, all: &crate::event::Events) -> Option<Batch> {
-    let wanted = |event: &Arc<Event>| slot.request.keys.contains(event.key()) && slot.wants(event);
+pub(crate) fn batch(
+    registration: &Registration,
+    revision: Revision,
+    all: &crate::event::Events,
+) -> Option<Batch> {
+    let wanted =
+        |event: &Arc<Event>| registration.request.keys.contains(event.key()) && registration.wants(event);
     let count = all.iter().filter(|event| wanted(event)).count();
     if count == 0 {
         return None;

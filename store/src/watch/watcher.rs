@@ -16,7 +16,7 @@ use crate::{KeyRange, Revision};
 /// A watch of a key range, as the caller sees it. Dropping it ends the watch.
 pub struct Watcher {
     core: Arc<Core>,
-    slot: Arc<Registration>,
+    registration: Arc<Registration>,
     created_at: Revision,
     /// Whether an error or the end was returned.
     done: bool,
@@ -28,7 +28,7 @@ pub struct Watcher {
 #[derive(Clone)]
 pub struct WatchHandle {
     core: Arc<Core>,
-    slot: Arc<Registration>,
+    registration: Arc<Registration>,
 }
 
 /// Result of polling the queue once.
@@ -49,19 +49,19 @@ const READS_PER_POLL: usize = 4;
 
 impl std::fmt::Debug for Watcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watcher").field("request", &self.slot.request).finish_non_exhaustive()
+        f.debug_struct("Watcher").field("request", &self.registration.request).finish_non_exhaustive()
     }
 }
 
 impl Watcher {
     pub(crate) fn new(core: Arc<Core>, request: WatchRequest) -> Result<Self, WatchError> {
-        core.serving()?;
+        core.check_serving()?;
         if request.keys.is_empty() {
             return Err(WatchError::EmptyRange);
         }
         let created_at = core.revision();
-        let slot = core.hub.register(request, created_at);
-        Ok(Self { core, slot, created_at, done: false, registered: true })
+        let registration = core.hub.register(request, created_at);
+        Ok(Self { core, registration, created_at, done: false, registered: true })
     }
 
     /// Returns the events of the next revision of this watch. None after the store was closed in order, or after an
@@ -80,7 +80,7 @@ impl Watcher {
 
     /// The watched keys.
     pub fn keys(&self) -> &KeyRange {
-        &self.slot.request.keys
+        &self.registration.request.keys
     }
 
     /// The store's revision when the watch was created. With start zero, every later change is delivered.
@@ -93,17 +93,17 @@ impl Watcher {
     pub fn progress(&self) -> Option<Revision> {
         // Read before the queue is checked: events are queued before the delivered revision is updated.
         let delivered = self.core.hub.delivered();
-        self.slot.queue().level(delivered, self.slot.request.start)
+        self.registration.queue().caught_up_to(delivered, self.registration.request.start)
     }
 
     /// Creates a handle to request progress.
     pub fn handle(&self) -> WatchHandle {
-        WatchHandle { core: self.core.clone(), slot: self.slot.clone() }
+        WatchHandle { core: self.core.clone(), registration: self.registration.clone() }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Batch, WatchError>>> {
         // The waker is registered before polling, so that no later event is missed.
-        self.slot.waker.register(cx.waker());
+        self.registration.waker.register(cx.waker());
         match self.look(READS_PER_POLL) {
             PollResult::Item(item) => Poll::Ready(Some(item)),
             PollResult::End => Poll::Ready(None),
@@ -118,7 +118,7 @@ impl Watcher {
     fn look(&mut self, mut reads: usize) -> PollResult {
         while !self.done {
             let delivered = self.core.hub.delivered();
-            let mut queue = self.slot.queue();
+            let mut queue = self.registration.queue();
             if let Some(batch) = queue.pop() {
                 return PollResult::Item(Ok(batch));
             }
@@ -131,12 +131,13 @@ impl Watcher {
                     };
                 }
                 DeliveryMode::Live(_) => {
-                    let level = queue.level(delivered, self.slot.request.start);
-                    let Some(level) = level.filter(|level| queue.asked.is_some_and(|asked| asked <= *level))
+                    let level = queue.caught_up_to(delivered, self.registration.request.start);
+                    let Some(level) =
+                        level.filter(|level| queue.progress_requested.is_some_and(|asked| asked <= *level))
                     else {
                         return PollResult::Nothing;
                     };
-                    queue.asked = None;
+                    queue.progress_requested = None;
                     return PollResult::Item(Ok(Batch { revision: level, events: Arc::new([]) }));
                 }
                 DeliveryMode::Behind(_) if reads == 0 => return PollResult::Later,
@@ -156,7 +157,7 @@ impl Watcher {
 
     fn unregister(&mut self) {
         if std::mem::take(&mut self.registered) {
-            self.core.hub.unregister(&self.slot);
+            self.core.hub.unregister(&self.registration);
         }
     }
 
@@ -165,7 +166,7 @@ impl Watcher {
         if self.join(from)? {
             return Ok(());
         }
-        let past = history::read(&self.core, &self.slot, from)?;
+        let past = history::read(&self.core, &self.registration, from)?;
         self.resume(past);
         Ok(())
     }
@@ -181,14 +182,14 @@ impl Watcher {
         if from < visible.compacted {
             return Err(WatchError::Compacted { compacted: visible.compacted });
         }
-        let Some(past) = history::read_window(&visible, &self.slot, from, 2 * JOIN_WITHIN) else {
+        let Some(past) = history::read_window(&visible, &self.registration, from, 2 * JOIN_WITHIN) else {
             return Ok(false);
         };
         let level = past.next > visible.revision;
         drop(visible);
         let live = DeliveryMode::Live(past.next);
         self.resume(past);
-        let mut queue = self.slot.queue();
+        let mut queue = self.registration.queue();
         if level && matches!(queue.mode, DeliveryMode::Behind(_)) {
             queue.mode = live;
         }
@@ -197,7 +198,7 @@ impl Watcher {
 
     /// Queues what was read from history; the read bounded its size.
     fn resume(&self, past: history::HistoryPart) {
-        let mut queue = self.slot.queue();
+        let mut queue = self.registration.queue();
         if !matches!(queue.mode, DeliveryMode::Behind(_)) {
             return;
         }
@@ -211,7 +212,9 @@ impl WatchHandle {
     /// Makes [`Watcher::next`] return a batch without events after everything up to the store's current revision has
     /// been returned. Pending requests are merged. A watch with a future start answers when it is reached.
     pub fn request_progress(&self) {
-        self.core.hub.ask(&self.slot, self.core.revision().max(self.slot.request.start));
+        self.core
+            .hub
+            .request_progress(&self.registration, self.core.revision().max(self.registration.request.start));
     }
 }
 

@@ -24,32 +24,32 @@ pub(crate) struct WatcherIndex {
 }
 
 impl WatcherIndex {
-    pub(crate) fn insert(&mut self, slot: Arc<Registration>) {
-        let (id, KeyRange { start, end }) = (slot.id, slot.request.keys.clone());
-        match (RangeKind::of(&slot.request.keys), end) {
-            (RangeKind::Single, _) => drop(self.single.entry(start).or_default().insert(id, slot)),
+    pub(crate) fn insert(&mut self, registration: Arc<Registration>) {
+        let (id, KeyRange { start, end }) = (registration.id, registration.request.keys.clone());
+        match (RangeKind::of(&registration.request.keys), end) {
+            (RangeKind::Single, _) => drop(self.single.entry(start).or_default().insert(id, registration)),
             (RangeKind::Prefix, _) => {
                 let len = start.len();
                 let group = self.prefixes.entry(start).or_default();
                 if group.is_empty() {
                     *self.lengths.entry(len).or_default() += 1;
                 }
-                group.insert(id, slot);
+                group.insert(id, registration);
             }
-            (RangeKind::Interval, end) => self.intervals.insert(start, end, id, slot),
+            (RangeKind::Interval, end) => self.intervals.insert(start, end, id, registration),
         }
     }
 
-    pub(crate) fn remove(&mut self, slot: &Registration) {
-        let keys = &slot.request.keys;
+    pub(crate) fn remove(&mut self, registration: &Registration) {
+        let keys = &registration.request.keys;
         match RangeKind::of(keys) {
-            RangeKind::Single => drop(leave(&mut self.single, keys, slot.id)),
+            RangeKind::Single => drop(leave(&mut self.single, keys, registration.id)),
             RangeKind::Prefix => {
-                if leave(&mut self.prefixes, keys, slot.id) {
+                if leave(&mut self.prefixes, keys, registration.id) {
                     self.forget_length(keys.start.len());
                 }
             }
-            RangeKind::Interval => self.intervals.remove(&keys.start, slot.id),
+            RangeKind::Interval => self.intervals.remove(&keys.start, registration.id),
         }
     }
 
@@ -68,8 +68,8 @@ impl WatcherIndex {
             self.prefixes.get(&key[..*len]).into_iter().flat_map(WatcherGroup::values).for_each(&mut visit);
         }
         let mut holding = Vec::new();
-        self.intervals.visit(key, &mut |slot| holding.push(slot));
-        holding.sort_unstable_by_key(|slot| slot.id);
+        self.intervals.visit(key, &mut |registration| holding.push(registration));
+        holding.sort_unstable_by_key(|registration| registration.id);
         holding.into_iter().for_each(visit);
     }
 
@@ -142,27 +142,27 @@ mod tests {
             let (mut interests, mut model) = (WatcherIndex::default(), Vec::new());
             for ((keys, leaves), id) in watchers.into_iter().zip(0..) {
                 let mode = DeliveryMode::Live(Revision(1));
-                let slot = Arc::new(Registration::new(id, WatchRequest::new(keys), mode, &Limits::default()));
-                interests.insert(slot.clone());
-                model.push((slot, leaves));
+                let registration = Arc::new(Registration::new(id, WatchRequest::new(keys), mode, &Limits::default()));
+                interests.insert(registration.clone());
+                model.push((registration, leaves));
             }
-            model.retain(|(slot, leaves)| {
+            model.retain(|(registration, leaves)| {
                 if *leaves {
-                    interests.remove(slot);
+                    interests.remove(registration);
                 }
                 !leaves
             });
             for key in asked {
                 let mut visited = Vec::new();
-                interests.visit(&key, |slot| visited.push(slot.id));
-                let mut intervals = model.iter().map(|(slot, _)| slot).filter(|slot| {
-                    matches!(RangeKind::of(&slot.request.keys), RangeKind::Interval) && slot.request.keys.contains(&key)
+                interests.visit(&key, |registration| visited.push(registration.id));
+                let mut intervals = model.iter().map(|(registration, _)| registration).filter(|registration| {
+                    matches!(RangeKind::of(&registration.request.keys), RangeKind::Interval) && registration.request.keys.contains(&key)
                 });
                 let last = visited.len() - intervals.clone().count();
-                prop_assert!(intervals.by_ref().map(|slot| slot.id).eq(visited[last..].iter().copied()));
+                prop_assert!(intervals.by_ref().map(|registration| registration.id).eq(visited[last..].iter().copied()));
                 visited.sort_unstable();
-                let wanting = model.iter().filter(|(slot, _)| slot.request.keys.contains(&key));
-                prop_assert_eq!(visited, wanting.map(|(slot, _)| slot.id).collect::<Vec<_>>());
+                let wanting = model.iter().filter(|(registration, _)| registration.request.keys.contains(&key));
+                prop_assert_eq!(visited, wanting.map(|(registration, _)| registration.id).collect::<Vec<_>>());
             }
             let mut all = 0;
             interests.visit_all(|_| all += 1);

@@ -12,7 +12,7 @@ use crate::commit::RecordKey;
 
 /// Whether less than half of a file's bytes are live, so that it is worth copying. Each byte is then written at most
 /// about twice in all.
-fn wasteful(file: &Finished) -> bool {
+fn is_wasteful(file: &Finished) -> bool {
     file.wanted * 2 < file.len
 }
 
@@ -28,7 +28,7 @@ fn choose(inner: &Inner, tail: &Tail) -> Option<(Finished, bool)> {
     if let Some(file) = finished.iter().find(|file| inner.damaged.contains(&file.number)) {
         return Some((*file, true));
     }
-    let mut wasted: Vec<_> = finished.iter().filter(|file| wasteful(file)).collect();
+    let mut wasted: Vec<_> = finished.iter().filter(|file| is_wasteful(file)).collect();
     wasted.sort_unstable_by_key(|file| file.wanted * 1_000 / file.len);
     if let Some(file) = wasted.first() {
         return Some((**file, wasted.len() > 1));
@@ -108,12 +108,14 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
         places.push((*key, tail.append(inner, |out| out.extend_from_slice(entry))?));
     }
     let mut marks = Vec::new();
-    for (keys, stands) in
+    for (keys, record_file) in
         kept.removed.chunks(MARKS).map(|part| part.iter().copied().unzip::<_, _, Vec<_>, Vec<_>>())
     {
         let mark = tail.append(inner, |out| history::put_removed(out, &keys))?;
         marks.extend(
-            keys.into_iter().zip(stands).map(|(key, stands)| (key, Removal { stands, marked: mark.file })),
+            keys.into_iter()
+                .zip(record_file)
+                .map(|(key, record_file)| (key, Removal { record_file, removal_file: mark.file })),
         );
     }
     tail.flush(inner)?;
@@ -124,10 +126,10 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
     });
     marks.chunks(TURN).for_each(|turn| {
         let mut inner = inner.write();
-        turn.iter().for_each(|(key, removal)| inner.remember(*key, *removal));
+        turn.iter().for_each(|(key, removal)| inner.keep_removal(*key, *removal));
     });
     let mut inner = inner.write();
-    kept.gone.into_iter().for_each(|key| inner.forgive(key));
+    kept.gone.into_iter().for_each(|key| inner.drop_removal(key));
     inner.damaged.remove(&number);
     inner.files.retire(number);
     Ok(DefragmentStep::Copied { more })
@@ -140,7 +142,7 @@ fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<LiveContent<'
         if inner.places.get(key) == Some(place) {
             let from = place.offset as usize;
             kept.records.push((key, bytes[from..from + place.len as usize].into()));
-        } else if inner.removed.get(&key).is_some_and(|removal| removal.stands == number) {
+        } else if inner.removed.get(&key).is_some_and(|removal| removal.record_file == number) {
             kept.gone.push(key);
         }
     };
@@ -150,7 +152,8 @@ fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<LiveContent<'
         HistoryEntry::StandIn(stand_in) => record(stand_in.key, place),
         HistoryEntry::Removed(keys) => removed.extend(history::removed_keys(keys).filter_map(|key| {
             let removal = inner.removed.get(&key)?;
-            (removal.marked == number && removal.stands != number).then_some((key, removal.stands))
+            (removal.removal_file == number && removal.record_file != number)
+                .then_some((key, removal.record_file))
         })),
     })?;
     kept.removed = removed;
@@ -170,9 +173,9 @@ fn salvage<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> LiveContent<'a> {
     }
     kept.damaged.truncate(DAMAGED);
     for (key, removal) in &inner.removed {
-        match (removal.stands == number, removal.marked == number) {
+        match (removal.record_file == number, removal.removal_file == number) {
             (true, _) => kept.gone.push(*key),
-            (false, true) => kept.removed.push((*key, removal.stands)),
+            (false, true) => kept.removed.push((*key, removal.record_file)),
             (false, false) => {}
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct FileState {
     /// Bytes of live records.
     live: u64,
     /// Bytes of removals that must be kept.
-    marks: u64,
+    removal_bytes: u64,
 }
 
 /// A file that newer states do not need.
@@ -106,7 +106,7 @@ impl Files {
                 io::ErrorKind::NotFound => EngineError::Corrupt(format!("{} is missing", name(*number))),
                 _ => EngineError::Io(error),
             })?;
-            open.insert(*number, FileState { file, len: *len, live: 0, marks: 0 });
+            open.insert(*number, FileState { file, len: *len, live: 0, removal_bytes: 0 });
         }
         let next = present.last().map_or(0, |last| last + 1);
         let others = present.into_iter().filter(|number| !open.contains_key(number));
@@ -162,7 +162,7 @@ impl Files {
         self.names_unsynced = true;
         self.open.insert(
             number,
-            FileState { file: file.clone(), len: FILE_HEADER.len() as u64, live: 0, marks: 0 },
+            FileState { file: file.clone(), len: FILE_HEADER.len() as u64, live: 0, removal_bytes: 0 },
         );
         Ok(file)
     }
@@ -187,13 +187,13 @@ impl Files {
     }
 
     /// Counts a removal in a file that must be kept.
-    pub(super) fn grow_marks(&mut self, number: u32) {
-        self.state(number).marks += REMOVED_KEY as u64;
+    pub(super) fn add_removal_bytes(&mut self, number: u32) {
+        self.state(number).removal_bytes += REMOVED_KEY as u64;
     }
 
     /// Counts a removal as no longer needed.
-    pub(super) fn shrink_marks(&mut self, number: u32) {
-        self.state(number).marks -= REMOVED_KEY as u64;
+    pub(super) fn sub_removal_bytes(&mut self, number: u32) {
+        self.state(number).removal_bytes -= REMOVED_KEY as u64;
     }
 
     pub(super) fn sync(&mut self) -> io::Result<()> {
@@ -215,7 +215,11 @@ impl Files {
     /// Retires a file without live records. Reads that hold it continue.
     pub(super) fn retire(&mut self, number: u32) {
         let state = self.open.remove(&number).expect("a file retires once");
-        debug_assert_eq!((state.live, state.marks), (0, 0), "nothing in a file that retires is wanted");
+        debug_assert_eq!(
+            (state.live, state.removal_bytes),
+            (0, 0),
+            "nothing in a file that retires is wanted"
+        );
         self.unsynced.remove(&number);
         self.retired.push(Retired { number, len: state.len, wait: RETIRE_AFTER });
     }
@@ -247,7 +251,7 @@ impl Files {
         finished.map(|(number, state)| Finished {
             number: *number,
             len: state.len,
-            wanted: state.live + state.marks,
+            wanted: state.live + state.removal_bytes,
         })
     }
 

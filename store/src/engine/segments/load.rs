@@ -6,7 +6,7 @@ use std::thread;
 
 use super::files::{Files, walk};
 use super::locations::{LocationMap, Row};
-use super::repair::{FileRepair, FindCopy, Replaced, mend};
+use super::repair::{FileRepair, FindCopy, Replaced, repair_entries};
 use super::{EngineError, Location, QuarantinedRecord, Removal};
 use crate::codec::history::{self, FileList, HistoryEntry};
 use crate::commit::RecordKey;
@@ -31,7 +31,7 @@ pub(super) struct Loaded {
     /// Stand-ins with their locations.
     stand_ins: Vec<(RecordKey, Location, QuarantinedRecord)>,
     /// Number of repaired entries.
-    pub(super) mended: u64,
+    pub(super) repaired: u64,
 }
 
 /// The entries of some files, in order.
@@ -39,7 +39,7 @@ pub(super) struct Loaded {
 struct LoadedRun {
     seen: Vec<LoadedEntry>,
     prepared: PreparedVersions,
-    mended: u64,
+    repaired: u64,
 }
 
 enum LoadedEntry {
@@ -64,12 +64,12 @@ impl Loaded {
     }
 
     /// Notes a record and returns whether it is live.
-    fn meet(&mut self, key: RecordKey, place: Location) -> bool {
+    fn note_record(&mut self, key: RecordKey, place: Location) -> bool {
         let gone = self.gone.get(&key);
         match gone {
             None => self.rows.push(Row::new(key, place)),
             Some(marked) => {
-                let removal = Removal { stands: place.file, marked: *marked };
+                let removal = Removal { record_file: place.file, removal_file: *marked };
                 self.removed.entry(key).or_insert(removal);
             }
         }
@@ -77,7 +77,7 @@ impl Loaded {
     }
 
     fn take(&mut self, part: LoadedRun, reader: &mut LoadCallbacks<'_>) {
-        self.mended += part.mended;
+        self.repaired += part.repaired;
         let records = part.seen.iter().filter(|seen| matches!(seen, LoadedEntry::Record(..))).count();
         let (mut wanted, mut at) = (vec![true; records], records);
         for seen in part.seen.into_iter().rev() {
@@ -89,7 +89,7 @@ impl Loaded {
                 }
                 LoadedEntry::Record(key, place) => {
                     at -= 1;
-                    wanted[at] = self.meet(key, place);
+                    wanted[at] = self.note_record(key, place);
                 }
                 LoadedEntry::StandIn(key, place, lost) => {
                     self.replaced.insert((lost.place.file, lost.place.offset), lost.place.len);
@@ -161,7 +161,7 @@ impl Loaded {
             Ok(part) => self.take(part, reader),
             Err(EngineError::Corrupt(_)) => {
                 for (number, len) in run.iter().rev() {
-                    let part = read_mending(files, *number, *len, find, &self.replaced, reader.prepare)?;
+                    let part = read_repairing(files, *number, *len, find, &self.replaced, reader.prepare)?;
                     self.take(part, reader);
                 }
             }
@@ -207,7 +207,7 @@ fn read(files: &Files, run: &[(u32, u64)], prepare: PrepareVersions) -> Result<L
 }
 
 /// Reads one file, repairs its entries and writes the repaired bytes back in place.
-fn read_mending(
+fn read_repairing(
     files: &Files,
     number: u32,
     len: u64,
@@ -216,7 +216,7 @@ fn read_mending(
     prepare: PrepareVersions,
 ) -> Result<LoadedRun, EngineError> {
     let mut bytes = files.read_whole(number, len)?;
-    let FileRepair { written, passed } = mend(number, &mut bytes, find, replaced)?;
+    let FileRepair { written, passed } = repair_entries(number, &mut bytes, find, replaced)?;
     let part = part([(number, &bytes[..])].into_iter(), &passed, prepare)?;
     let file = files.file(number);
     for place in &written {
@@ -237,7 +237,7 @@ fn read_mending(
     {
         tracing::warn!(%error, file = %files.path(number).display(), "the repair of an engine file may not be durable");
     }
-    Ok(LoadedRun { mended: written.len() as u64, ..part })
+    Ok(LoadedRun { repaired: written.len() as u64, ..part })
 }
 
 fn part<'a>(
@@ -245,23 +245,23 @@ fn part<'a>(
     passed: &BTreeMap<usize, usize>,
     prepare: PrepareVersions,
 ) -> Result<LoadedRun, EngineError> {
-    let (mut seen, mut met) = (Vec::new(), Vec::new());
+    let (mut seen, mut loaded) = (Vec::new(), Vec::new());
     for (number, bytes) in files {
         walk(number, bytes, passed, |entry, place| match entry {
             HistoryEntry::Record(kind, key, bytes) => {
                 seen.push(LoadedEntry::Record(key, place));
-                met.push(LoadedRecord { key, kind, bytes });
+                loaded.push(LoadedRecord { key, kind, bytes });
             }
             HistoryEntry::Removed(keys) => {
                 seen.push(LoadedEntry::Removed(history::removed_keys(keys).collect(), place.file));
             }
             HistoryEntry::StandIn(stand_in) => {
                 seen.push(LoadedEntry::Record(stand_in.key, place));
-                met.push(LoadedRecord { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });
+                loaded.push(LoadedRecord { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });
                 seen.push(LoadedEntry::StandIn(stand_in.key, place, QuarantinedRecord::of(&stand_in)));
             }
         })?;
     }
-    let prepared = prepare(&met)?;
-    Ok(LoadedRun { seen, prepared, mended: 0 })
+    let prepared = prepare(&loaded)?;
+    Ok(LoadedRun { seen, prepared, repaired: 0 })
 }

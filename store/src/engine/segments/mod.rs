@@ -39,7 +39,7 @@ pub(crate) struct SegmentsEngine {
     tail: Mutex<Tail>,
     scrub: Mutex<scrub::Cursor>,
     /// Number of entries that were repaired when the engine was opened.
-    mended: u64,
+    repaired: u64,
 }
 
 struct Inner {
@@ -76,9 +76,9 @@ impl QuarantinedRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Removal {
     /// The file with the record.
-    stands: u32,
+    record_file: u32,
     /// The file with its removal.
-    marked: u32,
+    removal_file: u32,
 }
 
 /// The location of a record: file, offset and length.
@@ -119,11 +119,11 @@ impl SegmentsEngine {
         let next = damaged.last().map_or(next, |last| next.max(last + 1));
         let damaged = damaged.into_iter().filter(|file| files.is_open(*file)).collect();
         places.iter().for_each(|row| files.grow_live(row.place()));
-        loaded.removed.values().for_each(|removal| files.grow_marks(removal.marked));
+        loaded.removed.values().for_each(|removal| files.add_removal_bytes(removal.removal_file));
         let (removed, blocked) = (loaded.removed, BTreeSet::new());
         let inner = Inner { places, removed, files, lost, damaged, blocked };
         let tail = Mutex::new(Tail::new(next, limits.engine_file_bytes));
-        Ok(Self { inner: RwLock::new(inner), tail, scrub: Mutex::default(), mended: loaded.mended })
+        Ok(Self { inner: RwLock::new(inner), tail, scrub: Mutex::default(), repaired: loaded.repaired })
     }
 
     /// Opens the engine without reading its records, for tests.
@@ -161,7 +161,7 @@ impl SegmentsEngine {
 
 impl Inner {
     fn insert(&mut self, key: RecordKey, place: Location) {
-        self.forgive(key);
+        self.drop_removal(key);
         self.files.grow_live(place);
         if let Some(old) = self.places.insert(key, place) {
             self.files.shrink_live(old);
@@ -169,26 +169,26 @@ impl Inner {
     }
 
     /// Marks a record as removed; the file `marked` has the removal.
-    fn forget(&mut self, key: RecordKey, marked: u32) {
+    fn mark_removed(&mut self, key: RecordKey, marked: u32) {
         let Some(place) = self.places.remove(key) else { return };
         self.files.shrink_live(place);
         self.lost.remove(&key);
         self.blocked.remove(&place.file);
-        self.remember(key, Removal { stands: place.file, marked });
+        self.keep_removal(key, Removal { record_file: place.file, removal_file: marked });
     }
 
     /// Keeps a removal.
-    fn remember(&mut self, key: RecordKey, removal: Removal) {
-        self.files.grow_marks(removal.marked);
+    fn keep_removal(&mut self, key: RecordKey, removal: Removal) {
+        self.files.add_removal_bytes(removal.removal_file);
         if let Some(old) = self.removed.insert(key, removal) {
-            self.files.shrink_marks(old.marked);
+            self.files.sub_removal_bytes(old.removal_file);
         }
     }
 
     /// Drops a removal that is no longer needed.
-    fn forgive(&mut self, key: RecordKey) {
+    fn drop_removal(&mut self, key: RecordKey) {
         if let Some(removal) = self.removed.remove(&key) {
-            self.files.shrink_marks(removal.marked);
+            self.files.sub_removal_bytes(removal.removal_file);
         }
     }
 }
@@ -224,7 +224,7 @@ impl Engine for SegmentsEngine {
             let mark = tail.append(&self.inner, |out| history::put_removed(out, &wanted))?;
             tail.flush(&self.inner)?;
             let mut inner = self.inner.write();
-            wanted.iter().for_each(|key| inner.forget(*key, mark.file));
+            wanted.iter().for_each(|key| inner.mark_removed(*key, mark.file));
         }
         Ok(())
     }
@@ -304,7 +304,7 @@ impl Engine for SegmentsEngine {
         self.inner.write().files.remove_retired()
     }
 
-    fn tidy(&self) -> Result<DefragmentOutcome, EngineError> {
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
         let mut tail = self.tail.lock();
         Ok(match defragment::step(&self.inner, &mut tail)? {
             DefragmentStep::Idle => DefragmentOutcome::Idle,
@@ -352,7 +352,7 @@ impl Engine for SegmentsEngine {
         Ok(true)
     }
 
-    fn leave_damaged(&self, key: RecordKey) {
+    fn skip_damaged(&self, key: RecordKey) {
         let mut inner = self.inner.write();
         if let Some(place) = inner.places.get(key) {
             inner.blocked.insert(place.file);
@@ -376,8 +376,8 @@ impl Engine for SegmentsEngine {
         Some((inner.files.path(place.file), u64::from(place.offset)))
     }
 
-    fn mended(&self) -> u64 {
-        self.mended
+    fn repaired(&self) -> u64 {
+        self.repaired
     }
 
     fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {

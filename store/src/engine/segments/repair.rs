@@ -29,13 +29,13 @@ pub(super) struct FileRepair {
 /// # Errors
 ///
 /// The first damage that cannot be repaired.
-pub(super) fn mend(
+pub(super) fn repair_entries(
     number: u32,
     bytes: &mut [u8],
     find: FindCopy<'_>,
     replaced: &Replaced,
 ) -> Result<FileRepair, EngineError> {
-    let mut mended = FileRepair::default();
+    let mut repaired = FileRepair::default();
     let header = FILE_HEADER.len();
     if !bytes.starts_with(FILE_HEADER) {
         let off = bytes.iter().zip(FILE_HEADER).map(|(is, was)| (is ^ was).count_ones()).sum::<u32>();
@@ -43,25 +43,25 @@ pub(super) fn mend(
             return Err(EngineError::Corrupt(format!("{} is not a file of the engine", name(number))));
         }
         bytes[..header].copy_from_slice(FILE_HEADER);
-        mended.written.push(Location { file: number, offset: 0, len: header as u32 });
+        repaired.written.push(Location { file: number, offset: 0, len: header as u32 });
     }
     let mut offset = header;
     while offset < bytes.len() {
         if let Some((_, len)) = history::read(&bytes[offset..]) {
             offset += len;
         } else if let Some(len) = replaced.get(&(number, offset as u32)) {
-            mended.passed.insert(offset, *len as usize);
+            repaired.passed.insert(offset, *len as usize);
             offset += *len as usize;
         } else if let Some(entry) = written(&bytes[offset..], find) {
             bytes[offset..offset + entry.len()].copy_from_slice(&entry);
-            mended.written.push(Location { file: number, offset: offset as u32, len: entry.len() as u32 });
+            repaired.written.push(Location { file: number, offset: offset as u32, len: entry.len() as u32 });
             offset += entry.len();
         } else {
             let detail = format!("{} is damaged at byte {offset}, and the log has no copy", name(number));
             return Err(EngineError::Corrupt(detail));
         }
     }
-    Ok(mended)
+    Ok(repaired)
 }
 
 /// The original bytes of the damaged entry at the start of `bytes`, if they can be determined.

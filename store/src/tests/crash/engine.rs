@@ -10,9 +10,9 @@ use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
 use crate::{KeyRange, OpenError};
 
-const HONEST: StubFaults = StubFaults { lies: false, stays_shut: false };
+const HONEST: StubFaults = StubFaults { lies: false, refuses_to_open: false };
 const LIAR: StubFaults = StubFaults { lies: true, ..HONEST };
-const SHUT: StubFaults = StubFaults { stays_shut: true, ..HONEST };
+const SHUT: StubFaults = StubFaults { refuses_to_open: true, ..HONEST };
 
 /// A machine after all steps.
 fn after(setup: Setup, steps: &[Step]) -> (Machine, RunOutcome) {
