@@ -1,4 +1,4 @@
-//! LeaseEvidence check: evidence that a lease has ended must not appear before its time to live after the last grant or
+//! Lease check: evidence that a lease has ended must not appear before its time to live after the last grant or
 //! renewal. That leases end at all is not checked: a server may be slow, stopped or killed.
 
 use std::collections::BTreeMap;

@@ -53,7 +53,7 @@ pub enum NoSpaceReason {
     Raised {
         /// The data directory, if there is one.
         dir: Option<PathBuf>,
-        /// ByteCount of data that count against the quota.
+        /// Bytes of data that count against the quota.
         used: u64,
         /// [`crate::Limits::quota_bytes`].
         quota: Option<u64>,

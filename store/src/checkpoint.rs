@@ -252,7 +252,7 @@ impl Background {
                 Err(error) if !is_full(&error) => return Err(error),
                 Err(_) if self.core.on_disk_full() => {}
                 Err(error) => {
-                    tracing::warn!(%error, "there is no disk_space for a checkpoint");
+                    tracing::warn!(%error, "no space for a checkpoint");
                     return Ok(false);
                 }
             }

@@ -1,5 +1,5 @@
-//! Free disk space: detects that the file system is nearly full_unreported, and keeps a reserve file. Deleting that file lets
-//! deletions, compaction and a checkpoint finish when the file system is full_unreported. Free space is checked at checkpoints,
+//! Free disk space: detects that the file system is nearly full, and keeps a reserve file. Deleting that file lets
+//! deletions, compaction and a checkpoint finish when the file system is full. Free space is checked at checkpoints,
 //! when a log file is prepared, and after a failed write; `quota` bounds the stored data.
 
 use std::io;
@@ -35,7 +35,7 @@ pub(crate) struct DiskSpace {
     full_unreported: AtomicBool,
 }
 
-/// Whether an operation failed because the disk, or a disk quota, is full_unreported.
+/// Whether an operation failed because the disk, or a disk quota, is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -107,7 +107,7 @@ impl DiskSpace {
 
     fn set_short(&self, short: bool) {
         if !self.short.swap(short, Ordering::AcqRel) && short {
-            tracing::info!(dir = %self.dir.display(), least = self.least, "the file system is nearly full_unreported");
+            tracing::info!(dir = %self.dir.display(), least = self.least, "the file system is nearly full");
             self.low_unreported.store(true, Ordering::Release);
         }
     }
@@ -130,11 +130,11 @@ impl DiskSpace {
 
     /// Takes the alarm change to request, if there is one. If low space was only temporary, no alarm is raised.
     pub(crate) fn take_alarm_change(&self) -> Option<AlarmChange> {
-        let (low, full_unreported) = (
+        let (low, full) = (
             self.low_unreported.swap(false, Ordering::AcqRel),
             self.full_unreported.swap(false, Ordering::AcqRel),
         );
-        match (full_unreported, low) {
+        match (full, low) {
             (true, _) => Some(self.out_of_space()),
             (false, true) => self.is_short().then_some(AlarmChange::LowDisk),
             (false, false) => None,

@@ -1,4 +1,4 @@
-//! HistoryEntry points for fuzzers. Each target takes any bytes and returns, or panics because it found a defect. The store's
+//! Entry points for fuzzers. Each target takes any bytes and returns, or panics because it found a defect. The store's
 //! tests run the same functions over random bytes and the kept corpus. Not an interface for users.
 
 #[cfg(not(test))]

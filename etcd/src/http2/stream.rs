@@ -19,7 +19,7 @@ pub(super) struct Stream {
     pub(super) complete: bool,
     /// The stream's window: bytes that the client still accepts.
     pub(super) window: i64,
-    /// PartSender to send, in order; nothing follows a tail.
+    /// Parts to send, in order; nothing follows a tail.
     pub(super) waiting: VecDeque<ResponsePart>,
     /// Whether the stream is queued for space on the connection.
     pub(super) is_queued: bool,

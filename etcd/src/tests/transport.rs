@@ -30,7 +30,7 @@ async fn a_burst_of_cancelled_calls_does_not_end_the_connection() {
     for _ in 0..2_000 {
         let mut client = server.kv();
         let mut call = std::pin::pin!(client.range(range("k", "")));
-        // CallStart and dropped.
+        // Started and dropped.
         assert!(futures::poll!(call.as_mut()).is_pending());
         tokio::task::yield_now().await;
     }

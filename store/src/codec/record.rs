@@ -1,4 +1,4 @@
-//! Log records: the v1 of one commit, complete in themselves.
+//! Log records: the effects of one commit, complete in themselves.
 //!
 //! Version 1 has no alarms; version 2 appends the set of alarms. A commit that changes no alarm is written as version
 //! 1, so that a program that only knows version 1 can read a log without alarms. A set of alarms with an unknown bit is

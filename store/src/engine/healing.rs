@@ -20,7 +20,7 @@ use crate::recall::RecalledRecord;
 use crate::wal::{self, WalSegments};
 use crate::{KeyValue, Revision};
 
-/// LostRecords records that are remembered and reported, so that the log is not searched again for each read of one. Reads of
+/// Lost records that are remembered and reported, so that the log is not searched again for each read of one. Reads of
 /// further ones fail as well.
 const REMEMBERED: usize = 4_096;
 
@@ -34,7 +34,7 @@ pub(crate) struct HealingEngine {
     memory: OnceLock<Weak<Core>>,
     /// Notified when a record is lost: the background worker quarantines it.
     feed: Arc<Feed>,
-    /// LostRecords records. The lock is held while copies are searched, so that several readers of one record search once.
+    /// Lost records. The lock is held while copies are searched, so that several readers of one record search once.
     lost: Mutex<LostRecords>,
     /// A repair was made that a crash would undo.
     unsealed: AtomicBool,

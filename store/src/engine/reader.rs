@@ -14,7 +14,7 @@ pub(crate) struct LoadedRecord<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// PreparedVersions versions, each with the index of its record in the input.
+/// Prepared versions, each with the index of its record in the input.
 pub(crate) type PreparedVersions = Vec<(u32, Version)>;
 
 /// Prepares a batch of records independently of other batches, on any thread. Some of the records may turn out to be

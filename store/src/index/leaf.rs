@@ -135,6 +135,6 @@ impl Leaf {
         assert!(self.entries.iter().all(|entry| entry.key().starts_with(first)), "keys begin alike");
         let search_keys: Vec<_> =
             self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])).collect();
-        assert_eq!(self.search_keys, search_keys, "search_keys are those of the keys");
+        assert_eq!(self.search_keys, search_keys, "the search keys match the keys");
     }
 }

@@ -284,8 +284,8 @@ impl Node {
             }
         }
     }
+
     /// Replaces a root that has one child by that child.
-    /// A root with one subtree gives way to it.
     pub(super) fn shrink(&mut self) {
         loop {
             match self {
@@ -296,8 +296,8 @@ impl Node {
             }
         }
     }
+
     /// Visits all entries mutably, in order, then recomputes the sums.
-    /// Visits all entries, which may change, in order; then makes the sums anew.
     pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut KeyEntry)) {
         match self {
             Self::Leaf(leaf) => Arc::make_mut(leaf).entries_mut().iter_mut().for_each(visit),
@@ -309,8 +309,8 @@ impl Node {
             }
         }
     }
+
     /// Whether two neighbouring nodes are small enough to be merged.
-    /// Whether together with a neighbour it is thin enough to be one with it.
     fn can_merge(&self, right: &Self) -> bool {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => left.entries().len() + right.entries().len() <= LEAF / 2,
@@ -345,9 +345,9 @@ fn apply_to_leaf(
         }
     }
 }
+
 /// Handles a child that has shrunk: recomputes its sum, removes it if it is empty, or merges it with the next one if
 /// both are small.
-/// A child has become smaller: its sum is made anew, an empty one goes, a thin one joins the one behind it.
 fn rebalance(children: &mut Vec<Child>, at: usize) {
     let child = &mut children[at];
     child.sum = child.node.sum();
@@ -370,8 +370,8 @@ fn rebalance(children: &mut Vec<Child>, at: usize) {
         }
     }
 }
+
 /// Panics if the tree is inconsistent.
-/// Panics if the tree contradicts itself.
 #[cfg(test)]
 pub(super) fn check(root: &Node) {
     fn depth(node: &Node, from: Option<&[u8]>, to: Option<&[u8]>) -> usize {

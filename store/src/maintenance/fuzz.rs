@@ -1,4 +1,4 @@
-//! HistoryEntry point for fuzzing the restore of a snapshot.
+//! Entry point for fuzzing the restore of a snapshot.
 
 use std::io;
 use std::path::Path;

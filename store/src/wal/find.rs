@@ -1,5 +1,5 @@
 //! Search for records in the log, while it may be written and truncated: the copies from which damaged records are
-//! repaired. VersionRef records are checked. A record that is not found may still be there.
+//! repaired. Found records are checked. A record that is not found may still be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
