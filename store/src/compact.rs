@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use crate::commit::RecordKey;
 use crate::core::Core;
 use crate::engine::EngineError;
-use crate::index::Cut;
+use crate::index::CompactionBound;
 use crate::{Alarm, Revision};
 
 /// Records that one step removes from the engine: a few hundred microseconds of work.
@@ -37,7 +37,7 @@ enum Phase {
 /// Phase 1: removes superseded versions and old tombstones.
 #[derive(Debug)]
 struct Versions {
-    cut: Cut,
+    cut: CompactionBound,
     /// The key to continue from; none at the end of the index.
     from: Option<Box<[u8]>>,
     /// Records removed from the index but not yet from the engine. The records of one key ascend and are removed in
@@ -119,7 +119,8 @@ impl Versions {
         // Without space, the newest superseded versions are removed too; otherwise deleting and compacting would free
         // nothing at first.
         let out_of_space = core.visible().alarms.contains(Alarm::NoSpace);
-        let cut = if out_of_space { Cut::close(revision) } else { Cut::from(revision) };
+        let cut =
+            if out_of_space { CompactionBound::close(revision) } else { CompactionBound::from(revision) };
         Self { cut, from: Some(Box::default()), backlog: VecDeque::new() }
     }
 

@@ -25,7 +25,7 @@ use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
-use crate::view::{self, Pick};
+use crate::view::{self, SelectedVersion};
 use crate::wal::WalSegments;
 use crate::watch::hub::{Hub, WatchEnd};
 use crate::window::Window;
@@ -33,7 +33,7 @@ use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
 
 /// Published state: durable, and what every reader sees.
 #[derive(Debug)]
-pub(crate) struct Visible {
+pub(crate) struct PublishedState {
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
     /// The last published commit's sequence number in the log.
@@ -43,7 +43,7 @@ pub(crate) struct Visible {
     pub(crate) window: Window,
 }
 
-impl Visible {
+impl PublishedState {
     fn publish(&mut self, commit: &Arc<Commit>) {
         invariants::follows(self.revision, commit);
         for (sub, event) in commit.events.iter().enumerate() {
@@ -65,8 +65,8 @@ impl Visible {
 
 /// The published state, the engine, and the components that every thread of the store shares.
 pub(crate) struct Core {
-    visible: RwLock<Visible>,
-    /// A copy of `Visible::revision` that is read without the lock.
+    visible: RwLock<PublishedState>,
+    /// A copy of `PublishedState::revision` that is read without the lock.
     revision: AtomicI64,
     /// The newest revision up to which the engine has everything.
     stored: AtomicI64,
@@ -102,7 +102,12 @@ const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
 
 impl Core {
-    pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
+    pub(crate) fn new(
+        visible: PublishedState,
+        engine: Arc<dyn Engine>,
+        cluster: u64,
+        limits: Limits,
+    ) -> Self {
         let revision = visible.revision;
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
         let healing = Arc::new(HealingEngine::new(engine, feed.clone()));
@@ -188,16 +193,16 @@ impl Core {
     }
 
     /// Locks the published state for reading. Callers hold the lock for a few lines, never while waiting.
-    pub(crate) fn visible(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
+    pub(crate) fn visible(&self) -> parking_lot::RwLockReadGuard<'_, PublishedState> {
         self.visible.read()
     }
 
     /// Locks the published state for reading in a thread that may hold the read lock already.
-    pub(crate) fn visible_recursive(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
+    pub(crate) fn visible_recursive(&self) -> parking_lot::RwLockReadGuard<'_, PublishedState> {
         self.visible.read_recursive()
     }
 
-    pub(crate) fn visible_mut(&self) -> parking_lot::RwLockWriteGuard<'_, Visible> {
+    pub(crate) fn visible_mut(&self) -> parking_lot::RwLockWriteGuard<'_, PublishedState> {
         self.visible.write()
     }
 
@@ -349,23 +354,27 @@ impl Core {
         let mut selection = view::select(&visible.index, request, at);
         let mut picks = std::mem::take(&mut selection.picks);
         for pick in &mut picks {
-            if let Pick::Stored(key) = pick
+            if let SelectedVersion::Stored(key) = pick
                 && let Some(event) = visible.window.event(*key)
             {
-                *pick = Pick::Ready(event.kv.clone());
+                *pick = SelectedVersion::Ready(event.kv.clone());
             }
         }
         drop(visible);
         let kvs = picks.into_iter().map(|pick| match pick {
-            Pick::Ready(kv) => Ok(kv),
-            Pick::Stored(key) => self.read(key, at),
+            SelectedVersion::Ready(kv) => Ok(kv),
+            SelectedVersion::Stored(key) => self.read(key, at),
         });
         let kvs = kvs.collect::<Result<_, _>>()?;
         Ok(view::finish(request, revision, &selection, kvs))
     }
 
     /// Reads an old version from the window or the engine.
-    pub(crate) fn fetch(&self, visible: &Visible, key: RecordKey) -> Result<Arc<KeyValue>, RangeError> {
+    pub(crate) fn fetch(
+        &self,
+        visible: &PublishedState,
+        key: RecordKey,
+    ) -> Result<Arc<KeyValue>, RangeError> {
         match visible.window.event(key) {
             Some(event) => Ok(event.kv.clone()),
             None => self.read_engine(key)?.ok_or(RangeError::Damaged { revision: key.main }),

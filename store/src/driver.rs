@@ -15,7 +15,7 @@ use crate::limits::JOB_BYTES;
 use crate::queue::Job;
 use crate::request::{Rejection, Request, Response};
 #[cfg(test)]
-use crate::stepped::{Pending, Stepped};
+use crate::stepped::{Pending, SteppedStore};
 use crate::threads::Threads;
 use crate::writer::Writer;
 
@@ -30,7 +30,7 @@ enum DriverMode {
     Memory(Box<Memory>),
     /// A log but no threads, for tests; none after the store was closed.
     #[cfg(test)]
-    Stepped(Box<Mutex<Option<Stepped>>>),
+    SteppedStore(Box<Mutex<Option<SteppedStore>>>),
     Threads(Threads),
 }
 
@@ -58,14 +58,14 @@ impl Driver {
                 Ok(StoreImage::take(&self.core, &writer, &memory.engine, &sweeper)?)
             }
             #[cfg(test)]
-            DriverMode::Stepped(_) => Err(ImageError::OnDisk),
+            DriverMode::SteppedStore(_) => Err(ImageError::OnDisk),
             DriverMode::Threads(_) => Err(ImageError::OnDisk),
         }
     }
 
     #[cfg(test)]
-    pub(crate) fn stepped(core: Arc<Core>, stepped: Stepped) -> Self {
-        Self { core, mode: DriverMode::Stepped(Box::new(Mutex::new(Some(stepped)))) }
+    pub(crate) fn stepped(core: Arc<Core>, stepped: SteppedStore) -> Self {
+        Self { core, mode: DriverMode::SteppedStore(Box::new(Mutex::new(Some(stepped)))) }
     }
 
     pub(crate) fn threads(core: Arc<Core>, threads: Threads) -> Self {
@@ -93,7 +93,7 @@ impl Driver {
                 memory.submit(&self.core, &request).await.map_err(|Stopped| Rejection::Stopped)
             }
             #[cfg(test)]
-            DriverMode::Stepped(stepped) => {
+            DriverMode::SteppedStore(stepped) => {
                 let mut answers = stepped.lock().as_mut().ok_or(Rejection::Stopped)?.act(vec![request])?;
                 Ok(answers.pop().expect("a request has an answer"))
             }
@@ -107,10 +107,10 @@ impl Driver {
     }
 
     #[cfg(test)]
-    fn step<T>(&self, step: impl FnOnce(&mut Stepped) -> T) -> Result<T, Rejection> {
+    fn step<T>(&self, step: impl FnOnce(&mut SteppedStore) -> T) -> Result<T, Rejection> {
         self.core.check_serving().map_err(|Stopped| Rejection::Stopped)?;
         match &self.mode {
-            DriverMode::Stepped(stepped) => stepped.lock().as_mut().map(step).ok_or(Rejection::Stopped),
+            DriverMode::SteppedStore(stepped) => stepped.lock().as_mut().map(step).ok_or(Rejection::Stopped),
             DriverMode::Memory(_) | DriverMode::Threads(_) => unreachable!("only a stepped store is stepped"),
         }
     }
@@ -130,7 +130,7 @@ impl Driver {
     /// Logs the oldest pending group. Returns false if none is pending.
     #[cfg(test)]
     pub(crate) fn log_group(&self) -> Result<bool, Rejection> {
-        self.step(Stepped::log)
+        self.step(SteppedStore::log)
     }
 
     /// Wakes the background worker, which checks for work.
@@ -145,7 +145,7 @@ impl Driver {
                     .for_each(|ticket| self.core.background_waiters.complete_defragment(ticket, Ok(())));
             }
             #[cfg(test)]
-            DriverMode::Stepped(stepped) => stepped.lock().iter_mut().for_each(Stepped::work),
+            DriverMode::SteppedStore(stepped) => stepped.lock().iter_mut().for_each(SteppedStore::work),
             DriverMode::Threads(threads) => threads.wake(),
         }
     }
@@ -157,10 +157,10 @@ impl Driver {
         match &self.mode {
             DriverMode::Memory(_) => self.core.close(),
             #[cfg(test)]
-            DriverMode::Stepped(stepped) => {
+            DriverMode::SteppedStore(stepped) => {
                 self.core.close();
                 let stepped = stepped.lock().take();
-                stepped.into_iter().for_each(Stepped::finish);
+                stepped.into_iter().for_each(SteppedStore::finish);
             }
             DriverMode::Threads(threads) => threads.close(),
         }

@@ -41,9 +41,9 @@ pub const TARGETS: [FuzzTarget; 6] = [
 ];
 
 /// Decisions read from the fuzzer's bytes; zeros when no bytes are left.
-struct Dice<'a>(&'a [u8]);
+struct Decisions<'a>(&'a [u8]);
 
-impl<'a> Dice<'a> {
+impl<'a> Decisions<'a> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -77,7 +77,7 @@ const CLUSTER: u64 = 11;
 /// Writes a log as the bytes say, damages it as they say, crashes the machine, and replays the log. The replayed
 /// records must be a prefix of the written ones, byte for byte. Without damage they must include all synced records.
 pub fn wal_replay(bytes: &[u8]) {
-    let mut dice = Dice(bytes);
+    let mut dice = Decisions(bytes);
     let disk = SimDisk::default();
     disk.create_dir(Path::new(LOG)).expect("a simulated disk without faults does not fail");
     let (written, synced) = write_log(&disk, &mut dice);
@@ -105,7 +105,7 @@ pub fn wal_replay(bytes: &[u8]) {
 type Written = (u64, Option<Vec<u8>>);
 
 /// Writes a log. Returns every record, and how many of them are synced.
-fn write_log(disk: &SimDisk, dice: &mut Dice<'_>) -> (Vec<Written>, usize) {
+fn write_log(disk: &SimDisk, dice: &mut Decisions<'_>) -> (Vec<Written>, usize) {
     let limits = Limits { first_segment_bytes: 8 << 10, segment_bytes: 8 << 10, ..Limits::default() };
     let segments = Arc::new(WalSegments::list(Arc::new(disk.clone()), Path::new(LOG)).expect("as above"));
     let replayed = wal::replay(&segments, CLUSTER, 0, &mut |_| Ok(())).expect("there is nothing yet");
@@ -140,7 +140,7 @@ fn commit(seq: u64, note: Vec<u8>) -> Commit {
     }
 }
 
-fn damage(disk: &SimDisk, dice: &mut Dice<'_>) {
+fn damage(disk: &SimDisk, dice: &mut Decisions<'_>) {
     let files = disk.files(Path::new(LOG));
     let (name, len) = &files[dice.below(files.len())];
     let (offset, bytes) = (dice.below(*len), dice.some(16));
@@ -182,7 +182,7 @@ pub fn manifest_file(bytes: &[u8]) {
 
 /// Runs transactions on a store in memory and on the reference model, and compares them after each.
 pub fn transactions(bytes: &[u8]) {
-    let (mut dice, mut model) = (Dice(bytes), Model::new());
+    let (mut dice, mut model) = (Decisions(bytes), Model::new());
     let driver = recover::open(Config::memory(), &Nondet::simulated(1)).expect("memory opens");
     let ask = |request| driver.submit(request, 0).now_or_never().expect("memory never waits");
     for id in 1..3 {
@@ -208,11 +208,11 @@ pub fn transactions(bytes: &[u8]) {
     }
 }
 
-fn key(dice: &mut Dice<'_>) -> Bytes {
+fn key(dice: &mut Decisions<'_>) -> Bytes {
     vec![b'a' + dice.byte() % 4].into()
 }
 
-fn keys(dice: &mut Dice<'_>) -> KeyRange {
+fn keys(dice: &mut Decisions<'_>) -> KeyRange {
     match dice.byte() % 5 {
         0..3 => KeyRange::single(key(dice)),
         3 => KeyRange::between(key(dice), key(dice)),
@@ -220,14 +220,14 @@ fn keys(dice: &mut Dice<'_>) -> KeyRange {
     }
 }
 
-fn transaction(dice: &mut Dice<'_>, depth: u8) -> Txn {
+fn transaction(dice: &mut Decisions<'_>, depth: u8) -> Txn {
     let compares = (0..dice.below(3)).map(|_| compare(dice)).collect();
     let success = (0..dice.below(4)).map(|_| operation(dice, depth)).collect();
     let failure = (0..dice.below(3)).map(|_| operation(dice, depth)).collect();
     Txn { compares, success, failure, note: None }
 }
 
-fn compare(dice: &mut Dice<'_>) -> Compare {
+fn compare(dice: &mut Decisions<'_>) -> Compare {
     let ops = [CompareOp::Equal, CompareOp::NotEqual, CompareOp::Greater, CompareOp::Less];
     let (keys, op, number) = (keys(dice), ops[dice.below(4)], i64::from(dice.byte() % 16));
     let target = match dice.byte() % 5 {
@@ -240,7 +240,7 @@ fn compare(dice: &mut Dice<'_>) -> Compare {
     Compare { keys, op, target }
 }
 
-fn operation(dice: &mut Dice<'_>, depth: u8) -> Op {
+fn operation(dice: &mut Decisions<'_>, depth: u8) -> Op {
     match dice.byte() % 8 {
         0..4 => Op::Put(put(dice)),
         4 => Op::Delete(Delete { keys: keys(dice), prev_kv: dice.chance(2) }),
@@ -249,7 +249,7 @@ fn operation(dice: &mut Dice<'_>, depth: u8) -> Op {
     }
 }
 
-fn put(dice: &mut Dice<'_>) -> Put {
+fn put(dice: &mut Decisions<'_>) -> Put {
     let (ignore_value, ignore_lease) = (dice.chance(8), dice.chance(8));
     Put {
         key: key(dice),
@@ -261,7 +261,7 @@ fn put(dice: &mut Dice<'_>) -> Put {
     }
 }
 
-fn range(dice: &mut Dice<'_>) -> Range {
+fn range(dice: &mut Decisions<'_>) -> Range {
     let targets =
         [SortTarget::Key, SortTarget::Version, SortTarget::Create, SortTarget::Mod, SortTarget::Value];
     let mut small = || if dice.chance(3) { Revision(i64::from(dice.byte() % 16)) } else { Revision(0) };

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::alarm::Alarms;
 use crate::compact::Sweeper;
-use crate::core::{Core, Visible};
+use crate::core::{Core, PublishedState};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
 use crate::error::Stopped;
@@ -98,7 +98,7 @@ impl StoreImage {
     pub(crate) fn driver(&self, nondet: &Nondet) -> Driver {
         let contents = &*self.0;
         let rng = nondet.rng.fork("store");
-        let visible = Visible {
+        let visible = PublishedState {
             revision: contents.revision,
             compacted: contents.compacted,
             seq: contents.seq,

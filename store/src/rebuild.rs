@@ -44,7 +44,7 @@ impl Rebuild {
 }
 
 /// A record to sort: its comparison key and its position in the input.
-struct Item<'a> {
+struct SortItem<'a> {
     /// The first 8 bytes of the key after the prefix that all keys share. It decides most comparisons.
     lead: u64,
     key: &'a [u8],
@@ -56,10 +56,10 @@ struct Item<'a> {
 pub(crate) fn prepare(records: &[LoadedRecord<'_>]) -> Result<PreparedVersions, EngineError> {
     let versions = records.iter().zip(0..).filter(|(loaded, _)| loaded.kind != RecordKind::Note);
     let mut items: Vec<_> =
-        versions.map(|(loaded, at)| Item { lead: 0, key: key_of(loaded.bytes), at }).collect();
+        versions.map(|(loaded, at)| SortItem { lead: 0, key: key_of(loaded.bytes), at }).collect();
     let shared = shared_prefix(&items);
     items.iter_mut().for_each(|item| item.lead = lead(&item.key[shared..]));
-    let place = |item: &Item<'_>| Reverse(records[item.at as usize].key);
+    let place = |item: &SortItem<'_>| Reverse(records[item.at as usize].key);
     items.sort_unstable_by(|a, b| {
         a.lead.cmp(&b.lead).then_with(|| a.key.cmp(b.key)).then_with(|| place(a).cmp(&place(b)))
     });
@@ -79,7 +79,7 @@ fn key_of(encoded: &[u8]) -> &[u8] {
 }
 
 /// Length of the longest prefix that all keys share.
-fn shared_prefix(items: &[Item<'_>]) -> usize {
+fn shared_prefix(items: &[SortItem<'_>]) -> usize {
     let Some((first, rest)) = items.split_first() else { return 0 };
     rest.iter().fold(first.key.len(), |shared, item| alike(&first.key[..shared], item.key))
 }

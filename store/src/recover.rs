@@ -16,7 +16,7 @@ use crate::codec::record::{LogChange, LogLease, LogRecord};
 use crate::commit::{Commit, LeaseChange};
 use crate::committer::Committer;
 use crate::compact::Sweeper;
-use crate::core::{Core, Visible};
+use crate::core::{Core, PublishedState};
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
 use crate::disk_space::{DiskSpace, is_full};
@@ -75,7 +75,7 @@ pub(crate) fn open_stepped(
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let parts = recover(disk, &dir, config, rng, engine)?;
     let RecoveredStore { core, committer, log, background } = parts;
-    let mut stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
+    let mut stepped = crate::stepped::SteppedStore::new(core.clone(), committer, log, background);
     stepped.work();
     Ok(Driver::stepped(core, stepped))
 }
@@ -107,8 +107,8 @@ impl RecoveredStore {
 }
 
 /// The published state of a new store.
-fn empty() -> Visible {
-    Visible {
+fn empty() -> PublishedState {
+    PublishedState {
         revision: Revision::FIRST,
         compacted: Revision::NEVER_COMPACTED,
         seq: 0,
@@ -406,7 +406,8 @@ impl RecoverySource<'_> {
         let index = rebuild.finish(&mut leases);
         let (revision, compacted) = (Revision(base.revision), Revision(base.compacted));
         let window = Window::after(revision);
-        let visible = Visible { revision, compacted, seq: base.seq, alarms: base.alarms, index, window };
+        let visible =
+            PublishedState { revision, compacted, seq: base.seq, alarms: base.alarms, index, window };
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
@@ -512,7 +513,7 @@ fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<
 }
 
 /// Rebuilds the commit that a log record describes.
-fn revive(visible: &Visible, record: &LogRecord<'_>) -> Result<Commit, String> {
+fn revive(visible: &PublishedState, record: &LogRecord<'_>) -> Result<Commit, String> {
     let note = record.note.map(bytes::Bytes::copy_from_slice);
     let revision = Revision(record.revision);
     let mut events: Vec<Arc<Event>> = Vec::with_capacity(record.changes.len());

@@ -62,12 +62,12 @@ impl Overlay {
 
 /// The published index and the overlay of staged versions.
 #[derive(Clone, Copy)]
-pub(crate) struct Staged<'a> {
+pub(crate) struct StagedView<'a> {
     pub(crate) index: &'a Index,
     pub(crate) overlay: &'a Overlay,
 }
 
-impl<'a> Staged<'a> {
+impl<'a> StagedView<'a> {
     /// The newest version of a key, tombstones included.
     fn newest(self, key: &[u8]) -> Option<&'a Version> {
         self.overlay.newest(key).or_else(|| self.index.get(key).map(|entry| entry.newest()))

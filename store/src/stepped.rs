@@ -18,7 +18,7 @@ use crate::request::{Rejection, Request, Response};
 use crate::supervisor::Supervisor;
 
 /// The components of a store that a test drives step by step.
-pub(crate) struct Stepped {
+pub(crate) struct SteppedStore {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
@@ -30,7 +30,7 @@ pub(crate) struct Stepped {
 /// Receiver of an answer.
 pub(crate) type Pending = oneshot::Receiver<Response>;
 
-impl Stepped {
+impl SteppedStore {
     pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: Background) -> Self {
         let supervisor = Supervisor::new(core.clone(), background);
         Self { core, committer, log, supervisor, waiting: VecDeque::new() }

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use crate::commit::RecordKey;
 use crate::index::{Index, VersionRef};
 use crate::range::{Range, RangeResult, SortOrder, SortTarget};
-use crate::staged::Staged;
+use crate::staged::StagedView;
 use crate::{KeyValue, RangeError, Revision};
 
 /// A selected version: in memory, or to be read from the engine.
 #[derive(Debug)]
-pub(crate) enum Pick {
+pub(crate) enum SelectedVersion {
     /// The version is in memory.
     Ready(Arc<KeyValue>),
     /// The version must be read from the engine.
     Stored(RecordKey),
 }
 
-impl From<VersionRef<'_>> for Pick {
+impl From<VersionRef<'_>> for SelectedVersion {
     fn from(found: VersionRef<'_>) -> Self {
         match found {
             VersionRef::Newest(kv) => Self::Ready(kv.clone()),
@@ -31,7 +31,7 @@ impl From<VersionRef<'_>> for Pick {
 /// The versions of a range before filters, sorting and limit.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    pub(crate) picks: Vec<Pick>,
+    pub(crate) picks: Vec<SelectedVersion>,
     count: usize,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn select(index: &Index, request: &Range, revision: Revision) -> Sele
     if request.count_only {
         return Selection { picks: Vec::new(), count: index.count(keys, revision) };
     }
-    let found = index.range(keys).filter_map(|entry| entry.at(revision)).map(Pick::from);
+    let found = index.range(keys).filter_map(|entry| entry.at(revision)).map(SelectedVersion::from);
     match stop_after(request) {
         Some(most) => {
             let picks: Vec<_> = found.take(most).collect();
@@ -74,7 +74,7 @@ pub(crate) fn select(index: &Index, request: &Range, revision: Revision) -> Sele
 }
 
 /// Selects the versions from staged state, as the writer sees it.
-pub(crate) fn select_staged(staged: Staged<'_>, request: &Range, revision: Revision) -> Selection {
+pub(crate) fn select_staged(staged: StagedView<'_>, request: &Range, revision: Revision) -> Selection {
     if request.count_only {
         return Selection { picks: Vec::new(), count: staged.count(&request.keys, revision) };
     }

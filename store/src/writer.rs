@@ -245,7 +245,7 @@ impl Writer {
     /// Revokes a lease. Deletes at most as many of its keys as one commit may hold; the caller repeats the request
     /// until all are deleted. Meanwhile the lease cannot be renewed, and no key can be attached to it. After a crash it
     /// still has its remaining keys.
-    fn revoke(&mut self, id: LeaseId) -> Result<Revoked, LeaseError> {
+    fn revoke(&mut self, id: LeaseId) -> Result<RevokeOutcome, LeaseError> {
         if self.is_corrupt() {
             return Err(LeaseError::Corrupt);
         }
@@ -258,22 +258,22 @@ impl Writer {
         let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
         if !all {
             self.stage(events, Commit::default());
-            return Ok(Revoked::InPart);
+            return Ok(RevokeOutcome::InPart);
         }
         self.core.metrics.leases_revoked.add(1);
         self.leases.remove(id);
         self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..Commit::default() });
-        Ok(Revoked::Whole(self.revision))
+        Ok(RevokeOutcome::Whole(self.revision))
     }
 
     /// Revokes an expired lease. A lease that was renewed while its expiry was queued stays.
-    fn expire(&mut self, id: LeaseId, now: Instant) -> Result<Revoked, LeaseError> {
+    fn expire(&mut self, id: LeaseId, now: Instant) -> Result<RevokeOutcome, LeaseError> {
         if !self.is_corrupt() && self.leases.contains(id) && !self.core.leases.mark_ending_if_expired(id, now)
         {
-            return Ok(Revoked::Whole(self.revision));
+            return Ok(RevokeOutcome::Whole(self.revision));
         }
         let revoked = self.revoke(id);
-        if matches!(revoked, Ok(Revoked::Whole(_))) {
+        if matches!(revoked, Ok(RevokeOutcome::Whole(_))) {
             self.core.metrics.leases_expired.add(1);
         }
         revoked
@@ -320,18 +320,18 @@ impl Writer {
 
 /// Progress of a revocation.
 #[derive(Clone, Copy, Debug)]
-enum Revoked {
+enum RevokeOutcome {
     /// All keys are deleted, the last one in this revision.
     Whole(Revision),
     /// Some keys remain.
     InPart,
 }
 
-impl From<Revoked> for Response {
-    fn from(revoked: Revoked) -> Self {
+impl From<RevokeOutcome> for Response {
+    fn from(revoked: RevokeOutcome) -> Self {
         match revoked {
-            Revoked::Whole(revision) => Self::Revoke(Ok(revision)),
-            Revoked::InPart => Self::RevokedInPart,
+            RevokeOutcome::Whole(revision) => Self::Revoke(Ok(revision)),
+            RevokeOutcome::InPart => Self::RevokedInPart,
         }
     }
 }

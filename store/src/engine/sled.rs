@@ -30,22 +30,22 @@ const HEADER: usize = 5;
 pub(crate) struct SledEngine {
     dir: PathBuf,
     /// None once closed.
-    open: RwLock<Option<Open>>,
+    open: RwLock<Option<OpenDatabase>>,
     seals: Mutex<u64>,
-    content: Mutex<Content>,
+    content: Mutex<DatabaseContent>,
 }
 
 /// The size of the database's content. It is counted here because sled's files never shrink, so a quota on them could
 /// not be met again.
 #[derive(Debug, Default)]
-struct Content {
+struct DatabaseContent {
     /// Bytes of records, without their headers.
     live: u64,
     /// The newest record ever put. Later records are new and need no lookup.
     newest: Option<RecordKey>,
 }
 
-impl Content {
+impl DatabaseContent {
     /// Counts the content by reading everything once.
     fn count(db: &sled::Db) -> Result<Self, EngineError> {
         let mut content = Self::default();
@@ -65,7 +65,7 @@ fn body_len(value: &[u8]) -> u64 {
 
 /// The open database and its main file.
 #[derive(Clone)]
-struct Open {
+struct OpenDatabase {
     db: sled::Db,
     main: Arc<File>,
 }
@@ -149,12 +149,12 @@ impl SledEngine {
         if seals < wanted {
             return Err(EngineError::Corrupt(format!("it is at seal {seals}, but {wanted} was confirmed")));
         }
-        let content = Mutex::new(Content::count(&db)?);
-        let open = RwLock::new(Some(Open { db, main: Arc::new(main) }));
+        let content = Mutex::new(DatabaseContent::count(&db)?);
+        let open = RwLock::new(Some(OpenDatabase { db, main: Arc::new(main) }));
         Ok(Self { dir: dir.to_owned(), open, seals: Mutex::new(seals), content })
     }
 
-    fn opened(&self) -> Result<Open, EngineError> {
+    fn opened(&self) -> Result<OpenDatabase, EngineError> {
         self.open.read().clone().ok_or_else(|| EngineError::Io(io::Error::other("the engine is closed")))
     }
 
@@ -205,7 +205,7 @@ impl Engine for SledEngine {
             batch.insert(&encode_key(record.key), encode_value(record));
         }
         db.apply_batch(batch).map_err(failed)?;
-        *content = Content { live, newest };
+        *content = DatabaseContent { live, newest };
         Ok(())
     }
 
@@ -272,7 +272,7 @@ impl Engine for SledEngine {
     fn seal(&self) -> Result<Bytes, EngineError> {
         let mut seals = self.seals.lock();
         let next = *seals + 1;
-        let Open { db, main } = self.opened()?;
+        let OpenDatabase { db, main } = self.opened()?;
         db.insert(SEAL_KEY, next.to_le_bytes().as_slice()).map_err(failed)?;
         db.flush().map_err(failed)?;
         main.sync_all()?;
@@ -298,7 +298,7 @@ impl Engine for SledEngine {
 
     /// Closes the database. It can be opened again on return.
     fn close(&self) {
-        let Some(Open { db, main }) = self.open.write().take() else { return };
+        let Some(OpenDatabase { db, main }) = self.open.write().take() else { return };
         drop(db);
         // sled's own threads may hold the database, and with it the lock, a moment longer.
         if let Err(error) = main.lock().and_then(|()| main.unlock()) {

@@ -7,14 +7,14 @@ use crate::{KeyValue, Revision};
 
 /// The bounds of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct CompactionBound {
     /// The lowest revision that can still be read.
     pub(crate) revision: Revision,
     /// Versions superseded below this revision are removed: it is `revision` itself, or the next.
     superseded: Revision,
 }
 
-impl From<Revision> for Cut {
+impl From<Revision> for CompactionBound {
     /// Keeps the version superseded exactly at the revision one compaction longer than reads need it: a watch that
     /// starts there can still return the previous version.
     fn from(revision: Revision) -> Self {
@@ -22,7 +22,7 @@ impl From<Revision> for Cut {
     }
 }
 
-impl Cut {
+impl CompactionBound {
     /// Also removes versions that were superseded exactly at the revision.
     pub(crate) fn close(revision: Revision) -> Self {
         Self { revision, superseded: revision.next() }
@@ -197,7 +197,7 @@ impl KeyEntry {
     ///
     /// A version is removed if its successor is below `cut.superseded`; a tombstone if its own revision is below
     /// `cut.revision`.
-    pub(super) fn compact(&mut self, cut: Cut, removed: &mut Vec<RecordKey>) -> bool {
+    pub(super) fn compact(&mut self, cut: CompactionBound, removed: &mut Vec<RecordKey>) -> bool {
         let newest = &self.newest;
         if let Some(older) = &mut self.older {
             older.compact(newest.main, cut, removed);
@@ -215,7 +215,7 @@ impl KeyEntry {
 
 impl OlderVersions {
     /// Compacts all versions except the newest, whose revision is `newest`.
-    fn compact(&mut self, newest: Revision, cut: Cut, removed: &mut Vec<RecordKey>) {
+    fn compact(&mut self, newest: Revision, cut: CompactionBound, removed: &mut Vec<RecordKey>) {
         let Self(marks) = self;
         let mut kept = 0;
         for at in 0..marks.len() {

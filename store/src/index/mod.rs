@@ -13,7 +13,7 @@ mod tree;
 
 use std::slice;
 
-pub(crate) use entry::{Cut, KeyEntry, Version, VersionRef};
+pub(crate) use entry::{CompactionBound, KeyEntry, Version, VersionRef};
 pub(crate) use restore::IndexBuilder;
 
 use self::leaf::Leaf;
@@ -101,7 +101,7 @@ impl Index {
     pub(crate) fn compact(
         &mut self,
         from: &[u8],
-        cut: impl Into<Cut>,
+        cut: impl Into<CompactionBound>,
         removed: &mut Vec<RecordKey>,
     ) -> Option<Box<[u8]>> {
         let CompactStep::Leaf(next) = self.root.sweep(Some(from), cut.into(), removed) else { return None };

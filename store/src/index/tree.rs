@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::leaf::Leaf;
-use super::{Cut, KeyEntry, Version};
+use super::{CompactionBound, KeyEntry, Version};
 use crate::Revision;
 use crate::commit::RecordKey;
 
@@ -33,13 +33,13 @@ pub(super) struct Child {
     /// Lower bound of the subtree's keys, and upper bound of the previous subtree's. Without meaning in the leftmost
     /// child, which takes all lower keys.
     pub(super) from: Box<[u8]>,
-    pub(super) sum: Sum,
+    pub(super) sum: SubtreeSum,
     pub(super) node: Node,
 }
 
 /// Sums over a subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sum {
+pub(super) struct SubtreeSum {
     /// Number of keys whose newest version is not a tombstone.
     pub(super) live: usize,
     /// The newest revision of any key.
@@ -72,7 +72,7 @@ pub(super) enum CompactStep {
     Leaf(Option<Box<[u8]>>),
 }
 
-impl Sum {
+impl SubtreeSum {
     pub(super) const EMPTY: Self = Self { live: 0, newest: Revision(0), garbage_at: Revision(i64::MAX) };
 
     fn and(self, other: Self) -> Self {
@@ -160,10 +160,14 @@ impl Node {
         }
     }
 
-    pub(super) fn sum(&self) -> Sum {
+    pub(super) fn sum(&self) -> SubtreeSum {
         match self {
-            Self::Leaf(leaf) => leaf.entries().iter().map(Sum::of).fold(Sum::EMPTY, Sum::and),
-            Self::Inner(children) => children.iter().map(|child| child.sum).fold(Sum::EMPTY, Sum::and),
+            Self::Leaf(leaf) => {
+                leaf.entries().iter().map(SubtreeSum::of).fold(SubtreeSum::EMPTY, SubtreeSum::and)
+            }
+            Self::Inner(children) => {
+                children.iter().map(|child| child.sum).fold(SubtreeSum::EMPTY, SubtreeSum::and)
+            }
         }
     }
 
@@ -252,7 +256,7 @@ impl Node {
     pub(super) fn sweep(
         &mut self,
         from: Option<&[u8]>,
-        cut: Cut,
+        cut: CompactionBound,
         removed: &mut Vec<RecordKey>,
     ) -> CompactStep {
         match self {

@@ -103,12 +103,12 @@ fn a_snapshot_has_etcds_buckets_and_one_of_kstore() {
 }
 
 /// A writer that runs a closure after the first write.
-struct Interrupted<F> {
+struct InterruptingWriter<F> {
     inner: Cursor<Vec<u8>>,
     then: Option<F>,
 }
 
-impl<F: FnOnce()> Write for Interrupted<F> {
+impl<F: FnOnce()> Write for InterruptingWriter<F> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if let Some(then) = self.then.take() {
             then();
@@ -121,7 +121,7 @@ impl<F: FnOnce()> Write for Interrupted<F> {
     }
 }
 
-impl<F> Seek for Interrupted<F> {
+impl<F> Seek for InterruptingWriter<F> {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
         self.inner.seek(to)
     }
@@ -150,7 +150,7 @@ fn concurrent_writes_and_compaction_do_not_change_a_snapshot() {
             // In memory, compaction only yields; it never waits.
             assert!((0..10_000).any(|_| writing.as_mut().now_or_never().is_some()));
         };
-        let mut to = Interrupted { inner: Cursor::default(), then: Some(then) };
+        let mut to = InterruptingWriter { inner: Cursor::default(), then: Some(then) };
         let info = store.snapshot(&mut to).unwrap();
         assert_eq!(info.revision, store.revision().previous());
         assert!(to.inner.into_inner() == expected);

@@ -13,12 +13,12 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Txn(Txn),
-    Range(Range, Part),
-    Compact(Part),
+    Range(Range, HistoryPosition),
+    Compact(HistoryPosition),
     Grant(i64),
     Revoke(i64),
     /// Starts a watch; none starts at the next revision.
-    Watch(WatchRequest, Option<Part>),
+    Watch(WatchRequest, Option<HistoryPosition>),
     /// Reads all pending batches of the watches and compares them.
     Drain,
     /// Closes the store and opens it again.
@@ -26,7 +26,7 @@ pub(super) enum Action {
 }
 
 /// A position in the existing history, from its start (0) to just after its end (1).
-pub(super) type Part = f64;
+pub(super) type HistoryPosition = f64;
 
 pub(super) fn key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![

@@ -8,7 +8,7 @@ use kstore_nondet::{Nondet, Rng};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
-use super::actions::{Action, Part, action};
+use super::actions::{Action, HistoryPosition, action};
 use super::model::{self, Change, Model};
 use crate::disk::sim::SimDisk;
 use crate::{
@@ -121,11 +121,11 @@ impl Harness {
     }
 
     /// The revision at a position in the history.
-    fn at(&self, part: Part) -> i64 {
+    fn at(&self, part: HistoryPosition) -> i64 {
         1 + (part * (self.model.revision() + 1) as f64) as i64
     }
 
-    fn range(&self, mut range: Range, part: Part) {
+    fn range(&self, mut range: Range, part: HistoryPosition) {
         range.revision = Revision(if part < 0.2 { 0 } else { self.at(part) });
         let (requested, current) = (range.revision, Revision(self.model.revision()));
         let compacted = Revision(self.model.compacted);
@@ -144,7 +144,7 @@ impl Harness {
         }
     }
 
-    async fn compact(&mut self, part: Part) {
+    async fn compact(&mut self, part: HistoryPosition) {
         let requested = Revision(self.at(part));
         let (current, compacted) = (Revision(self.model.revision()), Revision(self.model.compacted));
         let expected = if requested <= compacted {
@@ -168,7 +168,7 @@ impl Harness {
         }
     }
 
-    fn watch(&mut self, mut request: WatchRequest, part: Option<Part>) {
+    fn watch(&mut self, mut request: WatchRequest, part: Option<HistoryPosition>) {
         request.start = Revision(part.map_or(0, |part| self.at(part)));
         match self.store.watch(request.clone()) {
             Ok(watcher) => {

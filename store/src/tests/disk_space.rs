@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kstore_nondet::Rng;
 
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{CrashPolicy, Fault, SimDisk, Verb};
+use crate::disk::sim::{CrashPolicy, Fault, OperationKind, SimDisk};
 use crate::{
     Alarm, Config, Delete, EngineKind, KeyRange, Limits, NoSpaceReason, Op, Range, Revision, Store,
     StoreStatus, Txn, TxnError,
@@ -357,11 +357,15 @@ fn a_single_disk_full_error_loses_no_acknowledged_write() {
             let survived = opened.is_ok_and(|store| store.range(&Range::key("k")).is_ok());
             // Writing the engine or a manifest, or creating a file, may fail without stopping the store.
             let harmless = match operation.verb {
-                Verb::Create => at > opening,
-                Verb::Write => ["engine", "MANIFEST.tmp", "RESERVE"].iter().any(|part| {
+                OperationKind::Create => at > opening,
+                OperationKind::Write => ["engine", "MANIFEST.tmp", "RESERVE"].iter().any(|part| {
                     at > opening && operation.path.to_str().is_some_and(|path| path.contains(part))
                 }),
-                Verb::CreateDir | Verb::Sync | Verb::Rename | Verb::Remove | Verb::SyncDir => false,
+                OperationKind::CreateDir
+                | OperationKind::Sync
+                | OperationKind::Rename
+                | OperationKind::Remove
+                | OperationKind::SyncDir => false,
             };
             assert!(survived || !harmless, "the store stopped at {operation}");
             harmless_ops += u32::from(harmless);

@@ -48,7 +48,7 @@ impl Model {
 
     /// Applies a transaction that the store accepted.
     pub(crate) fn txn(&mut self, txn: &Txn) -> Outcome {
-        let mut run = Run {
+        let mut run = TxnRun {
             base: self.revision(),
             before: self.now().clone(),
             map: self.now().clone(),
@@ -102,14 +102,14 @@ pub(crate) enum Reply {
     Txn(Outcome),
 }
 
-struct Run {
+struct TxnRun {
     base: i64,
     before: Map,
     map: Map,
     changes: Vec<Change>,
 }
 
-impl Run {
+impl TxnRun {
     fn now(&self) -> i64 {
         self.base + i64::from(!self.changes.is_empty())
     }

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use kstore_nondet::Rng;
 
 use super::conformance::{block_on, block_on_real, tiny};
-use crate::disk::sim::{CrashPolicy, SimDisk, Verb};
+use crate::disk::sim::{CrashPolicy, OperationKind, SimDisk};
 use crate::{
     Config, Delete, EventKind, KeyRange, Limits, Op, Range, RangeError, Revision, Store, Txn, WatchRequest,
 };
@@ -163,9 +163,9 @@ fn etcd_14370_a_write_is_synced_before_it_is_acknowledged() {
     block_on(async {
         let bench = CrashableStore::new();
         for n in 0..40 {
-            let before = bench.disk.count(Verb::Sync);
+            let before = bench.disk.count(OperationKind::Sync);
             let revision = bench.run(vec![Op::put("k", vec![n; 700])]).await;
-            assert!(bench.disk.count(Verb::Sync) > before);
+            assert!(bench.disk.count(OperationKind::Sync) > before);
             // No crash can lose this write.
             let disk = bench.disk.crash(CrashPolicy::Nothing, 1);
             let store = Store::open_stepped(Arc::new(disk), &bench.config, &Rng::seeded(2)).unwrap();

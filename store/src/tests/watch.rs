@@ -278,15 +278,15 @@ fn watches_end_when_the_store_closes_and_empty_ranges_are_refused() {
 /// A waker may run anything at once, including calls of the hub.
 #[test]
 fn watchers_are_woken_when_the_hub_is_unlocked() {
-    struct Asking(Store, Mutex<Vec<bool>>);
-    impl ArcWake for Asking {
+    struct ProgressAskingWaker(Store, Mutex<Vec<bool>>);
+    impl ArcWake for ProgressAskingWaker {
         fn wake_by_ref(woken: &Arc<Self>) {
             woken.1.lock().push(woken.0.driver().core().hub.is_locked());
         }
     }
     block_on(async {
         let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
-        let woken = Arc::new(Asking(store.clone(), Mutex::default()));
+        let woken = Arc::new(ProgressAskingWaker(store.clone(), Mutex::default()));
         let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
         let mut wait = || {
             let waker = futures::task::waker(woken.clone());

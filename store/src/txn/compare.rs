@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Compare, CompareOp, Op, Target, Txn};
-use crate::staged::Staged;
+use crate::staged::StagedView;
 use crate::{End, KeyValue, LeaseId, Revision};
 
 /// The chosen branch, with the paths of its nested transactions in order.
@@ -22,7 +22,7 @@ impl Txn {
 
 /// Chooses all branches on the state before the transaction: a nested compare does not see the effects of outer
 /// operations.
-pub(crate) fn decide(txn: &Txn, staged: Staged<'_>) -> BranchPath {
+pub(crate) fn decide(txn: &Txn, staged: StagedView<'_>) -> BranchPath {
     let succeeded = txn.compares.iter().all(|compare| holds(compare, staged));
     let ops = if succeeded { &txn.success } else { &txn.failure };
     let nested = ops.iter().filter_map(|op| match op {
@@ -32,7 +32,7 @@ pub(crate) fn decide(txn: &Txn, staged: Staged<'_>) -> BranchPath {
     BranchPath { succeeded, nested: nested.collect() }
 }
 
-fn holds(compare: &Compare, staged: Staged<'_>) -> bool {
+fn holds(compare: &Compare, staged: StagedView<'_>) -> bool {
     if compare.keys.end == End::Single {
         return holds_for(compare, staged.live(&compare.keys.start).map(|kv| &**kv));
     }

@@ -13,8 +13,8 @@ use crate::index::{Index, Version, VersionRef};
 use crate::kv::Stamp;
 use crate::lease::table::LeaseTable;
 use crate::range::{Range, RangeResult};
-use crate::staged::{Overlay, Staged};
-use crate::view::{self, Pick, Selection};
+use crate::staged::{Overlay, StagedView};
+use crate::view::{self, SelectedVersion, Selection};
 use crate::{End, KeyRange, KeyValue, RangeError, Revision, TxnError};
 
 /// Reads an old version.
@@ -57,8 +57,8 @@ impl Execution<'_> {
         }
     }
 
-    fn staged(&self) -> Staged<'_> {
-        Staged { index: self.index, overlay: self.overlay }
+    fn staged(&self) -> StagedView<'_> {
+        StagedView { index: self.index, overlay: self.overlay }
     }
 
     /// The revision of the request's changes.
@@ -162,8 +162,8 @@ impl Execution<'_> {
         let mut selection = view::select_staged(self.staged(), range, at);
         let picks = std::mem::take(&mut selection.picks);
         let kvs = picks.into_iter().map(|pick| match pick {
-            Pick::Ready(kv) => Ok(kv),
-            Pick::Stored(key) => (self.fetch)(key),
+            SelectedVersion::Ready(kv) => Ok(kv),
+            SelectedVersion::Stored(key) => (self.fetch)(key),
         });
         let kvs = kvs.collect::<Result<_, _>>()?;
         Ok((selection, kvs))

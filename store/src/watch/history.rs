@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Batch;
 use super::registration::{self, Registration};
 use crate::commit::RecordKey;
-use crate::core::{Core, Visible};
+use crate::core::{Core, PublishedState};
 use crate::engine::{EngineError, Record, RecordKind};
 use crate::event::{Event, EventKind};
 use crate::{KeyValue, Revision, WatchError};
@@ -49,14 +49,14 @@ pub(crate) fn read(
     Ok(HistoryPart { batches, next: scan.next })
 }
 
-fn not_compacted(visible: &Visible, from: Revision) -> Result<(), WatchError> {
+fn not_compacted(visible: &PublishedState, from: Revision) -> Result<(), WatchError> {
     let compacted = visible.compacted;
     if from < compacted { Err(WatchError::Compacted { compacted }) } else { Ok(()) }
 }
 
 /// Reads from the window; none if it starts too late.
 pub(crate) fn read_window(
-    visible: &Visible,
+    visible: &PublishedState,
     registration: &Registration,
     from: Revision,
     most: usize,

@@ -20,7 +20,7 @@ pub(crate) use self::crash::CrashPolicy;
 pub(crate) use self::fault::CacheAfterFailure;
 pub(crate) use self::fault::Fault;
 use self::state::{Change, DiskState, Inode, is_root};
-pub(crate) use self::state::{Operation, Verb};
+pub(crate) use self::state::{Operation, OperationKind};
 use super::{Disk, File};
 
 /// Size of a sector, the unit in which writes tear.
@@ -42,7 +42,7 @@ impl SimDisk {
     }
 
     /// Number of attempted operations of one kind.
-    pub(crate) fn count(&self, verb: Verb) -> usize {
+    pub(crate) fn count(&self, verb: OperationKind) -> usize {
         self.0.lock().log.iter().filter(|operation| operation.verb == verb).count()
     }
 
@@ -129,7 +129,7 @@ impl Disk for SimDisk {
 
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::CreateDir, dir))?;
+        world.step(Operation::on(OperationKind::CreateDir, dir))?;
         let parent = dir.parent().unwrap_or(Path::new("/"));
         if !is_root(parent) && !world.dirs.contains_key(parent) {
             return Err(io::ErrorKind::NotFound.into());
@@ -140,7 +140,7 @@ impl Disk for SimDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::Create, path))?;
+        world.step(Operation::on(OperationKind::Create, path))?;
         let inode = world.inodes.len();
         world.inodes.push(Inode { name: path.to_owned(), ..Inode::default() });
         let (dir, name) = state::split(path);
@@ -160,7 +160,7 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::Rename, to))?;
+        world.step(Operation::on(OperationKind::Rename, to))?;
         let inode = world.find(from)?;
         let ((dir, old), (_, new)) = (state::split(from), state::split(to));
         world.change(dir, Change::Rename(old.to_owned(), new.to_owned(), inode))
@@ -168,7 +168,7 @@ impl Disk for SimDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::Remove, path))?;
+        world.step(Operation::on(OperationKind::Remove, path))?;
         world.find(path)?;
         let (dir, name) = state::split(path);
         world.change(dir, Change::Unlink(name.to_owned()))
@@ -181,7 +181,7 @@ impl Disk for SimDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::SyncDir, dir))?;
+        world.step(Operation::on(OperationKind::SyncDir, dir))?;
         world.sync_dir(dir)
     }
 }

@@ -63,7 +63,7 @@ pub(super) enum Change {
 
 /// The kind of a changing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verb {
+pub(crate) enum OperationKind {
     CreateDir,
     Create,
     Write,
@@ -76,7 +76,7 @@ pub(crate) enum Verb {
 /// An entry in the disk's log of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    pub(crate) verb: Verb,
+    pub(crate) verb: OperationKind,
     /// The file or directory: of a rename, the new name; of a write or sync, the name at creation.
     pub(crate) path: PathBuf,
     /// Offset of a write.
@@ -86,7 +86,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    pub(super) fn on(verb: Verb, path: &Path) -> Self {
+    pub(super) fn on(verb: OperationKind, path: &Path) -> Self {
         Self { verb, path: path.to_owned(), offset: 0, len: 0 }
     }
 }
@@ -151,7 +151,7 @@ impl Inode {
 impl DiskState {
     /// Counts an operation and determines its outcome.
     fn fate(&mut self, operation: Operation) -> Outcome {
-        let fate = Outcome::of(&self.plan, self.log.len() as u64, operation.verb == Verb::Sync);
+        let fate = Outcome::of(&self.plan, self.log.len() as u64, operation.verb == OperationKind::Sync);
         self.log.push(operation);
         fate
     }
@@ -163,7 +163,7 @@ impl DiskState {
 
     pub(super) fn write(&mut self, inode: usize, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let path = self.inodes[inode].name.clone();
-        let fate = self.fate(Operation { verb: Verb::Write, path, offset, len: bytes.len() });
+        let fate = self.fate(Operation { verb: OperationKind::Write, path, offset, len: bytes.len() });
         let fate = if fate == Outcome::Done && !self.has_room(inode, offset + bytes.len()) {
             Outcome::NoSpace
         } else {
@@ -193,7 +193,7 @@ impl DiskState {
 
     pub(super) fn sync(&mut self, inode: usize) -> io::Result<()> {
         let path = self.inodes[inode].name.clone();
-        let fate = self.fate(Operation::on(Verb::Sync, &path));
+        let fate = self.fate(Operation::on(OperationKind::Sync, &path));
         let rng = Rng::seeded(self.log.len() as u64);
         let file = &mut self.inodes[inode];
         match fate {

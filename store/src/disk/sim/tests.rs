@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{CacheAfterFailure, CrashPolicy, Fault, SECTOR, SimDisk, Verb};
+use super::{CacheAfterFailure, CrashPolicy, Fault, OperationKind, SECTOR, SimDisk};
 use crate::disk::{Disk, File, read_all};
 
 const DIR: &str = "/d";
@@ -189,5 +189,5 @@ fn a_stopped_machine_changes_nothing_and_the_log_has_its_operations() {
         "Write /d/f 0+3",
     ];
     assert_eq!(log[..7], known);
-    assert_eq!((disk.count(Verb::Sync), disk.count(Verb::Create)), (2, 2), "tries count");
+    assert_eq!((disk.count(OperationKind::Sync), disk.count(OperationKind::Create)), (2, 2), "tries count");
 }

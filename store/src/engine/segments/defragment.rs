@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use parking_lot::RwLock;
 
-use super::files::{Finished, Tail, file_bytes, walk};
+use super::files::{FinishedFile, Tail, file_bytes, walk};
 use super::{EngineError, Inner, Location, Removal};
 use crate::codec::history::{self, HistoryEntry};
 use crate::commit::RecordKey;
 
 /// Whether less than half of a file's bytes are live, so that it is worth copying. Each byte is then written at most
 /// about twice in all.
-fn is_wasteful(file: &Finished) -> bool {
+fn is_wasteful(file: &FinishedFile) -> bool {
     file.wanted * 2 < file.len
 }
 
@@ -22,8 +22,8 @@ const SMALL_FILES: usize = 8;
 
 /// The file to copy next, and whether there are more. Files with damage come first: a damaged entry must leave the
 /// files before its replacement does.
-fn choose(inner: &Inner, tail: &Tail) -> Option<(Finished, bool)> {
-    let usable = |file: &Finished| !inner.blocked.contains(&file.number);
+fn choose(inner: &Inner, tail: &Tail) -> Option<(FinishedFile, bool)> {
+    let usable = |file: &FinishedFile| !inner.blocked.contains(&file.number);
     let finished: Vec<_> = inner.files.finished(tail.number()).filter(usable).collect();
     if let Some(file) = finished.iter().find(|file| inner.damaged.contains(&file.number)) {
         return Some((*file, true));

@@ -25,7 +25,7 @@ pub(super) struct Files {
     unsynced: BTreeSet<u32>,
     /// Whether files were created since the last sync of the directory.
     names_unsynced: bool,
-    retired: Vec<Retired>,
+    retired: Vec<RetiredFile>,
     /// Bytes of live records in all files.
     live: u64,
 }
@@ -41,7 +41,7 @@ pub(super) struct FileState {
 }
 
 /// A file that newer states do not need.
-struct Retired {
+struct RetiredFile {
     number: u32,
     len: u64,
     /// Number of tokens to wait for.
@@ -50,7 +50,7 @@ struct Retired {
 
 /// A file that is not written any more.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Finished {
+pub(super) struct FinishedFile {
     pub(super) number: u32,
     pub(super) len: u64,
     /// Bytes of live records and of removals that must be kept.
@@ -112,7 +112,7 @@ impl Files {
         let others = present.into_iter().filter(|number| !open.contains_key(number));
         let retired = others.map(|number| {
             let len = disk.open(&dir.join(name(number)))?.len()?;
-            Ok(Retired { number, len, wait: RETIRE_AFTER })
+            Ok(RetiredFile { number, len, wait: RETIRE_AFTER })
         });
         let retired = retired.collect::<io::Result<_>>()?;
         let (dir, unsynced) = (dir.to_owned(), BTreeSet::new());
@@ -221,13 +221,13 @@ impl Files {
             "nothing in a file that retires is wanted"
         );
         self.unsynced.remove(&number);
-        self.retired.push(Retired { number, len: state.len, wait: RETIRE_AFTER });
+        self.retired.push(RetiredFile { number, len: state.len, wait: RETIRE_AFTER });
     }
 
     /// Notes that another token is in the manifest, and deletes the files that have waited long enough.
     pub(super) fn remove_retired(&mut self) -> Result<(), EngineError> {
         let mut gone = false;
-        for Retired { number, wait, .. } in &mut self.retired {
+        for RetiredFile { number, wait, .. } in &mut self.retired {
             *wait = wait.saturating_sub(1);
             if *wait == 0 {
                 match self.disk.remove(&self.dir.join(name(*number))) {
@@ -246,9 +246,9 @@ impl Files {
     }
 
     /// All files except the one being written.
-    pub(super) fn finished(&self, tail: Option<u32>) -> impl Iterator<Item = Finished> + '_ {
+    pub(super) fn finished(&self, tail: Option<u32>) -> impl Iterator<Item = FinishedFile> + '_ {
         let finished = self.open.iter().filter(move |(number, _)| Some(**number) != tail);
-        finished.map(|(number, state)| Finished {
+        finished.map(|(number, state)| FinishedFile {
             number: *number,
             len: state.len,
             wanted: state.live + state.removal_bytes,
@@ -295,10 +295,10 @@ pub(super) fn walk<'a>(
 pub(super) struct Tail {
     next: u32,
     most: u64,
-    open: Option<Open>,
+    open: Option<OpenFile>,
 }
 
-struct Open {
+struct OpenFile {
     number: u32,
     file: Arc<dyn File>,
     /// Size at which the file is finished.
@@ -390,9 +390,9 @@ impl Tail {
     }
 }
 
-fn begin(number: u32, most: u64, inner: &RwLock<Inner>) -> Result<Open, EngineError> {
+fn begin(number: u32, most: u64, inner: &RwLock<Inner>) -> Result<OpenFile, EngineError> {
     let mut inner = inner.write();
     let (file, max) = (inner.files.create(number)?, file_bytes(inner.files.live, most));
     let offset = FILE_HEADER.len() as u64;
-    Ok(Open { number, file, max, offset, buffer: Vec::new(), grown: offset })
+    Ok(OpenFile { number, file, max, offset, buffer: Vec::new(), grown: offset })
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use super::files::{Files, walk};
 use super::locations::{LocationMap, Row};
-use super::repair::{FileRepair, FindCopy, Replaced, repair_entries};
+use super::repair::{FileRepair, FindCopy, ReplacedRanges, repair_entries};
 use super::{EngineError, Location, QuarantinedRecord, Removal};
 use crate::codec::history::{self, FileList, HistoryEntry};
 use crate::commit::RecordKey;
@@ -20,14 +20,14 @@ const RUN: u64 = 24 << 20;
 
 /// The entries of all files.
 #[derive(Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadedFiles {
     rows: Vec<Row>,
     /// Removed records that are still in a file; see `Inner::removed`.
     pub(super) removed: BTreeMap<RecordKey, Removal>,
     /// Records that are removed in older files, each with the file that has the removal.
     gone: BTreeMap<RecordKey, u32>,
     /// Damaged bytes that stand-ins replace.
-    pub(super) replaced: Replaced,
+    pub(super) replaced: ReplacedRanges,
     /// Stand-ins with their locations.
     stand_ins: Vec<(RecordKey, Location, QuarantinedRecord)>,
     /// Number of repaired entries.
@@ -49,7 +49,7 @@ enum LoadedEntry {
     StandIn(RecordKey, Location, QuarantinedRecord),
 }
 
-impl Loaded {
+impl LoadedFiles {
     pub(super) fn places(&mut self) -> LocationMap {
         // Oldest first: if a record is in two places, the newer one is current.
         self.rows.reverse();
@@ -107,8 +107,8 @@ pub(super) fn load(
     list: &FileList,
     find: FindCopy<'_>,
     reader: &mut LoadCallbacks<'_>,
-) -> Result<Loaded, EngineError> {
-    let mut loaded = Loaded::default();
+) -> Result<LoadedFiles, EngineError> {
+    let mut loaded = LoadedFiles::default();
     let prepare = reader.prepare;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE);
     let runs = runs(&list.files);
@@ -146,7 +146,7 @@ pub(super) fn load(
     })
 }
 
-impl Loaded {
+impl LoadedFiles {
     /// Takes over what was read of a run. If the read found damage, reads the run again file by file, newest first, so
     /// that the stand-ins of newer files are known, and repairs it.
     fn take_run(
@@ -212,7 +212,7 @@ fn read_repairing(
     number: u32,
     len: u64,
     find: FindCopy<'_>,
-    replaced: &Replaced,
+    replaced: &ReplacedRanges,
     prepare: PrepareVersions,
 ) -> Result<LoadedRun, EngineError> {
     let mut bytes = files.read_whole(number, len)?;

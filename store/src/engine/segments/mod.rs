@@ -266,7 +266,8 @@ impl Engine for SegmentsEngine {
             }
         }
         scan.records.reserve(wanted.len());
-        let adjacent = |a: &Wanted, b: &Wanted| a.1.file == b.1.file && a.1.offset + a.1.len == b.1.offset;
+        let adjacent =
+            |a: &RecordRead, b: &RecordRead| a.1.file == b.1.file && a.1.offset + a.1.len == b.1.offset;
         for run in wanted.chunk_by(adjacent) {
             read_run(run, &mut scan.records)?;
         }
@@ -395,10 +396,10 @@ impl Engine for SegmentsEngine {
     fn close(&self) {}
 }
 
-type Wanted = (RecordKey, Location, Arc<dyn File>);
+type RecordRead = (RecordKey, Location, Arc<dyn File>);
 
 /// Reads records that are adjacent in their file.
-fn read_run(run: &[Wanted], records: &mut Vec<Record>) -> Result<(), EngineError> {
+fn read_run(run: &[RecordRead], records: &mut Vec<Record>) -> Result<(), EngineError> {
     let mut rest = run;
     while let Some((_, first, file)) = rest.first() {
         let mut len = 0;

@@ -13,7 +13,7 @@ use crate::engine::Record;
 pub(crate) type FindCopy<'a> = &'a (dyn Fn(RecordKey) -> Option<Record> + Sync);
 
 /// Lengths of damaged bytes that a stand-in replaces, by file and offset.
-pub(super) type Replaced = BTreeMap<(u32, u32), u32>;
+pub(super) type ReplacedRanges = BTreeMap<(u32, u32), u32>;
 
 /// Result of repairing a file.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) fn repair_entries(
     number: u32,
     bytes: &mut [u8],
     find: FindCopy<'_>,
-    replaced: &Replaced,
+    replaced: &ReplacedRanges,
 ) -> Result<FileRepair, EngineError> {
     let mut repaired = FileRepair::default();
     let header = FILE_HEADER.len();

@@ -5,7 +5,7 @@
 use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
 use crate::OpenError;
-use crate::disk::sim::{CrashPolicy, Fault, SECTOR, Verb};
+use crate::disk::sim::{CrashPolicy, Fault, OperationKind, SECTOR};
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
 
@@ -177,7 +177,7 @@ fn a_lost_or_misdirected_write_is_repaired_or_refused() {
             machine.disk.log()
         };
         for (at, operation) in (0..).zip(&log) {
-            if operation.verb != Verb::Write {
+            if operation.verb != OperationKind::Write {
                 continue;
             }
             for fault in [Fault::LostAt(at), Fault::MisdirectedAt(at)] {

@@ -4,7 +4,7 @@ use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, delete, everything, put};
 use crate::codec::frame::group_len;
 use crate::commit::RecordKey;
-use crate::disk::sim::{CrashPolicy, Fault, Operation, Verb};
+use crate::disk::sim::{CrashPolicy, Fault, Operation, OperationKind};
 use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
@@ -134,9 +134,9 @@ fn an_unsynced_sync_note_is_not_relied_upon() {
     let steps = [Step::Txns(vec![put("a", 10)]), Step::Reopen];
     let clean_end = |operation: &Operation| {
         let of_log = operation.path.starts_with("/data/wal");
-        operation.verb == Verb::Write && of_log && operation.len == group_len(0)
+        operation.verb == OperationKind::Write && of_log && operation.len == group_len(0)
     };
-    only_the_cache_has(&steps, clean_end, Verb::Sync);
+    only_the_cache_has(&steps, clean_end, OperationKind::Sync);
 }
 
 /// Regression: the first manifest's name was never synced, but the next start saw it in the cache and continued. After
@@ -144,12 +144,12 @@ fn an_unsynced_sync_note_is_not_relied_upon() {
 #[test]
 fn an_unsynced_name_is_not_relied_upon() {
     let steps = [Step::Txns(vec![put("a", 10)])];
-    only_the_cache_has(&steps, |operation| operation.verb == Verb::Rename, Verb::SyncDir);
+    only_the_cache_has(&steps, |operation| operation.verb == OperationKind::Rename, OperationKind::SyncDir);
 }
 
 /// The sync after an operation fails and the process ends. A second process sees the cache and works; then the power
 /// fails.
-fn only_the_cache_has(steps: &[Step], what: impl Fn(&Operation) -> bool, sync: Verb) {
+fn only_the_cache_has(steps: &[Step], what: impl Fn(&Operation) -> bool, sync: OperationKind) {
     block_on(async {
         let log = after(Setup::SELDOM, steps).0.disk.log();
         let at = log.iter().position(what).unwrap() + 1;

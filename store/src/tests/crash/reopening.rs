@@ -6,7 +6,7 @@ use std::path::Path;
 use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
 use crate::OpenError;
-use crate::disk::sim::{CrashPolicy, Fault, Verb};
+use crate::disk::sim::{CrashPolicy, Fault, OperationKind};
 use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
@@ -97,7 +97,7 @@ fn a_start_syncs_directories_that_a_failed_start_left() {
             let failed = machine.open(3).is_err();
             let log = machine.disk.log();
             let Some(operation) = log.get(at as usize) else { break };
-            if !failed || operation.verb != Verb::SyncDir {
+            if !failed || operation.verb != OperationKind::SyncDir {
                 continue;
             }
             syncs += 1;
