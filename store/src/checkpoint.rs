@@ -292,7 +292,7 @@ impl Background {
                 self.core.report_unconfined_damage();
                 let reason = "stored data is damaged".to_owned();
                 ticket.into_iter().for_each(|ticket| {
-                    self.core.background_waiters.complete_defragment(ticket, Err(reason.clone()))
+                    self.core.background_waiters.complete_defragment(ticket, Err(reason.clone()));
                 });
             }
             (Ok(DefragmentOutcome::Idle), None) if self.core.healing.take_unsealed() => {
@@ -311,7 +311,7 @@ impl Background {
             (Err(error), ticket) => {
                 tracing::error!(%error, "defragmentation failed");
                 ticket.into_iter().for_each(|ticket| {
-                    self.core.background_waiters.complete_defragment(ticket, Err(error.to_string()))
+                    self.core.background_waiters.complete_defragment(ticket, Err(error.to_string()));
                 });
                 self.reclaim_attempts = 0;
             }

@@ -62,7 +62,7 @@ pub(super) async fn everything(shared: Arc<Shared>, id: u32, mut link: Link, sta
     watches
 }
 
-/// Runs temporary streams, some of which resume where the previous one ended.
+/// Runs temporary streams. Some resume where the previous stream ended.
 pub(super) async fn roaming(shared: Arc<Shared>, id: u32, mut link: Link, rng: Rng) -> Vec<Watch> {
     let mut watches: Vec<Watch> = Vec::new();
     while !shared.stop.is_cancelled() {

@@ -179,7 +179,7 @@ pub enum Op {
 /// without compares.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Txn {
-    /// The compares, all of which must hold.
+    /// The compares; all must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compares: Vec<Compare>,
     /// Operations executed in order if the compares hold. No key may be changed twice.

@@ -168,7 +168,7 @@ impl Call {
 
     async fn auth(&self, channel: &Channel) -> String {
         let mut client = AuthClient::new(channel.clone());
-        let name = || "nobody".to_owned();
+        let name = || "unknown-user".to_owned();
         match self.clone() {
             Self::AuthEnable => shown!(client.auth_enable(pb::AuthEnableRequest {}).await),
             Self::AuthDisable => shown!(client.auth_disable(pb::AuthDisableRequest {}).await),

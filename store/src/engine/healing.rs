@@ -166,7 +166,7 @@ impl HealingEngine {
         match self.inner.repair(&record) {
             Ok(()) => self.was_healed(key),
             Err(error) => {
-                tracing::warn!(%error, revision = key.main.0, "cannot repair a damaged history record on disk")
+                tracing::warn!(%error, revision = key.main.0, "cannot repair a damaged history record on disk");
             }
         }
         Ok(record)

@@ -15,7 +15,7 @@ use crate::{KeyRange, KeyValue, LeaseId, Range, RangeResult, Revision};
 /// It takes at most one revision, and only if it changes something. An operation sees the effects of earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Txn {
-    /// The compares, all of which must hold. An empty list holds.
+    /// The compares. All must hold; an empty list holds.
     pub compares: Vec<Compare>,
     /// Operations executed in order if the compares hold.
     pub success: Vec<Op>,

@@ -47,7 +47,7 @@ struct Inner {
     /// Removed records that are still in a file. Their removals must be kept as long as they are.
     removed: BTreeMap<RecordKey, Removal>,
     files: Files,
-    /// Records of which only stand-ins are left.
+    /// Records that stand-ins replace.
     lost: BTreeMap<RecordKey, QuarantinedRecord>,
     /// Files with damaged entries, which defragmentation copies first.
     damaged: BTreeSet<u32>,
