@@ -120,22 +120,14 @@ fn server(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
 fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.gauge("etcd_mvcc_db_total_size_in_bytes", "Bytes allocated for the history.", status.size.allocated);
     page.gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of live history.", status.size.live);
-    page.histogram(
-        "etcd_disk_wal_fsync_duration_seconds",
-        "Duration of log syncs.",
-        &metrics.log_sync_time,
-    );
+    page.histogram("etcd_disk_wal_fsync_duration_seconds", "Duration of log syncs.", &metrics.log_sync_time);
     page.histogram(
         "etcd_disk_backend_commit_duration_seconds",
         "Duration of checkpoints of the engine.",
         &metrics.checkpoint_time,
     );
     page.counter("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", metrics.log_bytes);
-    page.counter(
-        "kstore_wal_groups_total",
-        "Writes to the log, one per group of changes.",
-        metrics.groups,
-    );
+    page.counter("kstore_wal_groups_total", "Writes to the log, one per group of changes.", metrics.groups);
     page.counter("kstore_wal_syncs_total", "Syncs of the log.", metrics.syncs);
     page.counter("kstore_checkpoints_total", "Checkpoints of the engine.", metrics.checkpoints);
     page.counter("kstore_engine_reads_total", "Versions read from the engine.", metrics.engine_reads);
@@ -191,7 +183,11 @@ fn watches(page: &mut Page, streams: usize, metrics: &MetricsSnapshot) {
         "Events queued for watches.",
         metrics.events_pending,
     );
-    page.counter("etcd_debugging_mvcc_events_total", "Events delivered to watches.", metrics.events_delivered);
+    page.counter(
+        "etcd_debugging_mvcc_events_total",
+        "Events delivered to watches.",
+        metrics.events_delivered,
+    );
     page.counter(
         "kstore_watches_lagged_total",
         "Times a watch exceeded its queue and switched to history.",
@@ -201,17 +197,9 @@ fn watches(page: &mut Page, streams: usize, metrics: &MetricsSnapshot) {
 
 fn leases(page: &mut Page, metrics: &MetricsSnapshot) {
     page.counter("etcd_debugging_lease_granted_total", "Leases granted.", metrics.leases_granted);
-    page.counter(
-        "etcd_debugging_lease_revoked_total",
-        "Leases revoked or expired.",
-        metrics.leases_revoked,
-    );
+    page.counter("etcd_debugging_lease_revoked_total", "Leases revoked or expired.", metrics.leases_revoked);
     page.counter("etcd_debugging_lease_renewed_total", "Renewals of leases.", metrics.leases_renewed);
-    page.counter(
-        "etcd_debugging_server_lease_expired_total",
-        "Leases that expired.",
-        metrics.leases_expired,
-    );
+    page.counter("etcd_debugging_server_lease_expired_total", "Leases that expired.", metrics.leases_expired);
 }
 
 fn grpc(page: &mut Page, lines: &[CallCount]) {

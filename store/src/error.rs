@@ -17,7 +17,7 @@ pub enum OpenError {
     Limit {
         /// The field of [`crate::Limits`].
         name: &'static str,
-        /// Its value, the bound that it violates, and the consequence.
+        /// The value, the bound that it violates, and the consequence.
         detail: String,
     },
     /// Another process (or another store in this one) has the directory open.
@@ -74,7 +74,7 @@ pub enum OpenError {
     Exposed {
         /// The directory or file.
         path: PathBuf,
-        /// Its mode bits.
+        /// Mode bits of the directory or file.
         mode: u32,
         /// Why the permissions could not be changed.
         detail: String,

@@ -210,10 +210,10 @@ impl Outbox {
         match tail {
             ResponseEnd::Ok => frame::headers(bytes, id, true, |block| encoder.ended(block)),
             ResponseEnd::Failed(status) => {
-                frame::headers(bytes, id, true, |block| encoder.failed(block, status))
+                frame::headers(bytes, id, true, |block| encoder.failed(block, status));
             }
             ResponseEnd::Refused(status) => {
-                frame::headers(bytes, id, true, |block| encoder.refused(block, status))
+                frame::headers(bytes, id, true, |block| encoder.refused(block, status));
             }
             ResponseEnd::Trailers(map) => frame::headers(bytes, id, true, |block| encoder.map(block, map)),
             ResponseEnd::HeadOnly(status, map) => {

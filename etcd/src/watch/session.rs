@@ -232,7 +232,7 @@ impl Session {
     fn step(&mut self, id: i64, step: SubscriptionStep) -> Option<EtcdError> {
         match step {
             SubscriptionStep::History(revisions, last) => {
-                self.events(id, &revisions, last, self.node.store.revision())
+                self.events(id, &revisions, last, self.node.store.revision());
             }
             SubscriptionStep::Live(revisions, last) => self.events(id, &revisions, last, last),
             SubscriptionStep::CaughtUp(revision) => self.level(id, revision),
