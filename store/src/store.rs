@@ -407,7 +407,7 @@ impl Store {
     }
 
     /// Closes the store: finishes queued requests, syncs, checkpoints and unlocks the directory. Watches end; later
-    /// calls return [`Stopped`]. It closes the store for all handles.
+    /// calls return [`crate::Stopped`]. It closes the store for all handles.
     pub async fn close(&self) {
         if !self.driver.has_threads() {
             self.driver.close();

@@ -112,7 +112,7 @@ async fn act(comparison: &Comparison, sides: &[WatchStream; 2], act: &WatchActio
             tell(sides, Some(RequestUnion::CancelRequest(WatchCancelRequest { watch_id: *watch_id }))).await;
         }
         WatchAction::Progress => {
-            tell(sides, Some(RequestUnion::ProgressRequest(WatchProgressRequest {}))).await
+            tell(sides, Some(RequestUnion::ProgressRequest(WatchProgressRequest {}))).await;
         }
         WatchAction::Nonsense => tell(sides, None).await,
         WatchAction::Do(call) => drop(comparison.both("a watched call", call).await),
