@@ -25,9 +25,9 @@ struct WaiterState {
     /// Number of callers that wait for a later sweep.
     sweep_waiters: usize,
     /// How many defragmentations were requested; the request's number is its ticket.
-    asked: u64,
-    /// The newest request that was answered.
-    answered: u64,
+    requested: u64,
+    /// The newest completed request.
+    completed: u64,
     /// The result of the last defragmentation.
     outcome: Result<(), String>,
     /// Why the engine accepts no work until the next start, if it failed.
@@ -37,8 +37,14 @@ struct WaiterState {
 impl Default for BackgroundWaiters {
     fn default() -> Self {
         let swept = Revision::NEVER_COMPACTED;
-        let state =
-            WaiterState { swept, sweep_waiters: 0, asked: 0, answered: 0, outcome: Ok(()), failed: None };
+        let state = WaiterState {
+            swept,
+            sweep_waiters: 0,
+            requested: 0,
+            completed: 0,
+            outcome: Ok(()),
+            failed: None,
+        };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 }
@@ -74,13 +80,13 @@ impl BackgroundWaiters {
     /// The newest defragmentation request that is not answered.
     pub(crate) fn pending_defragment(&self) -> Option<u64> {
         let state = self.state.lock();
-        (state.asked > state.answered).then_some(state.asked)
+        (state.requested > state.completed).then_some(state.requested)
     }
 
     /// Answers all defragmentation requests up to `ticket`.
     pub(crate) fn complete_defragment(&self, ticket: u64, outcome: Result<(), String>) {
         let mut state = self.state.lock();
-        state.answered = ticket;
+        state.completed = ticket;
         state.outcome = outcome;
         drop(state);
         self.notify();
@@ -89,8 +95,8 @@ impl BackgroundWaiters {
     /// Requests a defragmentation. Returns the request's number for [`BackgroundWaiters::wait_defragmented`].
     pub(crate) fn request_defragment(&self) -> u64 {
         let mut state = self.state.lock();
-        state.asked += 1;
-        state.asked
+        state.requested += 1;
+        state.requested
     }
 
     /// Waits until the defragmentation request with this number is answered.
@@ -100,7 +106,7 @@ impl BackgroundWaiters {
         ticket: u64,
     ) -> Result<Result<(), String>, Stopped> {
         self.wait(core, |state| match &state.failed {
-            _ if state.answered >= ticket => Some(state.outcome.clone()),
+            _ if state.completed >= ticket => Some(state.outcome.clone()),
             Some(reason) => Some(Err(reason.clone())),
             None => None,
         })

@@ -194,8 +194,8 @@ impl Background {
     /// Prepares the next log file, unless free space is low: then the space is reserved for work that frees some.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         let Some(disk_space) = self.core.disk_space() else { return Ok(()) };
-        disk_space.survey();
-        if disk_space.is_short() {
+        disk_space.check();
+        if disk_space.is_low() {
             return Ok(());
         }
         self.segments.prepare(pace::segment_bytes(&self.core.limits, self.core.engine.size().live))
@@ -216,7 +216,7 @@ impl Background {
         if self.untrusted {
             return Ok(());
         }
-        self.core.disk_space().into_iter().for_each(DiskSpace::survey);
+        self.core.disk_space().into_iter().for_each(DiskSpace::check);
         let (began, keep_above) = (Instant::now(), self.manifest.seq);
         let token = self.core.engine.seal().inspect_err(|_| self.untrusted = true)?;
         let next = Manifest {
@@ -282,7 +282,7 @@ impl Background {
         let ticket = self.core.background_waiters.pending_defragment();
         match (self.core.engine.defragment(), ticket) {
             (Ok(DefragmentOutcome::More), _) => {
-                if self.core.is_short() {
+                if self.core.is_low() {
                     // The copied records occupy space twice until the old states are dropped.
                     self.drop_old_states()?;
                 }

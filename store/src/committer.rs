@@ -42,7 +42,7 @@ impl Committer {
 
     /// Runs until the queue is closed and empty, or until this thread's write to the log fails.
     pub(crate) fn serve(&mut self, shared: &Shared) -> io::Result<()> {
-        let Shared { core, queue, pipe, .. } = shared;
+        let Shared { core, queue, log_handover, .. } = shared;
         let mut jobs = Vec::new();
         while queue.take(&mut jobs) {
             while !jobs.is_empty() {
@@ -51,10 +51,10 @@ impl Committer {
                 }
                 let alone = jobs.len() <= ALONE;
                 let group = self.evaluate(&mut jobs);
-                if alone && jobs.is_empty() && queue.is_empty() && pipe.try_acquire_log() {
+                if alone && jobs.is_empty() && queue.is_empty() && log_handover.try_acquire_log() {
                     shared.step(group)?;
                 } else {
-                    pipe.put(group);
+                    log_handover.put(group);
                 }
             }
         }

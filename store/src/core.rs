@@ -170,8 +170,8 @@ impl Core {
     }
 
     /// Whether free space on the file system is low.
-    pub(crate) fn is_short(&self) -> bool {
-        self.disk_space().is_some_and(DiskSpace::is_short)
+    pub(crate) fn is_low(&self) -> bool {
+        self.disk_space().is_some_and(DiskSpace::is_low)
     }
 
     /// Reacts to a write that failed because the disk is full. Returns whether another try makes sense.

@@ -28,7 +28,7 @@ pub(crate) struct DiskSpace {
     /// Whether the reserve file exists.
     has_reserve: Mutex<bool>,
     /// Whether free space is low, as of the last check.
-    short: AtomicBool,
+    low: AtomicBool,
     /// Space became low, and no alarm was requested for it yet.
     low_unreported: AtomicBool,
     /// An operation found no space, and no alarm was requested for it yet.
@@ -51,11 +51,11 @@ impl DiskSpace {
             least: limits.disk_free_bytes,
             reserve: limits.reserve_bytes,
             has_reserve: Mutex::new(has_reserve),
-            short: AtomicBool::new(false),
+            low: AtomicBool::new(false),
             low_unreported: AtomicBool::new(false),
             full_unreported: AtomicBool::new(false),
         };
-        disk_space.look();
+        disk_space.refresh();
         Ok(disk_space)
     }
 
@@ -90,8 +90,8 @@ impl DiskSpace {
     }
 
     /// Checks the free space, and deletes or recreates the reserve file accordingly.
-    pub(crate) fn survey(&self) {
-        let free = self.look();
+    pub(crate) fn check(&self) {
+        let free = self.refresh();
         if free < self.reserve.min(self.least) {
             self.release();
         } else if free >= self.least.saturating_add(self.reserve) {
@@ -99,14 +99,14 @@ impl DiskSpace {
         }
     }
 
-    fn look(&self) -> u64 {
+    fn refresh(&self) -> u64 {
         let free = self.free();
-        self.set_short(free < self.least);
+        self.set_low(free < self.least);
         free
     }
 
-    fn set_short(&self, short: bool) {
-        if !self.short.swap(short, Ordering::AcqRel) && short {
+    fn set_low(&self, low: bool) {
+        if !self.low.swap(low, Ordering::AcqRel) && low {
             tracing::info!(dir = %self.dir.display(), least = self.least, "the file system is nearly full");
             self.low_unreported.store(true, Ordering::Release);
         }
@@ -115,17 +115,17 @@ impl DiskSpace {
     /// Reacts to a write that found no space: deletes the reserve file. Returns whether that freed space, so that
     /// another try makes sense.
     pub(crate) fn on_disk_full(&self) -> bool {
-        self.set_short(true);
+        self.set_low(true);
         self.full_unreported.store(true, Ordering::Release);
         self.release()
     }
 
     /// Whether free space is low. Checks again only if it was low at the last check.
-    pub(crate) fn is_short(&self) -> bool {
-        if self.short.load(Ordering::Acquire) {
-            self.look();
+    pub(crate) fn is_low(&self) -> bool {
+        if self.low.load(Ordering::Acquire) {
+            self.refresh();
         }
-        self.short.load(Ordering::Acquire)
+        self.low.load(Ordering::Acquire)
     }
 
     /// Takes the alarm change to request, if there is one. If low space was only temporary, no alarm is raised.
@@ -136,7 +136,7 @@ impl DiskSpace {
         );
         match (full, low) {
             (true, _) => Some(self.out_of_space()),
-            (false, true) => self.is_short().then_some(AlarmChange::LowDisk),
+            (false, true) => self.is_low().then_some(AlarmChange::LowDisk),
             (false, false) => None,
         }
     }
@@ -145,7 +145,7 @@ impl DiskSpace {
     /// file system reports enough free space (for example because a disk quota applies), the store could not notice the
     /// end, so the alarm needs disarming.
     pub(crate) fn out_of_space(&self) -> AlarmChange {
-        if self.is_short() { AlarmChange::LowDisk } else { AlarmChange::Raise(Alarm::NoSpace) }
+        if self.is_low() { AlarmChange::LowDisk } else { AlarmChange::Raise(Alarm::NoSpace) }
     }
 
     fn release(&self) -> bool {

@@ -1,5 +1,5 @@
 //! The hand-over between evaluation and log: one bounded group collects what was evaluated while the log was busy, and
-//! is logged next. The pipe also decides which thread owns the log: the log thread, or the evaluating thread when
+//! is logged next. The hand-over also decides which thread owns the log: the log thread, or the evaluating thread when
 //! nothing is in progress.
 
 use parking_lot::{Condvar, Mutex};
@@ -24,7 +24,7 @@ struct Inner {
     waiting: Group,
     /// Whether a thread owns the log.
     busy: bool,
-    /// When the log needs a visit, even if no group waits.
+    /// When the log has work to do even if no group waits, such as a due sync.
     deadline: Option<Instant>,
     sleep: LogThreadState,
     /// The evaluating thread has ended; no more groups follow.
@@ -52,7 +52,7 @@ pub(crate) enum WakeReason {
     Group,
     /// The deadline has passed.
     Deadline,
-    /// The pipe is closed and empty.
+    /// The hand-over is closed and no group waits.
     Closed,
 }
 
@@ -76,7 +76,7 @@ impl LogHandover {
         free
     }
 
-    /// Releases the log, which needs a visit at `deadline`.
+    /// Releases the log, whose next work without a group is due at `deadline`.
     pub(crate) fn release_log(&self, deadline: Option<Instant>) {
         let mut inner = self.inner.lock();
         inner.busy = false;
@@ -139,7 +139,7 @@ impl LogHandover {
     }
 
     /// Puts the log thread to sleep. While the evaluating thread owns the log there is no deadline: it sets one when it
-    /// leaves.
+    /// releases the log.
     fn sleep(&self, inner: &mut parking_lot::MutexGuard<'_, Inner>) {
         match inner.deadline.filter(|_| !inner.busy) {
             None => {
@@ -154,7 +154,7 @@ impl LogHandover {
         inner.sleep = LogThreadState::Awake;
     }
 
-    /// Closes the pipe; the log still takes the waiting group.
+    /// Closes the hand-over; the log still takes the waiting group.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.filled.notify_one();

@@ -109,7 +109,7 @@ impl Supervisor {
         if !self.core.visible().alarms.is_disk_low() {
             return wait;
         }
-        if self.alarm_change.is_none() && !self.core.is_short() {
+        if self.alarm_change.is_none() && !self.core.is_low() {
             self.alarm_change = Some(AlarmChange::DiskRecovered);
         }
         let next = Instant::now() + self.core.limits.engine_retry;
@@ -187,7 +187,7 @@ impl Supervisor {
         let budget = self.budget();
         self.core.background_waiters.fail(format!(
             "the history engine failed ({error}); the log holds every change since, and at {budget} bytes the store stops: \
-             see to the disk and restart"
+             check the disk and restart"
         ));
     }
 }

@@ -25,8 +25,8 @@ use crate::supervisor::{LogBudgetExceeded, Supervisor};
 pub(crate) struct Shared {
     pub(crate) core: Arc<Core>,
     pub(crate) queue: Queue,
-    pub(crate) pipe: LogHandover,
-    /// The log. The pipe decides which thread owns it, so the lock is never contended.
+    pub(crate) log_handover: LogHandover,
+    /// The log. `log_handover` decides which thread owns it, so the lock is never contended.
     log: Mutex<Log>,
 }
 
@@ -54,8 +54,8 @@ impl Threads {
         lock: Option<DirLock>,
     ) -> io::Result<Self> {
         let queue = Queue::new(&core.limits);
-        let pipe = LogHandover::new(&core.limits);
-        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log) });
+        let log_handover = LogHandover::new(&core.limits);
+        let shared = Arc::new(Shared { core, queue, log_handover, log: Mutex::new(log) });
         let supervisor = Supervisor::new(shared.core.clone(), background);
         let running = ThreadHandles {
             writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
@@ -131,7 +131,7 @@ impl Shared {
         let mut log = self.log.lock();
         log.step(group)?;
         log.feed(&self.core.feed);
-        self.pipe.release_log(log.deadline());
+        self.log_handover.release_log(log.deadline());
         Ok(())
     }
 
@@ -146,9 +146,9 @@ impl Shared {
     fn on_writer_exit(&self) {
         self.queue.abandon();
         if self.core.has_failed() {
-            self.pipe.close_consumer();
+            self.log_handover.close_consumer();
         } else {
-            self.pipe.close();
+            self.log_handover.close();
         }
     }
 
@@ -162,7 +162,7 @@ impl Shared {
     fn serve_log(&self) -> io::Result<()> {
         let (mut group, mut deadline) = (Group::default(), self.log.lock().deadline());
         loop {
-            let call = self.pipe.take(&mut group, deadline);
+            let call = self.log_handover.take(&mut group, deadline);
             let mut log = self.log.lock();
             match call {
                 WakeReason::Group => log.step(&mut group)?,
@@ -185,7 +185,7 @@ impl Shared {
 
     /// Cleans up after the log thread: no more groups are logged.
     fn on_log_exit(&self) {
-        self.pipe.close_consumer();
+        self.log_handover.close_consumer();
         self.queue.abandon();
         self.core.feed.close();
     }

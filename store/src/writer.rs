@@ -178,8 +178,7 @@ impl Writer {
             if self.core.limits.quota_bytes.is_some_and(reaches) {
                 self.change_alarms(AlarmChange::Raise(Alarm::NoSpace));
             } else {
-                let low =
-                    if self.core.is_short() { AlarmChange::LowDisk } else { AlarmChange::DiskRecovered };
+                let low = if self.core.is_low() { AlarmChange::LowDisk } else { AlarmChange::DiskRecovered };
                 self.change_alarms(low);
             }
         }

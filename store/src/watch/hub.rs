@@ -33,7 +33,7 @@ pub(crate) struct Hub {
 /// The state that the hub's lock protects.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    interests: WatcherIndex,
+    watcher_index: WatcherIndex,
     /// Everything up to this revision is queued for the live watchers.
     pub(crate) delivered: Revision,
     next_id: u64,
@@ -51,7 +51,7 @@ struct DeliverySignal {
 impl Hub {
     pub(crate) fn new(revision: Revision, limits: &Limits) -> Self {
         let inner = Inner {
-            interests: WatcherIndex::default(),
+            watcher_index: WatcherIndex::default(),
             delivered: revision,
             next_id: 0,
             progress_requests: BTreeMap::new(),
@@ -83,7 +83,7 @@ impl Hub {
     /// Number of lagging watchers, and number of queued events.
     pub(crate) fn load(&self) -> (u64, u64) {
         let (mut behind, mut pending) = (0, 0);
-        self.inner.lock().interests.visit_all(|registration| {
+        self.inner.lock().watcher_index.visit_all(|registration| {
             let queue = registration.queue();
             behind += u64::from(matches!(queue.mode, DeliveryMode::Behind(_)));
             pending += queue.events() as u64;
@@ -102,14 +102,14 @@ impl Hub {
         };
         let registration = Arc::new(Registration::new(inner.next_id, request, mode, &self.limits));
         inner.next_id += 1;
-        inner.interests.insert(registration.clone());
+        inner.watcher_index.insert(registration.clone());
         self.watchers.fetch_add(1, Ordering::Relaxed);
         registration
     }
 
     pub(crate) fn unregister(&self, registration: &Arc<Registration>) {
         let mut inner = self.inner.lock();
-        inner.interests.remove(registration);
+        inner.watcher_index.remove(registration);
         self.watchers.fetch_sub(1, Ordering::Relaxed);
         if let Some(asked) = registration.queue().progress_requested {
             inner.progress_requests.remove(&(asked, registration.id));
@@ -138,7 +138,7 @@ impl Hub {
     pub(crate) fn skip_to(&self, upto: Revision, metrics: &Metrics) {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         let delivered = inner.delivered;
-        inner.interests.visit_all(|registration| {
+        inner.watcher_index.visit_all(|registration| {
             if registration.skip(delivered) {
                 metrics.watchers_lagged.add(1);
                 registration.take_waker(&mut wakers);
@@ -184,7 +184,7 @@ impl Hub {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         if inner.ended.is_none() || ending == WatchEnd::Failed {
             inner.ended = Some(ending);
-            inner.interests.visit_all(|registration| {
+            inner.watcher_index.visit_all(|registration| {
                 registration.end(ending);
                 registration.take_waker(&mut wakers);
             });
@@ -233,7 +233,7 @@ impl Inner {
             registration.take_waker(wakers);
         };
         if let [event] = &commit.events[..] {
-            self.interests.visit(event.key(), |registration| {
+            self.watcher_index.visit(event.key(), |registration| {
                 if registration.wants(event) {
                     count(registration, Batch { revision: commit.revision, events: commit.events.clone() });
                 }
@@ -243,7 +243,7 @@ impl Inner {
         // The events per interested watcher, so that no watcher visits the events of others.
         let mut recipients: BTreeMap<u64, (Arc<Registration>, Vec<usize>)> = BTreeMap::new();
         for (at, event) in commit.events.iter().enumerate() {
-            self.interests.visit(event.key(), |registration| {
+            self.watcher_index.visit(event.key(), |registration| {
                 if registration.wants(event) {
                     recipients
                         .entry(registration.id)

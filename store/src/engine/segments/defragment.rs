@@ -83,7 +83,7 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
     let bytes = match read {
         Ok(bytes) => bytes,
         // The file has no live record, so the removals to keep are known without reading it.
-        Err(_) if !inner.read().places.iter().any(|row| row.place().file == number) => Vec::new(),
+        Err(_) if !inner.read().locations.iter().any(|row| row.location().file == number) => Vec::new(),
         Err(error) => {
             let mut inner = inner.write();
             let path = inner.files.path(number);
@@ -103,9 +103,9 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
     if !kept.damaged.is_empty() {
         return Ok(DefragmentStep::Damaged(kept.damaged));
     }
-    let mut places = Vec::with_capacity(kept.records.len());
+    let mut locations = Vec::with_capacity(kept.records.len());
     for (key, entry) in &kept.records {
-        places.push((*key, tail.append(inner, |out| out.extend_from_slice(entry))?));
+        locations.push((*key, tail.append(inner, |out| out.extend_from_slice(entry))?));
     }
     let mut marks = Vec::new();
     for (keys, record_file) in
@@ -120,9 +120,9 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
     }
     tail.flush(inner)?;
     // In batches: a reader waits for one.
-    places.chunks(TURN).for_each(|turn| {
+    locations.chunks(TURN).for_each(|turn| {
         let mut inner = inner.write();
-        turn.iter().for_each(|(key, place)| inner.insert(*key, *place));
+        turn.iter().for_each(|(key, location)| inner.insert(*key, *location));
     });
     marks.chunks(TURN).for_each(|turn| {
         let mut inner = inner.write();
@@ -138,18 +138,18 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
 /// Collects what must be copied: live records in this file, and removals of records that are in other files.
 fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<LiveContent<'a>, EngineError> {
     let mut kept = LiveContent::default();
-    let mut record = |key: RecordKey, place: Location| {
-        if inner.places.get(key) == Some(place) {
-            let from = place.offset as usize;
-            kept.records.push((key, bytes[from..from + place.len as usize].into()));
+    let mut record = |key: RecordKey, location: Location| {
+        if inner.locations.get(key) == Some(location) {
+            let from = location.offset as usize;
+            kept.records.push((key, bytes[from..from + location.len as usize].into()));
         } else if inner.removed.get(&key).is_some_and(|removal| removal.record_file == number) {
             kept.gone.push(key);
         }
     };
     let mut removed = Vec::new();
-    walk(number, bytes, &BTreeMap::new(), |entry, place: Location| match entry {
-        HistoryEntry::Record(_, key, _) => record(key, place),
-        HistoryEntry::StandIn(stand_in) => record(stand_in.key, place),
+    walk(number, bytes, &BTreeMap::new(), |entry, location: Location| match entry {
+        HistoryEntry::Record(_, key, _) => record(key, location),
+        HistoryEntry::StandIn(stand_in) => record(stand_in.key, location),
         HistoryEntry::Removed(keys) => removed.extend(history::removed_keys(keys).filter_map(|key| {
             let removal = inner.removed.get(&key)?;
             (removal.removal_file == number && removal.record_file != number)
@@ -163,8 +163,8 @@ fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<LiveContent<'
 /// Collects what must be copied from a file with damage, using the map of locations. Visits every record of the engine.
 fn salvage<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> LiveContent<'a> {
     let mut kept = LiveContent::default();
-    for row in inner.places.iter().filter(|row| row.place().file == number) {
-        let (key, from, len) = (row.key(), row.place().offset as usize, row.place().len as usize);
+    for row in inner.locations.iter().filter(|row| row.location().file == number) {
+        let (key, from, len) = (row.key(), row.location().offset as usize, row.location().len as usize);
         let entry = bytes.get(from..from + len).unwrap_or_default();
         match whole(entry, key) {
             Some(entry) => kept.records.push((key, entry)),

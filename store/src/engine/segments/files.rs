@@ -153,7 +153,7 @@ impl Files {
     }
 
     pub(super) fn file(&self, number: u32) -> Arc<dyn File> {
-        self.open.get(&number).expect("a place is in an open file").file.clone()
+        self.open.get(&number).expect("a location is in an open file").file.clone()
     }
 
     fn create(&mut self, number: u32) -> io::Result<Arc<dyn File>> {
@@ -173,17 +173,17 @@ impl Files {
     }
 
     fn state(&mut self, number: u32) -> &mut FileState {
-        self.open.get_mut(&number).expect("a place is in an open file")
+        self.open.get_mut(&number).expect("a location is in an open file")
     }
 
-    pub(super) fn grow_live(&mut self, place: Location) {
-        self.state(place.file).live += body_len(place);
-        self.live += body_len(place);
+    pub(super) fn grow_live(&mut self, location: Location) {
+        self.state(location.file).live += body_len(location);
+        self.live += body_len(location);
     }
 
-    pub(super) fn shrink_live(&mut self, place: Location) {
-        self.state(place.file).live -= body_len(place);
-        self.live -= body_len(place);
+    pub(super) fn shrink_live(&mut self, location: Location) {
+        self.state(location.file).live -= body_len(location);
+        self.live -= body_len(location);
     }
 
     /// Counts a removal in a file that must be kept.
@@ -352,13 +352,13 @@ impl Tail {
         };
         let from = open.buffer.len();
         encode(&mut open.buffer);
-        let place = Location {
+        let location = Location {
             file: open.number,
             offset: (open.offset + from as u64) as u32,
             len: (open.buffer.len() - from) as u32,
         };
         open.grown = open.offset + open.buffer.len() as u64;
-        Ok(place)
+        Ok(location)
     }
 
     /// Writes the buffered entries.

@@ -50,26 +50,26 @@ enum LoadedEntry {
 }
 
 impl LoadedFiles {
-    pub(super) fn places(&mut self) -> LocationMap {
+    pub(super) fn locations(&mut self) -> LocationMap {
         // Oldest first: if a record is in two places, the newer one is current.
         self.rows.reverse();
         LocationMap::of(std::mem::take(&mut self.rows))
     }
 
     /// The records that stand-ins replace. Requires the final locations.
-    pub(super) fn lost(&mut self, places: &LocationMap) -> BTreeMap<RecordKey, QuarantinedRecord> {
+    pub(super) fn lost(&mut self, locations: &LocationMap) -> BTreeMap<RecordKey, QuarantinedRecord> {
         let stand_ins = std::mem::take(&mut self.stand_ins).into_iter();
-        let wanted = stand_ins.filter(|(key, place, _)| places.get(*key) == Some(*place));
+        let wanted = stand_ins.filter(|(key, location, _)| locations.get(*key) == Some(*location));
         wanted.map(|(key, _, lost)| (key, lost)).collect()
     }
 
     /// Notes a record and returns whether it is live.
-    fn note_record(&mut self, key: RecordKey, place: Location) -> bool {
+    fn note_record(&mut self, key: RecordKey, location: Location) -> bool {
         let gone = self.gone.get(&key);
         match gone {
-            None => self.rows.push(Row::new(key, place)),
+            None => self.rows.push(Row::new(key, location)),
             Some(marked) => {
-                let removal = Removal { record_file: place.file, removal_file: *marked };
+                let removal = Removal { record_file: location.file, removal_file: *marked };
                 self.removed.entry(key).or_insert(removal);
             }
         }
@@ -87,13 +87,13 @@ impl LoadedFiles {
                         self.gone.entry(key).or_insert(file);
                     }
                 }
-                LoadedEntry::Record(key, place) => {
+                LoadedEntry::Record(key, location) => {
                     at -= 1;
-                    wanted[at] = self.note_record(key, place);
+                    wanted[at] = self.note_record(key, location);
                 }
-                LoadedEntry::StandIn(key, place, lost) => {
-                    self.replaced.insert((lost.place.file, lost.place.offset), lost.place.len);
-                    self.stand_ins.push((key, place, lost));
+                LoadedEntry::StandIn(key, location, lost) => {
+                    self.replaced.insert((lost.location.file, lost.location.offset), lost.location.len);
+                    self.stand_ins.push((key, location, lost));
                 }
             }
         }
@@ -219,15 +219,15 @@ fn read_repairing(
     let FileRepair { written, passed } = repair_entries(number, &mut bytes, find, replaced)?;
     let part = part([(number, &bytes[..])].into_iter(), &passed, prepare)?;
     let file = files.file(number);
-    for place in &written {
-        let from = place.offset as usize;
+    for location in &written {
+        let from = location.offset as usize;
         // The same bytes at the same offset, so every token that names the file stays valid.
-        match file.write_at(from as u64, &bytes[from..from + place.len as usize]) {
+        match file.write_at(from as u64, &bytes[from..from + location.len as usize]) {
             Ok(()) => tracing::warn!(
-                file = %files.path(number).display(), offset = place.offset, "repaired damage in an engine file"
+                file = %files.path(number).display(), offset = location.offset, "repaired damage in an engine file"
             ),
             Err(error) => tracing::warn!(
-                %error, file = %files.path(number).display(), offset = place.offset,
+                %error, file = %files.path(number).display(), offset = location.offset,
                 "cannot write the repair of an engine file; it is repaired in memory only"
             ),
         }
@@ -247,18 +247,18 @@ fn part<'a>(
 ) -> Result<LoadedRun, EngineError> {
     let (mut seen, mut loaded) = (Vec::new(), Vec::new());
     for (number, bytes) in files {
-        walk(number, bytes, passed, |entry, place| match entry {
+        walk(number, bytes, passed, |entry, location| match entry {
             HistoryEntry::Record(kind, key, bytes) => {
-                seen.push(LoadedEntry::Record(key, place));
+                seen.push(LoadedEntry::Record(key, location));
                 loaded.push(LoadedRecord { key, kind, bytes });
             }
             HistoryEntry::Removed(keys) => {
-                seen.push(LoadedEntry::Removed(history::removed_keys(keys).collect(), place.file));
+                seen.push(LoadedEntry::Removed(history::removed_keys(keys).collect(), location.file));
             }
             HistoryEntry::StandIn(stand_in) => {
-                seen.push(LoadedEntry::Record(stand_in.key, place));
+                seen.push(LoadedEntry::Record(stand_in.key, location));
                 loaded.push(LoadedRecord { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });
-                seen.push(LoadedEntry::StandIn(stand_in.key, place, QuarantinedRecord::of(&stand_in)));
+                seen.push(LoadedEntry::StandIn(stand_in.key, location, QuarantinedRecord::of(&stand_in)));
             }
         })?;
     }

@@ -15,20 +15,20 @@ const CHUNK: usize = if cfg!(test) { 8 } else { 256 };
 pub(super) struct Row {
     main: Revision,
     sub: u32,
-    place: Location,
+    location: Location,
 }
 
 impl Row {
-    pub(super) fn new(key: RecordKey, place: Location) -> Self {
-        Self { main: key.main, sub: key.sub, place }
+    pub(super) fn new(key: RecordKey, location: Location) -> Self {
+        Self { main: key.main, sub: key.sub, location }
     }
 
     pub(super) fn key(&self) -> RecordKey {
         RecordKey::new(self.main, self.sub)
     }
 
-    pub(super) fn place(&self) -> Location {
-        self.place
+    pub(super) fn location(&self) -> Location {
+        self.location
     }
 }
 
@@ -59,16 +59,16 @@ impl LocationMap {
 
     pub(super) fn get(&self, key: RecordKey) -> Option<Location> {
         let (chunk, slot) = self.find(key);
-        slot.ok().map(|slot| self.chunks[chunk][slot].place)
+        slot.ok().map(|slot| self.chunks[chunk][slot].location)
     }
 
     /// Inserts a location and returns the record's previous one.
-    pub(super) fn insert(&mut self, key: RecordKey, place: Location) -> Option<Location> {
-        let row = Row::new(key, place);
+    pub(super) fn insert(&mut self, key: RecordKey, location: Location) -> Option<Location> {
+        let row = Row::new(key, location);
         match self.find(key) {
             (chunk, Ok(slot)) => {
                 let old = std::mem::replace(&mut self.chunks[chunk][slot], row);
-                return Some(old.place);
+                return Some(old.location);
             }
             (chunk, Err(slot)) => self.insert_at(chunk, slot, row),
         }
@@ -104,7 +104,7 @@ impl LocationMap {
         } else if rows.len() <= CHUNK / 4 {
             self.join(chunk);
         }
-        Some(row.place)
+        Some(row.location)
     }
 
     /// Joins a small chunk with the next one, if both fit into half a chunk.
@@ -157,12 +157,12 @@ mod tests {
 
     use super::*;
 
-    fn place(n: u32) -> Location {
+    fn location(n: u32) -> Location {
         Location { file: n, offset: n, len: n }
     }
 
     fn rows<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(RecordKey, Location)> {
-        rows.map(|row| (row.key(), row.place())).collect()
+        rows.map(|row| (row.key(), row.location())).collect()
     }
 
     proptest! {
@@ -172,31 +172,31 @@ mod tests {
             ascending in 0i64..100,
             ranges in proptest::collection::vec((0i64..90, 0i64..90), 10),
         ) {
-            let (mut places, mut model) = (LocationMap::default(), BTreeMap::new());
+            let (mut locations, mut model) = (LocationMap::default(), BTreeMap::new());
             let first = (0..ascending).map(|main| (main, 0, false));
             let mut log = Vec::new();
             for ((main, sub, remove), n) in first.chain(actions).zip(0..) {
                 let key = RecordKey::new(Revision(main), sub);
                 if remove {
-                    prop_assert_eq!(places.remove(key), model.remove(&key));
+                    prop_assert_eq!(locations.remove(key), model.remove(&key));
                     log.retain(|row: &Row| row.key() != key);
                 } else {
-                    prop_assert_eq!(places.insert(key, place(n)), model.insert(key, place(n)));
-                    log.push(Row::new(key, place(n)));
+                    prop_assert_eq!(locations.insert(key, location(n)), model.insert(key, location(n)));
+                    log.push(Row::new(key, location(n)));
                 }
-                prop_assert_eq!(places.get(key), model.get(&key).copied());
+                prop_assert_eq!(locations.get(key), model.get(&key).copied());
             }
-            let all: Vec<_> = model.iter().map(|(key, place)| (*key, *place)).collect();
-            prop_assert_eq!(&rows(places.iter()), &all);
+            let all: Vec<_> = model.iter().map(|(key, location)| (*key, *location)).collect();
+            prop_assert_eq!(&rows(locations.iter()), &all);
             prop_assert_eq!(&rows(LocationMap::of(log).iter()), &all);
             for (from, to) in ranges {
                 let (from, to) = (RecordKey::new(Revision(from), 0), RecordKey::note(Revision(to)));
                 if from <= to {
-                    let inside: Vec<_> = model.range(from..=to).map(|(key, place)| (*key, *place)).collect();
-                    prop_assert_eq!(rows(places.range(from..=to)), inside);
+                    let inside: Vec<_> = model.range(from..=to).map(|(key, location)| (*key, *location)).collect();
+                    prop_assert_eq!(rows(locations.range(from..=to)), inside);
                 }
-                let below: Vec<_> = model.range(..to).map(|(key, place)| (*key, *place)).collect();
-                prop_assert_eq!(rows(places.range(..to)), below);
+                let below: Vec<_> = model.range(..to).map(|(key, location)| (*key, *location)).collect();
+                prop_assert_eq!(rows(locations.range(..to)), below);
             }
         }
     }

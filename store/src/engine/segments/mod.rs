@@ -43,7 +43,7 @@ pub(crate) struct SegmentsEngine {
 }
 
 struct Inner {
-    places: LocationMap,
+    locations: LocationMap,
     /// Removed records that are still in a file. Their removals must be kept as long as they are.
     removed: BTreeMap<RecordKey, Removal>,
     files: Files,
@@ -60,7 +60,7 @@ struct Inner {
 #[derive(Clone, Debug)]
 struct QuarantinedRecord {
     /// Location of the damaged bytes.
-    place: Location,
+    location: Location,
     /// The record's name; see [`StandIn::name`].
     name: Bytes,
 }
@@ -68,7 +68,7 @@ struct QuarantinedRecord {
 impl QuarantinedRecord {
     fn of(stand_in: &StandIn<'_>) -> Self {
         let StandIn { file, offset, len, name, .. } = *stand_in;
-        Self { place: Location { file, offset, len }, name: Bytes::copy_from_slice(name) }
+        Self { location: Location { file, offset, len }, name: Bytes::copy_from_slice(name) }
     }
 }
 
@@ -112,16 +112,16 @@ impl SegmentsEngine {
         };
         let (mut files, next) = Files::open(disk, dir, &list)?;
         let mut loaded = load::load(&files, &list, find, reader)?;
-        let places = loaded.places();
-        let lost = loaded.lost(&places);
+        let locations = loaded.locations();
+        let lost = loaded.lost(&locations);
         let damaged: BTreeSet<_> = loaded.replaced.keys().map(|(file, _)| *file).collect();
         // A number in a stand-in must not be given to another file.
         let next = damaged.last().map_or(next, |last| next.max(last + 1));
         let damaged = damaged.into_iter().filter(|file| files.is_open(*file)).collect();
-        places.iter().for_each(|row| files.grow_live(row.place()));
+        locations.iter().for_each(|row| files.grow_live(row.location()));
         loaded.removed.values().for_each(|removal| files.add_removal_bytes(removal.removal_file));
         let (removed, blocked) = (loaded.removed, BTreeSet::new());
-        let inner = Inner { places, removed, files, lost, damaged, blocked };
+        let inner = Inner { locations, removed, files, lost, damaged, blocked };
         let tail = Mutex::new(Tail::new(next, limits.engine_file_bytes));
         Ok(Self { inner: RwLock::new(inner), tail, scrub: Mutex::default(), repaired: loaded.repaired })
     }
@@ -141,8 +141,8 @@ impl SegmentsEngine {
     /// The location of a record, and its open file.
     fn find(&self, key: RecordKey) -> Option<(Location, Arc<dyn File>)> {
         let inner = self.inner.read();
-        let place = inner.places.get(key)?;
-        Some((place, inner.files.file(place.file)))
+        let location = inner.locations.get(key)?;
+        Some((location, inner.files.file(location.file)))
     }
 
     /// Appends an entry to the file being written, which must not be `not_in`.
@@ -153,28 +153,28 @@ impl SegmentsEngine {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Location, EngineError> {
         tail.leave(not_in, &self.inner)?;
-        let place = tail.append(&self.inner, encode)?;
+        let location = tail.append(&self.inner, encode)?;
         tail.flush(&self.inner)?;
-        Ok(place)
+        Ok(location)
     }
 }
 
 impl Inner {
-    fn insert(&mut self, key: RecordKey, place: Location) {
+    fn insert(&mut self, key: RecordKey, location: Location) {
         self.drop_removal(key);
-        self.files.grow_live(place);
-        if let Some(old) = self.places.insert(key, place) {
+        self.files.grow_live(location);
+        if let Some(old) = self.locations.insert(key, location) {
             self.files.shrink_live(old);
         }
     }
 
     /// Marks a record as removed; the file `marked` has the removal.
     fn mark_removed(&mut self, key: RecordKey, marked: u32) {
-        let Some(place) = self.places.remove(key) else { return };
-        self.files.shrink_live(place);
+        let Some(location) = self.locations.remove(key) else { return };
+        self.files.shrink_live(location);
         self.lost.remove(&key);
-        self.blocked.remove(&place.file);
-        self.keep_removal(key, Removal { record_file: place.file, removal_file: marked });
+        self.blocked.remove(&location.file);
+        self.keep_removal(key, Removal { record_file: location.file, removal_file: marked });
     }
 
     /// Keeps a removal.
@@ -198,18 +198,18 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         let known = {
             let inner = self.inner.read();
-            records.iter().filter(|record| inner.places.get(record.key).is_none()).collect::<Vec<_>>()
+            records.iter().filter(|record| inner.locations.get(record.key).is_none()).collect::<Vec<_>>()
         };
-        let mut places = Vec::with_capacity(known.len());
+        let mut locations = Vec::with_capacity(known.len());
         for record in &known {
-            places.push(
+            locations.push(
                 tail.append(&self.inner, |out| history::put(out, record.kind, record.key, &record.bytes))?,
             );
         }
         tail.flush(&self.inner)?;
         let mut inner = self.inner.write();
-        for (record, place) in known.into_iter().zip(places) {
-            inner.insert(record.key, place);
+        for (record, location) in known.into_iter().zip(locations) {
+            inner.insert(record.key, location);
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         let wanted: Vec<_> = {
             let inner = self.inner.read();
-            keys.iter().filter(|key| inner.places.get(**key).is_some()).copied().collect()
+            keys.iter().filter(|key| inner.locations.get(**key).is_some()).copied().collect()
         };
         if !wanted.is_empty() {
             let mark = tail.append(&self.inner, |out| history::put_removed(out, &wanted))?;
@@ -230,8 +230,8 @@ impl Engine for SegmentsEngine {
     }
 
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
-        let Some((place, file)) = self.find(key) else { return Ok(None) };
-        read_record(&*file, key, place).map(|record| Some(record.bytes))
+        let Some((location, file)) = self.find(key) else { return Ok(None) };
+        read_record(&*file, key, location).map(|record| Some(record.bytes))
     }
 
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
@@ -250,8 +250,8 @@ impl Engine for SegmentsEngine {
         {
             let inner = self.inner.read();
             let mut bytes = 0;
-            for row in inner.places.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
-                let (key, place) = (row.key(), row.place());
+            for row in inner.locations.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
+                let (key, location) = (row.key(), row.location());
                 if left_out.contains(&key) {
                     continue;
                 }
@@ -261,8 +261,8 @@ impl Engine for SegmentsEngine {
                     scan.next = key.main;
                     break;
                 }
-                bytes += place.len as usize;
-                wanted.push((key, place, inner.files.file(place.file)));
+                bytes += location.len as usize;
+                wanted.push((key, location, inner.files.file(location.file)));
             }
         }
         scan.records.reserve(wanted.len());
@@ -275,20 +275,20 @@ impl Engine for SegmentsEngine {
     }
 
     fn repair(&self, record: &Record) -> Result<(), EngineError> {
-        let Some((place, file)) = self.find(record.key) else { return Ok(()) };
-        let mut bytes = Vec::with_capacity(place.len as usize);
+        let Some((location, file)) = self.find(record.key) else { return Ok(()) };
+        let mut bytes = Vec::with_capacity(location.len as usize);
         history::put(&mut bytes, record.kind, record.key, &record.bytes);
-        if bytes.len() != place.len as usize {
+        if bytes.len() != location.len as usize {
             return Err(EngineError::Damaged(record.key));
         }
         // The same bytes at the same offset, so a token that names the file stays valid.
-        file.write_at(u64::from(place.offset), &bytes)?;
+        file.write_at(u64::from(location.offset), &bytes)?;
         Ok(file.sync()?)
     }
 
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let inner = self.inner.read();
-        let keys = inner.places.range(..RecordKey::new(below, 0)).map(|row| row.key());
+        let keys = inner.locations.range(..RecordKey::new(below, 0)).map(|row| row.key());
         Ok(keys.filter(|key| key.is_note()).map(|key| key.main).collect())
     }
 
@@ -316,25 +316,25 @@ impl Engine for SegmentsEngine {
     }
 
     fn correct(&self, key: RecordKey) -> Result<Option<Record>, EngineError> {
-        let Some((place, file)) = self.find(key) else { return Ok(None) };
-        let mut bytes = vec![0; place.len as usize];
-        let read = read_full(&*file, u64::from(place.offset), &mut bytes)?;
+        let Some((location, file)) = self.find(key) else { return Ok(None) };
+        let mut bytes = vec![0; location.len as usize];
+        let read = read_full(&*file, u64::from(location.offset), &mut bytes)?;
         // The first read may have failed although the bytes are intact.
         let read_now = check(&bytes[..read], key);
         Ok(read_now.or_else(|| {
             let corrected = history::correct(&bytes[..read])?;
-            check(&corrected, key).filter(|_| corrected.len() == place.len as usize)
+            check(&corrected, key).filter(|_| corrected.len() == location.len as usize)
         }))
     }
 
     fn rewrite(&self, record: &Record) -> Result<(), EngineError> {
         let mut tail = self.tail.lock();
         let Some((old, _)) = self.find(record.key) else { return Ok(()) };
-        let place = self.append(&mut tail, old.file, |out| {
+        let location = self.append(&mut tail, old.file, |out| {
             history::put(out, record.kind, record.key, &record.bytes);
         })?;
         let mut inner = self.inner.write();
-        inner.insert(record.key, place);
+        inner.insert(record.key, location);
         inner.damaged.insert(old.file);
         Ok(())
     }
@@ -345,9 +345,9 @@ impl Engine for SegmentsEngine {
         let Some((old, _)) = self.find(record.key).filter(|_| !known) else { return Ok(true) };
         let Location { file, offset, len } = old;
         let stand_in = StandIn { kind: record.kind, key: record.key, file, offset, len, name: &record.bytes };
-        let place = self.append(&mut tail, file, |out| history::put_stand_in(out, &stand_in))?;
+        let location = self.append(&mut tail, file, |out| history::put_stand_in(out, &stand_in))?;
         let mut inner = self.inner.write();
-        inner.insert(record.key, place);
+        inner.insert(record.key, location);
         inner.lost.insert(record.key, QuarantinedRecord::of(&stand_in));
         inner.damaged.insert(file);
         Ok(true)
@@ -355,8 +355,8 @@ impl Engine for SegmentsEngine {
 
     fn skip_damaged(&self, key: RecordKey) {
         let mut inner = self.inner.write();
-        if let Some(place) = inner.places.get(key) {
-            inner.blocked.insert(place.file);
+        if let Some(location) = inner.locations.get(key) {
+            inner.blocked.insert(location.file);
         }
     }
 
@@ -365,16 +365,16 @@ impl Engine for SegmentsEngine {
         let lost = inner.lost.iter().map(|(key, lost)| LostRecord {
             key: *key,
             name: lost.name.clone(),
-            file: inner.files.path(lost.place.file),
-            offset: u64::from(lost.place.offset),
+            file: inner.files.path(lost.location.file),
+            offset: u64::from(lost.location.offset),
         });
         lost.collect()
     }
 
     fn locate(&self, key: RecordKey) -> Option<(PathBuf, u64)> {
         let inner = self.inner.read();
-        let place = inner.lost.get(&key).map(|lost| lost.place).or_else(|| inner.places.get(key))?;
-        Some((inner.files.path(place.file), u64::from(place.offset)))
+        let location = inner.lost.get(&key).map(|lost| lost.location).or_else(|| inner.locations.get(key))?;
+        Some((inner.files.path(location.file), u64::from(location.offset)))
     }
 
     fn repaired(&self) -> u64 {
@@ -403,18 +403,18 @@ fn read_run(run: &[RecordRead], records: &mut Vec<Record>) -> Result<(), EngineE
     let mut rest = run;
     while let Some((_, first, file)) = rest.first() {
         let mut len = 0;
-        let count = rest.iter().take_while(|(_, place, _)| {
-            let fits = len == 0 || len + place.len as usize <= RUN;
-            len += if fits { place.len as usize } else { 0 };
+        let count = rest.iter().take_while(|(_, location, _)| {
+            let fits = len == 0 || len + location.len as usize <= RUN;
+            len += if fits { location.len as usize } else { 0 };
             fits
         });
         let (now, later) = rest.split_at(count.count());
-        let mut bytes = vec![0; now.iter().map(|(_, place, _)| place.len as usize).sum()];
+        let mut bytes = vec![0; now.iter().map(|(_, location, _)| location.len as usize).sum()];
         let read = read_full(&**file, u64::from(first.offset), &mut bytes)?;
         bytes.truncate(read);
-        for (key, place, _) in now {
-            let at = (place.offset - first.offset) as usize;
-            let record = bytes.get(at..at + place.len as usize).and_then(|bytes| check(bytes, *key));
+        for (key, location, _) in now {
+            let at = (location.offset - first.offset) as usize;
+            let record = bytes.get(at..at + location.len as usize).and_then(|bytes| check(bytes, *key));
             records.push(record.ok_or(EngineError::Damaged(*key))?);
         }
         rest = later;
@@ -422,9 +422,9 @@ fn read_run(run: &[RecordRead], records: &mut Vec<Record>) -> Result<(), EngineE
     Ok(())
 }
 
-fn read_record(file: &dyn File, key: RecordKey, place: Location) -> Result<Record, EngineError> {
-    let mut bytes = vec![0; place.len as usize];
-    let read = read_full(file, u64::from(place.offset), &mut bytes)?;
+fn read_record(file: &dyn File, key: RecordKey, location: Location) -> Result<Record, EngineError> {
+    let mut bytes = vec![0; location.len as usize];
+    let read = read_full(file, u64::from(location.offset), &mut bytes)?;
     check(&bytes[..read], key).ok_or(EngineError::Damaged(key))
 }
 
@@ -440,6 +440,6 @@ fn check(bytes: &[u8], expected: RecordKey) -> Option<Record> {
 }
 
 /// Length of a record's content, without its header.
-fn body_len(place: Location) -> u64 {
-    u64::from(place.len) - RECORD_HEADER as u64
+fn body_len(location: Location) -> u64 {
+    u64::from(location.len) - RECORD_HEADER as u64
 }
