@@ -33,7 +33,7 @@ pub enum OpenError {
     Foreign {
         /// The directory.
         dir: PathBuf,
-        /// What was found.
+        /// What the directory contains instead.
         detail: String,
     },
     /// Bytes that were durable do not match their checksum. Nothing was changed.
@@ -42,9 +42,9 @@ pub enum OpenError {
          Restore from a backup, or salvage the readable part", file.display()
     )]
     Damaged {
-        /// What does not match.
+        /// The damaged file.
         file: PathBuf,
-        /// What does not check.
+        /// What does not match.
         detail: String,
     },
     /// The history engine cannot be used and the log no longer reaches back far enough to rebuild it.

@@ -43,7 +43,7 @@ pub enum SnapshotFileError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         detail: String,
     },
 }

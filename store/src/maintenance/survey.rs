@@ -26,7 +26,7 @@ pub struct Problem {
     pub file: PathBuf,
     /// The offset of the problem, if it is at one place.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// Description of the problem.
     pub detail: String,
 }
 

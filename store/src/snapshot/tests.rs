@@ -102,7 +102,7 @@ fn a_snapshot_has_etcds_buckets_and_one_of_kstore() {
     });
 }
 
-/// A writer that runs a closure after the first write.
+/// A writer that runs a closure before its first write.
 struct InterruptingWriter<F> {
     inner: Cursor<Vec<u8>>,
     then: Option<F>,
