@@ -6,8 +6,8 @@ use std::time::Duration;
 /// it is decoded.
 pub(crate) const MESSAGE_BYTES: usize = (3 << 19) + (512 << 10);
 
-/// Largest writing request, as it is logged; etcd's value. Between this and [`MESSAGE_BYTES`] the error names the
-/// request's size rather than the message's.
+/// Largest writing request, as it is logged; etcd's value. Between this and [`MESSAGE_BYTES`] the client gets
+/// etcd's error for the request; above, gRPC's error for the message.
 pub(crate) const REQUEST_BYTES: usize = 3 << 19;
 
 /// Operations of a transaction; each level counts with its longest list. The store's value and etcd's.

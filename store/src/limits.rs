@@ -31,9 +31,9 @@ pub struct Limits {
     pub window_revisions: usize,
     /// Bytes of events kept in memory for watchers that lag a little.
     pub window_bytes: usize,
-    /// How long a commit stays in memory at least, if the other window bounds allow it. Commits older than this (at
-    /// most twice this) are dropped while the window exceeds [`Limits::window_calm_bytes`], so that a burst of writes
-    /// does not occupy memory for ever.
+    /// How long a commit stays in memory at least, if the other window bounds allow it. Older commits are
+    /// dropped, at twice this age at the latest, while the window exceeds [`Limits::window_calm_bytes`]. So a burst of
+    /// writes does not occupy memory for ever.
     pub window_age: Duration,
     /// Bytes of events that stay in memory however old they are.
     pub window_calm_bytes: usize,
