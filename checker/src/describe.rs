@@ -1,4 +1,4 @@
-//! Calls and watches in one line each, for explanations.
+//! One-line descriptions of calls, watches and events, for explanations.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,19 @@ use crate::history::{
     Reply, Txn, Watch,
 };
 
-/// A time in seconds.
+/// Formats a time in seconds.
 pub(crate) fn time(nanos: u64) -> String {
     format!("{:.6}s", nanos as f64 / 1e9)
 }
 
-/// A call with its times.
+/// Describes a call with its times.
 pub(crate) fn call(call: &Call) -> String {
     let ret = if call.outcome == Outcome::Unknown { "…".into() } else { time(call.ret) };
     let (operation, outcome) = (operation(&call.operation), outcome(&call.outcome));
     format!("client {} [{}, {ret}] {operation} → {outcome}", call.client, time(call.call))
 }
 
-/// A watch by its request.
+/// Describes a watch by its request.
 pub(crate) fn watch(watch: &Watch) -> String {
     let request = &watch.request;
     let mut text = format!(
@@ -39,7 +39,7 @@ pub(crate) fn watch(watch: &Watch) -> String {
     text
 }
 
-/// An event.
+/// Describes an event.
 pub(crate) fn event(event: &Event) -> String {
     let kind = match event.kind {
         EventKind::Put => "put",
@@ -49,7 +49,7 @@ pub(crate) fn event(event: &Event) -> String {
     format!("{kind} {}{before}", kv(&event.kv))
 }
 
-/// A version.
+/// Describes a version.
 pub(crate) fn kv(kv: &KeyValue) -> String {
     let lease = if kv.lease == 0 { String::new() } else { format!(" l{}", kv.lease) };
     format!("{}={}@{}(c{} v{}{lease})", kv.key, kv.value, kv.mod_revision, kv.create_revision, kv.version)
@@ -64,7 +64,7 @@ fn keys(keys: &Keys) -> String {
     }
 }
 
-/// What was asked.
+/// Describes an operation.
 pub(crate) fn operation(operation: &Operation) -> String {
     match operation {
         Operation::Range(of) => range(of),
@@ -121,7 +121,7 @@ fn op(op: &Op) -> String {
     }
 }
 
-/// What came of it.
+/// Describes an outcome.
 pub(crate) fn outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Ok(answer) => reply(answer),
@@ -130,7 +130,7 @@ pub(crate) fn outcome(outcome: &Outcome) -> String {
     }
 }
 
-/// An answer.
+/// Describes a reply.
 pub(crate) fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Range(range) => format!("revision {}: {}", range.revision, found(range)),

@@ -1,28 +1,28 @@
-//! What the history proves of each revision, whoever saw it: which keys it put or deleted and with what, which it left alone,
-//! and by when it was there. Two pieces of evidence that contradict each other are a broken guarantee by themselves; the
-//! others tell which of the calls with unknown outcome made a revision. A watch on everything from the first revision on is
-//! evidence of all of them: the order in which the store did its writes.
+//! Evidence about each revision, collected from all clients: which keys it put or deleted and with what, which keys it
+//! left unchanged, and by when it existed. Contradicting evidence violates a guarantee by itself. The rest determines
+//! which calls with unknown outcome made a revision. A watch on everything from the first revision on is evidence of
+//! all revisions: it has the order of the store's writes.
 
 use std::collections::BTreeMap;
 
 use crate::describe;
 use crate::history::{
     Blob, Call, Event, EventKind, History, KeyValue, Op, OpReply, Operation, Outcome, Range, RangeReply,
-    Reply, Said, Watch,
+    Reply, Watch, WatchContent,
 };
 use crate::model::{self, Change, State};
 use crate::monotonic;
 use crate::verdict::{Guarantee, Violation};
 
-/// Where a piece of evidence comes from.
+/// The source of a piece of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Witness {
+enum EvidenceSource {
     Call(usize),
-    /// Watch and response.
+    /// Indices of the watch and of its response.
     Watch(usize, usize),
 }
 
-/// What is known of one change of one key. Nothing known of a field is a none.
+/// What is known of one change of one key. An unknown field is none.
 #[derive(Clone, Debug)]
 struct Fact {
     key: Blob,
@@ -31,52 +31,52 @@ struct Fact {
     create_revision: Option<i64>,
     version: Option<i64>,
     lease: Option<i64>,
-    witness: Witness,
+    witness: EvidenceSource,
 }
 
-/// Whose evidence counts.
+/// Which sources count as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sources {
-    /// Everybody's.
+    /// Calls and watches.
     Everything,
-    /// That of calls.
+    /// Calls only.
     Calls,
-    /// That of calls that speak of the present; such as must be in order anyway.
+    /// Only calls that read the current state, which must be ordered in any case.
     Present,
 }
 
-/// A watch that was told of every change it wanted, from the first to the last of these revisions.
+/// A watch that received every change it requested, from the first to the last of these revisions.
 #[derive(Clone, Copy, Debug)]
-struct Span<'a> {
+struct CompleteSpan<'a> {
     first: i64,
     last: i64,
     watch: &'a Watch,
 }
 
-/// A key that nothing changed between these revisions: the one was the version before the other.
+/// A key that did not change between two revisions: an event shows that they have successive versions.
 #[derive(Clone, Debug)]
-struct Rest {
+struct UnchangedInterval {
     key: Blob,
     after: i64,
     before: i64,
 }
 
-/// What is known of the revisions.
+/// The evidence about all revisions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence<'a> {
     revisions: BTreeMap<i64, Vec<Fact>>,
     /// Reads of old revisions.
     past: BTreeMap<i64, Vec<(&'a Range, &'a RangeReply)>>,
-    spans: Vec<Span<'a>>,
-    rests: Vec<Rest>,
-    /// By which time there was such a revision, or a later one.
+    spans: Vec<CompleteSpan<'a>>,
+    rests: Vec<UnchangedInterval>,
+    /// The time by which this revision, or a later one, was observed.
     seen_by: BTreeMap<i64, u64>,
     /// Contradictions.
     pub(crate) conflicts: Vec<Violation>,
 }
 
-/// A version of which everything is known but, if only keys were asked for, the value.
-fn seen(kv: &KeyValue, keys_only: bool, witness: Witness) -> Fact {
+/// The fact that a version shows: all its fields, except the value in a keys-only read.
+fn version_fact(kv: &KeyValue, keys_only: bool, witness: EvidenceSource) -> Fact {
     Fact {
         key: kv.key.clone(),
         kind: EventKind::Put,
@@ -88,8 +88,8 @@ fn seen(kv: &KeyValue, keys_only: bool, witness: Witness) -> Fact {
     }
 }
 
-/// A change of which nothing but the key is known.
-fn bare(key: &Blob, kind: EventKind, witness: Witness) -> Fact {
+/// A fact without any field except the key.
+fn bare(key: &Blob, kind: EventKind, witness: EvidenceSource) -> Fact {
     let key = key.clone();
     Fact { key, kind, value: None, create_revision: None, version: None, lease: None, witness }
 }
@@ -111,12 +111,12 @@ impl<'a> Evidence<'a> {
         evidence
     }
 
-    /// The last revision of which anything is known, or zero.
+    /// The last revision with evidence, or zero.
     pub(crate) fn last(&self) -> i64 {
         self.revisions.last_key_value().map_or(0, |(revision, _)| *revision)
     }
 
-    /// Whether these can be the changes that led to this state.
+    /// Whether these changes can have led to this state.
     pub(crate) fn admits(&self, state: &State, changes: &[Change]) -> bool {
         let facts = self.revisions.get(&state.revision()).into_iter().flatten();
         let mut past = self.past.get(&state.revision()).into_iter().flatten();
@@ -127,22 +127,23 @@ impl<'a> Evidence<'a> {
             })
     }
 
-    /// Whether a call made at that time can have made a revision: nobody had seen it by then.
+    /// Whether a call made at time `call` can have made a revision: no client had observed the revision before.
     pub(crate) fn admits_at(&self, revision: i64, call: u64) -> bool {
         self.seen_by.range(revision..).next().is_none_or(|(_, seen)| call <= *seen)
     }
 
-    /// Whether these changes at a revision agree with all watches. They do not if a watch whose filter matches a change received
-    /// the surrounding revisions without it, or an event's previous version shows that the key did not change in between.
+    /// Whether these changes at a revision agree with all watches. They do not if a watch whose filter matches a change
+    /// received the surrounding revisions without it. They do not either if an event's previous version shows that the
+    /// key did not change in between.
     pub(crate) fn misses_none(&self, revision: i64, changes: &[Change]) -> bool {
         let facts = self.revisions.get(&revision).map(Vec::as_slice).unwrap_or_default();
         let is_known = |change: &Change| facts.iter().any(|fact| fact.is(change));
         let unknown: Vec<_> = changes.iter().filter(|change| !is_known(change)).collect();
-        let missed = |span: &Span<'_>| {
+        let missed = |span: &CompleteSpan<'_>| {
             (span.first..=span.last).contains(&revision)
                 && unknown.iter().any(|change| span.watch.wants(change.kind, change.kv.key.as_bytes()))
         };
-        let slept = |rest: &Rest| {
+        let slept = |rest: &UnchangedInterval| {
             rest.after < revision
                 && revision < rest.before
                 && unknown.iter().any(|change| change.kv.key == rest.key)
@@ -150,7 +151,7 @@ impl<'a> Evidence<'a> {
         unknown.is_empty() || !self.spans.iter().any(missed) && !self.rests.iter().any(slept)
     }
 
-    /// What is known of a revision, in words.
+    /// Describes the evidence about a revision.
     pub(crate) fn describe(&self, history: &History, revision: i64) -> Vec<String> {
         let facts = self.revisions.get(&revision).into_iter().flatten();
         facts
@@ -159,10 +160,10 @@ impl<'a> Evidence<'a> {
     }
 
     fn call(&mut self, history: &History, at: usize, call: &'a Call) {
-        let witness = Witness::Call(at);
+        let witness = EvidenceSource::Call(at);
         match (&call.operation, &call.outcome) {
             (Operation::Range(range), Outcome::Ok(Reply::Range(reply))) => {
-                let facts = reply.kvs.iter().map(|kv| (kv.mod_revision, seen(kv, range.keys_only, witness)));
+                let facts = reply.kvs.iter().map(|kv| (kv.mod_revision, version_fact(kv, range.keys_only, witness)));
                 facts.for_each(|(revision, fact)| self.add(history, revision, fact));
                 if is_past(call) {
                     let revision = if range.revision > 0 { range.revision } else { reply.revision };
@@ -179,9 +180,9 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    fn op(&mut self, history: &History, revision: i64, op: &Op, reply: &OpReply, witness: Witness) {
+    fn op(&mut self, history: &History, revision: i64, op: &Op, reply: &OpReply, witness: EvidenceSource) {
         let mut add = |revision, fact| self.add(history, revision, fact);
-        let before = |kv: &KeyValue| (kv.mod_revision, seen(kv, false, witness));
+        let before = |kv: &KeyValue| (kv.mod_revision, version_fact(kv, false, witness));
         match (op, reply) {
             (Op::Put { key, value, lease, .. }, OpReply::Put(prev_kv)) => {
                 let (value, lease) = (Some(value.clone()), Some(*lease));
@@ -191,13 +192,13 @@ impl<'a> Evidence<'a> {
             (Op::Delete { keys, .. }, OpReply::Delete { deleted, prev_kvs }) => {
                 for kv in prev_kvs {
                     add(revision, bare(&kv.key, EventKind::Delete, witness));
-                    add(kv.mod_revision, seen(kv, false, witness));
+                    add(kv.mod_revision, version_fact(kv, false, witness));
                 }
                 if prev_kvs.is_empty() && *deleted == 1 && keys.end.is_empty() {
                     add(revision, bare(&keys.key, EventKind::Delete, witness));
                 }
             }
-            // A read after a change in the same transaction sees it; the model judges that.
+            // A read after a change in the same transaction sees the change; the model checks that.
             (Op::Range(_) | Op::Put { .. } | Op::Delete { .. }, _) => {}
         }
     }
@@ -205,28 +206,28 @@ impl<'a> Evidence<'a> {
     fn watch(&mut self, history: &History, at: usize, watch: &'a Watch) {
         let mut last = 0;
         for (number, response) in watch.responses.iter().enumerate() {
-            let witness = Witness::Watch(at, number);
+            let witness = EvidenceSource::Watch(at, number);
             match &response.said {
-                Said::Events { events, fragment } => {
+                WatchContent::Events { events, fragment } => {
                     events.iter().for_each(|event| self.event(history, event, witness));
                     let newest = events.last().map_or(0, |event| event.kv.mod_revision);
                     last = last.max(newest - i64::from(*fragment));
                 }
-                Said::Progress => last = last.max(response.revision),
-                Said::Created | Said::Canceled { .. } => {}
+                WatchContent::Progress => last = last.max(response.revision),
+                WatchContent::Created | WatchContent::Canceled { .. } => {}
             }
         }
-        self.spans.extend(watch.first().map(|first| Span { first, last, watch }));
+        self.spans.extend(watch.first().map(|first| CompleteSpan { first, last, watch }));
     }
 
-    fn event(&mut self, history: &History, event: &Event, witness: Witness) {
-        self.add(history, event.kv.mod_revision, told(event, witness));
+    fn event(&mut self, history: &History, event: &Event, witness: EvidenceSource) {
+        self.add(history, event.kv.mod_revision, event_fact(event, witness));
         if let Some(before) = &event.prev_kv {
             let (key, after) = (before.key.clone(), before.mod_revision);
-            self.rests.push(Rest { key, after, before: event.kv.mod_revision });
-            // If it is wrong, that is a broken guarantee of its own.
+            self.rests.push(UnchangedInterval { key, after, before: event.kv.mod_revision });
+            // A wrong previous version violates a guarantee of its own, so it is no conflict here.
             let facts = self.revisions.entry(before.mod_revision).or_default();
-            let fact = seen(before, false, witness);
+            let fact = version_fact(before, false, witness);
             match facts.iter_mut().find(|known| known.is_about(&fact)) {
                 Some(known) if known.agrees(&fact) => drop(known.merge(&fact)),
                 Some(_) => {}
@@ -247,14 +248,14 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// A read whose content is that of an old revision, or may be.
+/// Whether a read returns an old revision, or may do so.
 fn is_past(call: &Call) -> bool {
     matches!(&call.operation, Operation::Range(range) if range.revision > 0 || range.serializable)
 }
 
-fn told(event: &Event, witness: Witness) -> Fact {
+fn event_fact(event: &Event, witness: EvidenceSource) -> Fact {
     match event.kind {
-        EventKind::Put => seen(&event.kv, false, witness),
+        EventKind::Put => version_fact(&event.kv, false, witness),
         EventKind::Delete => bare(&event.kv.key, EventKind::Delete, witness),
     }
 }
@@ -263,13 +264,13 @@ fn conflict(history: &History, revision: i64, known: &Fact, fact: &Fact) -> Viol
     Violation {
         guarantee: Guarantee::OneHistory,
         summary: format!("revision {revision} of {} is two different things", fact.key),
-        expected: format!("{}, as was seen first", known.describe(revision)),
+        expected: format!("{}, as was observed first", known.describe(revision)),
         seen: fact.describe(revision),
         window: vec![known.witness.describe(history), fact.witness.describe(history)],
     }
 }
 
-impl Witness {
+impl EvidenceSource {
     fn describe(self, history: &History) -> String {
         match self {
             Self::Call(at) => describe::call(&history.calls[at]),
@@ -281,7 +282,7 @@ impl Witness {
     }
 }
 
-/// Takes what `new` knows; says whether it fits.
+/// Merges `new` into `known`. Returns whether they agree.
 fn learn<T: Clone + PartialEq>(known: &mut Option<T>, new: &Option<T>) -> bool {
     match (known.as_ref(), new) {
         (Some(known), Some(new)) => known == new,
@@ -298,7 +299,7 @@ impl Fact {
         (&self.key, self.kind) == (&other.key, other.kind)
     }
 
-    /// Whether both can be true.
+    /// Whether both facts can be true.
     fn agrees(&self, other: &Self) -> bool {
         self.clone().merge(other)
     }

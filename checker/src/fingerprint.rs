@@ -1,33 +1,33 @@
-//! [`Fingerprint`]: 128 bits that stand for a set of values, changed in constant time when one comes or goes. It tells sets
-//! apart by chance, not for certain; nothing that a stranger could gain from hangs on it.
+//! [`Fingerprint`]: a 128-bit hash of a set of values that is updated in constant time when a value is added or
+//! removed. Different sets have different fingerprints with high probability. It need not resist an attacker.
 
 use std::hash::{Hash, Hasher};
 
-/// What stands for a set. Adding a value twice removes it.
+/// The hash of a set of values. Adding a value twice removes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint(u128);
 
 impl Fingerprint {
-    /// What stands for one value.
+    /// The fingerprint of one value.
     pub(crate) fn of(value: &impl Hash) -> Self {
         let mut mixer = Mixer(0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F);
         value.hash(&mut mixer);
         Self(u128::from(mix(mixer.0)) << 64 | u128::from(mix(mixer.1)))
     }
 
-    /// Adds it, or takes it away.
+    /// Adds a value's fingerprint, or removes it if it was added before.
     pub(crate) fn toggle(&mut self, part: Self) {
         self.0 ^= part.0;
     }
 
-    /// The same with one more value.
+    /// The fingerprint of the set with one more value.
     pub(crate) fn with(mut self, value: &impl Hash) -> Self {
         self.toggle(Self::of(value));
         self
     }
 }
 
-/// Two independent 64-bit hashes at once.
+/// A hasher of two independent 64-bit hashes.
 struct Mixer(u64, u64);
 
 impl Mixer {
@@ -52,7 +52,7 @@ impl Hasher for Mixer {
     }
 }
 
-/// The finaliser of SplitMix64: every bit of the input moves every bit of the output.
+/// The finalizer of SplitMix64: every input bit affects every output bit.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,17 +1,17 @@
-//! The judgement of a whole history: every check in its order, and what one gives to the next.
+//! The judgement of a history: runs every check in order, and passes results between checks.
 
 use std::collections::BTreeMap;
 
 use crate::evidence::{Evidence, Sources};
-use crate::history::{History, Outcome, Said};
+use crate::history::{History, Outcome, WatchContent};
 use crate::limits::{SEARCH_TRIES, VIOLATIONS_EACH};
 use crate::linearize::{Failure, Order, linearize, linearize_unmissed};
 use crate::timeline::Timeline;
 use crate::verdict::{Counts, Guarantee, Verdict, Violation};
 use crate::{lease, monotonic, serializable, watch};
 
-/// Judges a history. Takes about a second for 10⁵ calls; a bad history with many calls of unknown outcome can take longer
-/// (see [`crate::limits::SEARCH_TRIES`]), and may be left [`Verdict::undecided`].
+/// Judges a history. Takes about a second for 10⁵ calls. A bad history with many unknown outcomes can take longer (see
+/// [`crate::limits::SEARCH_TRIES`]), and may be left [`Verdict::undecided`].
 pub fn judge(history: &History) -> Verdict {
     let evidence = Evidence::gather(history, Sources::Everything);
     let (order, failure) = order(history, &evidence);
@@ -24,7 +24,7 @@ pub fn judge(history: &History) -> Verdict {
         .extend(timeline.as_ref().map(|timeline| serializable::check(history, timeline)).unwrap_or_default());
     let undecided = matches!(failure, Some(Failure::GivenUp));
     match failure {
-        // What contradicts the calls has been named by what it breaks.
+        // Evidence that contradicts the calls is reported under the guarantee that it violates.
         Some(Failure::Stuck(stuck)) if order.is_none() || violations.is_empty() => violations.push(*stuck),
         Some(Failure::Stuck(_) | Failure::GivenUp) | None => {}
     }
@@ -32,8 +32,9 @@ pub fn judge(history: &History) -> Verdict {
     Verdict { violations: few_of_each(violations), undecided, counts }
 }
 
-/// The order of operations: one that agrees with what everybody saw or, if there is none, one that fewer allow, with the
-/// reason why it had to be that. A watch or a read of the past that contradicts the rest is thereby named by what it breaks.
+/// The order of operations: one that agrees with all evidence or, if there is none, one that agrees with less, together
+/// with the failure of the full search. Thereby a watch or historical read that contradicts the rest is reported under
+/// the guarantee that it violates.
 fn order(history: &History, evidence: &Evidence<'_>) -> (Option<Order>, Option<Failure>) {
     if let Ok(order) = linearize_unmissed(history, evidence, SEARCH_TRIES) {
         return (Some(order), None);
@@ -46,7 +47,8 @@ fn order(history: &History, evidence: &Evidence<'_>) -> (Option<Order>, Option<F
     for sources in [Sources::Calls, Sources::Present] {
         match linearize(history, &Evidence::gather(history, sources), SEARCH_TRIES) {
             Ok(order) => return (Some(order), Some(failure)),
-            // With less evidence it would only take longer. That there is no order that fits everything is certain.
+            // With less evidence the search would only take longer. The full search has shown that no order fits all
+            // evidence.
             Err(Failure::GivenUp) => return (None, Some(failure)),
             Err(alone) => failure = alone,
         }
@@ -57,8 +59,8 @@ fn order(history: &History, evidence: &Evidence<'_>) -> (Option<Order>, Option<F
 fn counts(history: &History, order: Option<&Order>, timeline: Option<&Timeline>) -> Counts {
     let responses = history.watches.iter().flat_map(|watch| &watch.responses);
     let events = responses.map(|response| match &response.said {
-        Said::Events { events, .. } => events.len(),
-        Said::Created | Said::Progress | Said::Canceled { .. } => 0,
+        WatchContent::Events { events, .. } => events.len(),
+        WatchContent::Created | WatchContent::Progress | WatchContent::Canceled { .. } => 0,
     });
     Counts {
         calls: history.calls.len(),

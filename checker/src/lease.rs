@@ -1,5 +1,5 @@
-//! Leases live long enough: whatever shows that a lease is gone comes no earlier than its time after it was last granted or
-//! renewed. That leases end at all is not judged: a server may be slow, stopped or killed.
+//! Lease check: evidence that a lease has ended must not appear before its time to live after the last grant or
+//! renewal. That leases end at all is not checked: a server may be slow, stopped or killed.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use crate::verdict::{Guarantee, Violation};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A time during which a lease must live.
-struct Life<'a> {
-    /// From the return of the call that began it,
+/// A period during which a lease must exist.
+struct LeasePeriod<'a> {
+    /// The return of the call that started the period.
     from: u64,
-    /// to the time that the call, as early as it can have been done, gave it.
+    /// The earliest possible start of the lease plus its time to live.
     to: u64,
     call: &'a Call,
 }
 
-/// What is known of one lease.
+/// The evidence about one lease.
 #[derive(Default)]
-struct Lease<'a> {
-    lives: Vec<Life<'a>>,
-    /// Somebody may have ended it, from then on.
+struct LeaseEvidence<'a> {
+    periods: Vec<LeasePeriod<'a>>,
+    /// The earliest time at which a client may have revoked it.
     revoked: Option<u64>,
-    /// Answers that say that there is no such lease.
+    /// Calls whose answer shows that the lease does not exist.
     gone: Vec<&'a Call>,
 }
 
 pub(crate) fn check(history: &History, timeline: Option<&Timeline>) -> Vec<Violation> {
-    let mut leases: BTreeMap<i64, Lease<'_>> = BTreeMap::new();
+    let mut leases: BTreeMap<i64, LeaseEvidence<'_>> = BTreeMap::new();
     for call in &history.calls {
         note(&mut leases, call);
     }
@@ -44,10 +44,10 @@ pub(crate) fn check(history: &History, timeline: Option<&Timeline>) -> Vec<Viola
     refused.chain(deleted).collect()
 }
 
-impl Lease<'_> {
-    /// Its keys went, as somebody had seen by then, though it had to live.
+impl LeaseEvidence<'_> {
+    /// A violation if its keys' deletion was observed while the lease had to exist.
     fn deleted(&self, id: i64, revision: i64, seen: u64) -> Option<Violation> {
-        let life = self.lives.iter().find(|life| life.from < seen && seen < life.to)?;
+        let life = self.periods.iter().find(|life| life.from < seen && seen < life.to)?;
         self.revoked.is_none_or(|revoked| revoked > seen).then(|| Violation {
             guarantee: Guarantee::LeaseKept,
             summary: format!("the keys of lease {id} went before its time"),
@@ -58,7 +58,7 @@ impl Lease<'_> {
     }
 }
 
-fn note<'a>(leases: &mut BTreeMap<i64, Lease<'a>>, call: &'a Call) {
+fn note<'a>(leases: &mut BTreeMap<i64, LeaseEvidence<'a>>, call: &'a Call) {
     let (id, ttl) = match (&call.operation, &call.outcome) {
         (Operation::LeaseGrant { id, .. }, Outcome::Ok(Reply::LeaseGrant { ttl, .. })) => (*id, *ttl),
         (Operation::LeaseKeepAlive { id }, Outcome::Ok(Reply::LeaseKeepAlive { ttl })) => (*id, *ttl),
@@ -77,21 +77,21 @@ fn note<'a>(leases: &mut BTreeMap<i64, Lease<'a>>, call: &'a Call) {
     match u64::try_from(ttl) {
         Ok(ttl) if ttl > 0 => {
             let to = call.call.saturating_add(ttl.saturating_mul(SECOND));
-            lease.lives.push(Life { from: call.ret, to, call });
+            lease.periods.push(LeasePeriod { from: call.ret, to, call });
         }
         Ok(_) | Err(_) => lease.gone.push(call),
     }
 }
 
-fn early<'a>(id: i64, lease: &'a Lease<'_>) -> impl Iterator<Item = Violation> + 'a {
+fn early<'a>(id: i64, lease: &'a LeaseEvidence<'_>) -> impl Iterator<Item = Violation> + 'a {
     let excused = |call: &Call| lease.revoked.is_some_and(|revoked| revoked <= call.ret);
     lease.gone.iter().filter(move |call| !excused(call)).filter_map(move |call| {
-        let life = lease.lives.iter().find(|life| life.from < call.call && call.ret < life.to)?;
+        let life = lease.periods.iter().find(|life| life.from < call.call && call.ret < life.to)?;
         Some(Violation {
             guarantee: Guarantee::LeaseKept,
             summary: format!("lease {id} ended before its time"),
-            expected: format!("it lives until {} at least", describe::time(life.to)),
-            seen: format!("it was gone at {}", describe::time(call.ret)),
+            expected: format!("it periods until {} at least", describe::time(life.to)),
+            seen: format!("it did not exist at {}", describe::time(call.ret)),
             window: vec![describe::call(life.call), describe::call(call)],
         })
     })

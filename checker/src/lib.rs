@@ -1,8 +1,8 @@
-//! Judges a recorded client history of any etcd-compatible endpoint: are all answers those of one store that did one thing
-//! after the other, and did watches see exactly what happened?
+//! Checks a recorded client history of any etcd-compatible endpoint. Are all answers those of one store that executed
+//! one operation after the other, and did watches receive exactly what happened?
 //!
-//! The judge is pure: give [`judge()`] a [`History`], get a [`Verdict`] which names the [`Guarantee`] that was broken, the few
-//! calls that show it, what should have been seen and what was. A history can be stored and judged again.
+//! The check is pure: pass a [`History`] to [`judge()`], and get a [`Verdict`]. It names the violated [`Guarantee`],
+//! the few calls that show it, and the expected and the observed result. A history can be stored and judged again.
 //!
 //! ```
 //! use kstore_checker::history::{Call, History, Keys, KeyValue, Op, OpReply, Operation, Outcome, Range, RangeReply, Reply, Txn};
@@ -16,7 +16,7 @@
 //!     operation: Operation::Txn(Txn::of(put)),
 //!     outcome: Outcome::Ok(Reply::Txn { revision: 2, succeeded: true, results: vec![OpReply::Put(None)] }),
 //! };
-//! // Asked for after the write was answered, and yet it is not there.
+//! // The read started after the write was answered, but does not return it.
 //! let read = Call {
 //!     client: 2,
 //!     call: 30,

@@ -1,12 +1,11 @@
-//! The bounds of the judge, with their reasons.
+//! Limits of the checker, with their reasons.
 
-/// Operations that one search for an order tries before it is given up: some tens of seconds. A good history takes a few
-/// per call; only one with very many calls of unknown outcome, and hardly anybody who saw what became of them, can take more
-/// than this.
+/// Operations that a search for an order tries before it gives up: some tens of seconds. A good history takes a few per
+/// call. Only a history with very many unknown outcomes, and little evidence of them, exceeds the limit.
 pub const SEARCH_TRIES: u64 = 20_000_000;
 
-/// Violations that are reported of each guarantee: the first few show what is wrong, the rest follow from them.
+/// Violations that are reported per guarantee: the first few show what is wrong, and the others follow from them.
 pub const VIOLATIONS_EACH: usize = 3;
 
-/// Calls shown before and after the one that an explanation is about.
+/// Calls shown before and after the call of an explanation.
 pub const WINDOW: usize = 6;

@@ -1,5 +1,5 @@
-//! `kstore-check`: makes traffic against an etcd-compatible endpoint, records it, and judges what was recorded; or judges what
-//! was recorded earlier. The work is the library's.
+//! `kstore-check`: makes traffic against an etcd-compatible endpoint, records it, and judges the recording; or judges
+//! an earlier recording. The library does the work.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write as _};
@@ -12,7 +12,7 @@ use kstore_checker::grpc::{Mix, Plan, Workload};
 use kstore_checker::{History, Verdict, judge};
 
 const EXAMPLES: &str = "\
-The endpoint must be empty or nearly so, and nobody else may write to it: its keys are changed, and it is compacted.
+The endpoint must be empty or nearly so, and no other client may write to it: its keys are changed, and it is compacted.
 
 Examples:
   kstore-check --endpoint http://127.0.0.1:2379
@@ -33,9 +33,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Judge a history that was recorded earlier
+    /// Judge a recorded history
     Judge {
-        /// The file
+        /// History file
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -43,35 +43,35 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Run {
-    /// http://HOST:PORT; several times for the members of a cluster
+    /// Endpoint URL, http://HOST:PORT; repeat it for the members of a cluster
     #[arg(long, value_name = "URL")]
     endpoint: Vec<String>,
-    /// Clients, each with one call under way at a time
+    /// Number of clients, each with one call in progress at a time
     #[arg(long, value_name = "N", default_value_t = 8)]
     clients: u32,
-    /// How long to make traffic
+    /// Duration of the traffic
     #[arg(long, value_name = "N", default_value_t = 15)]
     seconds: u64,
-    /// What all random choices follow from
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Calls per second of all clients together, at most; 0 is as many as there can be
+    /// Most calls per second of all clients together; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     rate: u32,
-    /// What the clients do
+    /// Mix of operations
     #[arg(long, value_enum, default_value_t = MixArg::Etcd)]
     mix: MixArg,
-    /// Store what was recorded here
+    /// File to store the recorded history in
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }
 
-/// What the clients do.
+/// The mix of operations.
 #[derive(Clone, Copy, ValueEnum)]
 enum MixArg {
-    /// Everything that etcd's clients do
+    /// All operations of etcd's clients
     Etcd,
-    /// What a Kubernetes apiserver does
+    /// The operations of a Kubernetes apiserver
     Kubernetes,
 }
 
@@ -125,7 +125,7 @@ fn report(verdict: &Verdict) -> bool {
     verdict.is_good()
 }
 
-/// A reader that has gone away does not change the verdict.
+/// Writes a line; ignores a closed pipe, which does not change the verdict.
 fn say(to: &mut impl io::Write, line: &str) {
     let _ = writeln!(to, "{line}");
 }

@@ -1,6 +1,6 @@
-//! What an etcd does, as a deterministic state machine: one operation after the other, each with its answer. It holds the
-//! present only; the past is a `Timeline`. No leases expire by themselves here: an expiry is a revocation that somebody
-//! else orders.
+//! A model of etcd as a deterministic state machine: executes one operation after the other, each with its reply. It
+//! has the current state only; a `Timeline` has the past. Leases do not expire by themselves here: an expiry is a
+//! revocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -19,7 +19,7 @@ pub struct Change {
     pub kind: EventKind,
     /// The new version; in a deletion only key and mod revision are set.
     pub kv: Arc<KeyValue>,
-    /// The version before.
+    /// The previous version.
     pub before: Option<Arc<KeyValue>>,
 }
 
@@ -33,14 +33,14 @@ pub struct State {
     fingerprint: Fingerprint,
 }
 
-/// What an operation did to a state; enough to take it back.
+/// The effect of an operation on a state, sufficient to undo it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// Changes of keys, in order. There are some exactly if it took a revision.
+    /// Changes of keys, in order. Not empty exactly if the operation made a revision.
     pub changes: Vec<Change>,
-    /// The lease that it granted or ended.
+    /// The lease that the operation granted or revoked.
     lease: Option<i64>,
-    /// The compacted revision before, if it moved.
+    /// The previous compacted revision, if it changed.
     compacted: Option<i64>,
 }
 
@@ -51,11 +51,11 @@ impl Effect {
     }
 }
 
-/// What the model answers. Of a read of an explicit revision it knows only that it is possible.
-pub type Answer = Result<Reply, Refusal>;
+/// The model's reply. For a read of an explicit revision it only tells that the read is possible.
+pub type ModelReply = Result<Reply, Refusal>;
 
 impl State {
-    /// The state that a history starts from. Leases are not among it: no operation may use one from before.
+    /// The state at the start of a history. It has no leases: no operation may use a lease from before.
     pub fn new(start: &Start) -> Self {
         let mut state = Self {
             revision: start.revision,
@@ -70,38 +70,38 @@ impl State {
         state
     }
 
-    /// Its revision.
+    /// The current revision.
     pub fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// The oldest revision that can be read.
+    /// The oldest readable revision.
     pub fn compacted(&self) -> i64 {
         self.compacted
     }
 
-    /// Whether there is such a lease.
+    /// Whether the lease exists.
     pub fn has_lease(&self, id: i64) -> bool {
         self.leases.contains(&id)
     }
 
-    /// The version of a key.
+    /// The current version of a key.
     pub fn get(&self, key: &Blob) -> Option<&Arc<KeyValue>> {
         self.keys.get(key)
     }
 
-    /// Every version, in key order.
+    /// All current versions, in key order.
     pub fn kvs(&self) -> impl Iterator<Item = &Arc<KeyValue>> {
         self.keys.values()
     }
 
-    /// A number that differs between different states, up to a chance of 2⁻¹²⁸ or so.
+    /// A hash of the state; different states have the same hash with a probability of about 2⁻¹²⁸.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         self.fingerprint.with(&(self.revision, self.compacted))
     }
 
-    /// Does an operation. A refused one changes nothing.
-    pub fn apply(&mut self, operation: &Operation) -> (Answer, Effect) {
+    /// Executes an operation. A refused one changes nothing.
+    pub fn apply(&mut self, operation: &Operation) -> (ModelReply, Effect) {
         let nothing = |answer| (answer, Effect::default());
         match operation {
             Operation::Range(range) => nothing(self.range(range).map(Reply::Range)),
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// Takes back the last operation that was not taken back.
+    /// Undoes the last operation that was not undone.
     pub fn undo(&mut self, effect: &Effect) {
         for change in effect.changes.iter().rev() {
             self.set(&change.kv.key, change.before.clone());
@@ -188,7 +188,7 @@ impl State {
         })
     }
 
-    fn txn(&mut self, txn: &Txn) -> (Answer, Effect) {
+    fn txn(&mut self, txn: &Txn) -> (ModelReply, Effect) {
         let succeeded = txn.compares.iter().all(|compare| self.holds(compare));
         let ops = if succeeded { &txn.then } else { &txn.or_else };
         if let Some(refusal) = ops.iter().find_map(|op| self.refusal(op)) {
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// One operation of a transaction whose revision is the next one.
+    /// Executes one operation of a transaction that makes the next revision.
     fn op(&mut self, op: &Op, changes: &mut Vec<Change>) -> OpReply {
         let revision = self.revision + 1;
         match op {
@@ -255,7 +255,7 @@ impl State {
         changes.push(Change { kind, kv, before });
     }
 
-    fn grant(&mut self, id: i64, ttl: i64) -> (Answer, Effect) {
+    fn grant(&mut self, id: i64, ttl: i64) -> (ModelReply, Effect) {
         if self.has_lease(id) {
             return (Err(Refusal::LeaseExists), Effect::default());
         }
@@ -264,7 +264,7 @@ impl State {
         (Ok(reply), Effect { lease: Some(id), ..Effect::default() })
     }
 
-    fn revoke(&mut self, id: i64) -> (Answer, Effect) {
+    fn revoke(&mut self, id: i64) -> (ModelReply, Effect) {
         if !self.has_lease(id) {
             return (Err(Refusal::LeaseNotFound), Effect::default());
         }
@@ -277,7 +277,7 @@ impl State {
         (Ok(reply), Effect { changes, lease: Some(id), compacted: None })
     }
 
-    fn compact(&mut self, revision: i64) -> (Answer, Effect) {
+    fn compact(&mut self, revision: i64) -> (ModelReply, Effect) {
         if revision <= self.compacted {
             return (Err(Refusal::Compacted), Effect::default());
         }
@@ -289,7 +289,7 @@ impl State {
     }
 }
 
-/// The answer to a read which finds these versions.
+/// The reply to a range read that finds these versions.
 pub(crate) fn answer<'a>(
     range: &Range,
     revision: i64,
@@ -308,9 +308,9 @@ pub(crate) fn answer<'a>(
     RangeReply { revision, kvs, more, count: count as i64 }
 }
 
-/// Whether what a client saw is what the model answers, as far as the model knows: the content of an explicit revision
-/// is not its business, and a few headers promise less than a revision.
-pub fn agrees(operation: &Operation, answer: &Answer, outcome: &Outcome) -> bool {
+/// Whether a client's outcome agrees with the model's reply, as far as the model knows it. The content of an explicit
+/// revision is not compared, and some headers promise less than a revision.
+pub fn agrees(operation: &Operation, answer: &ModelReply, outcome: &Outcome) -> bool {
     match (answer, outcome) {
         (_, Outcome::Unknown) => true,
         (Err(expected), Outcome::Failed(seen)) => expected == seen,
@@ -334,15 +334,16 @@ fn same(operation: &Operation, expected: &Reply, seen: &Reply) -> bool {
                 && results.len() == found.len()
                 && pairs.into_iter().all(|(expected, seen)| same_op(expected, seen))
         }
-        // The server may have raised the time.
+        // The server may have raised the time to live.
         (Reply::LeaseGrant { revision, .. }, Reply::LeaseGrant { revision: seen, .. }) => revision == seen,
-        // It may be read some time after the compaction took effect.
+        // The header may be of a later time than the compaction.
         (Reply::Compact { revision }, Reply::Compact { revision: seen }) => revision <= seen,
         (expected, seen) => expected == seen,
     }
 }
 
-/// The revision in the header of a read inside a transaction is no promise.
+/// Whether two operation replies agree. The header's revision of a read inside a transaction is not compared, since
+/// etcd promises nothing about it.
 fn same_op(expected: &OpReply, seen: &OpReply) -> bool {
     match (expected, seen) {
         (OpReply::Range(expected), OpReply::Range(seen)) => {

@@ -1,29 +1,29 @@
-//! Real time and revisions: whatever anybody has seen of a store is in every answer that is asked for later.
+//! Monotonicity: every revision that a client observed is covered by every answer to a later call.
 
 use std::collections::BTreeMap;
 
 use crate::describe;
-use crate::history::{Call, History, Operation, Outcome, Reply, Said};
+use crate::history::{Call, History, Operation, Outcome, Reply, WatchContent};
 use crate::verdict::{Guarantee, Violation};
 
-/// A revision that was seen at a time.
-struct Sight<'a> {
+/// An observation of a revision at a time.
+struct Observation<'a> {
     at: u64,
     revision: i64,
-    of: Of<'a>,
+    of: ObservationSource<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Of<'a> {
+enum ObservationSource<'a> {
     Start,
     Call(&'a Call),
     Watch(&'a crate::history::Watch),
 }
 
-/// By which time somebody had seen a revision or a later one, for every revision that was seen.
+/// For every observed revision, the time by which it or a later one was observed.
 pub(crate) fn seen_by(history: &History) -> BTreeMap<i64, u64> {
     let mut seen_by: BTreeMap<i64, u64> = BTreeMap::new();
-    for Sight { at, revision, .. } in sights(history) {
+    for Observation { at, revision, .. } in observations(history) {
         let first = seen_by.entry(revision).or_insert(at);
         *first = at.min(*first);
     }
@@ -36,15 +36,15 @@ pub(crate) fn seen_by(history: &History) -> BTreeMap<i64, u64> {
 }
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
-    let mut sights = sights(history);
-    sights.sort_by_key(|sight| sight.at);
+    let mut observations = observations(history);
+    observations.sort_by_key(|sight| sight.at);
     let mut calls: Vec<_> = history.calls.iter().filter_map(|call| Some((call, current(call)?))).collect();
     calls.sort_by_key(|(call, _)| call.call);
-    let mut highest = Sight { at: 0, revision: history.start.revision, of: Of::Start };
-    let mut sights = sights.into_iter().peekable();
+    let mut highest = Observation { at: 0, revision: history.start.revision, of: ObservationSource::Start };
+    let mut observations = observations.into_iter().peekable();
     let mut broken = Vec::new();
     for (call, revision) in calls {
-        while let Some(sight) = sights.next_if(|sight| sight.at < call.call) {
+        while let Some(sight) = observations.next_if(|sight| sight.at < call.call) {
             if sight.revision > highest.revision {
                 highest = sight;
             }
@@ -56,7 +56,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     broken
 }
 
-/// The revision at which a call was answered, if it may not be an old one.
+/// The revision of a call's answer, if that must be current.
 fn current(call: &Call) -> Option<i64> {
     let Outcome::Ok(reply) = &call.outcome else { return None };
     match &call.operation {
@@ -65,7 +65,7 @@ fn current(call: &Call) -> Option<i64> {
     }
 }
 
-fn sights(history: &History) -> Vec<Sight<'_>> {
+fn observations(history: &History) -> Vec<Observation<'_>> {
     let calls = history.calls.iter().filter_map(|call| {
         let Outcome::Ok(reply) = &call.outcome else { return None };
         let seen = match reply {
@@ -74,26 +74,26 @@ fn sights(history: &History) -> Vec<Sight<'_>> {
             }
             reply => reply.revision()?,
         };
-        Some(Sight { at: call.ret, revision: seen, of: Of::Call(call) })
+        Some(Observation { at: call.ret, revision: seen, of: ObservationSource::Call(call) })
     });
     let watches = history.watches.iter().flat_map(|watch| {
         watch.responses.iter().map(move |response| {
             let events = match &response.said {
-                Said::Events { events, .. } => events.iter().map(|event| event.kv.mod_revision).max(),
-                Said::Created | Said::Progress | Said::Canceled { .. } => None,
+                WatchContent::Events { events, .. } => events.iter().map(|event| event.kv.mod_revision).max(),
+                WatchContent::Created | WatchContent::Progress | WatchContent::Canceled { .. } => None,
             };
             let revision = events.unwrap_or(0).max(response.revision);
-            Sight { at: response.at, revision, of: Of::Watch(watch) }
+            Observation { at: response.at, revision, of: ObservationSource::Watch(watch) }
         })
     });
     calls.chain(watches).collect()
 }
 
-fn violation(call: &Call, revision: i64, highest: &Sight<'_>) -> Violation {
+fn violation(call: &Call, revision: i64, highest: &Observation<'_>) -> Violation {
     let before = match highest.of {
-        Of::Start => "the start of the history".into(),
-        Of::Call(call) => describe::call(call),
-        Of::Watch(watch) => describe::watch(watch),
+        ObservationSource::Start => "the start of the history".into(),
+        ObservationSource::Call(call) => describe::call(call),
+        ObservationSource::Watch(watch) => describe::watch(watch),
     };
     Violation {
         guarantee: Guarantee::Monotonic,

@@ -1,5 +1,5 @@
-//! Reads of an explicit revision, and reads that were content with an old one: each must see what replaying all changes up
-//! to that revision gives. That they were possible at all is the model's to judge.
+//! Check of serializable reads and reads of explicit revisions: each must return what replaying all changes up to its
+//! revision gives. The model checks whether they were possible.
 
 use crate::describe;
 use crate::history::{History, Operation, Outcome, Range, RangeReply, Reply};
@@ -26,7 +26,7 @@ pub(crate) fn check(history: &History, timeline: &Timeline) -> Vec<Violation> {
     broken.collect()
 }
 
-/// What should have been answered, if it was not.
+/// The expected reply, if it differs from the actual one.
 fn wrong(range: &Range, reply: &RangeReply, timeline: &Timeline) -> Option<RangeReply> {
     let at = if range.revision > 0 { range.revision } else { reply.revision };
     let judged =

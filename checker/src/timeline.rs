@@ -1,5 +1,5 @@
-//! [`Timeline`]: what every revision changed, by replaying an order of operations. The dumb source of truth for whoever
-//! looks back: reads of old revisions and watches.
+//! [`Timeline`]: the changes of every revision, from replaying an order of operations. It is the reference for reads of
+//! old revisions and for watches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use crate::history::{Blob, KeyValue, Keys, Operation, Range, RangeReply, Start};
 use crate::linearize::Order;
 use crate::model::{self, Change, State};
 
-/// One revision.
+/// One revision of the timeline.
 #[derive(Clone, Debug)]
 pub(crate) struct Revision {
-    /// Its changes, in order.
+    /// The changes in order.
     pub(crate) changes: Vec<Change>,
-    /// It cannot have been there before.
+    /// The revision cannot have existed before this time.
     pub(crate) not_before: u64,
-    /// The lease that made it by ending.
+    /// The lease whose expiry made the revision.
     pub(crate) expired: Option<i64>,
 }
 
-/// The versions of a key, by the revision from which on they hold.
+/// The versions of a key, by the revision from which each is current.
 type Versions = BTreeMap<i64, Option<Arc<KeyValue>>>;
 
-/// Every revision after the start of a history.
+/// All revisions after the start of a history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     first: i64,
@@ -46,7 +46,7 @@ impl Timeline {
                     Operation::LeaseRevoke { id } if done.is_expiry => Some(id),
                     _ => None,
                 };
-                // A guess is no proof of when a revision was made.
+                // A guessed operation is no proof of when the revision was made.
                 let not_before = if done.is_guess { 0 } else { done.call };
                 let changes = effect.changes;
                 timeline.push(state.revision(), Revision { changes, not_before, expired });
@@ -74,12 +74,12 @@ impl Timeline {
         self.last
     }
 
-    /// A revision, if it is after the start and there was one.
+    /// A revision, if it is after the start and exists.
     pub(crate) fn get(&self, revision: i64) -> Option<&Revision> {
         self.revisions.get(&revision)
     }
 
-    /// The revisions that leases made by ending, with the leases.
+    /// The revisions that lease expiries made, with the leases.
     pub(crate) fn expired(&self) -> impl Iterator<Item = (i64, i64)> {
         self.revisions.iter().filter_map(|(number, revision)| Some((*number, revision.expired?)))
     }
@@ -90,7 +90,7 @@ impl Timeline {
         revisions.flat_map(|(number, revision)| revision.changes.iter().map(|change| (*number, change)))
     }
 
-    /// What a read at that revision finds; its header is not known.
+    /// The reply to a read at that revision, with unknown header.
     pub(crate) fn range(&self, range: &Range, revision: i64) -> RangeReply {
         let found = self
             .select(&range.keys)

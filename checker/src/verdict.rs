@@ -1,40 +1,41 @@
-//! What a judgement says, for people and for programs. Not how it comes about.
+//! The verdict on a history: violated guarantees with explanations.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A promise that an etcd makes to its clients.
+/// A guarantee that etcd gives to its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Guarantee {
-    /// A revision is one thing: whoever sees it, and whenever, sees the same. Broken above all by a store that shows what it
-    /// then loses.
+    /// A revision has one content: every client observes the same at any time. The typical violation is a store that
+    /// shows a write and then loses it.
     OneHistory,
-    /// A revision that anybody has seen is never followed by a smaller one.
+    /// No answer has a smaller revision than one that was observed before the call.
     Monotonic,
-    /// All answers are those of a store that did one operation after the other, each between its call and its return.
+    /// All answers are those of a store that executed one operation after the other, each between its call and its
+    /// return.
     Linearizable,
-    /// A read of a revision sees what all changes up to it have left.
+    /// A read of a revision returns the result of all changes up to it.
     Serializable,
-    /// A lease lives for its whole time after it was granted or renewed.
+    /// A lease exists for its whole time to live after it was granted or renewed.
     LeaseKept,
-    /// A watch sees only what it asked for.
+    /// A watch receives only events that it requested.
     Filter,
-    /// A watch sees revisions in order.
+    /// A watch receives revisions in order.
     Ordered,
-    /// A watch sees no event twice.
+    /// A watch receives no event twice.
     Unique,
-    /// A watch sees the events of a revision together.
+    /// A watch receives the events of a revision together.
     Atomic,
-    /// After word of progress to a revision, nothing up to it comes any more, and nothing was left out.
+    /// After a progress response for a revision, no event up to it follows, and none was left out.
     Bookmarkable,
-    /// A watch begins at the revision where it was asked to begin.
+    /// A watch starts at the requested revision.
     Resumable,
-    /// An event says of a key that it is new exactly if it is.
+    /// An event marks a key as created exactly if it was created.
     IsCreate,
-    /// A watch leaves nothing out and makes nothing up.
+    /// A watch receives all requested events, and no others.
     Reliable,
-    /// The version before an event is the version before it.
+    /// The previous version in an event is the key's previous version.
     PrevKv,
 }
 
@@ -44,18 +45,18 @@ impl fmt::Display for Guarantee {
     }
 }
 
-/// A promise that was broken.
+/// A violated guarantee.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// Which.
+    /// The violated guarantee.
     pub guarantee: Guarantee,
-    /// By what, in a sentence.
+    /// A sentence that says what violates it.
     pub summary: String,
-    /// What should have been seen.
+    /// The expected observation.
     pub expected: String,
-    /// What was.
+    /// The actual observation.
     pub seen: String,
-    /// The few calls or responses around it, in order; the smallest part of the history that shows it.
+    /// The few calls or responses around the violation, in order; the smallest part of the history that shows it.
     pub window: Vec<String>,
 }
 
@@ -68,43 +69,43 @@ impl fmt::Display for Violation {
     }
 }
 
-/// How much was judged.
+/// Size of the judged history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Calls.
+    /// Number of calls.
     pub calls: usize,
-    /// Of them, calls whose outcome is unknown.
+    /// Number of calls with unknown outcome.
     pub unknown: usize,
-    /// Of these, calls that turned out to have been done.
+    /// Number of calls with unknown outcome that took effect.
     pub unknown_done: usize,
-    /// Watches.
+    /// Number of watches.
     pub watches: usize,
-    /// Events in them.
+    /// Number of events in the watches.
     pub events: usize,
-    /// The last revision whose change is known.
+    /// The last revision whose changes are known.
     pub revision: i64,
     /// Steps that the search for an order took.
     pub steps: u64,
 }
 
-/// The judgement of a history.
+/// The verdict on a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What was broken, the most telling first; a few of each kind.
+    /// The violations, the most significant first; a few of each guarantee.
     pub violations: Vec<Violation>,
-    /// The search for an order was given up, so that nothing is said about what needs one.
+    /// Whether the search for an order exceeded its budget, so that guarantees that need an order were not checked.
     pub undecided: bool,
-    /// How much was judged.
+    /// Size of the judged history.
     pub counts: Counts,
 }
 
 impl Verdict {
-    /// Whether everything was judged, and good.
+    /// Whether everything was checked without a violation.
     pub fn is_good(&self) -> bool {
         self.violations.is_empty() && !self.undecided
     }
 
-    /// Whether this promise was found broken.
+    /// Whether this guarantee is violated.
     pub fn breaks(&self, guarantee: Guarantee) -> bool {
         self.violations.iter().any(|violation| violation.guarantee == guarantee)
     }

@@ -1,7 +1,7 @@
-//! A store served through the etcd v3 API in plain text, and nothing else: what the benchmarks measure.
+//! A store served through the etcd v3 API in plain text, for benchmarks.
 //!
-//! `etcd_server DIR ADDRESS [--sled] [--relaxed]` serves until SIGTERM, and then closes the store in order. Not for use:
-//! `kstore-server` is.
+//! `etcd_server DIR ADDRESS [--sled] [--relaxed]` serves until SIGTERM and then closes the store. Production uses
+//! `kstore-server` instead.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Between syncs when acknowledged writes may be lost.
+/// Time between syncs with `--relaxed`.
 const RELAXED_INTERVAL: Duration = Duration::from_millis(100);
 
 #[tokio::main]
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What the command line asks for.
+/// Parses the command line.
 fn config() -> Result<(Config, String), String> {
     let mut args = std::env::args().skip(1);
     let mut next = || args.next().ok_or("usage: etcd_server DIR ADDRESS [--sled] [--relaxed]");

@@ -1,6 +1,6 @@
-//! What is true of every gRPC call whatever its service: which calls there are, how many began and how they ended, and what
-//! is refused before a service sees it; and the access log: a line at INFO for each unary call when it ends, and for each stream
-//! when it begins. Not a service, and not HTTP's other pages (see `pages`).
+//! Handling common to all gRPC calls: the table of methods, counters of started and finished calls, and refusals before
+//! a service is called. Also the access log: one INFO line for each unary call when it ends, and for each stream when
+//! it starts. `pages` has the HTTP pages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,99 +15,99 @@ use tracing::Level;
 
 use crate::error;
 
-/// What the client says its API is.
+/// Header with the client's API version.
 const CLIENT_VERSION: &str = "client-api-version";
-/// How many codes gRPC has.
+/// Number of gRPC status codes.
 const CODES: usize = 17;
 
-/// How a call's messages come.
+/// The gRPC kind of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MethodKind {
     Unary,
     ServerStream,
     BidiStream,
 }
 
-/// Services, with their methods. Ascending, since they are searched.
-const METHODS: &[(&str, Kind)] = &[
-    ("/etcdserverpb.Auth/AuthDisable", Kind::Unary),
-    ("/etcdserverpb.Auth/AuthEnable", Kind::Unary),
-    ("/etcdserverpb.Auth/AuthStatus", Kind::Unary),
-    ("/etcdserverpb.Auth/Authenticate", Kind::Unary),
-    ("/etcdserverpb.Auth/RoleAdd", Kind::Unary),
-    ("/etcdserverpb.Auth/RoleDelete", Kind::Unary),
-    ("/etcdserverpb.Auth/RoleGet", Kind::Unary),
-    ("/etcdserverpb.Auth/RoleGrantPermission", Kind::Unary),
-    ("/etcdserverpb.Auth/RoleList", Kind::Unary),
-    ("/etcdserverpb.Auth/RoleRevokePermission", Kind::Unary),
-    ("/etcdserverpb.Auth/UserAdd", Kind::Unary),
-    ("/etcdserverpb.Auth/UserChangePassword", Kind::Unary),
-    ("/etcdserverpb.Auth/UserDelete", Kind::Unary),
-    ("/etcdserverpb.Auth/UserGet", Kind::Unary),
-    ("/etcdserverpb.Auth/UserGrantRole", Kind::Unary),
-    ("/etcdserverpb.Auth/UserList", Kind::Unary),
-    ("/etcdserverpb.Auth/UserRevokeRole", Kind::Unary),
-    ("/etcdserverpb.Cluster/MemberAdd", Kind::Unary),
-    ("/etcdserverpb.Cluster/MemberList", Kind::Unary),
-    ("/etcdserverpb.Cluster/MemberPromote", Kind::Unary),
-    ("/etcdserverpb.Cluster/MemberRemove", Kind::Unary),
-    ("/etcdserverpb.Cluster/MemberUpdate", Kind::Unary),
-    ("/etcdserverpb.KV/Compact", Kind::Unary),
-    ("/etcdserverpb.KV/DeleteRange", Kind::Unary),
-    ("/etcdserverpb.KV/Put", Kind::Unary),
-    ("/etcdserverpb.KV/Range", Kind::Unary),
-    ("/etcdserverpb.KV/RangeStream", Kind::ServerStream),
-    ("/etcdserverpb.KV/Txn", Kind::Unary),
-    ("/etcdserverpb.Lease/LeaseGrant", Kind::Unary),
-    ("/etcdserverpb.Lease/LeaseKeepAlive", Kind::BidiStream),
-    ("/etcdserverpb.Lease/LeaseLeases", Kind::Unary),
-    ("/etcdserverpb.Lease/LeaseRevoke", Kind::Unary),
-    ("/etcdserverpb.Lease/LeaseTimeToLive", Kind::Unary),
-    ("/etcdserverpb.Maintenance/Alarm", Kind::Unary),
-    ("/etcdserverpb.Maintenance/Defragment", Kind::Unary),
-    ("/etcdserverpb.Maintenance/Downgrade", Kind::Unary),
-    ("/etcdserverpb.Maintenance/Hash", Kind::Unary),
-    ("/etcdserverpb.Maintenance/HashKV", Kind::Unary),
-    ("/etcdserverpb.Maintenance/MoveLeader", Kind::Unary),
-    ("/etcdserverpb.Maintenance/Snapshot", Kind::ServerStream),
-    ("/etcdserverpb.Maintenance/Status", Kind::Unary),
-    ("/etcdserverpb.Watch/Watch", Kind::BidiStream),
-    ("/grpc.health.v1.Health/Check", Kind::Unary),
-    ("/grpc.health.v1.Health/Watch", Kind::ServerStream),
+/// Method paths with their kinds; sorted, because they are searched.
+const METHODS: &[(&str, MethodKind)] = &[
+    ("/etcdserverpb.Auth/AuthDisable", MethodKind::Unary),
+    ("/etcdserverpb.Auth/AuthEnable", MethodKind::Unary),
+    ("/etcdserverpb.Auth/AuthStatus", MethodKind::Unary),
+    ("/etcdserverpb.Auth/Authenticate", MethodKind::Unary),
+    ("/etcdserverpb.Auth/RoleAdd", MethodKind::Unary),
+    ("/etcdserverpb.Auth/RoleDelete", MethodKind::Unary),
+    ("/etcdserverpb.Auth/RoleGet", MethodKind::Unary),
+    ("/etcdserverpb.Auth/RoleGrantPermission", MethodKind::Unary),
+    ("/etcdserverpb.Auth/RoleList", MethodKind::Unary),
+    ("/etcdserverpb.Auth/RoleRevokePermission", MethodKind::Unary),
+    ("/etcdserverpb.Auth/UserAdd", MethodKind::Unary),
+    ("/etcdserverpb.Auth/UserChangePassword", MethodKind::Unary),
+    ("/etcdserverpb.Auth/UserDelete", MethodKind::Unary),
+    ("/etcdserverpb.Auth/UserGet", MethodKind::Unary),
+    ("/etcdserverpb.Auth/UserGrantRole", MethodKind::Unary),
+    ("/etcdserverpb.Auth/UserList", MethodKind::Unary),
+    ("/etcdserverpb.Auth/UserRevokeRole", MethodKind::Unary),
+    ("/etcdserverpb.Cluster/MemberAdd", MethodKind::Unary),
+    ("/etcdserverpb.Cluster/MemberList", MethodKind::Unary),
+    ("/etcdserverpb.Cluster/MemberPromote", MethodKind::Unary),
+    ("/etcdserverpb.Cluster/MemberRemove", MethodKind::Unary),
+    ("/etcdserverpb.Cluster/MemberUpdate", MethodKind::Unary),
+    ("/etcdserverpb.KV/Compact", MethodKind::Unary),
+    ("/etcdserverpb.KV/DeleteRange", MethodKind::Unary),
+    ("/etcdserverpb.KV/Put", MethodKind::Unary),
+    ("/etcdserverpb.KV/Range", MethodKind::Unary),
+    ("/etcdserverpb.KV/RangeStream", MethodKind::ServerStream),
+    ("/etcdserverpb.KV/Txn", MethodKind::Unary),
+    ("/etcdserverpb.Lease/LeaseGrant", MethodKind::Unary),
+    ("/etcdserverpb.Lease/LeaseKeepAlive", MethodKind::BidiStream),
+    ("/etcdserverpb.Lease/LeaseLeases", MethodKind::Unary),
+    ("/etcdserverpb.Lease/LeaseRevoke", MethodKind::Unary),
+    ("/etcdserverpb.Lease/LeaseTimeToLive", MethodKind::Unary),
+    ("/etcdserverpb.Maintenance/Alarm", MethodKind::Unary),
+    ("/etcdserverpb.Maintenance/Defragment", MethodKind::Unary),
+    ("/etcdserverpb.Maintenance/Downgrade", MethodKind::Unary),
+    ("/etcdserverpb.Maintenance/Hash", MethodKind::Unary),
+    ("/etcdserverpb.Maintenance/HashKV", MethodKind::Unary),
+    ("/etcdserverpb.Maintenance/MoveLeader", MethodKind::Unary),
+    ("/etcdserverpb.Maintenance/Snapshot", MethodKind::ServerStream),
+    ("/etcdserverpb.Maintenance/Status", MethodKind::Unary),
+    ("/etcdserverpb.Watch/Watch", MethodKind::BidiStream),
+    ("/grpc.health.v1.Health/Check", MethodKind::Unary),
+    ("/grpc.health.v1.Health/Watch", MethodKind::ServerStream),
 ];
 
 /// Counters of one method.
 #[derive(Debug, Default)]
-struct Count {
+struct MethodCounters {
     started: AtomicU64,
-    /// By code. A stream is not counted here: its end is not seen from outside.
+    /// Finished calls by code. Streams do not count here, because their end is not visible at this level.
     handled: [AtomicU64; CODES],
 }
 
 /// Counters of all calls. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Calls(Arc<[Count]>);
+pub(crate) struct Calls(Arc<[MethodCounters]>);
 
-/// When a call began, if its end is to be logged: while nobody reads the log, a call pays for one comparison.
+/// When a call started, if its end is to be logged. While the access log is off, a call pays one comparison.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Started(Option<Instant>);
+pub(crate) struct CallStart(Option<Instant>);
 
-/// A line of [`Calls::counts`].
+/// One counter of [`Calls::counts`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct CallCount {
     pub(crate) service: &'static str,
     pub(crate) method: &'static str,
     pub(crate) kind: &'static str,
-    /// None: began.
+    /// The code of finished calls; none for the counter of started calls.
     pub(crate) ended: Option<Code>,
     pub(crate) count: u64,
 }
 
-/// A method of ours.
+/// Index of a method in the table of methods.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(usize);
+pub(crate) struct MethodIndex(usize);
 
-impl Place {
+impl MethodIndex {
     /// The method at `path`.
     pub(crate) fn of(path: &str) -> Option<Self> {
         METHODS.binary_search_by_key(&path, |(path, _)| path).ok().map(Self)
@@ -116,44 +116,49 @@ impl Place {
 
 impl Default for Calls {
     fn default() -> Self {
-        Self(METHODS.iter().map(|_| Count::default()).collect())
+        Self(METHODS.iter().map(|_| MethodCounters::default()).collect())
     }
 }
 
 impl Calls {
-    /// Has `router` answer a request, unless it is refused before.
-    pub(crate) async fn pass<B>(self, router: Router, request: Request<B>) -> Response
+    /// Routes a request to its service, unless it is refused before.
+    pub(crate) async fn route<B>(self, router: Router, request: Request<B>) -> Response
     where
         Router: tower::Service<Request<B>, Response = Response, Error = std::convert::Infallible>,
     {
-        let Some(at) = Place::of(request.uri().path()) else {
+        let Some(at) = MethodIndex::of(request.uri().path()) else {
             return infallible(tower::ServiceExt::oneshot(router, request).await);
         };
-        let started = self.began(at);
+        let started = self.count_started(at);
         let response = match refusal(request.headers()) {
             Some(status) => status.into_http::<Body>(),
             None => recode_oversized(infallible(tower::ServiceExt::oneshot(router, request).await)),
         };
         match response.headers().get("grpc-status") {
-            Some(code) => self.ended(at, Code::from_bytes(code.as_bytes()), started),
-            None if METHODS[at.0].1 == Kind::Unary => self.ended(at, Code::Ok, started),
+            Some(code) => self.count_finished(at, Code::from_bytes(code.as_bytes()), started),
+            None if METHODS[at.0].1 == MethodKind::Unary => self.count_finished(at, Code::Ok, started),
             None => {}
         }
         response
     }
 
-    /// A call of this method began.
-    pub(crate) fn began(&self, Place(at): Place) -> Started {
+    /// Counts the start of a call.
+    pub(crate) fn count_started(&self, MethodIndex(at): MethodIndex) -> CallStart {
         self.0[at].started.fetch_add(1, Ordering::Relaxed);
         let (path, kind) = METHODS[at];
-        if kind != Kind::Unary {
+        if kind != MethodKind::Unary {
             tracing::info!(path, "stream");
         }
-        Started(tracing::enabled!(Level::INFO).then(Instant::now))
+        CallStart(tracing::enabled!(Level::INFO).then(Instant::now))
     }
 
-    /// It was answered.
-    pub(crate) fn ended(&self, Place(at): Place, code: Code, Started(began): Started) {
+    /// Counts and logs the end of a call.
+    pub(crate) fn count_finished(
+        &self,
+        MethodIndex(at): MethodIndex,
+        code: Code,
+        CallStart(began): CallStart,
+    ) {
         self.0[at].handled[code as usize].fetch_add(1, Ordering::Relaxed);
         if let Some(began) = began {
             let (path, grpc_code, ms) =
@@ -162,19 +167,19 @@ impl Calls {
         }
     }
 
-    /// What was counted so far, zeros left out.
-    pub(crate) fn counts(&self) -> Vec<Line> {
+    /// All counters except those that are zero.
+    pub(crate) fn counts(&self) -> Vec<CallCount> {
         let mut lines = Vec::new();
         for ((path, kind), count) in METHODS.iter().zip(self.0.iter()) {
             let (service, method) = path[1..].split_once('/').expect("a path is service and method");
             let kind = match kind {
-                Kind::Unary => "unary",
-                Kind::ServerStream => "server_stream",
-                Kind::BidiStream => "bidi_stream",
+                MethodKind::Unary => "unary",
+                MethodKind::ServerStream => "server_stream",
+                MethodKind::BidiStream => "bidi_stream",
             };
             let mut line = |ended, count: &AtomicU64| match count.load(Ordering::Relaxed) {
                 0 => {}
-                count => lines.push(Line { service, method, kind, ended, count }),
+                count => lines.push(CallCount { service, method, kind, ended, count }),
             };
             line(None, &count.started);
             for (code, handled) in (0..).zip(&count.handled) {
@@ -197,7 +202,7 @@ fn refusal(headers: &HeaderMap) -> Option<Status> {
     std::str::from_utf8(version.as_bytes()).is_err().then(|| error::INVALID_CLIENT_VERSION.into())
 }
 
-/// See [`error::oversized`].
+/// Replaces tonic's error for an oversized message; see [`error::oversized`].
 fn recode_oversized(mut response: Response) -> Response {
     if response.headers().get("grpc-status").is_none_or(|status| status != "11") {
         return response;
@@ -206,12 +211,12 @@ fn recode_oversized(mut response: Response) -> Response {
     if let Some(status) = status.as_ref().and_then(error::oversized)
         && status.add_header(response.headers_mut()).is_err()
     {
-        tracing::debug!("a refusal could not be put into headers; the original one stays");
+        tracing::debug!("cannot encode the replaced status; sending the original one");
     }
     response
 }
 
-/// The answer to a path that is none of ours: in gRPC's words to a gRPC call.
+/// The response to an unknown path: a gRPC status for a gRPC call, otherwise HTTP 404.
 pub(crate) async fn unknown(request: Request<Body>) -> Response {
     let is_grpc = |value: &http::HeaderValue| value.as_bytes().starts_with(b"application/grpc");
     if !request.headers().get(http::header::CONTENT_TYPE).is_some_and(is_grpc) {
@@ -235,12 +240,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_can_be_searched() {
+    fn the_method_table_is_sorted() {
         assert!(METHODS.is_sorted_by_key(|(path, _)| path));
     }
 
     #[test]
-    fn a_client_version_that_is_no_text_is_refused() {
+    fn a_client_version_that_is_not_text_is_refused() {
         let mut headers = HeaderMap::new();
         assert!(refusal(&headers).is_none());
         headers.insert(CLIENT_VERSION, "3.5".parse().unwrap());

@@ -1,5 +1,5 @@
-//! Whether a request is well-formed, whatever the store holds, found out in etcd's order: of several faults, the first decides
-//! what the client is told. Pure. Keys that a transaction changes twice are found by the store.
+//! Validation of requests, independent of the store's content. Pure. The checks run in etcd's order, because the first
+//! of several faults determines the error. The store detects keys that a transaction changes twice.
 
 use kstore_proto::etcd::etcdserverpb::{
     DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
@@ -11,10 +11,10 @@ use crate::error::{
 };
 use crate::limits::{REQUEST_BYTES, TXN_OPS};
 
-/// What etcd's log adds to a request: a number, and what kind it is.
+/// Bytes that etcd's log adds to a request: an id and the request's kind.
 const ENVELOPE: usize = 18;
 
-/// Whether a request that changes something is small enough.
+/// Checks the size of a writing request.
 pub(crate) fn size(request: &impl Message) -> Result<(), EtcdError> {
     if request.encoded_len() + ENVELOPE > REQUEST_BYTES { Err(TOO_LARGE) } else { Ok(()) }
 }
@@ -35,7 +35,7 @@ pub(crate) fn txn(request: &TxnRequest) -> Result<(), EtcdError> {
     level(request, TXN_OPS)
 }
 
-/// One level of a transaction, in which there may be `most` operations, those of deeper levels included.
+/// Checks one level of a transaction. `most` bounds its operations, including those of deeper levels.
 fn level(request: &TxnRequest, most: usize) -> Result<(), EtcdError> {
     let TxnRequest { compare, success, failure } = request;
     let longest = compare.len().max(success.len()).max(failure.len());

@@ -1,4 +1,4 @@
-//! The Cluster service: a cluster of one member that stays one.
+//! The Cluster service of a cluster that always has one member.
 
 use kstore_proto::etcd::etcdserverpb::{
     Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse, MemberPromoteRequest,
@@ -11,8 +11,8 @@ use tonic::{Request, Response, Status, async_trait};
 use crate::error::{self, EtcdError, unimplemented};
 use crate::node::Node;
 
-/// What is said where the member is right but the change is not possible.
-const ALONE: &str = "a kstore is always a cluster of one member";
+/// Error text for a valid membership change, which is impossible.
+const ALONE: &str = "kstore is always a cluster of one member";
 
 #[async_trait]
 impl Cluster for Node {
@@ -27,7 +27,7 @@ impl Cluster for Node {
             client_ur_ls: vec![self.url.to_string()],
             is_learner: false,
         };
-        // Answers about the cluster carry no revision.
+        // Responses about the cluster carry no revision.
         Ok(Response::new(MemberListResponse { header: self.header(Revision(0)), members: vec![member] }))
     }
 
@@ -76,7 +76,7 @@ impl Node {
     }
 }
 
-/// `http://host:port` or `https://host:port`, without a path.
+/// Whether `url` is `http://host:port` or `https://host:port`, without a path.
 fn is_peer_url(url: &str) -> bool {
     let url = url.trim();
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));

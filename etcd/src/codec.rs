@@ -1,14 +1,14 @@
-//! Answers to reads and writes as bytes of the wire, straight from the stored form of versions, which is the wire's: nothing
-//! is taken apart and put together again. Pure. `convert` makes the same answers as values; a test holds the two together.
+//! Encoding of read and write responses directly from the stored form of versions, which is the wire's form, so that no
+//! version is decoded. Pure. `convert` builds the same responses as values; a test compares the two.
 
 use kstore_proto::etcd::etcdserverpb::ResponseHeader;
 use kstore_store::{DeleteResult, KeyValue, OpResult, PutResult, RangeResult, Revision, TxnResult};
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
-/// Where bytes go.
+/// Receives encoded bytes.
 pub(crate) trait Sink {
-    /// Takes these.
+    /// Appends the bytes.
     fn put(&mut self, bytes: &[u8]);
 }
 
@@ -18,26 +18,26 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// An answer of its own: one result under a full header. Inside a transaction headers are made up (see [`within`]).
+/// A response: one result with a full header. Results inside a transaction have reduced headers (see [`inner_header`]).
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct KvResponse<'a> {
     pub(crate) header: ResponseHeader,
     pub(crate) result: &'a OpResult,
 }
 
-impl Answer<'_> {
-    /// How many bytes it has.
+impl KvResponse<'_> {
+    /// Length of the encoded response.
     pub(crate) fn size(&self) -> usize {
         result_size(self.result, &self.header)
     }
 
-    /// Writes it.
+    /// Encodes the response.
     pub(crate) fn write(&self, out: &mut impl Sink) {
         write_result(self.result, &self.header, out);
     }
 }
 
-// Field numbers of the four answers.
+// Field numbers of the four response messages.
 const HEADER: u32 = 1;
 const RANGE_KVS: u32 = 2;
 const RANGE_MORE: u32 = 3;
@@ -48,8 +48,8 @@ const DELETE_PREV: u32 = 3;
 const TXN_SUCCEEDED: u32 = 2;
 const TXN_RESPONSES: u32 = 3;
 
-/// The place of a result in the union that transactions answer with.
-fn place(result: &OpResult) -> u32 {
+/// Field number of a result in the union of a transaction's responses.
+fn response_field(result: &OpResult) -> u32 {
     match result {
         OpResult::Range(_) => 1,
         OpResult::Put(_) => 2,
@@ -58,8 +58,8 @@ fn place(result: &OpResult) -> u32 {
     }
 }
 
-/// Inside a transaction a header carries the revision alone, and the one of a nested transaction nothing.
-fn within(result: &OpResult) -> ResponseHeader {
+/// The header of a result inside a transaction: only the revision, and nothing for a nested transaction.
+fn inner_header(result: &OpResult) -> ResponseHeader {
     let revision = match result {
         OpResult::Range(range) => range.revision,
         OpResult::Put(put) => put.revision,
@@ -87,7 +87,7 @@ fn range_size(range: &RangeResult) -> usize {
 }
 
 fn txn_size(txn: &TxnResult) -> usize {
-    let op = |result: &OpResult| message_size(message_size(result_size(result, &within(result))));
+    let op = |result: &OpResult| message_size(message_size(result_size(result, &inner_header(result))));
     number_size(i64::from(txn.succeeded)) + txn.responses.iter().map(op).sum::<usize>()
 }
 
@@ -107,7 +107,7 @@ fn write_result(result: &OpResult, header: &ResponseHeader, out: &mut impl Sink)
 }
 
 fn write_header(header: &ResponseHeader, out: &mut impl Sink) {
-    // Four numbers of at most eleven bytes.
+    // Four integers of at most eleven bytes each.
     let mut bytes = [0; 44];
     let len = header.encoded_len();
     header.encode(&mut &mut bytes[..]).expect("a header has room");
@@ -124,15 +124,15 @@ fn write_range(range: &RangeResult, out: &mut impl Sink) {
 fn write_txn(txn: &TxnResult, out: &mut impl Sink) {
     number(TXN_SUCCEEDED, i64::from(txn.succeeded), out);
     for result in &txn.responses {
-        let header = within(result);
+        let header = inner_header(result);
         let size = result_size(result, &header);
         prefix(TXN_RESPONSES, message_size(size), out);
-        prefix(place(result), size, out);
+        prefix(response_field(result), size, out);
         write_result(result, &header, out);
     }
 }
 
-/// A message in a field below 16 with its tag and length.
+/// Length of a message in a field below 16, with its tag and length prefix.
 pub(crate) fn message_size(len: usize) -> usize {
     1 + encoded_len_varint(len as u64) + len
 }
@@ -146,7 +146,7 @@ pub(crate) fn write_kv(field: u32, kv: &KeyValue, out: &mut impl Sink) {
     out.put(kv.encoded());
 }
 
-/// What comes before a message.
+/// Writes the tag and length prefix of a message.
 pub(crate) fn prefix(field: u32, len: usize, out: &mut impl Sink) {
     tagged(field << 3 | 2, len as u64, out);
 }
@@ -155,7 +155,7 @@ fn number_size(value: i64) -> usize {
     if value == 0 { 0 } else { 1 + encoded_len_varint(value as u64) }
 }
 
-/// A number; zero is not written.
+/// Writes an integer field; omits zero.
 pub(crate) fn number(field: u32, value: i64, out: &mut impl Sink) {
     if value != 0 {
         tagged(field << 3, value as u64, out);
@@ -213,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_values() {
+    fn encoded_responses_equal_those_of_prost() {
         for header in [
             ResponseHeader::default(),
             ResponseHeader { cluster_id: u64::MAX, member_id: 3, revision: 1 << 40, raft_term: 2 },
         ] {
             for result in results() {
-                let answer = Answer { header, result: &result };
+                let answer = KvResponse { header, result: &result };
                 let mut bytes = Vec::new();
                 answer.write(&mut bytes);
                 assert_eq!(bytes.len(), answer.size(), "{result:?}");

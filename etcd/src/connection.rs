@@ -1,5 +1,4 @@
-//! Connections: accepted, decrypted if need be, and spoken to in HTTP/1.1 or HTTP/2 (see `http2`). Not
-//! what is answered: that is `serve`'s router.
+//! Connections: accepts them, does TLS, and serves HTTP/1.1 or HTTP/2 (see `http2`). `serve` has the router.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,25 +16,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::calls::Calls;
-use crate::http2::{self, Budget, Http2, Rewound, Spoken};
+use crate::http2::{self, Budget, DetectedProtocol, Http2, PrefixedIo};
 use crate::limits;
 use crate::listener::{Listener, Socket};
 use crate::node::Node;
 
-/// What is served on every connection.
+/// The services of every connection.
 #[derive(Clone)]
 pub(crate) struct Service {
     /// Answers reads and writes of keys.
     pub(crate) node: Node,
-    /// Answers everything else, these too if need be.
+    /// Answers all other requests, and those of `node` over HTTP/1.1.
     pub(crate) router: Router,
-    /// Counts.
+    /// Counters of calls.
     pub(crate) calls: Calls,
-    /// What answers may hold on all connections together.
+    /// Memory budget for the responses of all connections.
     pub(crate) budget: Budget,
 }
 
-/// Accepts connections until `stop` is cancelled, then lets open calls end.
+/// Accepts connections until `stop` is cancelled, then lets open calls finish.
 pub(crate) async fn accept(
     listener: Listener,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -73,14 +72,14 @@ pub(crate) async fn accept(
     drop(listener);
     open_connections.close();
     if tokio::time::timeout(limits::DRAIN, open_connections.wait()).await.is_err() {
-        tracing::info!(open = open_connections.len(), "connections are cut");
+        tracing::info!(open = open_connections.len(), "closing open connections");
     }
 }
 
 async fn open(socket: Socket, tls: Option<TlsAcceptor>, service: Service, stop: CancellationToken) {
     match socket {
         Socket::Tcp(socket) => {
-            // Small answers must not wait for more.
+            // A small response must not wait for more data.
             let _ = socket.set_nodelay(true);
             decrypt(socket, tls, service, stop).await;
         }
@@ -92,36 +91,36 @@ async fn decrypt<T>(socket: T, tls: Option<TlsAcceptor>, service: Service, stop:
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Some(tls) = tls else { return speak(socket, service, stop).await };
+    let Some(tls) = tls else { return serve_connection(socket, service, stop).await };
     match tokio::time::timeout(limits::HANDSHAKE, tls.accept(socket)).await {
-        Ok(Ok(socket)) => speak(socket, service, stop).await,
+        Ok(Ok(socket)) => serve_connection(socket, service, stop).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }
 
-/// Serves one connection to its end, or until `stop` is cancelled and open calls have ended.
-pub(crate) async fn speak<T>(socket: T, service: Service, stop: CancellationToken)
+/// Serves one connection until it closes, or until `stop` is cancelled and open calls have finished.
+pub(crate) async fn serve_connection<T>(socket: T, service: Service, stop: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let spoken = tokio::select! {
+    let detected = tokio::select! {
         biased;
         () = stop.cancelled() => return,
-        spoken = tokio::time::timeout(limits::HANDSHAKE, http2::listen(socket)) => spoken,
+        detected = tokio::time::timeout(limits::HANDSHAKE, http2::detect_protocol(socket)) => detected,
     };
-    let ended = match spoken {
-        Ok(Ok(Spoken::Http2(socket))) => speak_http2(socket, service, stop).await,
-        Ok(Ok(Spoken::Other(socket))) => speak_http1(socket, service, stop).await,
+    let ended = match detected {
+        Ok(Ok(DetectedProtocol::Http2(socket))) => serve_http2(socket, service, stop).await,
+        Ok(Ok(DetectedProtocol::Other(socket))) => serve_http1(socket, service, stop).await,
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("nothing was said".to_owned()),
+        Err(_) => Err("the client sent nothing".to_owned()),
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "the connection ended");
     }
 }
 
-async fn speak_http2<T>(
+async fn serve_http2<T>(
     socket: Box<Http2<T>>,
     service: Service,
     stop: CancellationToken,
@@ -132,13 +131,17 @@ where
     socket.serve(service, stop).await.map_err(|error| error.to_string())
 }
 
-async fn speak_http1<T>(socket: Rewound<T>, service: Service, stop: CancellationToken) -> Result<(), String>
+async fn serve_http1<T>(
+    socket: PrefixedIo<T>,
+    service: Service,
+    stop: CancellationToken,
+) -> Result<(), String>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let Service { router, calls, .. } = service;
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        calls.clone().pass(router.clone(), request).map(Ok::<_, Infallible>)
+        calls.clone().route(router.clone(), request).map(Ok::<_, Infallible>)
     });
     let serving =
         http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(socket), service);

@@ -1,5 +1,5 @@
-//! Requests of the wire into requests of the store, and answers back. Pure. What the store checks is not checked here,
-//! only what it cannot express.
+//! Conversion between the wire's requests and the store's, and of results to responses. Pure. It checks only what the
+//! store's types cannot express.
 
 use bytes::Bytes;
 use kstore_proto::etcd::etcdserverpb::{
@@ -13,7 +13,7 @@ use kstore_store::{
 
 use crate::error::{EMPTY_KEY, EtcdError, INVALID_SORT, KEY_NOT_FOUND};
 
-/// etcd wants a key even where the range has an end.
+/// Converts a key range. etcd requires a key even if the range has an end.
 fn keys(key: Bytes, range_end: Bytes) -> Result<KeyRange, EtcdError> {
     if key.is_empty() { Err(EMPTY_KEY) } else { Ok(KeyRange::from_etcd(key, range_end)) }
 }
@@ -58,7 +58,7 @@ pub(crate) fn delete(request: pb::DeleteRangeRequest) -> Result<Delete, EtcdErro
     Ok(Delete { keys: keys(request.key, request.range_end)?, prev_kv: request.prev_kv })
 }
 
-/// Recursion is bounded: the decoder refuses messages that are nested too deeply.
+/// Converts a transaction. The recursion is bounded, because the decoder refuses messages that are nested too deeply.
 pub(crate) fn txn(request: pb::TxnRequest) -> Result<Txn, EtcdError> {
     let ops = |list: Vec<pb::RequestOp>| list.into_iter().map(op).collect::<Result<Vec<_>, _>>();
     let compares = request.compare.into_iter().map(compare).collect::<Result<_, _>>()?;
@@ -83,13 +83,13 @@ fn compare(compare: pb::Compare) -> Result<Compare, EtcdError> {
         Ok(CompareResult::Greater) => CompareOp::Greater,
         Ok(CompareResult::Less) => CompareOp::Less,
         Ok(CompareResult::NotEqual) => CompareOp::NotEqual,
-        // An unknown relation holds, but nothing is said of the value of a missing key.
+        // In etcd an unknown relation holds, except that a compare of the value of a missing key never does.
         Err(_) if compare.target == CompareTarget::Value as i32 => {
             return Ok(Compare { keys, op: CompareOp::Greater, target: Target::Version(0) });
         }
         Err(_) => return Ok(constant(keys, true)),
     };
-    // A value of another field than the target's counts as not given, which is zero or empty.
+    // A value for another field than the target's counts as missing, which means zero or empty.
     let given = compare.target_union;
     let target = match CompareTarget::try_from(compare.target) {
         Ok(CompareTarget::Version) => Target::Version(match given {
@@ -112,13 +112,13 @@ fn compare(compare: pb::Compare) -> Result<Compare, EtcdError> {
             Some(TargetUnion::Lease(lease)) => lease,
             _ => 0,
         })),
-        // An unknown field is equal to whatever is given.
+        // In etcd an unknown field is equal to any given value.
         Err(_) => return Ok(constant(keys, op == CompareOp::Equal)),
     };
     Ok(Compare { keys, op, target })
 }
 
-/// A guard that always or never holds: no version is negative.
+/// A compare that always or never holds, since no version is negative.
 fn constant(keys: KeyRange, holds: bool) -> Compare {
     let op = if holds { CompareOp::Greater } else { CompareOp::Less };
     Compare { keys, op, target: Target::Version(-1) }
@@ -157,7 +157,7 @@ pub(crate) fn txn_response(result: &TxnResult, header: Option<pb::ResponseHeader
     pb::TxnResponse { header, succeeded: result.succeeded, responses }
 }
 
-/// Inside a transaction a header carries the revision alone, and the one of a nested transaction nothing.
+/// A result inside a transaction. Its header has only the revision, and nothing for a nested transaction.
 fn op_response(result: &OpResult) -> pb::ResponseOp {
     let at = |revision: Revision| Some(pb::ResponseHeader { revision: revision.0, ..Default::default() });
     let response = match result {

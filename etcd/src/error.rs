@@ -1,12 +1,12 @@
-//! etcd's error texts with their codes. Clients look the text up to recover a typed error, so that texts are interface.
-//! Not for what a watch reports in its stream: that is `watch`, with texts from here.
+//! etcd's error texts with their codes. Clients match the text to recover a typed error, so texts are part of the
+//! interface. `watch` reports errors in its stream, with texts from here.
 
 use kstore_store::{AlarmError, CompactError, LeaseError, RangeError, TxnError};
 use tonic::{Code, Status};
 
 use crate::limits::MESSAGE_BYTES;
 
-/// An error as etcd's clients know it.
+/// An error with etcd's code and text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct EtcdError {
@@ -41,7 +41,7 @@ pub(crate) const TOO_MANY_REQUESTS: EtcdError =
 const LEASE_NOT_FOUND: EtcdError = error(Code::NotFound, "etcdserver: requested lease not found");
 const LEASE_EXISTS: EtcdError = error(Code::FailedPrecondition, "etcdserver: lease already exists");
 pub(crate) const MEMBER_NOT_FOUND: EtcdError = error(Code::NotFound, "etcdserver: member not found");
-/// etcd sends this without a code of its own.
+/// etcd sends this error with the code `Unknown`.
 pub(crate) const TOO_FEW_MEMBERS: EtcdError =
     error(Code::Unknown, "etcdserver: re-configuration failed due to not enough started members");
 pub(crate) const PEER_URLS_EXIST: EtcdError =
@@ -146,7 +146,7 @@ impl From<LeaseError> for EtcdError {
             LeaseError::NotFound(_) => LEASE_NOT_FOUND,
             LeaseError::Exists(_) => LEASE_EXISTS,
             LeaseError::TtlTooLarge => TTL_TOO_LARGE,
-            // etcd has no bound, hence no text of its own.
+            // etcd has no limit on leases, and therefore no text for it.
             LeaseError::TooMany | LeaseError::Busy => TOO_MANY_REQUESTS,
             LeaseError::NoSpace => NO_SPACE,
             LeaseError::Corrupt => CORRUPT,
@@ -155,20 +155,20 @@ impl From<LeaseError> for EtcdError {
     }
 }
 
-/// The answer to a call that kstore does not serve; `why` says what to do instead.
+/// The error for a call that kstore does not support; `why` says what to do instead.
 pub(crate) fn unimplemented(why: &str) -> Status {
     Status::unimplemented(format!("kstore: {why}"))
 }
 
-/// A message that was too large to be taken in, as grpc-go says it. tonic reports it as out of range, which etcd's clients
-/// would take for a compacted or future revision. None if `status` says something else.
+/// Converts tonic's error for an oversized message to grpc-go's. tonic uses the code `OutOfRange`, which etcd's clients
+/// would take for a compacted or future revision. None if `status` is another error.
 pub(crate) fn oversized(status: &Status) -> Option<Status> {
     let rest = status.message().strip_prefix("Error, decoded message length too large: found ")?;
     let bytes = rest.split(' ').next()?.parse().ok()?;
     (status.code() == Code::OutOfRange).then(|| too_large(bytes))
 }
 
-/// The answer to a message of so many bytes, in grpc-go's words.
+/// The error for a message of `bytes` bytes, in grpc-go's words.
 pub(crate) fn too_large(bytes: usize) -> Status {
     Status::resource_exhausted(format!(
         "grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES})"

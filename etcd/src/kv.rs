@@ -1,5 +1,4 @@
-//! The KV service: reads and writes. A write is an owned job of the store, so that a call that is cancelled or runs out of
-//! time never leaves half of it.
+//! The KV service: reads and writes. The store completes a write even if the call is cancelled or times out.
 
 use kstore_proto::etcd::etcdserverpb::{
     self as pb, CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
@@ -63,25 +62,25 @@ impl Kv for Node {
     }
 }
 
-/// Reads.
+/// Evaluates a range request.
 pub(crate) fn range(node: &Node, request: RangeRequest) -> Result<RangeResult, EtcdError> {
     Ok(node.store.range(&convert::range(request)?)?)
 }
 
-/// A put that etcd would do.
+/// Checks and converts a put, with etcd's errors.
 pub(crate) fn put(request: PutRequest) -> Result<Op, EtcdError> {
     check::put(&request)?;
     check::size(&request)?;
     Ok(Op::Put(convert::put(request)))
 }
 
-/// A deletion that etcd would do.
+/// Checks and converts a deletion, with etcd's errors.
 pub(crate) fn delete(request: DeleteRangeRequest) -> Result<Op, EtcdError> {
     check::size(&request)?;
     Ok(Op::Delete(convert::delete(request)?))
 }
 
-/// A transaction that etcd would do.
+/// Checks and converts a transaction, with etcd's errors.
 pub(crate) fn txn(request: TxnRequest) -> Result<Txn, EtcdError> {
     check::txn(&request)?;
     check::size(&request)?;
@@ -89,7 +88,7 @@ pub(crate) fn txn(request: TxnRequest) -> Result<Txn, EtcdError> {
 }
 
 impl Node {
-    /// One operation as a transaction of its own.
+    /// Executes one operation as a transaction.
     async fn single(&self, op: Op) -> Result<(OpResult, Option<pb::ResponseHeader>), EtcdError> {
         let TxnResult { revision, mut responses, .. } = self.store.txn(Txn::of(vec![op])).await?;
         let result = responses.pop().expect("each operation has an answer");

@@ -1,4 +1,4 @@
-//! The Lease service. When a lease ends is the store's business.
+//! The Lease service. The store expires leases.
 
 use std::pin::Pin;
 
@@ -44,7 +44,7 @@ impl Lease for Node {
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         let state = Some((self.clone(), request.into_inner()));
-        // After an error the state is gone, which ends the stream.
+        // After an error the state is dropped, which ends the stream.
         let answers = stream::unfold(state, |state| async {
             let (node, mut requests) = state?;
             match node.next_renewal(&mut requests).await {
@@ -87,7 +87,7 @@ impl Lease for Node {
 }
 
 impl Node {
-    /// Waits for the next renewal and answers it; none when the client has no more.
+    /// Waits for the next renewal and answers it; none when the client has closed its side.
     async fn next_renewal(
         &self,
         requests: &mut Streaming<LeaseKeepAliveRequest>,
@@ -107,7 +107,7 @@ impl Node {
         }
     }
 
-    /// A lease that is gone is reported by a time to live of zero, and the stream goes on.
+    /// Renews a lease. A lease that does not exist is reported with a time to live of zero, and the stream continues.
     async fn renew(&self, id: LeaseId) -> Result<LeaseKeepAliveResponse, EtcdError> {
         let before = self.store.revision();
         let (revision, ttl) = match self.store.lease_keep_alive(id).await {

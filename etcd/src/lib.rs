@@ -1,8 +1,10 @@
-//! The etcd v3 gRPC façade over the store: etcd's clients talk to kstore as to a cluster of one member.
+//! The etcd v3 gRPC API over the store: to etcd's clients, kstore is a cluster of one member.
 //!
-//! It translates; the semantics are the store's. One file per service: `kv`, `watch`, `lease`, `maintenance`, `cluster`;
-//! `auth`; `error` holds etcd's exact texts and codes, which clients match. `serve` puts them behind one port, with the `pages`
-//! of HTTP; `calls` is what is true of every call; `connection` speaks HTTP, with or without TLS. Nobody is authenticated beyond TLS: who comes in can do everything. Start at [`serve()`].
+//! It translates; the store has the semantics. Each service has a file: `kv`, `watch`, `lease`, `maintenance`,
+//! `cluster`, `auth`. `error` has etcd's exact texts and codes, which clients match. `serve` puts the services behind
+//! one port, together with the HTTP `pages`. `calls` handles what all calls share; `connection` speaks HTTP, with or
+//! without TLS. There is no authentication beyond TLS: every client that can connect has full access. Start at
+//! [`serve()`].
 
 mod auth;
 mod calls;
@@ -27,9 +29,9 @@ mod snapshot;
 mod watch;
 
 pub use listener::Listener;
-pub use metrics::MoreMetrics;
+pub use metrics::ExtraMetrics;
 pub use node::VERSION;
-pub use serve::{Options, Unlisted, serve};
+pub use serve::{EmbeddedServer, Options, serve};
 
 #[cfg(test)]
 mod tests;

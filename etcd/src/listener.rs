@@ -1,4 +1,4 @@
-//! [`Listener`]: where connections come from, over TCP or a Unix socket. Not what is said on them.
+//! [`Listener`]: accepts connections over TCP or a Unix socket.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 /// A socket that accepts connections.
 #[derive(Debug)]
 pub enum Listener {
-    /// For any machine that can reach the address.
+    /// For machines that can reach the address.
     Tcp(TcpListener),
     /// For processes of this machine that may write to the socket file.
     Unix(UnixListener),
@@ -20,7 +20,7 @@ pub(crate) enum Socket {
 }
 
 impl Listener {
-    /// The next connection. Dropping the future loses none.
+    /// Accepts the next connection. Cancel safe.
     pub(crate) async fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Tcp(listener) => listener.accept().await.map(|(socket, _)| Socket::Tcp(socket)),

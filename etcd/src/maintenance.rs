@@ -1,5 +1,5 @@
-//! The Maintenance service: how the member is, and what can be done about it. What has no meaning for one kstore answers as
-//! a cluster of one member does.
+//! The Maintenance service: status, alarms, defragmentation, hashes and snapshots. Operations without meaning for
+//! kstore respond as a cluster of one member does.
 
 use kstore_proto::etcd::etcdserverpb::{
     AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
@@ -23,13 +23,13 @@ impl Maintenance for Node {
         let StoreStatus { revision, seq, size, quota, alarms, engine_failure, .. } = self.store.status();
         let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let errors = alarms.into_iter().map(|alarm| {
-            // The space at the end is etcd's.
+            // etcd's text ends with a space.
             format!("memberID:{} alarm:{} ", self.member, alarm_name(alarm))
         });
         Ok(Response::new(StatusResponse {
             header: self.header(revision),
             version: VERSION.to_owned(),
-            // Zero means "unknown" to clients, some of which divide by it.
+            // Zero means "unknown" to clients, and some divide by it.
             db_size: bytes(size.allocated).max(1),
             leader: self.member,
             raft_index: seq,
@@ -44,7 +44,7 @@ impl Maintenance for Node {
         }))
     }
 
-    /// An alarm is the store's. Whichever member is named, it is this one.
+    /// Lists, raises or disarms alarms of the store. The member id is ignored, since there is one member.
     async fn alarm(&self, request: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
         let request = request.into_inner();
         let alarm = wire_alarm(request.alarm)?;
@@ -62,14 +62,14 @@ impl Maintenance for Node {
                 disarmed.then_some(alarm).into_iter().collect()
             }
             (Ok(AlarmAction::Activate | AlarmAction::Deactivate), None) => Vec::new(),
-            (Err(_), _) => return Err(unimplemented("there is no such thing to do with an alarm")),
+            (Err(_), _) => return Err(unimplemented("unknown alarm action")),
         };
         let member = |alarm| AlarmMember { member_id: self.member, alarm: alarm_type(alarm).into() };
         let alarms = alarms.into_iter().map(member).collect();
         Ok(Response::new(AlarmResponse { header: self.header_now(), alarms }))
     }
 
-    /// Nobody waits for it but the caller.
+    /// Defragments the store. Other calls do not wait for it.
     async fn defragment(
         &self,
         _: Request<DefragmentRequest>,
@@ -81,7 +81,7 @@ impl Maintenance for Node {
         }
     }
 
-    /// Of everything that is kept; unlike etcd's, it is the same in every store that holds the same.
+    /// Hash of the whole history. Unlike etcd's, it is the same for every store with the same history.
     async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
         let HashKv { hash, current, .. } = self.hash_history(Revision::CURRENT).await?;
         Ok(Response::new(HashResponse { header: self.header(current), hash }))
@@ -130,7 +130,7 @@ impl Maintenance for Node {
 }
 
 impl Node {
-    /// Hashing reads the whole history, on a thread that may wait.
+    /// Hashes the history on a blocking thread, because that reads all of it.
     async fn hash_history(&self, revision: Revision) -> Result<HashKv, EtcdError> {
         let store = self.store.clone();
         let hashed = tokio::task::spawn_blocking(move || store.hash_kv(revision)).await;
@@ -143,7 +143,7 @@ fn wire_alarm(alarm: i32) -> Result<Option<Alarm>, Status> {
         Ok(AlarmType::None) => Ok(None),
         Ok(AlarmType::Nospace) => Ok(Some(Alarm::NoSpace)),
         Ok(AlarmType::Corrupt) => Ok(Some(Alarm::Corrupt)),
-        Err(_) => Err(unimplemented("there is no such alarm")),
+        Err(_) => Err(unimplemented("unknown alarm type")),
     }
 }
 
@@ -154,7 +154,7 @@ fn alarm_type(alarm: Alarm) -> AlarmType {
     }
 }
 
-/// `major.minor` or `major.minor.patch`.
+/// Whether `text` is `major.minor` or `major.minor.patch`.
 fn is_version(text: &str) -> bool {
     let numbers = text.split('.');
     matches!(numbers.clone().count(), 2 | 3)

@@ -1,5 +1,5 @@
-//! Figures in Prometheus' text format, under the names by which etcd's dashboards and tools look for them. What etcd counts
-//! and kstore has not is left out. Not the counting: that is the store's and `calls`'.
+//! Metrics in Prometheus' text format, under etcd's names, which dashboards and tools expect. Metrics of etcd without a
+//! counterpart in kstore are left out. The store and `calls` count.
 
 use std::fmt::{self, Display, Write as _};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use kstore_store::{Histogram, MetricsSnapshot, Revision, StoreStatus};
 use tonic::Code;
 
-use crate::calls::{Calls, Line};
+use crate::calls::{CallCount, Calls};
 use crate::node::{Node, VERSION};
 
-/// A page in the making.
+/// A metrics page under construction.
 #[derive(Default)]
 struct Page(String);
 
@@ -29,7 +29,7 @@ impl Page {
         self.put(format_args!("{name} {value}\n"));
     }
 
-    /// Buckets are said as sums of all up to their bound, in seconds.
+    /// Writes a histogram with cumulative buckets, in seconds.
     fn histogram(&mut self, name: &str, help: &str, figures: &Histogram) {
         self.head(name, "histogram", help);
         let mut sum = 0;
@@ -38,7 +38,7 @@ impl Page {
             let bound = Histogram::bound(bucket).as_secs_f64();
             self.put(format_args!("{name}_bucket{{le=\"{bound}\"}} {sum}\n"));
         }
-        // What is measured at this moment may be in a bucket and not yet in the count.
+        // A concurrent measurement may be in a bucket but not in the count yet.
         let count = figures.count.max(sum);
         self.put(format_args!("{name}_bucket{{le=\"+Inf\"}} {count}\n"));
         self.put(format_args!("{name}_sum {}\n{name}_count {count}\n", figures.sum.as_secs_f64()));
@@ -49,31 +49,31 @@ impl Page {
     }
 }
 
-/// Metrics of the program around the server: a function that appends them to the page, in the text format 0.0.4.
+/// Metrics of the surrounding program: a function that appends them to the page, in the text format 0.0.4.
 #[derive(Clone)]
-pub struct MoreMetrics(Arc<dyn Fn(&mut String) + Send + Sync>);
+pub struct ExtraMetrics(Arc<dyn Fn(&mut String) + Send + Sync>);
 
-impl MoreMetrics {
+impl ExtraMetrics {
     /// Metrics that `append` writes.
     pub fn new(append: impl Fn(&mut String) + Send + Sync + 'static) -> Self {
         Self(Arc::new(append))
     }
 }
 
-impl Default for MoreMetrics {
+impl Default for ExtraMetrics {
     fn default() -> Self {
         Self::new(|_| {})
     }
 }
 
-impl fmt::Debug for MoreMetrics {
+impl fmt::Debug for ExtraMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MoreMetrics")
+        f.write_str("ExtraMetrics")
     }
 }
 
-/// The page.
-pub(crate) fn text(node: &Node, calls: &Calls, more: &MoreMetrics) -> String {
+/// Writes the whole metrics page.
+pub(crate) fn text(node: &Node, calls: &Calls, more: &ExtraMetrics) -> String {
     let mut page = Page::default();
     let (status, metrics) = (node.store.status(), node.store.metrics());
     member(&mut page, node);
@@ -101,43 +101,35 @@ fn member(page: &mut Page, node: &Node) {
 }
 
 fn server(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
-    page.counter("etcd_server_proposals_committed_total", "Changes that are in the log.", status.seq);
-    page.counter("etcd_server_proposals_applied_total", "Changes that readers see.", status.seq);
+    page.counter("etcd_server_proposals_committed_total", "Commits in the log.", status.seq);
+    page.counter("etcd_server_proposals_applied_total", "Commits visible to readers.", status.seq);
     page.gauge(
         "etcd_server_proposals_pending",
-        "Changes that wait for their answer.",
+        "Writes that wait for their answer.",
         metrics.requests_pending,
     );
     page.counter(
         "etcd_server_proposals_failed_total",
-        "Changes refused because too many waited.",
+        "Writes refused because the queue was full.",
         metrics.busy,
     );
     let quota = status.quota.unwrap_or(0);
-    page.gauge("etcd_server_quota_backend_bytes", "Bytes of data that may be kept; 0: any.", quota);
+    page.gauge("etcd_server_quota_backend_bytes", "Bytes of data that may be stored; 0 is unlimited.", quota);
 }
 
 fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
-    page.gauge("etcd_mvcc_db_total_size_in_bytes", "Bytes that the history takes up.", status.size.allocated);
-    page.gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of it that are wanted.", status.size.live);
-    page.histogram(
-        "etcd_disk_wal_fsync_duration_seconds",
-        "How long syncs of the log took.",
-        &metrics.log_sync_time,
-    );
+    page.gauge("etcd_mvcc_db_total_size_in_bytes", "Bytes allocated for the history.", status.size.allocated);
+    page.gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of live history.", status.size.live);
+    page.histogram("etcd_disk_wal_fsync_duration_seconds", "Duration of log syncs.", &metrics.log_sync_time);
     page.histogram(
         "etcd_disk_backend_commit_duration_seconds",
-        "How long checkpoints into the engine took.",
+        "Duration of checkpoints of the engine.",
         &metrics.checkpoint_time,
     );
     page.counter("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", metrics.log_bytes);
-    page.counter(
-        "kstore_wal_groups_total",
-        "Writes of the log, each with all changes that waited.",
-        metrics.groups,
-    );
+    page.counter("kstore_wal_groups_total", "Writes to the log, one per group of changes.", metrics.groups);
     page.counter("kstore_wal_syncs_total", "Syncs of the log.", metrics.syncs);
-    page.counter("kstore_checkpoints_total", "Checkpoints into the engine.", metrics.checkpoints);
+    page.counter("kstore_checkpoints_total", "Checkpoints of the engine.", metrics.checkpoints);
     page.counter("kstore_engine_reads_total", "Versions read from the engine.", metrics.engine_reads);
     page.counter(
         "kstore_records_healed_total",
@@ -146,7 +138,7 @@ fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     );
     page.gauge(
         "kstore_records_damaged",
-        "Damaged records of which no copy is left: reads of them are refused.",
+        "Damaged records without an intact copy: reads of them fail.",
         metrics.records_damaged,
     );
     page.gauge(
@@ -156,7 +148,7 @@ fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     );
     page.gauge(
         "kstore_pending_bytes",
-        "Bytes of changes that the log has and the engine not yet.",
+        "Bytes of changes in the log that are not in the engine yet.",
         metrics.pending_bytes,
     );
 }
@@ -177,46 +169,42 @@ fn history(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     );
 }
 
-/// Also watches that were not begun here count: those of this process.
+/// Watch metrics. They include watches of this process that were not created through this API.
 fn watches(page: &mut Page, streams: usize, metrics: &MetricsSnapshot) {
     page.gauge("etcd_debugging_mvcc_watch_stream_total", "Watch streams.", streams);
     page.gauge("etcd_debugging_mvcc_watcher_total", "Watches.", metrics.watchers);
     page.gauge(
         "etcd_debugging_mvcc_slow_watcher_total",
-        "Watches that are behind and read history.",
+        "Lagging watches, which read history.",
         metrics.watchers_behind,
     );
     page.gauge(
         "etcd_debugging_mvcc_pending_events_total",
-        "Events that wait to be taken by watches.",
+        "Events queued for watches.",
         metrics.events_pending,
     );
-    page.counter("etcd_debugging_mvcc_events_total", "Events handed to watches.", metrics.events_delivered);
+    page.counter(
+        "etcd_debugging_mvcc_events_total",
+        "Events delivered to watches.",
+        metrics.events_delivered,
+    );
     page.counter(
         "kstore_watches_lagged_total",
-        "Times a watch fell behind its queue.",
+        "Times a watch exceeded its queue and switched to history.",
         metrics.watchers_lagged,
     );
 }
 
 fn leases(page: &mut Page, metrics: &MetricsSnapshot) {
     page.counter("etcd_debugging_lease_granted_total", "Leases granted.", metrics.leases_granted);
-    page.counter(
-        "etcd_debugging_lease_revoked_total",
-        "Leases that ended, in whatever way.",
-        metrics.leases_revoked,
-    );
+    page.counter("etcd_debugging_lease_revoked_total", "Leases revoked or expired.", metrics.leases_revoked);
     page.counter("etcd_debugging_lease_renewed_total", "Renewals of leases.", metrics.leases_renewed);
-    page.counter(
-        "etcd_debugging_server_lease_expired_total",
-        "Leases that ended unrenewed.",
-        metrics.leases_expired,
-    );
+    page.counter("etcd_debugging_server_lease_expired_total", "Leases that expired.", metrics.leases_expired);
 }
 
-fn grpc(page: &mut Page, lines: &[Line]) {
-    let labels = |line: &Line| {
-        let Line { service, method, kind, .. } = line;
+fn grpc(page: &mut Page, lines: &[CallCount]) {
+    let labels = |line: &CallCount| {
+        let CallCount { service, method, kind, .. } = line;
         format!("grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"{kind}\"")
     };
     page.head("grpc_server_started_total", "counter", "Calls that began.");
@@ -235,7 +223,7 @@ fn grpc(page: &mut Page, lines: &[Line]) {
     }
 }
 
-/// As grpc-go spells it.
+/// grpc-go's name of a code.
 fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -258,7 +246,7 @@ fn code_name(code: Code) -> &'static str {
     }
 }
 
-/// Where the system tells: what the process itself takes up.
+/// Memory and CPU metrics of the process, where the system provides them.
 fn process(page: &mut Page) {
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         let kib = |field: &str| {

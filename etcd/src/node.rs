@@ -1,4 +1,4 @@
-//! What every service shares: the store, and who we are in the one-member cluster that clients see.
+//! The state that all services share: the store, and the identity of the only member.
 
 use std::sync::Arc;
 
@@ -9,67 +9,67 @@ use tokio_util::sync::CancellationToken;
 
 use crate::snapshot;
 
-/// The raft term in every header. There is no raft; this is what a fresh etcd of one member says.
+/// The raft term in every header. kstore has no raft; a new etcd of one member has this term.
 pub(crate) const TERM: u64 = 2;
 
-/// The etcd whose API this is. Clients decide by it what they ask for: Kubernetes reads consistently from its cache from
+/// The etcd version whose API this is. Clients choose features by it: Kubernetes reads consistently from its cache from
 /// 3.5.13 on.
 pub const VERSION: &str = "3.6.0";
 
-/// The least version that all members have, and the form in which they store.
+/// The cluster version, and the version of the storage format.
 pub(crate) const CLUSTER_VERSION: &str = "3.6.0";
 
-/// The one member.
+/// The only member of the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) store: Store,
-    /// Names the data: the same over restarts.
+    /// Cluster id: identifies the data, constant over restarts.
     pub(crate) cluster: u64,
-    /// Names the member: the same over restarts, never zero.
+    /// Member id: constant over restarts, never zero.
     pub(crate) member: u64,
     /// Name of the member in the member list.
     pub(crate) name: Arc<str>,
-    /// Where clients reach us.
+    /// URL at which clients reach the member.
     pub(crate) url: Arc<str>,
-    /// Who may take a snapshot now.
+    /// Permits for concurrent snapshots.
     pub(crate) snapshots: Arc<Semaphore>,
-    /// Shared by the clones of the node; its own clones are the streams.
+    /// Shared by the clones of the node; each further clone is an open watch stream.
     streams: Arc<WatchStream>,
-    /// Streams end when this is cancelled.
+    /// Cancelled when streams must end.
     pub(crate) stop: CancellationToken,
 }
 
-/// Stands for a watch stream, so that it is counted: all are clones of the node's.
+/// Guard of an open watch stream. The number of clones counts the streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchStream(Arc<()>);
 
 impl Node {
     pub(crate) fn new(store: Store, (name, url): (&str, &str), stop: CancellationToken) -> Self {
         let cluster = store.identity();
-        // Any fixed function will do, as long as the two differ.
+        // Any fixed function suffices, as long as the two ids differ.
         let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
-        let (snapshots, streams) = (snapshot::places(), Arc::default());
+        let (snapshots, streams) = (snapshot::permits(), Arc::default());
         let (name, url) = (name.into(), url.into());
         Self { store, cluster, member: member.max(1), name, url, snapshots, streams, stop }
     }
 
-    /// A watch stream begins; it is over when the answer is dropped.
+    /// Counts a watch stream until the returned guard is dropped.
     pub(crate) fn watch_stream(&self) -> WatchStream {
         WatchStream::clone(&self.streams)
     }
 
-    /// How many watch streams there are.
+    /// Number of open watch streams.
     pub(crate) fn watch_streams(&self) -> usize {
         Arc::strong_count(&self.streams.0) - 1
     }
 
-    /// The header of an answer given at `revision`.
+    /// The header of a response at `revision`.
     pub(crate) fn header(&self, revision: Revision) -> Option<ResponseHeader> {
         let (cluster_id, member_id) = (self.cluster, self.member);
         Some(ResponseHeader { cluster_id, member_id, revision: revision.0, raft_term: TERM })
     }
 
-    /// The header of an answer given now.
+    /// The header of a response at the current revision.
     pub(crate) fn header_now(&self) -> Option<ResponseHeader> {
         self.header(self.store.revision())
     }

@@ -1,4 +1,4 @@
-//! The pages beside the gRPC calls, on the same port: version, health, metrics. Not what the metrics are: that is `metrics`.
+//! HTTP pages on the gRPC port: version, health and metrics. `metrics` writes the metrics.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use axum::routing::{MethodRouter, get};
 use kstore_store::{Alarm, Range};
 
 use crate::calls::Calls;
-use crate::metrics::{self, MoreMetrics};
+use crate::metrics::{self, ExtraMetrics};
 use crate::node::{CLUSTER_VERSION, Node, VERSION};
 
-/// What the pages tell about.
+/// The state that the pages show.
 #[derive(Clone)]
-pub(crate) struct Pages {
+pub(crate) struct PageState {
     pub(crate) node: Node,
     pub(crate) calls: Calls,
-    pub(crate) more_metrics: MoreMetrics,
+    pub(crate) extra_metrics: ExtraMetrics,
 }
 
-/// One thing that must be so.
+/// A named health check.
 type Check = (&'static str, fn(&Node) -> Result<(), String>);
 
 const NON_LEARNER: Check = ("non_learner", |_| Ok(()));
@@ -33,25 +33,25 @@ const DATA_CORRUPTION: Check =
 const SERIALIZABLE_READ: Check = ("serializable_read", read);
 const LINEARIZABLE_READ: Check = ("linearizable_read", read);
 
-/// Whether the process is to be left alive.
+/// Checks of the liveness page.
 const LIVE: &[Check] = &[SERIALIZABLE_READ];
-/// Whether it can be given work.
+/// Checks of the readiness page.
 const READY: &[Check] = &[NON_LEARNER, DATA_CORRUPTION, SERIALIZABLE_READ, LINEARIZABLE_READ];
 
-/// All pages.
-pub(crate) fn pages(pages: Pages) -> Router {
+/// The router of all pages.
+pub(crate) fn pages(pages: PageState) -> Router {
     let mut router = Router::new()
         .route("/version", page(get(version)))
         .route("/health", page(get(health)))
         .route("/metrics", page(get(counters)));
     for (path, checks) in [("/livez", LIVE), ("/readyz", READY)] {
-        let all = move |State(pages): State<Pages>, RawQuery(query): RawQuery| {
+        let all = move |State(pages): State<PageState>, RawQuery(query): RawQuery| {
             let response = checked(&pages.node, checks, &query.unwrap_or_default());
             async { response }
         };
         router = router.route(path, page(get(all)));
         for check in checks {
-            let one = move |State(pages): State<Pages>| {
+            let one = move |State(pages): State<PageState>| {
                 let response = checked(&pages.node, std::slice::from_ref(check), "");
                 async { response }
             };
@@ -61,7 +61,7 @@ pub(crate) fn pages(pages: Pages) -> Router {
     router.with_state(pages)
 }
 
-fn page(route: MethodRouter<Pages>) -> MethodRouter<Pages> {
+fn page(route: MethodRouter<PageState>) -> MethodRouter<PageState> {
     route
         .fallback(async || (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET")], "Method Not Allowed\n"))
 }
@@ -73,13 +73,13 @@ async fn version() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-async fn counters(State(pages): State<Pages>) -> Response {
-    let text = metrics::text(&pages.node, &pages.calls, &pages.more_metrics);
+async fn counters(State(pages): State<PageState>) -> Response {
+    let text = metrics::text(&pages.node, &pages.calls, &pages.extra_metrics);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
-/// The old page: healthy unless an alarm is raised, the store's engine has failed, or a read fails.
-async fn health(State(pages): State<Pages>, RawQuery(query): RawQuery) -> Response {
+/// The `/health` page: healthy unless an alarm is raised, the store's engine has failed, or a read fails.
+async fn health(State(pages): State<PageState>, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let excluded = excluded(&query);
     let raised =
@@ -98,7 +98,7 @@ async fn health(State(pages): State<Pages>, RawQuery(query): RawQuery) -> Respon
     (status, body).into_response()
 }
 
-/// As etcd names an alarm.
+/// etcd's name of an alarm.
 pub(crate) fn alarm_name(alarm: Alarm) -> &'static str {
     match alarm {
         Alarm::NoSpace => "NOSPACE",
@@ -114,7 +114,7 @@ fn excluded(query: &str) -> BTreeSet<&str> {
     query.split('&').filter_map(|pair| pair.strip_prefix("exclude=")).collect()
 }
 
-/// A page of checks. What failed is always told, what did not only if asked for.
+/// A page of checks. It always lists failed checks, and passed ones only with `verbose`.
 fn checked(node: &Node, checks: &[Check], query: &str) -> Response {
     let excluded = excluded(query);
     let verbose = query.split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="));

@@ -1,5 +1,5 @@
-//! RangeStream: a read in parts, so that a large one takes up neither side's memory. All parts are of one revision; a
-//! compaction past it meanwhile ends the stream.
+//! RangeStream: a range in parts, so that a large one fits into the memory of both sides. All parts are of one
+//! revision; a compaction past it ends the stream.
 
 use std::pin::Pin;
 
@@ -18,26 +18,26 @@ use crate::node::Node;
 pub(crate) type RangeStream =
     Pin<Box<dyn Stream<Item = Result<RangeStreamResponse, Status>> + Send + 'static>>;
 
-/// What is still to be read.
-struct Rest {
+/// The remaining part of a streamed range.
+struct RangeStreamState {
     node: Node,
     range: Range,
-    /// Of the request; a revision that was not given is fixed by the first part.
-    pinned: Option<Pinned>,
-    /// Keys that may still be sent; zero: any number.
+    /// Header and count of the first part, which also fixes the revision if the request has none.
+    pinned: Option<FirstPart>,
+    /// Keys that may still be sent; zero means any number.
     limit: i64,
-    /// How many keys the next part asks for.
+    /// Number of keys in the next part.
     keys: i64,
 }
 
-/// What the first part fixes.
+/// Header and count of the first part.
 #[derive(Clone, Copy)]
-struct Pinned {
+struct FirstPart {
     header: Option<ResponseHeader>,
     count: i64,
 }
 
-/// Checks the request and begins.
+/// Checks the request and starts the stream.
 pub(crate) fn range_stream(
     node: &Node,
     request: Request<RangeRequest>,
@@ -46,7 +46,7 @@ pub(crate) fn range_stream(
     refuse(&request)?;
     let range = convert::range(request)?;
     let limit = range.limit.max(0);
-    let rest = Rest { node: node.clone(), range, pinned: None, limit, keys: CHUNK_KEYS };
+    let rest = RangeStreamState { node: node.clone(), range, pinned: None, limit, keys: CHUNK_KEYS };
     let parts = stream::unfold(Some(rest), |rest| async {
         let mut rest = rest?;
         match rest.next() {
@@ -58,7 +58,7 @@ pub(crate) fn range_stream(
     Ok(Response::new(Box::pin(parts)))
 }
 
-/// Parts come in the order of keys.
+/// Refuses requests that a stream in key order cannot serve.
 fn refuse(request: &RangeRequest) -> Result<(), Status> {
     let sorted = request.sort_order != range_request::SortOrder::None as i32
         || request.sort_target != range_request::SortTarget::Key as i32;
@@ -76,14 +76,15 @@ fn refuse(request: &RangeRequest) -> Result<(), Status> {
     Ok(())
 }
 
-impl Rest {
-    /// The next part, and whether it is the last, which alone tells header and count.
+impl RangeStreamState {
+    /// Reads the next part. Also returns whether it is the last, which alone has header and count.
     fn next(&mut self) -> Result<(RangeStreamResponse, bool), EtcdError> {
         self.range.limit = if self.limit > 0 { self.keys.min(self.limit) } else { self.keys };
         let result = self.node.store.range(&self.range)?;
-        let pinned = *self
-            .pinned
-            .get_or_insert_with(|| Pinned { header: self.node.header(result.revision), count: result.count });
+        let pinned = *self.pinned.get_or_insert_with(|| FirstPart {
+            header: self.node.header(result.revision),
+            count: result.count,
+        });
         if self.range.revision <= Revision::CURRENT {
             self.range.revision = result.revision;
         }
@@ -101,14 +102,14 @@ impl Rest {
         Ok((RangeStreamResponse { range_response: Some(response) }, last))
     }
 
-    /// The smallest key behind `key` is the same with a zero byte.
+    /// Continues after `key`, from the smallest larger key, which has a zero byte appended.
     fn go_on_behind(&mut self, key: &[u8]) {
         let start = [key, &[0]].concat().into();
         let end = std::mem::replace(&mut self.range.keys.end, End::Unbounded);
         self.range.keys = KeyRange { start, end };
     }
 
-    /// Parts grow and shrink by two until one is about as large as a message should be.
+    /// Doubles or halves the number of keys until a part has about the intended size.
     fn adapt(&mut self, bytes: usize) {
         if bytes < CHUNK_BYTES / 2 {
             self.keys = self.keys.saturating_mul(2);

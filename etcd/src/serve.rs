@@ -1,4 +1,4 @@
-//! The server: the services behind one router, on one listener. Not the services, nor how bytes travel.
+//! The server: the services behind one router, on one listener.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,85 +18,85 @@ use crate::connection::{self, Service};
 use crate::http2::Budget;
 use crate::limits::{self, MESSAGE_BYTES};
 use crate::listener::Listener;
-use crate::metrics::MoreMetrics;
+use crate::metrics::ExtraMetrics;
 use crate::node::Node;
-use crate::pages::{self, Pages};
+use crate::pages::{self, PageState};
 
-/// Name of the member if nothing else is asked for.
+/// Default name of the member.
 const MEMBER_NAME: &str = "kstore";
 
-/// How the API is offered.
+/// Options of the API server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Name of the one member in the member list.
+    /// Name of the only member in the member list.
     pub name: String,
-    /// The URL at which clients reach the API. Clients replace their endpoints by it, so it must work for them: no
-    /// wildcard, and a name that the certificate has.
+    /// The URL that clients use. Clients replace their endpoints by it, so it must not be a wildcard, and the
+    /// certificate must cover its name.
     pub advertised: String,
-    /// Encrypts connections, and says which clients may come. Must offer the protocols `h2` and `http/1.1`. Without it,
-    /// everybody who can connect can read and write everything.
+    /// TLS configuration, which also authenticates clients. It must offer the protocols `h2` and `http/1.1`. Without
+    /// it, every client that can connect can read and write everything.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// Connections that may be open at a time, if that is fewer than the server's own bound: well below the limit of open files.
+    /// Most concurrent connections, if fewer than the server's own limit: well below the limit of open files.
     pub connections: usize,
-    /// What the page `/metrics` shows beside the server's own.
-    pub more_metrics: MoreMetrics,
+    /// Additional metrics for the `/metrics` page.
+    pub extra_metrics: ExtraMetrics,
 }
 
 impl Options {
-    /// In plain text, at this URL.
+    /// Options for plain text at this URL.
     pub fn plain(advertised: impl Into<String>) -> Self {
-        let (tls, more_metrics) = (None, MoreMetrics::default());
+        let (tls, extra_metrics) = (None, ExtraMetrics::default());
         let (name, advertised) = (MEMBER_NAME.to_owned(), advertised.into());
-        Self { name, advertised, tls, connections: limits::CONNECTIONS, more_metrics }
+        Self { name, advertised, tls, connections: limits::CONNECTIONS, extra_metrics }
     }
 }
 
-/// Serves the etcd v3 API of `store` until `stop` is cancelled, then lets calls finish; streams are told that the server
-/// stopped. Does not close the store.
-// Boxed, so that the code of the future is generated in this crate and not in every program that serves.
+/// Serves the etcd v3 API of `store` until `stop` is cancelled, then lets calls finish; streams end with "server
+/// stopped". Does not close the store.
+// Boxed, so that the future's code is generated in this crate and not in every program that serves.
 pub fn serve(
     store: Store,
     listener: impl Into<Listener>,
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let service = service(store, (&options.name, &options.advertised), options.more_metrics, &stop);
+    let service = service(store, (&options.name, &options.advertised), options.extra_metrics, &stop);
     Box::pin(connection::accept(listener.into(), options.tls, options.connections, service, stop))
 }
 
-/// The etcd v3 API of a store without a listener: for clients who bring their own connections, such as pipes within the
+/// The etcd v3 API of a store without a listener, for clients with their own connections, such as pipes within the
 /// process.
 #[derive(Clone)]
-pub struct Unlisted {
+pub struct EmbeddedServer {
     service: Service,
     stop: CancellationToken,
 }
 
-impl Unlisted {
-    /// Serves until `stop` is cancelled; told to clients as being at `advertised`.
+impl EmbeddedServer {
+    /// Creates the API until `stop` is cancelled. `advertised` is the URL that clients see.
     pub fn new(store: Store, advertised: &str, stop: CancellationToken) -> Self {
-        Self { service: service(store, (MEMBER_NAME, advertised), MoreMetrics::default(), &stop), stop }
+        Self { service: service(store, (MEMBER_NAME, advertised), ExtraMetrics::default(), &stop), stop }
     }
 
-    /// Serves one connection to its end.
-    pub async fn speak<T>(&self, socket: T)
+    /// Serves one connection until it closes.
+    pub async fn serve_connection<T>(&self, socket: T)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        connection::speak(socket, self.service.clone(), self.stop.clone()).await;
+        connection::serve_connection(socket, self.service.clone(), self.stop.clone()).await;
     }
 }
 
-fn service(store: Store, told: (&str, &str), more: MoreMetrics, stop: &CancellationToken) -> Service {
+fn service(store: Store, told: (&str, &str), more: ExtraMetrics, stop: &CancellationToken) -> Service {
     let node = Node::new(store, told, stop.clone());
     let calls = Calls::default();
     let router = router(&node, &calls, more);
     Service { node, router, calls, budget: Budget::default() }
 }
 
-fn router(node: &Node, calls: &Calls, more_metrics: MoreMetrics) -> Router {
+fn router(node: &Node, calls: &Calls, extra_metrics: ExtraMetrics) -> Router {
     let (reporter, health) = tonic_health::server::health_reporter();
-    // A fresh reporter says SERVING for the whole server: true as long as connections are accepted.
+    // A new reporter says SERVING for the whole server, which is true while connections are accepted.
     drop(reporter);
     Routes::new(KvServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(LeaseServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
@@ -105,6 +105,6 @@ fn router(node: &Node, calls: &Calls, more_metrics: MoreMetrics) -> Router {
         .add_service(AuthServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(health)
         .into_axum_router()
-        .merge(pages::pages(Pages { node: node.clone(), calls: calls.clone(), more_metrics }))
+        .merge(pages::pages(PageState { node: node.clone(), calls: calls.clone(), extra_metrics }))
         .fallback(calls::unknown)
 }

@@ -1,5 +1,5 @@
-//! The Snapshot call: the store as a database that etcd's own tools open, in pieces, and then the digest of them all. It is
-//! written to a temporary file in the data directory first, so that a slow client holds up nobody.
+//! The Snapshot call: sends a database that etcd's tools open in pieces, followed by its digest. The snapshot is
+//! written to a temporary file in the data directory first, so that a slow client delays nothing.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -20,15 +20,15 @@ use crate::node::{CLUSTER_VERSION, Node};
 pub(crate) type SnapshotStream =
     Pin<Box<dyn Stream<Item = Result<SnapshotResponse, Status>> + Send + 'static>>;
 
-/// What is still to be sent.
-struct Rest {
+/// The remaining part of a snapshot.
+struct SnapshotReader {
     file: File,
     remaining: u64,
     digest: Sha256,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-/// Takes the snapshot, and begins to send it.
+/// Takes the snapshot and starts to send it.
 pub(crate) async fn snapshot(node: &Node) -> Result<Response<SnapshotStream>, Status> {
     let place = node.snapshots.clone().try_acquire_owned().map_err(|_| error::TOO_MANY_REQUESTS)?;
     let store = node.store.clone();
@@ -49,7 +49,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|_| error::STOPPED)?
 }
 
-fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<Rest, Status> {
+fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<SnapshotReader, Status> {
     let file = match store.snapshot_dir().map_err(refused)? {
         Some(dir) => tempfile::tempfile_in(dir),
         None => tempfile::tempfile(),
@@ -57,7 +57,7 @@ fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<Rest, Status> {
     let mut file = file.map_err(failed)?;
     let info = store.snapshot(&mut file).map_err(refused)?;
     file.rewind().map_err(failed)?;
-    Ok(Rest { file, remaining: info.bytes, digest: Sha256::new(), _place: place })
+    Ok(SnapshotReader { file, remaining: info.bytes, digest: Sha256::new(), _permit: place })
 }
 
 fn refused(error: SnapshotError) -> Status {
@@ -72,8 +72,8 @@ fn failed(error: std::io::Error) -> Status {
     Status::unknown(format!("kstore: the temporary file of a snapshot: {error}"))
 }
 
-impl Rest {
-    /// The next piece, and what is left after it; after the last one comes the digest.
+impl SnapshotReader {
+    /// Returns the next piece and the rest; the digest follows the last piece.
     fn next(mut self) -> Result<(SnapshotResponse, Option<Self>), Status> {
         let version = CLUSTER_VERSION.to_owned();
         if self.remaining == 0 {
@@ -89,7 +89,7 @@ impl Rest {
     }
 }
 
-/// Places for snapshots of a server.
-pub(crate) fn places() -> Arc<tokio::sync::Semaphore> {
+/// Permits for concurrent snapshots.
+pub(crate) fn permits() -> Arc<tokio::sync::Semaphore> {
     Arc::new(tokio::sync::Semaphore::new(crate::limits::SNAPSHOTS))
 }

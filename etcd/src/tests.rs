@@ -1,4 +1,4 @@
-//! The façade through real connections, checked against what etcd answers.
+//! Tests of the API through real connections, checked against recorded results of etcd.
 
 mod kv;
 mod lease;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-/// A served store, and a connection to it.
+/// A served store and a connection to it.
 struct Server {
     store: Store,
     stop: CancellationToken,
@@ -101,7 +101,7 @@ fn delete_op(key: &'static str, range_end: &'static str) -> RequestOp {
     op(Request::RequestDeleteRange(delete(key, range_end)))
 }
 
-/// What a client sees of an error.
+/// Code and text of an error, as a client sees it.
 fn seen<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String) {
     let status = result.unwrap_err();
     (status.code(), status.message().to_owned())

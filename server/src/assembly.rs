@@ -17,7 +17,7 @@ use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, LocalComponents, Options, Settings, StartError};
 use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
 use kstore_controllers::{Accounts, Signing};
-use kstore_etcd::MoreMetrics;
+use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, OpenError, Store};
@@ -234,7 +234,7 @@ pub(crate) async fn store_only(parts: Parts<'_>, core: &Phase, doors: &Phase) ->
     let metrics = Registry::new();
     let mut door = parts.etcd.context("a store alone has the etcd API")?;
     let shown = metrics.clone();
-    door.options.more_metrics = MoreMetrics::new(move |page| shown.render(page));
+    door.options.extra_metrics = ExtraMetrics::new(move |page| shown.render(page));
     open_etcd(doors, &store, door, &metrics);
     keep_store(core, store, *history, &parts.nondet, &metrics);
     Ok(())

@@ -3,7 +3,7 @@
 
 use anyhow::Context;
 use kstore_nondet::Nondet;
-use kstore_store::maintenance::{self, Rescued};
+use kstore_store::maintenance::{self, RescueReport};
 use kstore_store::{Config, OpenError};
 use tracing::{info, warn};
 
@@ -22,7 +22,7 @@ pub(crate) async fn replace(config: &Config, error: &OpenError, nondet: &Nondet)
             }
         })
     });
-    let Rescued { salvaged, restored, damaged } = work.await??;
+    let RescueReport { salvaged, restored, damaged } = work.await??;
     warn!(
         revision = restored.revision.0,
         kept_upto = salvaged.snapshot.revision.0,

@@ -237,7 +237,7 @@ fn a_store_is_saved_verified_and_restored_without_a_server() {
     };
     let (code, _, stderr) = store(&["status", "--data-dir", &data]);
     assert_eq!(code, 1);
-    assert!(stderr.contains("holds no store"), "{stderr}");
+    assert!(stderr.contains("contains no store"), "{stderr}");
 
     let server = start(&["--listen", "127.0.0.1:0", "--data-dir", &data, "--components", "apiserver"]);
     let (code, _, stderr) = store(&["snapshot", "save", &file, "--data-dir", &data]);
@@ -263,7 +263,7 @@ fn a_store_is_saved_verified_and_restored_without_a_server() {
     }
     assert_ne!(copy["identity"], original["identity"]);
     let (code, _, stderr) = store(&["snapshot", "restore", &file, "--data-dir", &restored]);
-    assert!(code == 1 && stderr.contains("holds a store already"), "{stderr}");
+    assert!(code == 1 && stderr.contains("contains a store already"), "{stderr}");
     let bump = ["--bump-revision", "1000", "--mark-compacted", "--data-dir", &path("bumped")];
     let bumped = json(&[&["snapshot", "restore", &file], &bump[..]].concat());
     let expected = original["revision"].as_u64().unwrap() + 1000;
@@ -275,7 +275,7 @@ fn a_store_is_saved_verified_and_restored_without_a_server() {
     wal.for_each(|path| std::fs::write(path, "damaged").unwrap());
     let (code, stdout, _) = store(&["verify", "--data-dir", &data]);
     assert_eq!(code, 3);
-    assert!(stdout.contains("its header does not check"), "{stdout}");
+    assert!(stdout.contains("its header is damaged"), "{stdout}");
     let (code, stdout, _) = store(&["salvage", &path("salvaged.db"), "--data-dir", &data]);
     assert!(code == 3 && stdout.contains("lostRecords"), "{stdout}");
     let (code, _, stderr) = store(&["snapshot", "save", &path("no.db"), "--data-dir", &data]);

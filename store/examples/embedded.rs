@@ -1,4 +1,4 @@
-//! A store of one's own: sessions that end when nobody renews them, and somebody who watches.
+//! Example of an embedded store: sessions that end when they are not renewed, and a watcher.
 //!
 //! `cargo run -p kstore-store --example embedded [directory]`; without a directory, in memory.
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     store.put("/sessions/2", "grace").await?;
     store.delete("/sessions/2").await?;
 
-    // The past can be read; then it is given up, and the lease with it.
+    // Reads an old revision, then compacts it and revokes the lease.
     let then = store.range(&Range::new(KeyRange::prefix("/sessions/")).at(written))?;
     println!("at {written} there was {:?}", then.kvs);
     store.lease_revoke(lease.id).await?;

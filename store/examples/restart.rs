@@ -1,24 +1,24 @@
-//! How long a store takes to open, and what memory its keys take: `restart load DIR KEYS`, then `restart open DIR`.
-//! A quick look, not a benchmark.
+//! Measures how long a store takes to open, and how much memory its keys take: `restart load DIR KEYS`, then `restart
+//! open DIR`. A quick measurement, not a benchmark.
 
 use kstore_nondet::Nondet;
 use kstore_store::{Config, KeyRange, Op, Range, Store, Txn};
 use tokio::time::Instant;
 
-/// Bytes of a value.
+/// Bytes per value.
 const VALUE: usize = 300;
 
-/// Keys in one transaction.
+/// Keys per transaction.
 const BATCH: usize = 128;
 
-/// Kilobytes of this process that are in memory.
+/// Resident memory of this process in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 
-/// Seconds of processor time that this process has had.
+/// Processor time of this process in seconds.
 fn cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
@@ -26,7 +26,7 @@ fn cpu() -> f64 {
     fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// The key of a number, in an order that is not that of the numbers.
+/// The key of a number, in scrambled order.
 fn key(number: usize) -> String {
     let shuffled = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     format!("/registry/pods/default/pod-{shuffled:016x}")

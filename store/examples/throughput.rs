@@ -1,5 +1,5 @@
-//! How many transactions a second: in memory, and synced with one and with many clients, beside what the disk alone does
-//! with the same groups. A quick look, not a benchmark.
+//! Measures transactions per second: in memory, and synced with one and with many clients; and for comparison the disk
+//! alone with the same groups. A quick measurement, not a benchmark.
 //!
 //! `throughput [clients [transactions]]` measures one load only.
 
@@ -13,13 +13,13 @@ use kstore_nondet::Nondet;
 use kstore_store::{Config, MetricsSnapshot, Op, Revision, Store, Txn};
 use tokio::time::Instant;
 
-/// Bytes of a value.
+/// Bytes per value.
 const VALUE: usize = 256;
 
-/// The size of the file that the disk is measured with: as the log's, filled with zeros beforehand.
+/// Size of the file for measuring the disk: like the log's, it is filled with zeros beforehand.
 const FILE: u64 = 64 << 20;
 
-/// Creates, then updates `keys` keys per client, each under the guard that it is unchanged.
+/// Creates `keys` keys, then updates them with compares, as one client.
 async fn client(store: Store, client: usize, keys: usize) {
     let mut known = vec![Revision(0); keys];
     for round in 0..2 {
@@ -28,13 +28,13 @@ async fn client(store: Store, client: usize, keys: usize) {
             let value = vec![b'a' + round; VALUE];
             let result = store.txn(Txn::if_unchanged(name.clone(), *expected, Op::put(name, value))).await;
             let result = result.expect("the store takes the write");
-            assert!(result.succeeded, "nobody else writes the key");
+            assert!(result.succeeded, "no other client writes the key");
             *expected = result.revision;
         }
     }
 }
 
-/// Lets clients do so many transactions together; returns how long it took and what was counted.
+/// Runs clients that execute so many transactions together. Returns the duration and the metrics.
 async fn load(config: Config, clients: usize, txns: usize) -> (Duration, MetricsSnapshot) {
     let store = Store::open(config, Nondet::real()).await.expect("the store opens");
     let keys = txns / clients / 2;

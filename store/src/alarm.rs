@@ -1,18 +1,18 @@
-//! The alarms: states that outlive a restart and in which the store refuses what would make matters worse. Not the rules
-//! of what is refused (see `writer`), nor who raises them.
+//! Alarms: persistent states in which the store refuses requests that would make the problem worse. `writer` has the
+//! rules of what is refused.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A state that the store is in until somebody says that it is over.
+/// A persistent state of the store that restricts what it accepts until the alarm is disarmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Alarm {
-    /// The quota was reached, or the disk is nearly full. Whatever could write is refused, and so are new leases; deletions,
-    /// reads, compaction, the end of leases and winning back space go on. If nothing but too little free space on the file
-    /// system raised it, it ends when there is enough again; else see [`crate::Store::alarm_disarm`].
+    /// The quota was reached, or the disk is nearly full. The store refuses puts and new leases; deletions, reads,
+    /// compaction, lease expiry and defragmentation go on. If only low free space on the file system raised it, the
+    /// store ends it when there is enough space again; otherwise see [`crate::Store::alarm_disarm`].
     NoSpace,
-    /// Stored data was found damaged, and not only single records (those are in [`crate::Store::damage`], and raise no alarm).
-    /// Nothing changes any more; what can be read still is.
+    /// Stored data is damaged beyond single records. Damage to single records is listed in [`crate::Store::damage`] and
+    /// raises no alarm. The store refuses every change; intact data stays readable.
     Corrupt,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// Why [`Alarm::NoSpace`] is raised. Its text says what helps.
+/// The reason for [`Alarm::NoSpace`]. Its text says what the operator can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSpaceReason {
     /// The file system has too little free space; the alarm ends by itself when it has enough.
@@ -48,8 +48,8 @@ pub enum NoSpaceReason {
         /// [`crate::Limits::disk_free_bytes`].
         least: u64,
     },
-    /// The quota was reached, an operation of the disk found no space, or the alarm was raised by hand: it stays until it is
-    /// disarmed.
+    /// The quota was reached, a disk operation found no space, or an operator raised the alarm. The alarm stays until
+    /// it is disarmed.
     Raised {
         /// The data directory, if there is one.
         dir: Option<PathBuf>,
@@ -71,14 +71,14 @@ impl fmt::Display for NoSpaceReason {
                 "the file system of {} has {} free, less than the {} that kstore needs to write: free some space; writes \
                  go on by themselves once there is enough (if not, stop the server and run {})",
                 dir.display(),
-                Bytes(*free),
-                Bytes(*least),
+                ByteCount(*free),
+                ByteCount(*least),
                 disarm(dir),
             ),
             Self::Raised { dir, used, quota } => {
-                write!(f, "the space alarm is raised ({} of data", Bytes(*used))?;
+                write!(f, "the space alarm is raised ({} of data", ByteCount(*used))?;
                 if let Some(quota) = quota {
-                    write!(f, ", the quota is {}", Bytes(*quota))?;
+                    write!(f, ", the quota is {}", ByteCount(*quota))?;
                 }
                 f.write_str("): delete and compact, then disarm it with `etcdctl alarm disarm`")?;
                 match dir {
@@ -90,10 +90,10 @@ impl fmt::Display for NoSpaceReason {
     }
 }
 
-/// A number of bytes for people: in MiB from one MiB on.
-struct Bytes(u64);
+/// Formats a number of bytes for people: as MiB from 1 MiB on.
+struct ByteCount(u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MIB: u64 = 1 << 20;
         if self.0 < MIB { write!(f, "{} bytes", self.0) } else { write!(f, "{} MiB", self.0 / MIB) }
@@ -113,15 +113,15 @@ pub(crate) enum AlarmChange {
     DiskRecovered,
 }
 
-/// A set of alarms, and whether [`Alarm::NoSpace`] is (also) raised because free space on the file system is short.
+/// The set of raised alarms, with a separate flag for [`Alarm::NoSpace`] raised by low free space on the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Alarms(u8);
 
 impl Alarms {
-    /// Free space on the file system is short. A bit of its own, since this reason for [`Alarm::NoSpace`] ends by itself.
+    /// The flag for low free space. It has its own bit because this reason for [`Alarm::NoSpace`] ends by itself.
     const LOW_DISK: u8 = 4;
 
-    /// The bits of which each raises `alarm`.
+    /// Mask of the bits that raise `alarm`.
     fn reasons(alarm: Alarm) -> u8 {
         match alarm {
             Alarm::NoSpace => Alarm::NoSpace.bit() | Self::LOW_DISK,
@@ -129,6 +129,7 @@ impl Alarms {
         }
     }
 
+    /// Whether `alarm` is raised for any reason.
     pub(crate) fn contains(self, alarm: Alarm) -> bool {
         self.0 & Self::reasons(alarm) != 0
     }
@@ -143,7 +144,7 @@ impl Alarms {
         self.0 & alarm.bit() != 0
     }
 
-    /// The set after a change.
+    /// Returns the set after applying `change`.
     pub(crate) fn after(self, change: AlarmChange) -> Self {
         match change {
             AlarmChange::Raise(alarm) => Self(self.0 | alarm.bit()),
@@ -153,17 +154,17 @@ impl Alarms {
         }
     }
 
-    /// Ascending.
+    /// Iterates over the raised alarms in ascending order.
     pub(crate) fn iter(self) -> impl Iterator<Item = Alarm> {
         Alarm::ALL.into_iter().filter(move |alarm| self.contains(*alarm))
     }
 
-    /// As stored.
+    /// Returns the stored form: one bit per reason.
     pub(crate) fn bits(self) -> u8 {
         self.0
     }
 
-    /// What [`Alarms::bits`] stored; none if there is an alarm that this version does not know.
+    /// Decodes [`Alarms::bits`]. Returns none if a bit stands for an alarm that this version does not know.
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {
         let known = Alarm::ALL.into_iter().fold(0, |known, alarm| known | Self::reasons(alarm));
         (bits & !known == 0).then_some(Self(bits))

@@ -9,19 +9,19 @@ use crate::{LeaseId, Revision};
 /// The effects of one request, complete in themselves: replaying them needs no evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Commit {
-    /// Its place in the log; counts every commit, also those without a revision.
+    /// The commit's sequence number in the log. Every commit has one, also a commit without a revision.
     pub(crate) seq: u64,
-    /// The store's revision after it: a new one if there are events, else the one before.
+    /// The store's revision after the commit: a new one if there are events, otherwise the previous one.
     pub(crate) revision: Revision,
-    /// The changes of keys; an event's place is its sub-revision.
+    /// The changes of keys; an event's index is its sub-revision.
     pub(crate) events: Events,
-    /// What the transaction carried.
+    /// The note that the transaction carried.
     pub(crate) note: Option<Bytes>,
     /// The changes of leases.
     pub(crate) leases: Vec<LeaseChange>,
     /// The new compacted revision.
     pub(crate) compacted: Option<Revision>,
-    /// All alarms after it, if it changed them.
+    /// All raised alarms after the commit, if it changed them.
     pub(crate) alarms: Option<Alarms>,
 }
 
@@ -35,13 +35,13 @@ pub(crate) enum LeaseChange {
 }
 
 impl Commit {
-    /// Roughly what holding it costs.
+    /// Approximate bytes that holding the commit takes.
     pub(crate) fn cost(&self) -> usize {
         self.events.iter().map(|event| event.cost()).sum::<usize>() + self.leases.len() * 24 + 96
     }
 }
 
-/// The name of a stored version: the revision that made it, and its place among that revision's changes.
+/// Identifies a stored version: the revision that wrote it, and its index among that revision's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RecordKey {
     pub(crate) main: Revision,
@@ -49,7 +49,7 @@ pub(crate) struct RecordKey {
 }
 
 impl RecordKey {
-    /// The place of a revision's note, behind all its changes.
+    /// The sub-revision of a revision's note, which sorts after all its changes.
     pub(crate) const NOTE: u32 = u32::MAX;
 
     pub(crate) fn new(main: Revision, sub: u32) -> Self {

@@ -1,5 +1,5 @@
-//! The evaluating thread of a store with a log: takes what is queued and evaluates it on staged state, also while the log
-//! is busy with what came before.
+//! The evaluating thread of a durable store: takes queued requests and evaluates them on staged state while the log
+//! thread syncs the previous group.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use crate::queue::Job;
 use crate::threads::Shared;
 use crate::writer::Writer;
 
-/// See the module. Owned by one thread.
+/// Evaluates queued requests into groups. One thread owns it.
 pub(crate) struct Committer {
     writer: Writer,
     group: Group,
 }
 
-/// So many requests are logged by the evaluating thread itself if nothing else is under way: a hand-over to the other
-/// thread would cost them more than evaluating the next ones meanwhile could gain.
+/// Up to this many requests, the evaluating thread writes the log itself if nothing else is in progress. Handing a
+/// small group to the log thread would cost more than evaluating the next requests meanwhile could gain.
 const ALONE: usize = 4;
 
 impl Committer {
@@ -23,8 +23,8 @@ impl Committer {
         Self { writer, group: Group::default() }
     }
 
-    /// Evaluates jobs into a group, which goes through the log next: all of them, unless what they change is more than a group may
-    /// hold. The others are left, in order.
+    /// Evaluates jobs into the group that is logged next, until their changes reach the bytes that a group may hold.
+    /// Remaining jobs stay in `jobs`, in order.
     pub(crate) fn evaluate(&mut self, jobs: &mut Vec<Job>) -> &mut Group {
         let most = self.writer.core.limits.commit_bytes;
         jobs.reverse();
@@ -34,15 +34,15 @@ impl Committer {
             let first = self.group.commits.len();
             let answer = self.writer.execute(&job.request);
             self.writer.hand_over(&mut self.group);
-            self.group.answer(job.reply, answer, first);
+            self.group.add_answer(job.reply, answer, first);
         }
         jobs.reverse();
         &mut self.group
     }
 
-    /// Runs until the queue is closed and empty, or the log fails under this thread.
+    /// Runs until the queue is closed and empty, or until this thread's write to the log fails.
     pub(crate) fn serve(&mut self, shared: &Shared) -> io::Result<()> {
-        let Shared { core, queue, pipe, .. } = shared;
+        let Shared { core, queue, log_handover, .. } = shared;
         let mut jobs = Vec::new();
         while queue.take(&mut jobs) {
             while !jobs.is_empty() {
@@ -51,10 +51,10 @@ impl Committer {
                 }
                 let alone = jobs.len() <= ALONE;
                 let group = self.evaluate(&mut jobs);
-                if alone && jobs.is_empty() && queue.is_empty() && pipe.enter() {
+                if alone && jobs.is_empty() && queue.is_empty() && log_handover.try_acquire_log() {
                     shared.step(group)?;
                 } else {
-                    pipe.put(group);
+                    log_handover.put(group);
                 }
             }
         }

@@ -1,29 +1,29 @@
-//! Physical compaction: removes from index and engine what no read at or above the compacted revision can reach, in bounded
-//! steps, so that whoever does it can do other things in between. Derived work: it may be repeated, or interrupted at any
-//! point, also by a crash.
+//! Physical compaction: removes from index and engine what no read at or above the compacted revision can reach. It
+//! works in bounded steps, so that the calling thread can do other work in between. It can be repeated, or interrupted
+//! at any point, also by a crash.
 
 use std::collections::VecDeque;
 
 use crate::commit::RecordKey;
 use crate::core::Core;
 use crate::engine::EngineError;
-use crate::index::Cut;
+use crate::index::CompactionBound;
 use crate::{Alarm, Revision};
 
 /// Records that one step removes from the engine: a few hundred microseconds of work.
 const RECORDS: usize = 1_000;
-/// Parts of the index that one step looks at, each under a turn of the index's lock.
+/// Index leaves that one step visits. The step takes the index's lock once per leaf.
 const LEAVES: usize = 64;
 
-/// See the module. Everything up to the revisions it is asked for must be in the engine already.
+/// Progress of physical compaction. Every revision up to the requested one must be in the engine already.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
-    /// As far as was asked for.
+    /// The revision up to which compaction was requested.
     wanted: Revision,
-    /// As far as everything is removed.
+    /// The revision up to which all superseded records are removed.
     done: Revision,
     phase: Phase,
-    /// Versions removed since unused notes were looked for.
+    /// Versions removed since the last search for unused notes.
     removed: u64,
 }
 
@@ -34,43 +34,44 @@ enum Phase {
     Notes(Notes),
 }
 
-/// Removing superseded versions and old deletions.
+/// Phase 1: removes superseded versions and old tombstones.
 #[derive(Debug)]
 struct Versions {
-    cut: Cut,
-    /// The key to go on from; none at the end of the index.
+    cut: CompactionBound,
+    /// The key to continue from; none at the end of the index.
     from: Option<Box<[u8]>>,
-    /// Out of the index, not yet out of the engine. Those of one key ascend and leave in that order: a crash in between
-    /// must not bring back a version without the deletion that hides it.
+    /// Records removed from the index but not yet from the engine. The records of one key ascend and are removed in
+    /// that order: after a crash, a version must not be there without the tombstone that hides it.
     backlog: VecDeque<RecordKey>,
 }
 
-/// Removing the notes of revisions that made none of the versions still kept and created no key that still exists.
+/// Phase 2: removes unused notes. A note is unused if no kept version and no existing key's creation is of its
+/// revision.
 #[derive(Debug)]
 struct Notes {
     revision: Revision,
     from: Option<Box<[u8]>>,
-    /// Ascending; each with whether it is still of use.
+    /// Notes by ascending revision, each with whether it is still used.
     notes: Vec<(Revision, bool)>,
 }
 
 impl Sweeper {
-    /// One that has swept as far as `done`.
+    /// Creates a sweeper whose work is done up to `done`.
     pub(crate) fn new(done: Revision) -> Self {
         Self { wanted: done, done, phase: Phase::Idle, removed: 0 }
     }
 
-    /// Asks for everything below `revision` that reads cannot reach to be removed.
+    /// Requests the removal of all records that reads at `revision` or later cannot reach.
     pub(crate) fn want(&mut self, revision: Revision) {
         self.wanted = self.wanted.max(revision);
     }
 
-    /// As far as everything is removed from the engine.
+    /// The revision up to which all superseded records are removed from the engine.
     pub(crate) fn done(&self) -> Revision {
         self.done
     }
 
-    /// One bounded step; says whether there is more to do. After an error it may be tried again.
+    /// Does one bounded step. Returns whether there is more to do. After an error the step may be tried again.
     pub(crate) fn step(&mut self, core: &Core) -> Result<bool, EngineError> {
         let next = match &mut self.phase {
             Phase::Idle if self.wanted <= self.done => return Ok(false),
@@ -92,10 +93,10 @@ impl Sweeper {
         Ok(true)
     }
 
-    /// Looking for unused notes visits every key. It is done when that many versions went that the cost of it is theirs: an
-    /// unused note may stay until then.
+    /// Chooses the phase after the removal of versions. The search for unused notes visits every key, so it runs only
+    /// after enough versions were removed to pay for it. Until then unused notes may stay.
     fn after_versions(&mut self, core: &Core, revision: Revision) -> Result<Phase, EngineError> {
-        /// Keys that a removed version pays for.
+        /// Number of keys visited that one removed version pays for.
         const KEYS: u64 = 4;
         let keys = core.keys();
         if self.removed == 0 || self.removed * KEYS < keys {
@@ -115,9 +116,11 @@ impl Versions {
     fn begin(core: &Core, revision: Revision) -> Self {
         let reach = core.stored().next().min(revision);
         core.visible_mut().window.drop_below(reach);
-        // Out of space, what was superseded last goes as well: else deleting and compacting would free nothing at first.
+        // Without space, the newest superseded versions are removed too; otherwise deleting and compacting would free
+        // nothing at first.
         let out_of_space = core.visible().alarms.contains(Alarm::NoSpace);
-        let cut = if out_of_space { Cut::close(revision) } else { Cut::from(revision) };
+        let cut =
+            if out_of_space { CompactionBound::close(revision) } else { CompactionBound::from(revision) };
         Self { cut, from: Some(Box::default()), backlog: VecDeque::new() }
     }
 
@@ -125,7 +128,7 @@ impl Versions {
         self.from.is_none() && self.backlog.is_empty()
     }
 
-    /// Says how many records went.
+    /// Removes one batch and returns the number of removed records.
     fn step(&mut self, core: &Core) -> Result<u64, EngineError> {
         let mut removed = Vec::new();
         for _ in 0..LEAVES {
@@ -169,7 +172,7 @@ impl Notes {
     }
 
     fn remove(&mut self, core: &Core) -> Result<(), EngineError> {
-        // From the end, where a vector shrinks.
+        // Removes from the end, where truncating a vector is cheap.
         let rest = self.notes.len().saturating_sub(RECORDS);
         let unused = self.notes[rest..].iter().filter(|(_, used)| !used);
         let keys: Vec<_> = unused.map(|(revision, _)| RecordKey::note(*revision)).collect();
@@ -181,7 +184,7 @@ impl Notes {
     }
 }
 
-/// The note of `revision`, if there is one, is still of use.
+/// Marks the note of `revision` as used, if there is one.
 fn keep(notes: &mut [(Revision, bool)], revision: Revision) {
     if let Ok(at) = notes.binary_search_by_key(&revision, |(revision, _)| *revision) {
         notes[at].1 = true;

@@ -1,51 +1,51 @@
-//! How a store is opened. Not the command line that says so.
+//! Configuration of a store: durability, directory, engine and limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Limits;
 
-/// When a write counts as done.
+/// When the store acknowledges a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// When it has been synced to disk. Writes that wait together share one sync.
+    /// After the write is synced to disk. Writes that wait at the same time share one sync.
     Sync,
-    /// When it has been handed to the operating system; synced at this interval. A crash of the machine (not of the
-    /// process) may lose up to one interval of acknowledged writes.
+    /// After the write is handed to the operating system; the log is synced at this interval. A crash of the machine
+    /// (not of the process) may lose up to one interval of acknowledged writes.
     Relaxed {
         /// Time between syncs.
         interval: Duration,
     },
-    /// At once: no disk, no threads, nothing survives the process.
+    /// Immediately: no disk and no threads; all data is lost when the process ends.
     Memory,
 }
 
-/// Where checkpointed history lives.
+/// The engine that stores history after it has left the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
-    /// Our own immutable log segments with an index in memory.
+    /// kstore's own immutable segment files with an index in memory.
     Segments,
     /// The embedded database `sled`.
     Sled,
-    /// A map in memory. With a durable log, the log is then never dropped and every open replays all of it.
+    /// A map in memory. With a durable log, the store never deletes log segments, and every open replays all of them.
     Memory,
 }
 
-/// How to open a store.
+/// Configuration for opening a store.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// When a write counts as done.
+    /// When the store acknowledges a write.
     pub durability: Durability,
-    /// The directory; unused in memory.
+    /// The data directory; unused in memory.
     pub dir: Option<PathBuf>,
-    /// Where history lives.
+    /// The engine that stores history.
     pub engine: EngineKind,
-    /// The bounds.
+    /// Bounds on memory, disk and requests.
     pub limits: Limits,
 }
 
 impl Config {
-    /// No disk, no threads.
+    /// Configuration of a store in memory: no disk, no threads.
     pub fn memory() -> Self {
         Self {
             durability: Durability::Memory,
@@ -55,7 +55,7 @@ impl Config {
         }
     }
 
-    /// In `dir`, every write synced, history in our own segments.
+    /// Configuration of a store in `dir` that syncs every write and uses the segment engine.
     pub fn durable(dir: impl Into<PathBuf>) -> Self {
         Self {
             durability: Durability::Sync,

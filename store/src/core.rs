@@ -1,4 +1,5 @@
-//! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
+//! State shared by readers, writer and background worker: the published state and the reads of it. Only the writer
+//! publishes.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,9 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::alarm::{Alarm, AlarmChange, Alarms, NoSpaceReason};
-use crate::chores::Chores;
+use crate::background_waiters::BackgroundWaiters;
 use crate::commit::{Commit, RecordKey};
-use crate::engine::healing::Healing;
+use crate::disk_space::DiskSpace;
+use crate::engine::healing::HealingEngine;
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
 use crate::event::EventKind;
@@ -18,31 +20,30 @@ use crate::feed::Feed;
 use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
-use crate::lease::granted::Granted;
+use crate::lease::granted::PublishedLeases;
 use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
-use crate::room::Room;
-use crate::view::{self, Pick};
-use crate::wal::Segments;
-use crate::watch::hub::{Ending, Hub};
+use crate::view::{self, SelectedVersion};
+use crate::wal::WalSegments;
+use crate::watch::hub::{Hub, WatchEnd};
 use crate::window::Window;
 use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
 
 /// Published state: durable, and what every reader sees.
 #[derive(Debug)]
-pub(crate) struct Visible {
+pub(crate) struct PublishedState {
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
-    /// The last commit's place in the log.
+    /// The last published commit's sequence number in the log.
     pub(crate) seq: u64,
     pub(crate) alarms: Alarms,
     pub(crate) index: Index,
     pub(crate) window: Window,
 }
 
-impl Visible {
+impl PublishedState {
     fn publish(&mut self, commit: &Arc<Commit>) {
         invariants::follows(self.revision, commit);
         for (sub, event) in commit.events.iter().enumerate() {
@@ -62,38 +63,38 @@ impl Visible {
     }
 }
 
-/// See the module.
+/// The published state, the engine, and the components that every thread of the store shares.
 pub(crate) struct Core {
-    visible: RwLock<Visible>,
-    /// `Visible::revision`, to be read without the lock.
+    visible: RwLock<PublishedState>,
+    /// A copy of `PublishedState::revision` that is read without the lock.
     revision: AtomicI64,
-    /// The engine has every revision up to this one.
+    /// The newest revision up to which the engine has everything.
     stored: AtomicI64,
     state: AtomicU8,
-    /// Damage was met that could not be confined, and no alarm was raised yet.
+    /// Damage was found that cannot be confined to single records, and no alarm is raised yet.
     damaged: AtomicBool,
-    /// Whose turn it is to hand out what was published.
+    /// Held by the thread that delivers published commits to the watchers.
     delivering: Mutex<()>,
-    /// Random, for the life of the data.
+    /// A random id of the data, constant over restarts.
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
-    /// The same.
-    pub(crate) healing: Arc<Healing>,
+    /// The same engine as `engine`, with its repair interface.
+    pub(crate) healing: Arc<HealingEngine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
-    pub(crate) granted: Granted,
-    /// Who reads history at length, and what they hold up.
+    pub(crate) granted: PublishedLeases,
+    /// Pins of long reads of history, and the removals that they delay.
     pub(crate) pins: Pins,
-    /// What the background is given.
+    /// The queue of commits from the log to the background worker.
     pub(crate) feed: Arc<Feed>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
-    pub(crate) chores: Chores,
-    /// Rung once, when the store is closed or has failed.
+    pub(crate) background_waiters: BackgroundWaiters,
+    /// Notified once, when the store is closed or has failed.
     pub(crate) ended: Notify,
     /// The log's files, if there is a log.
-    log: OnceLock<Arc<Segments>>,
+    log: OnceLock<Arc<WalSegments>>,
 }
 
 const SERVING: u8 = 0;
@@ -101,10 +102,15 @@ const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
 
 impl Core {
-    pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
+    pub(crate) fn new(
+        visible: PublishedState,
+        engine: Arc<dyn Engine>,
+        cluster: u64,
+        limits: Limits,
+    ) -> Self {
         let revision = visible.revision;
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
-        let healing = Arc::new(Healing::new(engine, feed.clone()));
+        let healing = Arc::new(HealingEngine::new(engine, feed.clone()));
         Self {
             hub: Hub::new(revision, &limits),
             visible: RwLock::new(visible),
@@ -119,60 +125,61 @@ impl Core {
             engine: healing.clone(),
             healing,
             leases: LeaseClock::default(),
-            granted: Granted::default(),
+            granted: PublishedLeases::default(),
             limits,
             metrics: Metrics::default(),
             usage: Usage::default(),
-            chores: Chores::default(),
+            background_waiters: BackgroundWaiters::default(),
             ended: Notify::new(),
             log: OnceLock::new(),
         }
     }
 
-    /// There is a log.
-    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+    /// Sets the log's files. Called once, when the store has a log.
+    pub(crate) fn set_log(&self, segments: Arc<WalSegments>) {
         self.healing.set_log(segments.clone());
         self.log.set(segments).expect("a store has one log");
     }
 
-    /// The room on the file system, if there is one.
-    pub(crate) fn room(&self) -> Option<&Room> {
-        self.log.get()?.room()
+    /// The monitor of free disk space, if the store has a log on a file system.
+    pub(crate) fn disk_space(&self) -> Option<&DiskSpace> {
+        self.log.get()?.disk_space()
     }
 
-    /// Why `alarms` have [`Alarm::NoSpace`], if they do. None also if the reason is gone, so that the next write ends the alarm.
+    /// Why [`Alarm::NoSpace`] is raised in `alarms`. None if it is not raised, or if the reason is over and the next
+    /// write ends the alarm.
     pub(crate) fn no_space_reason(&self, alarms: Alarms) -> Option<NoSpaceReason> {
         if !alarms.contains(Alarm::NoSpace) {
             return None;
         }
         let (used, quota) = (self.usage.used(), self.limits.quota_bytes);
         let raised = |dir| NoSpaceReason::Raised { dir, used, quota };
-        match self.room() {
-            Some(room) if !alarms.is_kept(Alarm::NoSpace) => {
-                let (dir, free, least) = (room.dir().to_owned(), room.free(), room.least());
+        match self.disk_space() {
+            Some(disk_space) if !alarms.is_kept(Alarm::NoSpace) => {
+                let (dir, free, least) = (disk_space.dir().to_owned(), disk_space.free(), disk_space.least());
                 (free < least).then_some(NoSpaceReason::LowDisk { dir, free, least })
             }
-            Some(room) => Some(raised(Some(room.dir().to_owned()))),
+            Some(disk_space) => Some(raised(Some(disk_space.dir().to_owned()))),
             None => Some(raised(None)),
         }
     }
 
-    /// What to do about the alarms when an operation found no space.
+    /// The alarm change that follows from an operation that found no space.
     pub(crate) fn out_of_space(&self) -> AlarmChange {
-        self.room().map_or(AlarmChange::Raise(Alarm::NoSpace), Room::out_of_space)
+        self.disk_space().map_or(AlarmChange::Raise(Alarm::NoSpace), DiskSpace::out_of_space)
     }
 
-    /// Whether room on the file system is short.
-    pub(crate) fn is_short(&self) -> bool {
-        self.room().is_some_and(Room::is_short)
+    /// Whether free space on the file system is low.
+    pub(crate) fn is_low(&self) -> bool {
+        self.disk_space().is_some_and(DiskSpace::is_low)
     }
 
-    /// A write failed for want of space; says whether another try makes sense.
-    pub(crate) fn ran_out(&self) -> bool {
-        self.room().is_some_and(Room::ran_out)
+    /// Reacts to a write that failed because the disk is full. Returns whether another try makes sense.
+    pub(crate) fn on_disk_full(&self) -> bool {
+        self.disk_space().is_some_and(DiskSpace::on_disk_full)
     }
 
-    /// Bytes of the log's files.
+    /// Total size of the log's files in bytes.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.log.get().map_or(0, |segments| segments.bytes())
     }
@@ -185,22 +192,22 @@ impl Core {
         Revision(self.stored.load(Ordering::Acquire))
     }
 
-    /// The published state. Held for a few lines, never while waiting for anything.
-    pub(crate) fn visible(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
+    /// Locks the published state for reading. Callers hold the lock for a few lines, never while waiting.
+    pub(crate) fn visible(&self) -> parking_lot::RwLockReadGuard<'_, PublishedState> {
         self.visible.read()
     }
 
-    /// The same for a thread that may hold it already.
-    pub(crate) fn visible_again(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
+    /// Locks the published state for reading in a thread that may hold the read lock already.
+    pub(crate) fn visible_recursive(&self) -> parking_lot::RwLockReadGuard<'_, PublishedState> {
         self.visible.read_recursive()
     }
 
-    pub(crate) fn visible_mut(&self) -> parking_lot::RwLockWriteGuard<'_, Visible> {
+    pub(crate) fn visible_mut(&self) -> parking_lot::RwLockWriteGuard<'_, PublishedState> {
         self.visible.write()
     }
 
     /// Refuses once the store is closed or has failed.
-    pub(crate) fn serving(&self) -> Result<(), Stopped> {
+    pub(crate) fn check_serving(&self) -> Result<(), Stopped> {
         if self.state.load(Ordering::Acquire) == SERVING { Ok(()) } else { Err(Stopped) }
     }
 
@@ -208,52 +215,53 @@ impl Core {
         self.state.load(Ordering::Acquire) == FAILED
     }
 
-    /// No more calls.
-    pub(crate) fn refuse(&self) {
+    /// Makes the store refuse new calls.
+    pub(crate) fn stop_accepting(&self) {
         let _ = self.state.compare_exchange(SERVING, CLOSED, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Delivers what is left; then watches end in order.
+    /// Ends the watches in order, after the remaining commits are delivered.
     pub(crate) fn close(&self) {
-        self.refuse();
-        self.hub.end(Ending::Closed);
+        self.stop_accepting();
+        self.hub.end(WatchEnd::Closed);
         self.leases.changed.notify_one();
-        self.chores.ring();
+        self.background_waiters.notify();
         self.ended.notify_waiters();
     }
 
-    /// The disk failed: nothing is acknowledged, published or delivered any more.
+    /// Stops the store after a disk failure: it acknowledges, publishes and delivers nothing more.
     pub(crate) fn fail(&self, what: &str, error: &dyn std::fmt::Display) {
         if self.state.swap(FAILED, Ordering::AcqRel) != FAILED {
-            tracing::error!(%error, "{what}; the store stops, since what is on disk is now unknown");
+            tracing::error!(%error, "{what}; the store stops, because the state on disk is unknown");
         }
-        self.hub.end(Ending::Failed);
+        self.hub.end(WatchEnd::Failed);
         self.leases.changed.notify_one();
-        self.chores.ring();
+        self.background_waiters.notify();
         self.ended.notify_waiters();
     }
 
-    /// Notes what reading from the engine met. If that was damage to more than single records, the background raises the alarm.
-    pub(crate) fn met(&self, error: &EngineError) {
+    /// Reports an error of the engine. If the error is damage beyond single records, the background worker raises the
+    /// alarm.
+    pub(crate) fn report_engine_error(&self, error: &EngineError) {
         if matches!(error, EngineError::Corrupt(_)) {
-            self.cannot_confine();
+            self.report_unconfined_damage();
         }
     }
 
-    /// There is damage that cannot be confined to single records: the background raises the alarm.
-    pub(crate) fn cannot_confine(&self) {
+    /// Reports damage that cannot be confined to single records: the background worker raises the alarm.
+    pub(crate) fn report_unconfined_damage(&self) {
         self.damaged.store(true, Ordering::Release);
-        self.feed.nudge();
+        self.feed.wake();
     }
 
-    /// Whether damage was met since the last time this was asked.
-    pub(crate) fn damage_was_met(&self) -> bool {
+    /// Takes the flag that damage was reported since the last call.
+    pub(crate) fn take_damage_report(&self) -> bool {
         self.damaged.swap(false, Ordering::AcqRel)
     }
 
-    /// Makes durable commits visible. Revisions arrive in order.
+    /// Makes durable commits visible to readers. Revisions arrive in order.
     pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
-        /// Commits per turn of the lock: readers wait for one turn.
+        /// Commits published per lock acquisition. Readers wait for one such batch.
         const TURN: usize = 64;
         for turn in commits.chunks(TURN) {
             let mut visible = self.visible.write();
@@ -272,9 +280,9 @@ impl Core {
         }
     }
 
-    /// Gives published commits to the engine, in few writes.
+    /// Writes published commits to the engine in few batches.
     pub(crate) fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
-        /// Commits per write. The engine copies them once more, so this bounds memory too.
+        /// Commits per batch. The engine copies them once more, so this bounds memory too.
         const PUT: usize = 64;
         for part in commits.chunks(PUT) {
             let records: Vec<_> = part.iter().flat_map(|commit| records(commit)).collect();
@@ -286,8 +294,8 @@ impl Core {
         Ok(())
     }
 
-    /// Sees to it that what was published is handed to the watchers: at once if that is little work, else on the thread
-    /// that is there for it. A thread more would cost a lone write more than its delivery.
+    /// Delivers published commits to the watchers: on this thread if that is little work, otherwise on the delivery
+    /// thread. For a single write, waking another thread would cost more than the delivery.
     pub(crate) fn deliver_soon(&self) {
         const REVISIONS: i64 = 32;
         const WATCHERS: usize = 32;
@@ -295,30 +303,30 @@ impl Core {
         let little = outstanding <= REVISIONS && self.hub.watchers() <= WATCHERS;
         match self.delivering.try_lock() {
             _ if outstanding == 0 => {}
-            Some(_turn) if little => self.hand_out(),
-            Some(_) | None => self.hub.ring(),
+            Some(_turn) if little => self.deliver_pending(),
+            Some(_) | None => self.hub.notify_published(),
         }
     }
 
-    /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
-    pub(crate) fn measure(&self, taken: usize) {
+    /// Updates the size of stored data after the engine stored `taken` bytes or removed data.
+    pub(crate) fn update_usage(&self, taken: usize) {
         self.usage.stored(taken, self.engine.size().live);
     }
 
-    /// How many keys there are.
+    /// Number of keys at the published revision.
     pub(crate) fn keys(&self) -> u64 {
         let visible = self.visible.read();
         visible.index.count(&KeyRange::all(), visible.revision) as u64
     }
 
-    /// Hands what was published to the watchers.
+    /// Delivers published commits to the watchers.
     pub(crate) fn deliver(&self) {
         let _turn = self.delivering.lock();
-        self.hand_out();
+        self.deliver_pending();
     }
 
-    fn hand_out(&self) {
-        /// Commits per turn of the hub's lock.
+    fn deliver_pending(&self) {
+        /// Commits delivered per acquisition of the hub's lock.
         const TURN: usize = 64;
         loop {
             let next = self.hub.delivered().next();
@@ -338,7 +346,7 @@ impl Core {
     }
 
     pub(crate) fn range(&self, request: &Range) -> Result<RangeResult, RangeError> {
-        self.serving()?;
+        self.check_serving()?;
         self.metrics.ranges.add(1);
         let visible = self.visible.read();
         let revision = visible.revision;
@@ -346,30 +354,35 @@ impl Core {
         let mut selection = view::select(&visible.index, request, at);
         let mut picks = std::mem::take(&mut selection.picks);
         for pick in &mut picks {
-            if let Pick::Stored(key) = pick
+            if let SelectedVersion::Stored(key) = pick
                 && let Some(event) = visible.window.event(*key)
             {
-                *pick = Pick::Ready(event.kv.clone());
+                *pick = SelectedVersion::Ready(event.kv.clone());
             }
         }
         drop(visible);
         let kvs = picks.into_iter().map(|pick| match pick {
-            Pick::Ready(kv) => Ok(kv),
-            Pick::Stored(key) => self.read(key, at),
+            SelectedVersion::Ready(kv) => Ok(kv),
+            SelectedVersion::Stored(key) => self.read(key, at),
         });
         let kvs = kvs.collect::<Result<_, _>>()?;
         Ok(view::finish(request, revision, &selection, kvs))
     }
 
-    /// An old version, from the window or the engine.
-    pub(crate) fn fetch(&self, visible: &Visible, key: RecordKey) -> Result<Arc<KeyValue>, RangeError> {
+    /// Reads an old version from the window or the engine.
+    pub(crate) fn fetch(
+        &self,
+        visible: &PublishedState,
+        key: RecordKey,
+    ) -> Result<Arc<KeyValue>, RangeError> {
         match visible.window.event(key) {
             Some(event) => Ok(event.kv.clone()),
             None => self.read_engine(key)?.ok_or(RangeError::Damaged { revision: key.main }),
         }
     }
 
-    /// An old version that a read at `revision` selected. If it is gone, compaction must have overtaken the read.
+    /// Reads an old version that a read at `revision` selected. If the version is gone, compaction has overtaken the
+    /// read.
     fn read(&self, key: RecordKey, revision: Revision) -> Result<Arc<KeyValue>, RangeError> {
         if let Some(kv) = self.read_engine(key)? {
             return Ok(kv);
@@ -386,8 +399,8 @@ impl Core {
         self.metrics.engine_reads.add(1);
         let damaged = RangeError::Damaged { revision: key.main };
         let bytes = self.engine.get(key).map_err(|error| {
-            tracing::error!(%error, revision = key.main.0, "a version cannot be read from the engine");
-            self.met(&error);
+            tracing::error!(%error, revision = key.main.0, "cannot read a version from the engine");
+            self.report_engine_error(&error);
             damaged
         })?;
         bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()
@@ -400,13 +413,13 @@ impl Core {
         }
         drop(visible);
         self.engine.get(RecordKey::note(revision)).unwrap_or_else(|error| {
-            tracing::error!(%error, revision = revision.0, "a note cannot be read from the engine");
+            tracing::error!(%error, revision = revision.0, "cannot read a note from the engine");
             None
         })
     }
 }
 
-/// What the engine keeps of a commit.
+/// The records of a commit that the engine stores.
 pub(crate) fn records(commit: &Commit) -> impl Iterator<Item = Record> {
     let main = commit.revision;
     let changes = commit.events.iter().zip(0..).map(move |(event, sub)| Record {

@@ -1,4 +1,4 @@
-//! What is reported of stored records that were damaged and of which no copy is left.
+//! Report of damaged records: stored records without an intact copy.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use bytes::Bytes;
 
 use crate::Revision;
 
-/// A record of the history that was damaged below the store, and of which no copy is left. It is never served: a read that
-/// needs it is refused, with its revision. Everything else goes on. It is gone from the report when compaction has removed it.
+/// A history record that was damaged on disk and has no intact copy. The store never serves it: a read that needs it
+/// fails with its revision, and every other read succeeds. The report drops the record when compaction has removed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRecord {
-    /// The key; none for a note, and for a record that is about to be removed anyway.
+    /// The key; none for a note, and for a record that compaction is about to remove.
     pub key: Option<Bytes>,
     /// The revision that wrote it.
     pub revision: Revision,
-    /// It is the note of the revision, not a version of a key.
+    /// Whether the record is the note of the revision rather than a version of a key.
     pub is_note: bool,
     /// The file in which the damage was found.
     pub file: PathBuf,

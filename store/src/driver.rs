@@ -1,4 +1,4 @@
-//! Brings requests to the writer: on the caller's thread in memory, through a bounded queue to `threads` otherwise.
+//! Dispatches requests to the writer: on the caller's thread in memory, otherwise through a bounded queue to `threads`.
 
 use std::sync::Arc;
 
@@ -13,32 +13,32 @@ use crate::error::Stopped;
 use crate::image::{ImageError, StoreImage};
 use crate::limits::JOB_BYTES;
 use crate::queue::Job;
-use crate::request::{Answer, Refused, Request};
+use crate::request::{Rejection, Request, Response};
 #[cfg(test)]
-use crate::stepped::{Pending, Stepped};
+use crate::stepped::{Pending, SteppedStore};
 use crate::threads::Threads;
 use crate::writer::Writer;
 
-/// See the module.
+/// Runs requests against the store, in the mode in which the store was opened.
 pub(crate) struct Driver {
     core: Arc<Core>,
-    mode: Mode,
+    mode: DriverMode,
 }
 
-enum Mode {
-    /// No log: the caller's thread does everything.
+enum DriverMode {
+    /// No log: the calling thread evaluates and publishes.
     Memory(Box<Memory>),
-    /// A log, but no threads; until the store is closed.
+    /// A log but no threads, for tests; none after the store was closed.
     #[cfg(test)]
-    Stepped(Box<Mutex<Option<Stepped>>>),
+    SteppedStore(Box<Mutex<Option<SteppedStore>>>),
     Threads(Threads),
 }
 
-/// What there is when there are no threads.
+/// The components of a store without a log and threads.
 struct Memory {
     writer: Mutex<Writer>,
     sweeper: Mutex<Sweeper>,
-    /// The engine behind the core's.
+    /// The core's engine, with its concrete type.
     engine: Arc<MemoryEngine>,
 }
 
@@ -46,139 +46,144 @@ impl Driver {
     pub(crate) fn in_memory(writer: Writer, engine: Arc<MemoryEngine>, sweeper: Sweeper) -> Self {
         let core = writer.core.clone();
         let (writer, sweeper) = (Mutex::new(writer), Mutex::new(sweeper));
-        Self { core, mode: Mode::Memory(Box::new(Memory { writer, sweeper, engine })) }
+        Self { core, mode: DriverMode::Memory(Box::new(Memory { writer, sweeper, engine })) }
     }
 
-    /// What the store holds now.
+    /// Takes an image of the store's current content.
     pub(crate) fn image(&self) -> Result<StoreImage, ImageError> {
         match &self.mode {
-            Mode::Memory(memory) => {
+            DriverMode::Memory(memory) => {
                 let sweeper = memory.sweeper.lock();
                 let writer = memory.writer.lock();
                 Ok(StoreImage::take(&self.core, &writer, &memory.engine, &sweeper)?)
             }
             #[cfg(test)]
-            Mode::Stepped(_) => Err(ImageError::OnDisk),
-            Mode::Threads(_) => Err(ImageError::OnDisk),
+            DriverMode::SteppedStore(_) => Err(ImageError::OnDisk),
+            DriverMode::Threads(_) => Err(ImageError::OnDisk),
         }
     }
 
     #[cfg(test)]
-    pub(crate) fn stepped(core: Arc<Core>, stepped: Stepped) -> Self {
-        Self { core, mode: Mode::Stepped(Box::new(Mutex::new(Some(stepped)))) }
+    pub(crate) fn stepped(core: Arc<Core>, stepped: SteppedStore) -> Self {
+        Self { core, mode: DriverMode::SteppedStore(Box::new(Mutex::new(Some(stepped)))) }
     }
 
     pub(crate) fn threads(core: Arc<Core>, threads: Threads) -> Self {
-        Self { core, mode: Mode::Threads(threads) }
+        Self { core, mode: DriverMode::Threads(threads) }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    /// Whether closing may take a while.
+    /// Whether closing may block on threads.
     pub(crate) fn has_threads(&self) -> bool {
-        matches!(self.mode, Mode::Threads(_))
+        matches!(self.mode, DriverMode::Threads(_))
     }
 
-    /// Resolves when the answer may go out: when what it says and what it was judged by is durable. The request is done even
-    /// if the future is dropped.
-    pub(crate) async fn submit(&self, request: Request, bytes: usize) -> Result<Answer, Refused> {
-        if self.core.serving().is_err() {
-            return Err(Refused::Stopped);
+    /// Runs a request and returns its answer after the answer and all commits that it depends on are durable. The store
+    /// completes the request even if the future is dropped.
+    pub(crate) async fn submit(&self, request: Request, bytes: usize) -> Result<Response, Rejection> {
+        if self.core.check_serving().is_err() {
+            return Err(Rejection::Stopped);
         }
         let _pending = self.core.metrics.requests_pending.begin();
         match &self.mode {
-            Mode::Memory(memory) => {
-                memory.submit(&self.core, &request).await.map_err(|Stopped| Refused::Stopped)
+            DriverMode::Memory(memory) => {
+                memory.submit(&self.core, &request).await.map_err(|Stopped| Rejection::Stopped)
             }
             #[cfg(test)]
-            Mode::Stepped(stepped) => {
-                let mut answers = stepped.lock().as_mut().ok_or(Refused::Stopped)?.act(vec![request])?;
+            DriverMode::SteppedStore(stepped) => {
+                let mut answers = stepped.lock().as_mut().ok_or(Rejection::Stopped)?.act(vec![request])?;
                 Ok(answers.pop().expect("a request has an answer"))
             }
-            Mode::Threads(threads) => {
+            DriverMode::Threads(threads) => {
                 let (reply, answer) = oneshot::channel();
                 let pushed = threads.queue().push(Job { request, bytes: bytes + JOB_BYTES, reply });
                 pushed.inspect_err(|_| self.core.metrics.busy.add(1))?;
-                answer.await.map_err(|_| Refused::Stopped)
+                answer.await.map_err(|_| Rejection::Stopped)
             }
         }
     }
 
     #[cfg(test)]
-    fn step<T>(&self, step: impl FnOnce(&mut Stepped) -> T) -> Result<T, Refused> {
-        self.core.serving().map_err(|Stopped| Refused::Stopped)?;
+    fn step<T>(&self, step: impl FnOnce(&mut SteppedStore) -> T) -> Result<T, Rejection> {
+        self.core.check_serving().map_err(|Stopped| Rejection::Stopped)?;
         match &self.mode {
-            Mode::Stepped(stepped) => stepped.lock().as_mut().map(step).ok_or(Refused::Stopped),
-            Mode::Memory(_) | Mode::Threads(_) => unreachable!("only a stepped store is stepped"),
+            DriverMode::SteppedStore(stepped) => stepped.lock().as_mut().map(step).ok_or(Rejection::Stopped),
+            DriverMode::Memory(_) | DriverMode::Threads(_) => unreachable!("only a stepped store is stepped"),
         }
     }
 
-    /// Does several requests as one group.
+    /// Runs several requests as one group.
     #[cfg(test)]
-    pub(crate) fn submit_group(&self, requests: Vec<Request>) -> Result<Vec<Answer>, Refused> {
+    pub(crate) fn submit_group(&self, requests: Vec<Request>) -> Result<Vec<Response>, Rejection> {
         self.step(|stepped| stepped.act(requests))?
     }
 
-    /// Evaluates several requests as one group that waits for [`Driver::log_group`].
+    /// Evaluates several requests as one group, which stays pending until [`Driver::log_group`].
     #[cfg(test)]
-    pub(crate) fn evaluate_group(&self, requests: Vec<Request>) -> Result<Vec<Pending>, Refused> {
+    pub(crate) fn evaluate_group(&self, requests: Vec<Request>) -> Result<Vec<Pending>, Rejection> {
         self.step(|stepped| stepped.evaluate(requests))
     }
 
-    /// Logs the group that waits longest; false if none waits.
+    /// Logs the oldest pending group. Returns false if none is pending.
     #[cfg(test)]
-    pub(crate) fn log_group(&self) -> Result<bool, Refused> {
-        self.step(Stepped::log)
+    pub(crate) fn log_group(&self) -> Result<bool, Rejection> {
+        self.step(SteppedStore::log)
     }
 
-    /// Lets the background look what there is to do.
-    pub(crate) fn nudge(&self) {
+    /// Wakes the background worker, which checks for work.
+    pub(crate) fn wake(&self) {
         match &self.mode {
-            // Nothing can be won back.
-            Mode::Memory(_) => {
-                self.core.chores.wanted().into_iter().for_each(|wish| self.core.chores.answer(wish, Ok(())));
+            // A store in memory has nothing to defragment.
+            DriverMode::Memory(_) => {
+                self.core
+                    .background_waiters
+                    .pending_defragment()
+                    .into_iter()
+                    .for_each(|ticket| self.core.background_waiters.complete_defragment(ticket, Ok(())));
             }
             #[cfg(test)]
-            Mode::Stepped(stepped) => stepped.lock().iter_mut().for_each(Stepped::work),
-            Mode::Threads(threads) => threads.nudge(),
+            DriverMode::SteppedStore(stepped) => stepped.lock().iter_mut().for_each(SteppedStore::work),
+            DriverMode::Threads(threads) => threads.wake(),
         }
     }
 
-    /// Ends the store in order: what is queued is done, synced and checkpointed, what was published is delivered. Returns
-    /// when the threads are gone and the directory is free. Later calls do nothing.
+    /// Closes the store in order: queued requests are evaluated, synced and checkpointed, and published commits are
+    /// delivered. Returns after the threads have ended and the directory is unlocked. Later calls do nothing.
     pub(crate) fn close(&self) {
-        self.core.refuse();
+        self.core.stop_accepting();
         match &self.mode {
-            Mode::Memory(_) => self.core.close(),
+            DriverMode::Memory(_) => self.core.close(),
             #[cfg(test)]
-            Mode::Stepped(stepped) => {
+            DriverMode::SteppedStore(stepped) => {
                 self.core.close();
                 let stepped = stepped.lock().take();
-                stepped.into_iter().for_each(Stepped::finish);
+                stepped.into_iter().for_each(SteppedStore::finish);
             }
-            Mode::Threads(threads) => threads.close(),
+            DriverMode::Threads(threads) => threads.close(),
         }
     }
 }
 
 impl Memory {
-    async fn submit(&self, core: &Core, request: &Request) -> Result<Answer, Stopped> {
+    async fn submit(&self, core: &Core, request: &Request) -> Result<Response, Stopped> {
         let answer = {
             let mut writer = self.writer.lock();
-            let _ending = Ending(core);
+            let _ending = PanicGuard(core);
             let answer = writer.execute(request);
             writer.commit_in_memory()?;
             answer
         };
-        if let (Request::Compact(revision), Answer::Compact(Ok(()))) = (request, &answer) {
+        if let (Request::Compact(revision), Response::Compact(Ok(()))) = (request, &answer) {
             self.sweep(core, *revision).await?;
         }
         Ok(answer)
     }
 
-    /// Sweeps step by step, letting others in between. If the caller stops half-way, the next one goes on.
+    /// Runs physical compaction step by step and yields between steps. If the caller is cancelled, the next call
+    /// continues.
     async fn sweep(&self, core: &Core, revision: Revision) -> Result<(), Stopped> {
         self.sweeper.lock().want(revision);
         while self.sweep_step(core)? {
@@ -193,18 +198,18 @@ impl Memory {
             core.fail("the engine failed", &error);
             Stopped
         })?;
-        core.measure(0);
+        core.update_usage(0);
         if !more {
-            core.chores.swept(sweeper.done());
+            core.background_waiters.record_sweep(sweeper.done());
         }
         Ok(more)
     }
 }
 
-/// A writer that panicked is not to be asked again: what it staged is half done.
-struct Ending<'a>(&'a Core);
+/// Guard that stops the store when the writer panics, because the staged state is then incomplete.
+struct PanicGuard<'a>(&'a Core);
 
-impl Drop for Ending<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail("the writer panicked", &"see above");

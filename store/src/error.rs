@@ -1,4 +1,4 @@
-//! The errors of each operation, each saying what the caller can do. Not their mapping to a protocol.
+//! Errors of each operation. Each variant says what the caller can do.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,18 @@ use thiserror::Error;
 
 use crate::{LeaseId, Revision};
 
-/// Why a store did not open.
+/// Why a store could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// The configuration asks for durable storage without saying where.
+    /// The configuration requests durable storage without a directory.
     #[error("a durable store needs a directory: set Config::dir, or use Config::memory()")]
     NoDirectory,
-    /// A bound with which the store could not work, alone or beside another bound.
+    /// A limit with which the store could not work, alone or combined with another limit.
     #[error("Limits::{name} cannot be used: {detail}. Change it, or take its value from Limits::default()")]
     Limit {
         /// The field of [`crate::Limits`].
         name: &'static str,
-        /// Its value, the bound that it breaks, and what would happen.
+        /// The value, the bound that it violates, and the consequence.
         detail: String,
     },
     /// Another process (or another store in this one) has the directory open.
@@ -25,26 +25,26 @@ pub enum OpenError {
     LockedBy {
         /// The directory.
         dir: PathBuf,
-        /// Who holds it, as far as known.
+        /// The process that holds the lock, as far as known.
         holder: String,
     },
-    /// The directory holds something that is not a store of this format.
+    /// The directory contains something other than a store of a known format.
     #[error("{} is not a kstore data directory of a known format ({detail}): choose another directory", dir.display())]
     Foreign {
         /// The directory.
         dir: PathBuf,
-        /// What was found.
+        /// What the directory contains instead.
         detail: String,
     },
-    /// Bytes that were confirmed durable no longer check. Nothing was changed.
+    /// Bytes that were durable do not match their checksum. Nothing was changed.
     #[error(
-        "{} is damaged ({detail}): acknowledged data was lost below the store; nothing was changed. \
+        "{} is damaged ({detail}): acknowledged data was lost on disk; nothing was changed. \
          Restore from a backup, or salvage the readable part", file.display()
     )]
     Damaged {
-        /// The file.
+        /// The damaged file.
         file: PathBuf,
-        /// What does not check.
+        /// What does not match.
         detail: String,
     },
     /// The history engine cannot be used and the log no longer reaches back far enough to rebuild it.
@@ -66,7 +66,7 @@ pub enum OpenError {
         /// The engine that wrote it.
         found: String,
     },
-    /// Other users can reach what the store keeps, and their rights cannot be taken away.
+    /// Other users can access the store's files, and the store cannot remove their permissions.
     #[error(
         "{} can be reached by other users (mode {mode:04o}), and {detail}: what is stored would not be private. \
          Choose a directory of its own that this user owns, or run `chmod -R go= {}`", path.display(), path.display()
@@ -74,12 +74,12 @@ pub enum OpenError {
     Exposed {
         /// The directory or file.
         path: PathBuf,
-        /// Its mode bits.
+        /// Mode bits of the directory or file.
         mode: u32,
-        /// Why they stay.
+        /// Why the permissions could not be changed.
         detail: String,
     },
-    /// The file system has no space for what a start has to write. Nothing is lost.
+    /// The file system has no space for the files that a start writes. No data is lost.
     #[error(
         "the file system of {} is full, and the store cannot start: {source} at {}. No data is lost. Free at least {} MiB \
          there, but remove nothing in the data directory, and start again", dir.display(), path.display(), need.div_ceil(1 << 20)
@@ -89,26 +89,26 @@ pub enum OpenError {
         dir: PathBuf,
         /// The file or directory that could not be written.
         path: PathBuf,
-        /// Bytes that suffice for a start and for work that frees more.
+        /// Free bytes that suffice for a start and for the work that frees more.
         need: u64,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The operating system refused something.
+    /// The operating system returned an error.
     #[error("cannot open {}: {source}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }
 
-/// The store no longer serves: it was closed, or it stopped because the disk failed it.
+/// The store does not serve any more: it was closed, or it stopped after a disk failure.
 ///
-/// On a write, the outcome is unknown: it may or may not be there after a restart.
+/// If a write fails with this error, its outcome is unknown: it may or may not be there after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the store has stopped; reopen it and look what is there")]
+#[error("the store has stopped: reopen it and check whether the write is there")]
 pub struct Stopped;
 
 /// Why a revision cannot be read.
@@ -117,36 +117,36 @@ pub enum RangeError {
     /// The key is empty.
     #[error("the key is empty")]
     EmptyKey,
-    /// Older than what is kept: read at a newer revision.
+    /// The revision is older than the history that is kept: read at a newer revision.
     #[error("revision {requested} has been compacted; the oldest readable one is {compacted}")]
     Compacted {
-        /// What was asked for.
+        /// The requested revision.
         requested: Revision,
         /// The oldest revision that can be read.
         compacted: Revision,
     },
-    /// Newer than the store.
+    /// The revision is newer than the store's.
     #[error("revision {requested} is in the future; the store is at {current}")]
     Future {
-        /// What was asked for.
+        /// The requested revision.
         requested: Revision,
-        /// Where the store is.
+        /// The store's revision.
         current: Revision,
     },
-    /// A stored version did not check when it was read back, and no copy of it is left. It is not served; everything else is.
+    /// A stored version is damaged and has no intact copy. The store does not serve it; other reads succeed.
     #[error(
-        "a stored version of revision {revision} is damaged and no copy of it is left: read at another revision;          compacting past its key's next version ends this"
+        "a stored version of revision {revision} is damaged and has no intact copy: read at another revision, or compact past its key's next version"
     )]
     Damaged {
         /// The revision of the version.
         revision: Revision,
     },
-    /// See [`Stopped`].
+    /// The store was closed or has stopped; see [`Stopped`].
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// Why a transaction was not done. Except after `Stopped`, it certainly was not.
+/// Why a transaction was refused. Except after `Stopped`, the transaction certainly had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TxnError {
     /// A key is empty.
@@ -163,50 +163,50 @@ pub enum TxnError {
     #[error("a transaction changes a key twice")]
     DuplicateKey,
     /// A value was given together with `ignore_value`.
-    #[error("a value is given where the stored one is to be kept")]
+    #[error("a value is given together with ignore_value")]
     ValueProvided,
     /// A lease was given together with `ignore_lease`.
-    #[error("a lease is given where the stored one is to be kept")]
+    #[error("a lease is given together with ignore_lease")]
     LeaseProvided,
     /// `ignore_value` or `ignore_lease` on a key that does not exist.
-    #[error("the key whose value or lease is to be kept does not exist")]
+    #[error("the key of a put with ignore_value or ignore_lease does not exist")]
     KeyNotFound,
     /// A put names a lease that does not exist.
     #[error("lease {0} does not exist")]
     LeaseNotFound(LeaseId),
-    /// A read inside cannot be answered.
+    /// A range read of the transaction failed.
     #[error(transparent)]
     Range(RangeError),
-    /// The quota is reached or the disk is full, and the transaction might put something: delete, compact, then disarm
-    /// the alarm.
+    /// The quota is reached or the disk is full, and the transaction may put a key: delete, compact, then disarm the
+    /// alarm.
     #[error("out of space: delete and compact, then disarm the alarm")]
     NoSpace,
-    /// Stored data was found damaged, and the transaction might change something: see [`crate::Alarm::Corrupt`].
-    #[error("stored data is damaged; nothing is changed any more")]
+    /// Stored data is damaged, and the transaction may change something: see [`crate::Alarm::Corrupt`].
+    #[error("stored data is damaged: the store refuses all changes")]
     Corrupt,
     /// The writer's queue is full: try again later.
     #[error("too many requests are waiting; try again later")]
     Busy,
-    /// See [`Stopped`]: the outcome is unknown.
+    /// The store was closed or has stopped (see [`Stopped`]): the outcome is unknown.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// Why a watch was not begun, or ended.
+/// Why a watch could not start, or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WatchError {
-    /// No key can be in the range.
+    /// The range cannot contain a key.
     #[error("the watched range is empty")]
     EmptyRange,
-    /// Events that the watcher has not seen are gone: list again, and watch from there.
+    /// Events that the watcher has not received are compacted: list again, and watch from that revision.
     #[error("the watcher's next revision has been compacted; the oldest available one is {compacted}")]
     Compacted {
         /// The oldest revision a watch can start at.
         compacted: Revision,
     },
-    /// A stored event did not check when it was read back, and no copy of it is left: list, and watch from there.
+    /// A stored event is damaged and has no intact copy: list, and watch from that revision.
     #[error(
-        "a stored event of revision {revision} is damaged and no copy of it is left: list, and watch from there"
+        "a stored event of revision {revision} is damaged and has no intact copy: list, and watch from that revision"
     )]
     Damaged {
         /// The revision.
@@ -217,52 +217,52 @@ pub enum WatchError {
     Stopped(#[from] Stopped),
 }
 
-/// Why a compaction was not done.
+/// Why a compaction was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CompactError {
-    /// Already compacted that far.
+    /// The revision is compacted already.
     #[error("revision {requested} is compacted already; the compacted revision is {compacted}")]
     Compacted {
-        /// What was asked for.
+        /// The requested revision.
         requested: Revision,
         /// The compacted revision.
         compacted: Revision,
     },
-    /// Newer than the store.
+    /// The revision is newer than the store's.
     #[error("revision {requested} is in the future; the store is at {current}")]
     Future {
-        /// What was asked for.
+        /// The requested revision.
         requested: Revision,
-        /// Where the store is.
+        /// The store's revision.
         current: Revision,
     },
-    /// Stored data was found damaged: see [`crate::Alarm::Corrupt`].
-    #[error("stored data is damaged; nothing is changed any more")]
+    /// Stored data is damaged: see [`crate::Alarm::Corrupt`].
+    #[error("stored data is damaged: the store refuses all changes")]
     Corrupt,
-    /// The compaction is done, but what it made superfluous stays on the disk until the store is opened again: see
+    /// The compaction is done, but superseded records stay on disk until the store is opened again: see
     /// [`crate::Store::engine_failure`].
     #[error(
-        "compacted, but nothing can be removed from the disk before a restart: the history engine has failed"
+        "compacted, but the history engine has failed: no disk space is freed until the store is opened again"
     )]
     NotRemoved,
     /// The writer's queue is full: try again later.
     #[error("too many requests are waiting; try again later")]
     Busy,
-    /// See [`Stopped`].
+    /// The store was closed or has stopped; see [`Stopped`].
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// Why a lease request was not done.
+/// Why a lease request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LeaseError {
-    /// No such lease; it may have expired.
+    /// The lease does not exist; it may have expired.
     #[error("lease {0} does not exist")]
     NotFound(LeaseId),
-    /// The id asked for is taken.
+    /// A lease with the requested id exists.
     #[error("lease {0} exists already")]
     Exists(LeaseId),
-    /// Longer than [`crate::LEASE_TTL_MAX_SECONDS`].
+    /// The time to live is longer than [`crate::LEASE_TTL_MAX_SECONDS`].
     #[error("the lease's time to live is too large")]
     TtlTooLarge,
     /// [`crate::Limits::leases`] is reached.
@@ -271,35 +271,35 @@ pub enum LeaseError {
     /// The quota is reached or the disk is full: delete, compact, then disarm the alarm.
     #[error("out of space: delete and compact, then disarm the alarm")]
     NoSpace,
-    /// Stored data was found damaged: see [`crate::Alarm::Corrupt`].
-    #[error("stored data is damaged; nothing is changed any more")]
+    /// Stored data is damaged: see [`crate::Alarm::Corrupt`].
+    #[error("stored data is damaged: the store refuses all changes")]
     Corrupt,
     /// The writer's queue is full: try again later.
     #[error("too many requests are waiting; try again later")]
     Busy,
-    /// See [`Stopped`].
+    /// The store was closed or has stopped; see [`Stopped`].
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// Why an alarm was not raised or disarmed.
+/// Why an alarm could not be raised or disarmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AlarmError {
     /// The writer's queue is full: try again later.
     #[error("too many requests are waiting; try again later")]
     Busy,
-    /// See [`Stopped`].
+    /// The store was closed or has stopped; see [`Stopped`].
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// Why space was not won back.
+/// Why a defragmentation failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DefragmentError {
-    /// The engine could not go on; no data is lost. The text says what the system said. Free some space and try again.
-    #[error("space cannot be won back: {0}")]
+    /// The engine failed; no data is lost. The text has the operating system's error. Free some space and try again.
+    #[error("defragmentation failed: {0}")]
     Engine(String),
-    /// See [`Stopped`].
+    /// The store was closed or has stopped; see [`Stopped`].
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }

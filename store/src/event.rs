@@ -1,4 +1,4 @@
-//! What changed: one event per changed key, shared by every watcher of it. Not its delivery (see `watch`).
+//! Events: one per changed key, shared by all its watchers. `watch` delivers them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{KeyValue, Revision};
 
-/// What happened to a key.
+/// The kind of a change to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// The key was created or changed.
@@ -15,22 +15,22 @@ pub enum EventKind {
     Delete,
 }
 
-/// One change of one key. Made once per change and shared by all watchers.
+/// One change of one key. The store makes it once, and all watchers share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Put or delete.
     pub kind: EventKind,
     /// The new version; in a deletion only key and `mod_revision` are set.
     pub kv: Arc<KeyValue>,
-    /// The version before, when there was one and it is still known. Always looked up for a watcher that asked for it;
-    /// another watcher may find it filled in too, because events are shared.
+    /// The previous version, if there was one and it is still known. The store always looks it up for a watcher that
+    /// requested it. Other watchers may find it set too, because events are shared.
     pub prev_kv: Option<Arc<KeyValue>>,
-    /// What the writing transaction carried in `Txn::note`.
+    /// The note of the writing transaction (`Txn::note`).
     pub note: Option<Bytes>,
 }
 
 impl Event {
-    /// Roughly what an event costs beside the bytes of its version.
+    /// Approximate bytes that an event takes in addition to its version.
     pub(crate) const COST: usize = 64;
 
     /// The changed key.
@@ -48,7 +48,7 @@ impl Event {
         self.kind == EventKind::Put && self.kv.version() == 1
     }
 
-    /// Roughly what holding the event costs.
+    /// Approximate bytes that holding the event takes.
     pub(crate) fn cost(&self) -> usize {
         self.kv.encoded().len() + self.note.as_ref().map_or(0, Bytes::len) + Self::COST
     }

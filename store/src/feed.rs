@@ -1,5 +1,5 @@
-//! What goes from the log to the background: published commits, bounded by bytes, and the wish for a prepared log file.
-//! The background is not woken for every commit: that would cost a small write as much as its sync.
+//! The queue from the log to the background worker: published commits, bounded by bytes, and the request for a prepared
+//! log file. A single commit does not wake the worker, because waking it would cost a small write as much as its sync.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use tokio::time::Instant;
 
 use crate::commit::Commit;
 
-/// See the module.
+/// A bounded queue of published commits. The log pushes, the background worker takes.
 pub(crate) struct Feed {
     inner: Mutex<Inner>,
-    /// Something came.
+    /// Notified when something was pushed.
     filled: Condvar,
-    /// Something was taken.
+    /// Notified when the queue was taken.
     drained: Condvar,
-    /// At so many bytes the background is woken.
+    /// Queued bytes at which the worker is woken.
     batch: usize,
-    /// At so many the giver waits.
+    /// Queued bytes above which the pushing thread waits.
     most: usize,
 }
 
@@ -26,30 +26,30 @@ struct Inner {
     commits: Vec<Arc<Commit>>,
     bytes: usize,
     prepare: bool,
-    /// What is there is to be taken now, however little it is; or there is something else to do.
-    nudged: bool,
+    /// The worker should take the queue now, however little is queued, or has other work.
+    wake_requested: bool,
     closed: bool,
-    /// The background is gone; nothing is taken any more.
+    /// The worker has ended; nothing is taken any more.
     broken: bool,
 }
 
 /// How long the background waits for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Not at all: it has something to do.
+    /// Do not wait: the worker has something to do.
     Not,
-    /// Until then.
+    /// Wait until this time.
     Until(Instant),
-    /// Until there is work.
+    /// Wait until there is work.
     Long,
 }
 
-/// What the background is woken for.
+/// What [`Feed::take`] returns: the queued commits and requests.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) commits: Vec<Arc<Commit>>,
     pub(crate) prepare: bool,
-    /// Nothing more comes.
+    /// The feed is closed: no more commits follow.
     pub(crate) closed: bool,
 }
 
@@ -58,15 +58,16 @@ impl Feed {
         Self { inner: Mutex::default(), filled: Condvar::new(), drained: Condvar::new(), batch, most }
     }
 
-    /// Puts commits in; waits while the feed is over its bound already. They are taken when there are enough of them, when
-    /// one compacts or changes an alarm, or at [`Feed::nudge`].
+    /// Queues commits; waits while the feed is over its bound already. The worker takes them when there are enough,
+    /// when one compacts or changes an alarm, or after [`Feed::wake`].
     pub(crate) fn push(&self, commits: Vec<Arc<Commit>>, prepare: bool) {
         let mut inner = self.inner.lock();
         while inner.bytes > self.most && !inner.broken {
             self.drained.wait(&mut inner);
         }
         inner.bytes += commits.iter().map(|commit| commit.cost()).sum::<usize>();
-        inner.nudged |= commits.iter().any(|commit| commit.compacted.is_some() || commit.alarms.is_some());
+        inner.wake_requested |=
+            commits.iter().any(|commit| commit.compacted.is_some() || commit.alarms.is_some());
         inner.commits.extend(commits);
         inner.prepare |= prepare;
         let wake = inner.is_wanted(self.batch);
@@ -76,7 +77,7 @@ impl Feed {
         }
     }
 
-    /// Takes everything there is. Waits until that is worth it, but no longer than `wait` says.
+    /// Takes everything that is queued. Waits until enough is queued, but no longer than `wait` says.
     pub(crate) fn take(&self, wait: Wait) -> Work {
         let mut inner = self.inner.lock();
         while !inner.is_wanted(self.batch) {
@@ -96,26 +97,26 @@ impl Feed {
             closed: inner.closed,
         };
         inner.bytes = 0;
-        inner.nudged = false;
+        inner.wake_requested = false;
         drop(inner);
         self.drained.notify_one();
         work
     }
 
-    /// Wakes whoever takes: what is there is to be taken, however little it is, or there is something else to do.
-    pub(crate) fn nudge(&self) {
-        self.inner.lock().nudged = true;
+    /// Wakes the worker, which takes what is queued, however little, or has other work to do.
+    pub(crate) fn wake(&self) {
+        self.inner.lock().wake_requested = true;
         self.filled.notify_one();
     }
 
-    /// Nothing more comes.
+    /// Closes the feed: no more commits follow.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.filled.notify_one();
     }
 
-    /// Nothing more is taken.
-    pub(crate) fn break_off(&self) {
+    /// Ends the taking side: pushes do not wait any more.
+    pub(crate) fn close_consumer(&self) {
         let commits = {
             let mut inner = self.inner.lock();
             inner.broken = true;
@@ -128,6 +129,6 @@ impl Feed {
 
 impl Inner {
     fn is_wanted(&self, batch: usize) -> bool {
-        self.bytes >= batch || self.nudged || self.prepare || self.closed
+        self.bytes >= batch || self.wake_requested || self.prepare || self.closed
     }
 }

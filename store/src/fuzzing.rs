@@ -1,5 +1,5 @@
-//! Doors for fuzzers: one function per target, each of which takes any bytes and returns, or panics because it found a
-//! defect. The same functions run over random bytes and the kept corpus in the store's tests. No interface for users.
+//! Entry points for fuzzers. Each target takes any bytes and returns, or panics because it found a defect. The store's
+//! tests run the same functions over random bytes and the kept corpus. Not an interface for users.
 
 #[cfg(not(test))]
 #[expect(dead_code, reason = "a part of what the tests' model can do")]
@@ -16,18 +16,18 @@ use kstore_nondet::{Nondet, Rng};
 use crate::codec::{history, manifest, record};
 use crate::commit::Commit;
 use crate::disk::Disk;
-use crate::disk::sim::{Policy, SimDisk};
-use crate::request::{Answer, Request};
+use crate::disk::sim::{CrashPolicy, SimDisk};
+use crate::request::{Request, Response};
 #[cfg(test)]
 use crate::tests::model;
-use crate::wal::{self, Segments, Wal};
+use crate::wal::{self, Wal, WalSegments};
 use crate::{
     Compare, CompareOp, Config, Delete, KeyRange, LeaseId, Limits, Op, Put, Range, Revision, SortOrder,
     SortTarget, Target, Txn, recover, txn,
 };
 use model::Model;
 
-/// A target: its name, and what to do with bytes.
+/// A fuzz target: its name and its function.
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
@@ -40,10 +40,10 @@ pub const TARGETS: [FuzzTarget; 6] = [
     ("txn", transactions),
 ];
 
-/// Decisions read from bytes; zeros when they have run out.
-struct Dice<'a>(&'a [u8]);
+/// Decisions read from the fuzzer's bytes; zeros when no bytes are left.
+struct Decisions<'a>(&'a [u8]);
 
-impl<'a> Dice<'a> {
+impl<'a> Decisions<'a> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -74,21 +74,21 @@ impl<'a> Dice<'a> {
 const LOG: &str = "/wal";
 const CLUSTER: u64 = 11;
 
-/// Writes a log as the bytes say, damages it as they say, lets the machine stop, and reads what is left: it must be a
-/// prefix of what was written, byte for byte, and if nothing was damaged all that was synced.
+/// Writes a log as the bytes say, damages it as they say, crashes the machine, and replays the log. The replayed
+/// records must be a prefix of the written ones, byte for byte. Without damage they must include all synced records.
 pub fn wal_replay(bytes: &[u8]) {
-    let mut dice = Dice(bytes);
+    let mut dice = Decisions(bytes);
     let disk = SimDisk::default();
-    disk.create_dir(Path::new(LOG)).expect("a simulated disk that is told nothing does not fail");
+    disk.create_dir(Path::new(LOG)).expect("a simulated disk without faults does not fail");
     let (written, synced) = write_log(&disk, &mut dice);
-    let policy = Policy::ALL[dice.below(Policy::ALL.len())];
+    let policy = CrashPolicy::ALL[dice.below(CrashPolicy::ALL.len())];
     let disk = disk.crash(policy, u64::from(dice.byte()));
     let damaged = !dice.is_empty();
     while !dice.is_empty() {
         damage(&disk, &mut dice);
     }
     let mut read = Vec::new();
-    let segments = Segments::list(Arc::new(disk), Path::new(LOG)).expect("as above");
+    let segments = WalSegments::list(Arc::new(disk), Path::new(LOG)).expect("as above");
     let replayed = wal::replay(&segments, CLUSTER, 0, &mut |record| {
         read.push((record.seq, record.note.map(<[u8]>::to_vec)));
         Ok(())
@@ -104,10 +104,10 @@ pub fn wal_replay(bytes: &[u8]) {
 /// A record's sequence number and note.
 type Written = (u64, Option<Vec<u8>>);
 
-/// Every record, and how many are synced.
-fn write_log(disk: &SimDisk, dice: &mut Dice<'_>) -> (Vec<Written>, usize) {
+/// Writes a log. Returns every record, and how many of them are synced.
+fn write_log(disk: &SimDisk, dice: &mut Decisions<'_>) -> (Vec<Written>, usize) {
     let limits = Limits { first_segment_bytes: 8 << 10, segment_bytes: 8 << 10, ..Limits::default() };
-    let segments = Arc::new(Segments::list(Arc::new(disk.clone()), Path::new(LOG)).expect("as above"));
+    let segments = Arc::new(WalSegments::list(Arc::new(disk.clone()), Path::new(LOG)).expect("as above"));
     let replayed = wal::replay(&segments, CLUSTER, 0, &mut |_| Ok(())).expect("there is nothing yet");
     let log = Wal::begin(segments, CLUSTER, Rng::seeded(1), &replayed, &limits);
     let (mut log, mut written, mut synced) = (log.expect("as above"), Vec::new(), 0);
@@ -140,14 +140,14 @@ fn commit(seq: u64, note: Vec<u8>) -> Commit {
     }
 }
 
-fn damage(disk: &SimDisk, dice: &mut Dice<'_>) {
+fn damage(disk: &SimDisk, dice: &mut Decisions<'_>) {
     let files = disk.files(Path::new(LOG));
     let (name, len) = &files[dice.below(files.len())];
     let (offset, bytes) = (dice.below(*len), dice.some(16));
     disk.overwrite(&Path::new(LOG).join(name), offset, bytes);
 }
 
-/// Records of the log.
+/// Decodes records of the log.
 pub fn log_record(bytes: &[u8]) {
     let mut rest = bytes;
     while let Ok((_, len)) = record::decode(rest) {
@@ -156,12 +156,12 @@ pub fn log_record(bytes: &[u8]) {
     }
 }
 
-/// Records in the engine's files, and the list of those files.
+/// Decodes entries of the engine's files, and the list of those files.
 pub fn history_entries(bytes: &[u8]) {
     let mut rest = bytes;
     while let Some((entry, len)) = history::read(rest) {
         assert!(len > 0 && len <= rest.len(), "an entry takes some of the bytes");
-        if let history::Entry::Removed(keys) = entry {
+        if let history::HistoryEntry::Removed(keys) = entry {
             assert!(history::removed_keys(keys).count() <= keys.len());
         }
         rest = &rest[len..];
@@ -172,7 +172,7 @@ pub fn history_entries(bytes: &[u8]) {
     }
 }
 
-/// A manifest's file.
+/// Decodes a manifest file.
 pub fn manifest_file(bytes: &[u8]) {
     if let Some(Ok(found)) = manifest::decode(bytes) {
         let again = manifest::decode(&manifest::encode(&found)).and_then(Result::ok);
@@ -180,9 +180,9 @@ pub fn manifest_file(bytes: &[u8]) {
     }
 }
 
-/// Transactions on a store in memory and on the dumb model, compared after each.
+/// Runs transactions on a store in memory and on the reference model, and compares them after each.
 pub fn transactions(bytes: &[u8]) {
-    let (mut dice, mut model) = (Dice(bytes), Model::new());
+    let (mut dice, mut model) = (Decisions(bytes), Model::new());
     let driver = recover::open(Config::memory(), &Nondet::simulated(1)).expect("memory opens");
     let ask = |request| driver.submit(request, 0).now_or_never().expect("memory never waits");
     for id in 1..3 {
@@ -198,7 +198,7 @@ pub fn transactions(bytes: &[u8]) {
         if txn::check::check(&txn, &Limits::default()).is_err() {
             continue;
         }
-        let Ok(Answer::Txn(answer)) = ask(Request::Txn(txn.clone())) else { panic!("the store is open") };
+        let Ok(Response::Txn(answer)) = ask(Request::Txn(txn.clone())) else { panic!("the store is open") };
         if let Ok(result) = answer {
             assert_eq!(model::outcome(&result), model.txn(&txn), "{txn:?}");
         }
@@ -208,11 +208,11 @@ pub fn transactions(bytes: &[u8]) {
     }
 }
 
-fn key(dice: &mut Dice<'_>) -> Bytes {
+fn key(dice: &mut Decisions<'_>) -> Bytes {
     vec![b'a' + dice.byte() % 4].into()
 }
 
-fn keys(dice: &mut Dice<'_>) -> KeyRange {
+fn keys(dice: &mut Decisions<'_>) -> KeyRange {
     match dice.byte() % 5 {
         0..3 => KeyRange::single(key(dice)),
         3 => KeyRange::between(key(dice), key(dice)),
@@ -220,14 +220,14 @@ fn keys(dice: &mut Dice<'_>) -> KeyRange {
     }
 }
 
-fn transaction(dice: &mut Dice<'_>, depth: u8) -> Txn {
+fn transaction(dice: &mut Decisions<'_>, depth: u8) -> Txn {
     let compares = (0..dice.below(3)).map(|_| compare(dice)).collect();
     let success = (0..dice.below(4)).map(|_| operation(dice, depth)).collect();
     let failure = (0..dice.below(3)).map(|_| operation(dice, depth)).collect();
     Txn { compares, success, failure, note: None }
 }
 
-fn compare(dice: &mut Dice<'_>) -> Compare {
+fn compare(dice: &mut Decisions<'_>) -> Compare {
     let ops = [CompareOp::Equal, CompareOp::NotEqual, CompareOp::Greater, CompareOp::Less];
     let (keys, op, number) = (keys(dice), ops[dice.below(4)], i64::from(dice.byte() % 16));
     let target = match dice.byte() % 5 {
@@ -240,7 +240,7 @@ fn compare(dice: &mut Dice<'_>) -> Compare {
     Compare { keys, op, target }
 }
 
-fn operation(dice: &mut Dice<'_>, depth: u8) -> Op {
+fn operation(dice: &mut Decisions<'_>, depth: u8) -> Op {
     match dice.byte() % 8 {
         0..4 => Op::Put(put(dice)),
         4 => Op::Delete(Delete { keys: keys(dice), prev_kv: dice.chance(2) }),
@@ -249,7 +249,7 @@ fn operation(dice: &mut Dice<'_>, depth: u8) -> Op {
     }
 }
 
-fn put(dice: &mut Dice<'_>) -> Put {
+fn put(dice: &mut Decisions<'_>) -> Put {
     let (ignore_value, ignore_lease) = (dice.chance(8), dice.chance(8));
     Put {
         key: key(dice),
@@ -261,7 +261,7 @@ fn put(dice: &mut Dice<'_>) -> Put {
     }
 }
 
-fn range(dice: &mut Dice<'_>) -> Range {
+fn range(dice: &mut Decisions<'_>) -> Range {
     let targets =
         [SortTarget::Key, SortTarget::Version, SortTarget::Create, SortTarget::Mod, SortTarget::Value];
     let mut small = || if dice.chance(3) { Revision(i64::from(dice.byte() % 16)) } else { Revision(0) };
@@ -282,7 +282,7 @@ fn range(dice: &mut Dice<'_>) -> Range {
     }
 }
 
-/// Bytes that each target gets far with, made by the store's own code: what fuzzers begin with.
+/// Seed inputs for the fuzzers, encoded by the store's own code so that each target gets far with them.
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let rng = Rng::seeded(7);
@@ -311,7 +311,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     ]
 }
 
-/// A snapshot with an entry of each kind, and as few pages as that takes.
+/// A snapshot with one entry of each kind, and as few pages as possible.
 #[cfg(test)]
 async fn small_snapshot() -> Vec<u8> {
     let store = crate::tests::samples::memory().await;

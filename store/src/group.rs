@@ -1,4 +1,4 @@
-//! What goes through the log together: the commits of some requests, and the answers that wait for them.
+//! A group: the commits of several requests that are logged with one sync, and the answers that wait for that sync.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use tokio::time::Instant;
 
 use crate::commit::{Commit, LeaseChange};
 use crate::core::Core;
-use crate::request::Answer;
+use crate::request::Response;
 
-/// See the module. Answers may outnumber commits: one that changed nothing still tells of what was staged before it, so it
-/// travels behind that and goes out when that is durable.
+/// Commits that are logged with one sync, and the answers waiting for that sync. A request that changed nothing adds an
+/// answer but no commit: its result depends on staged commits, so it is sent only after they are durable.
 #[derive(Default)]
 pub(crate) struct Group {
-    /// In order.
+    /// Commits in ascending order of their sequence numbers.
     pub(crate) commits: Vec<Arc<Commit>>,
-    /// When each lease that the commits grant ends, in the order of the grants.
+    /// Expiry of each lease that the commits grant, in the order of the grants.
     pub(crate) deadlines: Vec<Instant>,
-    answers: Vec<(oneshot::Sender<Answer>, Answer)>,
-    /// Roughly what holding it costs.
+    answers: Vec<(oneshot::Sender<Response>, Response)>,
+    /// Approximate bytes that holding the group takes.
     bytes: usize,
 }
 
-/// What an answer costs, its contents not counted: they are shared with the state.
+/// Bytes counted for an answer. Its contents are not counted, since they are shared with the state.
 const ANSWER_BYTES: usize = 256;
 
 impl Group {
@@ -30,7 +30,7 @@ impl Group {
         self.answers.is_empty() && self.commits.is_empty()
     }
 
-    /// How many requests it answers.
+    /// Number of requests in the group.
     pub(crate) fn len(&self) -> usize {
         self.answers.len()
     }
@@ -39,16 +39,16 @@ impl Group {
         self.bytes
     }
 
-    /// Lets an answer go out with this group, whose newest commits are those from `first` on.
-    pub(crate) fn answer(&mut self, reply: oneshot::Sender<Answer>, answer: Answer, first: usize) {
+    /// Adds an answer that is sent with this group. `first` is the index of the first commit that the request added.
+    pub(crate) fn add_answer(&mut self, reply: oneshot::Sender<Response>, answer: Response, first: usize) {
         self.bytes += ANSWER_BYTES + self.commits[first..].iter().map(|commit| commit.cost()).sum::<usize>();
         self.answers.push((reply, answer));
     }
 
-    /// Takes over everything of a later group.
+    /// Appends all commits and answers of a later group.
     pub(crate) fn append(&mut self, later: &mut Self) {
         if self.is_empty() {
-            // The usual case, without moving anything.
+            // The usual case; nothing is moved.
             std::mem::swap(self, later);
             return;
         }
@@ -58,7 +58,7 @@ impl Group {
         self.bytes += std::mem::take(&mut later.bytes);
     }
 
-    /// The commits are as durable as they are to be: makes them visible.
+    /// Makes the commits visible. Called when they are as durable as the configuration requires.
     pub(crate) fn publish(&mut self, core: &Core) {
         let revision = self.commits.last().map_or(0, |commit| commit.revision.0);
         let _span = tracing::debug_span!("group", step = "publish", revision).entered();
@@ -74,11 +74,11 @@ impl Group {
         }
     }
 
-    /// Lets the answers go out.
-    pub(crate) fn release(&mut self) {
+    /// Sends the answers.
+    pub(crate) fn send_answers(&mut self) {
         self.bytes = 0;
         for (reply, answer) in self.answers.drain(..) {
-            // Whoever asked may have gone; what was done stays done.
+            // The caller may have dropped its future; the request stays done.
             let _ = reply.send(answer);
         }
     }

@@ -1,10 +1,10 @@
-//! etcd's hash of a history, bit for bit: CRC-32C over the name of the bucket and the stored form of every record up to a
-//! revision, without the ones that compaction may already have removed. So two stores with the same history agree, however
-//! far each is with winning back space.
+//! etcd's hash of a history, bit for bit: CRC-32C over the bucket's name and the stored form of every record up to a
+//! revision. Records that compaction may already have removed are not hashed. So two stores with the same history have
+//! the same hash, however far each has removed records.
 
 use crc::{CRC_32_ISCSI, Crc, Digest, Table};
 
-use crate::codec::etcd::Stored;
+use crate::codec::etcd::EtcdRecord;
 use crate::commit::RecordKey;
 use crate::core::Core;
 use crate::engine::{EngineError, Record};
@@ -15,26 +15,26 @@ use crate::{Range, RangeError, Revision, view};
 /// The answer of [`crate::Store::hash_kv`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashKv {
-    /// The hash.
+    /// The hash value.
     pub hash: u32,
     /// The revision up to which history was hashed.
     pub hashed: Revision,
-    /// The compacted revision then: only hashes of equal `hashed` and `compacted` compare.
+    /// The compacted revision at that time. Two hashes compare only if `hashed` and `compacted` are equal.
     pub compacted: Revision,
-    /// The store's revision then.
+    /// The store's revision at that time.
     pub current: Revision,
 }
 
-/// Sixteen bytes at a time: as fast as the disk, in 16 KiB of tables.
+/// CRC-32C that processes 16 bytes at a time: as fast as the disk, with 16 KiB of tables.
 pub(crate) static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
-/// What etcd begins with: the name of the bucket.
+/// The name of the bucket, which etcd hashes first.
 const BUCKET: &[u8] = b"key";
 
-/// Hashes the history up to `requested`, or all of it. Holds up no one; compaction does not disturb it unless it passes
-/// `requested` at the very start.
+/// Hashes the history up to `requested`, or all of it. It blocks no thread. Compaction does not disturb it unless it
+/// passes `requested` before the pin is taken.
 pub(crate) fn hash_kv(core: &Core, requested: Revision) -> Result<HashKv, RangeError> {
-    core.serving()?;
+    core.check_serving()?;
     let mut answer =
         HashKv { hash: 0, hashed: requested, compacted: Revision::NEVER_COMPACTED, current: Revision::FIRST };
     let (pin, kept) = loop {
@@ -54,17 +54,17 @@ pub(crate) fn hash_kv(core: &Core, requested: Revision) -> Result<HashKv, RangeE
 }
 
 fn damaged(error: &EngineError, hashed: Revision) -> RangeError {
-    tracing::error!(%error, "the history cannot be read");
+    tracing::error!(%error, "cannot read the history");
     match error {
         EngineError::Damaged(key) => RangeError::Damaged { revision: key.main },
         EngineError::Corrupt(_) | EngineError::Io(_) => RangeError::Damaged { revision: hashed },
     }
 }
 
-/// The records up to the compacted revision that count; none if compaction moved meanwhile.
+/// The records up to the compacted revision that are hashed; none if a compaction happened meanwhile.
 ///
-/// They are what a compaction at the hashed revision would keep. If that is nothing, etcd leaves out nothing: then they
-/// are what the compaction that was has kept.
+/// They are the records that a compaction at the hashed revision would keep. If it would keep none, etcd skips none:
+/// then they are the records that the last compaction kept.
 fn collect(core: &Core, of: &HashKv) -> Option<Vec<RecordKey>> {
     if of.compacted.0 <= 0 {
         return Some(Vec::new());
@@ -82,7 +82,7 @@ fn collect(core: &Core, of: &HashKv) -> Option<Vec<RecordKey>> {
     Some(kept)
 }
 
-/// What a compaction at `revision` would keep. Holds the lock for one chunk of keys at a time.
+/// The records that a compaction at `revision` would keep. Holds the lock for one chunk of keys at a time.
 fn kept_at(core: &Core, revision: Revision) -> Vec<RecordKey> {
     let mut kept = Vec::new();
     let mut from = Some(Box::default());
@@ -111,7 +111,7 @@ fn digest(core: &Core, pin: Pin<'_>, of: &HashKv, kept: &[RecordKey]) -> Result<
 }
 
 fn add(digest: &mut Digest<'_, u32, Table<16>>, record: &Record) -> Result<(), EngineError> {
-    let stored = Stored::of(record).map_err(|_| EngineError::Damaged(record.key))?;
+    let stored = EtcdRecord::of(record).map_err(|_| EngineError::Damaged(record.key))?;
     if let Some(stored) = stored {
         digest.update(stored.key());
         digest.update(&stored.value);

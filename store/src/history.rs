@@ -1,5 +1,5 @@
-//! Reading the history from its beginning, in order and in bounded steps, from engine and window. Blocks no writer, and is
-//! not disturbed by compaction.
+//! Iteration over the history from its beginning, in order and in bounded steps, from engine and window. It blocks no
+//! writer, and compaction does not disturb it.
 
 use std::collections::BTreeSet;
 
@@ -9,43 +9,43 @@ use crate::core::{Core, records};
 use crate::engine::{EngineError, Record};
 use crate::pins::Pin;
 
-/// See the module. Records that compaction made unreachable may or may not be among the ones read, but a version is never
-/// read without the deletion that hides it.
+/// An iterator over history records. It may or may not yield records that compaction made unreachable, but never a
+/// version without the tombstone that hides it.
 pub(crate) struct History<'a> {
     core: &'a Core,
     _pin: Pin<'a>,
     next: Revision,
     to: Revision,
-    /// Damaged records.
-    left_out: BTreeSet<RecordKey>,
+    /// Damaged records that the iterator skips.
+    skipped: BTreeSet<RecordKey>,
 }
 
 impl<'a> History<'a> {
-    /// Everything up to `to`, which is published.
+    /// Creates an iterator over all records up to `to`, which must be published.
     pub(crate) fn upto(core: &'a Core, to: Revision, pin: Pin<'a>) -> Self {
-        Self { core, _pin: pin, next: Revision(0), to, left_out: BTreeSet::new() }
+        Self { core, _pin: pin, next: Revision(0), to, skipped: BTreeSet::new() }
     }
 
-    /// Leaves these records of the engine out from now on, without reading them.
-    pub(crate) fn leave_out(&mut self, records: BTreeSet<RecordKey>) {
-        self.left_out = records;
+    /// Skips these records of the engine from now on, without reading them.
+    pub(crate) fn skip(&mut self, records: BTreeSet<RecordKey>) {
+        self.skipped = records;
     }
 
-    /// The next records, whole revisions; none behind the last.
+    /// Returns the next records, whole revisions at a time; none at the end.
     pub(crate) fn step(&mut self) -> Result<Option<Vec<Record>>, EngineError> {
-        /// Bytes of records held at once.
+        /// Bytes of records read per step.
         const STEP: usize = 1 << 20;
-        /// Commits taken from the window at once.
+        /// Commits read from the window per step.
         const COMMITS: usize = 64;
         if self.next > self.to {
             return Ok(None);
         }
         let visible = self.core.visible();
         let Some(commits) = visible.window.since(self.next) else {
-            // The window begins behind what the engine has.
+            // The window begins later; these revisions are read from the engine.
             let last = visible.window.first().previous().min(self.to);
             drop(visible);
-            let scan = self.core.engine.scan_without(self.next, last, STEP, &self.left_out)?;
+            let scan = self.core.engine.scan_without(self.next, last, STEP, &self.skipped)?;
             self.next = scan.next;
             return Ok(Some(scan.records));
         };

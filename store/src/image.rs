@@ -1,5 +1,5 @@
-//! Copies of a store in memory: an image is what the store holds at one revision, shared with the store until either changes it,
-//! and stores begin with an image as often as wanted. Not a snapshot in etcd's format (see `snapshot`), and nothing of it is on disk.
+//! Images: copies of a store in memory at one revision. Store and image share their data until either changes it, and
+//! any number of stores can start from an image. An image is in memory only; `snapshot` writes etcd's file format.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::alarm::Alarms;
 use crate::compact::Sweeper;
-use crate::core::{Core, Visible};
+use crate::core::{Core, PublishedState};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
 use crate::error::Stopped;
@@ -17,25 +17,26 @@ use crate::index::Index;
 use crate::lease::table::LeaseTable;
 use crate::recover::identity;
 use crate::window::Window;
-use crate::writer::{Recovered, Writer};
+use crate::writer::{Writer, WriterState};
 use crate::{LeaseId, Limits, Revision};
 
-/// What a store in memory held at one revision: all keys with their history, notes, leases with the time that each had left, alarms
-/// and bounds. Immutable, and cheap to clone; it keeps no task running and needs no runtime.
+/// A copy of a store in memory at one revision: all keys with their history, notes, leases with their remaining times,
+/// alarms and limits. It is immutable and cheap to clone, runs no task and needs no runtime.
 #[derive(Clone)]
-pub struct StoreImage(Arc<Contents>);
+pub struct StoreImage(Arc<ImageContents>);
 
-struct Contents {
+struct ImageContents {
     revision: Revision,
     compacted: Revision,
     seq: u64,
     alarms: Alarms,
     index: Index,
+    /// The engine's records, shared copy-on-write.
     engine: MemoryEngine,
-    /// Everything that compaction made superfluous up to here has been removed.
+    /// The revision up to which all superseded records are removed.
     swept: Revision,
     leases: LeaseTable,
-    /// The time that each lease had left.
+    /// Remaining time of each lease.
     left: Vec<(LeaseId, Duration)>,
     limits: Limits,
 }
@@ -46,7 +47,7 @@ impl std::fmt::Debug for StoreImage {
     }
 }
 
-/// Why there is no image of a store.
+/// Why an image of a store could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The store is on disk.
@@ -60,26 +61,26 @@ pub enum ImageError {
 }
 
 impl StoreImage {
-    /// The newest revision in it.
+    /// The newest revision in the image.
     pub fn revision(&self) -> Revision {
         self.0.revision
     }
 
-    /// Takes the image. No write may be under way: the caller holds the writer.
+    /// Takes the image. The caller holds the writer, so that no write is in progress.
     pub(crate) fn take(
         core: &Core,
         writer: &Writer,
         engine: &MemoryEngine,
         sweeper: &Sweeper,
     ) -> Result<Self, Stopped> {
-        core.serving()?;
+        core.check_serving()?;
         let leases = writer.leases().clone();
         let now = Instant::now();
         let left =
             |id| core.leases.deadline(id).map(|deadline| (id, deadline.saturating_duration_since(now)));
         let left = leases.iter().filter_map(|(id, _)| left(id)).collect();
         let visible = core.visible();
-        Ok(Self(Arc::new(Contents {
+        Ok(Self(Arc::new(ImageContents {
             revision: visible.revision,
             compacted: visible.compacted,
             seq: visible.seq,
@@ -93,17 +94,17 @@ impl StoreImage {
         })))
     }
 
-    /// A store that begins with this image. Its leases have the time left that they had in the image, counted from now.
+    /// Creates a store from this image. Each lease gets its remaining time from the image, counted from now.
     pub(crate) fn driver(&self, nondet: &Nondet) -> Driver {
         let contents = &*self.0;
         let rng = nondet.rng.fork("store");
-        let visible = Visible {
+        let visible = PublishedState {
             revision: contents.revision,
             compacted: contents.compacted,
             seq: contents.seq,
             alarms: contents.alarms,
             index: contents.index.clone(),
-            // The engine has it all.
+            // The engine has every commit, so the window starts empty.
             window: Window::after(contents.revision),
         };
         let engine = Arc::new(contents.engine.fork());
@@ -114,8 +115,8 @@ impl StoreImage {
             core.leases.begin(*id, ttl, now + *left);
         }
         core.granted.seed(contents.leases.iter());
-        core.measure(0);
-        let recovered = Recovered { seq: contents.seq, leases: contents.leases.clone() };
+        core.update_usage(0);
+        let recovered = WriterState { seq: contents.seq, leases: contents.leases.clone() };
         let writer = Writer::new(Arc::new(core), rng, recovered);
         Driver::in_memory(writer, engine, Sweeper::new(contents.swept))
     }

@@ -1,12 +1,12 @@
-//! What must hold whatever happens, checked in every build. A store that breaks one of these must not go on.
+//! Invariants that are checked in every build. A store that breaks one of them panics.
 
 use std::sync::Arc;
 
 use crate::Revision;
 use crate::commit::Commit;
 
-/// Revisions are consecutive: a commit with changes makes the next one, one without stays where the store is; and every
-/// change in it is of its revision.
+/// Asserts that revisions are consecutive. A commit with events makes the next revision; a commit without keeps the
+/// current one; every event has its commit's revision.
 pub(crate) fn follows(current: Revision, commit: &Commit) {
     let expected = if commit.events.is_empty() { current } else { current.next() };
     assert_eq!(commit.revision, expected, "revisions are consecutive");
@@ -14,7 +14,8 @@ pub(crate) fn follows(current: Revision, commit: &Commit) {
     assert!(own, "a change is of its commit's revision");
 }
 
-/// The engine is given only what the log has: otherwise a crash could make it remember what never was.
+/// Asserts that the log has synced all commits given to the engine. Otherwise the engine could hold a commit that a
+/// crash removes from the log.
 pub(crate) fn log_covers(synced_seq: u64, commits: &[Arc<Commit>]) {
     let last = commits.last().map_or(0, |commit| commit.seq);
     assert!(last <= synced_seq, "record {last} goes to the engine, but the log is synced up to {synced_seq}");

@@ -1,29 +1,29 @@
-//! Which keys a request speaks of: one key, a half-open interval, or everything from a key on. Not the request itself.
+//! Ranges of keys: one key, a half-open interval, or every key from a start on.
 
 use bytes::Bytes;
 
-/// Where an interval of keys ends.
+/// The end of an interval of keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// The interval is the one key it starts with.
+    /// The range is the start key only.
     Single,
-    /// Keys strictly below this one. At or below the start, the interval is empty.
+    /// Keys strictly below this one. If it is at or below the start, the range is empty.
     Before(Bytes),
     /// No end: every key from the start on.
     Unbounded,
 }
 
-/// A set of neighbouring keys, ordered bytewise.
+/// A contiguous range of keys in byte order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyRange {
     /// The first key.
     pub start: Bytes,
-    /// Where it ends.
+    /// The end of the range.
     pub end: End,
 }
 
 impl KeyRange {
-    /// Exactly this key.
+    /// The range of exactly this key.
     pub fn single(key: impl Into<Bytes>) -> Self {
         Self { start: key.into(), end: End::Single }
     }
@@ -37,23 +37,23 @@ impl KeyRange {
         }
     }
 
-    /// `start <= key < end`.
+    /// The range `start <= key < end`.
     pub fn between(start: impl Into<Bytes>, end: impl Into<Bytes>) -> Self {
         Self { start: start.into(), end: End::Before(end.into()) }
     }
 
-    /// Every key from `start` on.
+    /// The range of every key from `start` on.
     pub fn from_key(start: impl Into<Bytes>) -> Self {
         Self { start: start.into(), end: End::Unbounded }
     }
 
-    /// Every key.
+    /// The range of every key.
     pub fn all() -> Self {
         Self { start: Bytes::new(), end: End::Unbounded }
     }
 
-    /// Reads etcd's convention: an empty `range_end` means the one key, a single zero byte means no end, and anything
-    /// else is the exclusive end. A key of one zero byte is the smallest key there is.
+    /// Converts etcd's form: an empty `range_end` means the single key, one zero byte means no end, and any other value
+    /// is the exclusive end. One zero byte is the smallest key.
     pub fn from_etcd(key: Bytes, range_end: Bytes) -> Self {
         match range_end.as_ref() {
             [] => Self { start: key, end: End::Single },
@@ -62,7 +62,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether `key` lies in the range.
+    /// Whether `key` is in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         match &self.end {
             End::Single => key == self.start,
@@ -71,7 +71,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether `key` lies at or behind the end, so that no later key can be in the range.
+    /// Whether `key` is at or after the end, so that no later key can be in the range.
     pub fn is_past(&self, key: &[u8]) -> bool {
         match &self.end {
             End::Single => key > self.start.as_ref(),
@@ -85,7 +85,7 @@ impl KeyRange {
         matches!(&self.end, End::Before(end) if *end <= self.start)
     }
 
-    /// The prefix this range stands for, if it is exactly the range of a prefix that has an end.
+    /// The prefix, if the range is exactly the keys of a prefix that has an end.
     pub(crate) fn as_prefix(&self) -> Option<&Bytes> {
         match &self.end {
             End::Before(end) if prefix_end(&self.start).as_ref() == Some(end) => Some(&self.start),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn trailing_0xff_is_carried_and_all_0xff_has_no_end() {
+    fn a_prefix_ending_in_0xff_carries_and_one_of_only_0xff_has_no_end() {
         let carried = KeyRange::prefix(vec![b'a', 0xff]);
         assert_eq!(carried.end, End::Before("b".into()));
         assert!(carried.contains(&[b'a', 0xff, 7]) && !carried.contains(b"b"));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_etcd_convention_is_read() {
+    fn etcds_range_end_convention_is_converted() {
         let read = |key: &'static str, end: &'static str| KeyRange::from_etcd(key.into(), end.into());
         assert_eq!(read("a", ""), KeyRange::single("a"));
         assert_eq!(read("a", "\0"), KeyRange::from_key("a"));

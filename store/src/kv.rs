@@ -1,4 +1,4 @@
-//! One version of a key, with the bytes that represent it everywhere. Not the index that finds it.
+//! One version of a key, in the encoded form that log, engine and watchers share.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use bytes::Bytes;
 use crate::codec::kv as codec;
 use crate::{LeaseId, Revision};
 
-/// One version of a key. Encoded once, when it is written, in the form of etcd's `mvccpb.KeyValue`; log, engine, watchers
-/// and façades share those bytes, and key and value are slices of them.
+/// One version of a key. It is encoded once, when it is written, in the form of etcd's `mvccpb.KeyValue`. Log, engine,
+/// watchers and front ends share those bytes; key and value are slices of them.
 ///
-/// Holds nothing but those bytes: there may be millions of versions, and a number is read from them in a few nanoseconds.
+/// It holds only those bytes: there may be millions of versions, and decoding a number takes a few nanoseconds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyValue {
     encoded: Bytes,
 }
 
-/// The numbers of a version.
+/// The revisions, version and lease of a stored version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// The revision of the put that began this generation of the key; zero in a deletion.
@@ -25,7 +25,7 @@ pub struct Stamp {
     pub mod_revision: Revision,
     /// How many puts the key has had since it was created; zero in a deletion.
     pub version: i64,
-    /// The lease the key hangs on.
+    /// The lease that the key is attached to.
     pub lease: LeaseId,
 }
 
@@ -35,12 +35,12 @@ impl KeyValue {
         Self { encoded: codec::encode(key, value, &stamp) }
     }
 
-    /// What stands in the history for a deletion: the key and the revision that deleted it.
+    /// Encodes a deletion: the key and the revision that deleted it.
     pub(crate) fn tombstone(key: &[u8], mod_revision: Revision) -> Self {
         Self::new(key, &[], Stamp { mod_revision, ..Stamp::default() })
     }
 
-    /// Reads the encoded form; shares `encoded`. None if it is not a well-formed version.
+    /// Decodes a version; shares `encoded`. None if it is not well-formed.
     pub fn decode(encoded: Bytes) -> Option<Self> {
         codec::decode(&encoded)?;
         Some(Self { encoded })
@@ -70,8 +70,8 @@ impl KeyValue {
         self.encoded.slice(self.fields().value)
     }
 
-    /// The whole version as `mvccpb.KeyValue` (key 1, create_revision 2, mod_revision 3, version 4, value 5, lease 6;
-    /// default fields left out).
+    /// The encoded version as `mvccpb.KeyValue` (key 1, create_revision 2, mod_revision 3, version 4, value 5, lease 6;
+    /// default fields omitted).
     pub fn encoded(&self) -> &Bytes {
         &self.encoded
     }
@@ -91,17 +91,17 @@ impl KeyValue {
         self.stamp().version
     }
 
-    /// The lease the key hangs on, or [`LeaseId::NONE`].
+    /// The lease that the key is attached to, or [`LeaseId::NONE`].
     pub fn lease(&self) -> LeaseId {
         self.stamp().lease
     }
 
-    /// All the numbers at once.
+    /// The revisions, version and lease together.
     pub fn stamp(&self) -> Stamp {
         self.fields().stamp
     }
 
-    /// The same version without its value. Shares the bytes unless a lease follows the value.
+    /// The same version without its value. It shares the bytes unless a lease follows the value.
     pub(crate) fn without_value(&self) -> Self {
         let codec::Fields { value, stamp, .. } = self.fields();
         if value.is_empty() {

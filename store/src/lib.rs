@@ -1,17 +1,17 @@
 //! A durable MVCC store with revisions, transactions, leases and watch-from-revision.
 //!
-//! Keys and values are bytes. Every change takes the next [`Revision`]; old revisions stay readable until they are
-//! compacted; a [`Watcher`] sees every change from a revision on, in order. A write is answered when it is durable, and
-//! nobody sees it before. The semantics are etcd's; the wire is not here.
+//! Keys and values are bytes. Every change takes the next [`Revision`]. Old revisions stay readable until they are
+//! compacted. A [`Watcher`] receives every change from a revision on, in order. The store answers a write when it is
+//! durable, and shows it to no reader before. The semantics are etcd's; the `etcd` crate has the wire protocol.
 //!
 //! This crate knows nothing of Kubernetes or gRPC. Start at [`Store`], or with the README:
 //!
 #![doc = include_str!("../README.md")]
 
 mod alarm;
+mod background_waiters;
 mod bbolt;
 mod checkpoint;
-mod chores;
 mod codec;
 mod commit;
 mod committer;
@@ -20,6 +20,7 @@ mod config;
 mod core;
 mod damage;
 mod disk;
+mod disk_space;
 mod driver;
 mod engine;
 mod error;
@@ -34,18 +35,17 @@ mod history;
 mod image;
 mod index;
 mod invariants;
-mod keeper;
 mod key_range;
 mod kv;
 mod lease;
 mod limits;
 mod log;
+mod log_handover;
 pub mod maintenance;
 mod manifest;
 mod metrics;
 mod pace;
 mod pins;
-mod pipe;
 mod queue;
 mod quota;
 mod range;
@@ -55,13 +55,13 @@ mod recover;
 mod release;
 mod request;
 mod revision;
-mod room;
 mod snapshot;
 mod staged;
 mod status;
 #[cfg(test)]
 mod stepped;
 mod store;
+mod supervisor;
 mod tasks;
 mod threads;
 mod txn;

@@ -1,90 +1,96 @@
-//! Every bound of the store, by name, with the reason and what happens at it.
+//! Limits of the store: each bound with its reason and what happens when it is reached.
 
 use std::time::Duration;
 
 use crate::OpenError;
 
-/// The bounds. [`Limits::default`] suits a server; tests make them tiny to meet the rare branches.
+/// Bounds on the store's requests, memory, disk and timing. [`Limits::default`] suits a server; tests use tiny values
+/// to reach rare branches.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Operations in one transaction, nesting included. More is refused; 128 is etcd's default, which clients expect.
+    /// Operations in one transaction, nested ones included. A larger transaction is refused; 128 is etcd's default,
+    /// which clients expect.
     pub txn_ops: usize,
-    /// Bytes of keys, values and notes in one transaction; etcd's 1.5 MiB. More is refused.
+    /// Bytes of keys, values and notes in one transaction; etcd's default is 1.5 MiB. A larger transaction is refused.
     pub request_bytes: usize,
-    /// Bytes of the changes that the deletions of one transaction make, and of a group of requests: what is logged, published and
-    /// delivered in one piece, and held in memory several times on the way. A transaction that would delete more (at 64 MiB, about
-    /// half a million keys) is refused as too large, as etcd refuses requests that are: delete smaller ranges. The keys of a lease that
-    /// ends are deleted in several revisions then.
+    /// Bytes of the changes that one transaction's deletions make, and of one group of requests. The store logs,
+    /// publishes and delivers them in one piece and holds several copies in memory meanwhile. A transaction that would
+    /// delete more (at 64 MiB, about half a million keys) is refused as too large: delete smaller ranges. The keys of
+    /// an ending lease are then deleted in several revisions.
     pub commit_bytes: usize,
-    /// Requests that wait for the writer. At the bound a request is refused as busy, so that memory stays bounded when
-    /// the disk stalls.
+    /// Requests that wait for the writer. At the bound the store refuses requests as busy, so that memory stays bounded
+    /// when the disk stalls.
     pub queue_jobs: usize,
-    /// Bytes that wait for the writer; as above.
+    /// Bytes of requests that wait for the writer. At the bound the store refuses requests as busy.
     pub queue_bytes: usize,
-    /// Requests that share one write and one sync. Bounds the latency a group adds to its first member.
+    /// Requests that share one write and one sync. Bounds the latency that a group adds to its first request.
     pub group_jobs: usize,
     /// Bytes of requests that share one write.
     pub group_bytes: usize,
-    /// Revisions kept in memory for watchers that lag a little. Older ones are read from the engine.
+    /// Revisions kept in memory for watchers that lag a little. Older revisions are read from the engine.
     pub window_revisions: usize,
-    /// Bytes of events kept in memory, as above.
+    /// Bytes of events kept in memory for watchers that lag a little.
     pub window_bytes: usize,
-    /// How long a commit stays in memory at least, if the bounds above allow it. What is older, up to twice this, goes when there
-    /// are more than [`Limits::window_calm_bytes`]: a busy time must not cost memory for ever.
+    /// How long a commit stays in memory at least, if the other window bounds allow it. Older commits are
+    /// dropped, at twice this age at the latest, while the window exceeds [`Limits::window_calm_bytes`]. So a burst of
+    /// writes does not occupy memory for ever.
     pub window_age: Duration,
     /// Bytes of events that stay in memory however old they are.
     pub window_calm_bytes: usize,
-    /// Events queued for one watcher. Past it the watcher drops its queue and reads history at its own pace.
+    /// Events queued for one watcher. Above it the watcher drops its queue and reads history at its own pace.
     pub watcher_events: usize,
-    /// Bytes queued for one watcher, as above.
+    /// Bytes queued for one watcher. Above it the watcher drops its queue and reads history at its own pace.
     pub watcher_bytes: usize,
-    /// Revisions a lagging watcher reads from history at once.
+    /// Revisions that a lagging watcher reads from history per step.
     pub history_revisions: usize,
-    /// Bytes between the log and the engine. At the bound the log waits for the engine.
+    /// Bytes of commits queued between the log and the engine. At the bound the log waits for the engine.
     pub feed_bytes: usize,
-    /// So many bytes are given to the engine together, unless the log is idle before: waking it for every write would cost
-    /// a lone client as much as the sync.
+    /// Bytes of commits that are given to the engine together, unless the log is idle before. Waking the engine for
+    /// every write would cost a single client as much as the sync.
     pub feed_batch_bytes: usize,
-    /// Bytes of log that may pile up when the engine takes nothing in or cannot be made durable: memory holds them too, and the
-    /// next start reads them. Past it the store stops.
+    /// Bytes of log that may accumulate while the engine takes no commits or cannot be made durable. Memory holds them
+    /// too, and the next start reads them. Above it the store stops.
     pub log_budget_bytes: u64,
-    /// How long the engine is left alone after it refused something.
+    /// Pause before the engine is tried again after it refused work.
     pub engine_retry: Duration,
-    /// When nothing was logged for so long, the log notes what is synced, and the engine is given what is left.
+    /// Idle time after which the log records what is synced, and the engine gets the remaining commits.
     pub log_idle: Duration,
-    /// Size of the log's first segment: small, because opening a store waits for it.
+    /// Bytes of the log's first segment. It is small, because opening a store waits for it.
     pub first_segment_bytes: u64,
-    /// Size of later log segments, prepared in the background.
+    /// Bytes of later log segments, which the background worker prepares.
     pub segment_bytes: u64,
-    /// Log bytes after which the engine is synced and old log segments are dropped.
+    /// Bytes of log after which the engine is synced and old log segments are deleted.
     pub checkpoint_bytes: u64,
-    /// Size of the files of the `segments` engine; the unit in which space is won back.
+    /// Bytes of a file of the `segments` engine; the unit of defragmentation.
     pub engine_file_bytes: u64,
-    /// Bytes of data that may be kept (what counts is said in `quota`); a write that would reach it raises
-    /// [`crate::Alarm::NoSpace`] and is refused. None is no bound. 2 GiB is etcd's default, and what its clients plan for.
+    /// Bytes of data that may be stored (`quota` defines what counts). A write that would reach it raises
+    /// [`crate::Alarm::NoSpace`] and is refused. None means no bound. etcd's default is 2 GiB, which its clients plan
+    /// for.
     pub quota_bytes: Option<u64>,
-    /// Free bytes of the file system below which [`crate::Alarm::NoSpace`] is raised: two log segments, what a checkpoint
-    /// writes, and as much again for others. Zero never looks.
+    /// Free bytes of the file system below which [`crate::Alarm::NoSpace`] is raised: two log segments, the bytes that
+    /// a checkpoint writes, and as much again for other programs. Zero disables the check.
     pub disk_free_bytes: u64,
-    /// Size of a file that keeps space in reserve, to be let go of when the file system is full, so that deletions,
-    /// compaction and a checkpoint can finish. Zero keeps none.
+    /// Bytes of a file that reserves space. The store deletes it when the file system is full, so that deletions,
+    /// compaction and a checkpoint can finish. Zero reserves none.
     pub reserve_bytes: u64,
-    /// How often the engine's files are read on in search of damage, while a copy may still be there.
+    /// Interval between scrub steps, which read the engine's files in search of damage while an intact copy may still
+    /// exist.
     pub scrub_interval: Duration,
-    /// Bytes that are read then at least; more if a pass would take longer than [`Limits::scrub_pass`].
+    /// Bytes that a scrub step reads at least; more if a pass would take longer than [`Limits::scrub_pass`].
     pub scrub_bytes: u64,
-    /// How long a pass through all files takes at most, and how long after its beginning the next one begins at the earliest.
+    /// Longest duration of a scrub pass through all files, and shortest time between the starts of two passes.
     pub scrub_pass: Duration,
-    /// Leases that may exist. They live in memory and in every checkpoint.
+    /// Number of leases that may exist. Memory and every checkpoint hold all of them.
     pub leases: usize,
-    /// The smallest time a lease may ask for; less is raised to it. etcd's floor with its default election timeout.
+    /// The shortest time to live of a lease; a shorter request is raised to it. It is etcd's minimum with its default
+    /// election timeout.
     pub lease_ttl_min: Duration,
 }
 
-/// The largest time to live of a lease in seconds; etcd refuses more.
+/// The longest time to live of a lease in seconds. etcd refuses more.
 pub const LEASE_TTL_MAX_SECONDS: i64 = 9_000_000_000;
 
-/// What a request takes in the queue beside the bytes that it carries.
+/// Bytes that a queued request takes in addition to its content.
 pub(crate) const JOB_BYTES: usize = 64;
 
 impl Default for Limits {
@@ -125,26 +131,27 @@ impl Default for Limits {
     }
 }
 
-/// The most that [`Limits::request_bytes`] and [`Limits::commit_bytes`] may be: a group of the log is at most a few of them, and
-/// the log counts its bytes with 32 bits.
+/// The largest [`Limits::request_bytes`] and [`Limits::commit_bytes`]. A group of the log has at most a few times as
+/// many bytes, and the log counts them with 32 bits.
 const COMMIT_BYTES_MAX: usize = 1 << 30;
 
-/// The most that [`Limits::engine_file_bytes`] may be: offsets in such a file are 32 bits, and its last record may pass its size.
+/// The largest [`Limits::engine_file_bytes`]. Offsets in such a file have 32 bits, and its last record may extend past
+/// its size.
 const ENGINE_FILE_BYTES_MAX: u64 = 1 << 31;
 
-/// The least that [`Limits::first_segment_bytes`] may be: a block of the file system. A smaller segment would hold a handful of
-/// records, and every few writes would make a file.
+/// The smallest [`Limits::first_segment_bytes`]: a block of the file system. A smaller segment would hold a few
+/// records, and every few writes would create a file.
 const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 
-/// A rule that the bounds break: the field, and why its value cannot be used.
+/// A violated rule of the limits: the field, and why its value cannot be used.
 type Violation = (&'static str, String);
 
 impl Limits {
-    /// Refuses bounds with which the store could do nothing, would stop or wait for ever, or that contradict each other.
+    /// Refuses limits that contradict each other, or with which the store could not work.
     ///
     /// # Errors
     ///
-    /// [`OpenError::Limit`] with the first such field, and the reason.
+    /// [`OpenError::Limit`] with the first such field and the reason.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let broken = self.zero().or_else(|| self.out_of_range()).or_else(|| self.contradiction());
         match broken {
@@ -153,7 +160,7 @@ impl Limits {
         }
     }
 
-    /// The first bound that is zero and must not be.
+    /// The first limit that is zero and must not be.
     fn zero(&self) -> Option<Violation> {
         let bounds = [
             ("txn_ops", self.txn_ops == 0),
@@ -178,7 +185,7 @@ impl Limits {
         zero.or_else(|| (self.quota_bytes == Some(0)).then_some(("quota_bytes", quota)))
     }
 
-    /// The first bound that is beyond what the files or the protocol can express.
+    /// The first limit that exceeds what the files or the protocol can express.
     fn out_of_range(&self) -> Option<Violation> {
         let above = |name, value: u64, most: u64, why| {
             (value > most).then(|| (name, format!("it is {value}, more than {most}: {why}")))
@@ -205,7 +212,7 @@ impl Limits {
             .or(segment)
     }
 
-    /// The first bound that cannot be used beside another one.
+    /// The first limit that contradicts another one.
     fn contradiction(&self) -> Option<Violation> {
         let bytes = |value: usize| value as u64;
         let millis = |value: Duration| u64::try_from(value.as_millis()).unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! The log's step: one write and one sync for a group, then it is visible and answered. Runs on the log's own thread, or on
-//! the evaluating one when nothing else is under way; on one of them at a time.
+//! The log stage: one write and one sync per group, then the group is published and answered. It runs on the log's own
+//! thread, or on the evaluating thread when nothing else is in progress; on one of them at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::group::Group;
 use crate::invariants;
 use crate::wal::Wal;
 
-/// See the module.
+/// The write-ahead log with its sync schedule, and the commits that wait to be given to the engine.
 pub(crate) struct Log {
     core: Arc<Core>,
     wal: Wal,
-    /// Sync at this interval, not per group.
+    /// Sync interval of relaxed durability; none if every group is synced.
     relaxed: Option<Duration>,
-    /// When the next sync is due, if something is unsynced.
+    /// When the next sync is due, if data is unsynced.
     due: Option<Instant>,
-    /// When the log counts as idle, if it does not yet.
+    /// When the log becomes idle; none if it is idle already.
     idle: Option<Instant>,
-    /// Published but not yet given to the engine, which must not be ahead of the log.
-    held: Vec<Arc<Commit>>,
-    /// The next file was asked for; once per segment.
-    asked: bool,
+    /// Published commits that the engine has not got. The engine must not be ahead of the log.
+    unfed: Vec<Arc<Commit>>,
+    /// Whether the next log file was requested; once per segment.
+    spare_requested: bool,
 }
 
 impl Log {
@@ -37,12 +37,12 @@ impl Log {
             Durability::Relaxed { interval } => Some(interval),
             Durability::Sync | Durability::Memory => None,
         };
-        let idle = wal.owes_note().then(|| Instant::now() + core.limits.log_idle);
-        Self { core, wal, relaxed, due: None, idle, held: Vec::new(), asked: false }
+        let idle = wal.needs_sync_note().then(|| Instant::now() + core.limits.log_idle);
+        Self { core, wal, relaxed, due: None, idle, unfed: Vec::new(), spare_requested: false }
     }
 
-    /// Logs a group, publishes and answers it; leaves it empty. On an error nothing of it was published or answered, and
-    /// the store must stop.
+    /// Logs a group, publishes it and sends its answers; leaves it empty. After an error nothing of the group was
+    /// published or answered, and the store must stop.
     pub(crate) fn step(&mut self, group: &mut Group) -> io::Result<()> {
         if !group.commits.is_empty() {
             self.write(&group.commits)?;
@@ -51,10 +51,10 @@ impl Log {
             return Err(io::Error::other("another part of the store failed"));
         }
         group.publish(&self.core);
-        // Callers before watchers: whoever is woken first is served first, and watchers do not wait for the answer.
-        group.release();
+        // Callers before watchers: the thread woken first runs first, and watchers do not depend on the answers.
+        group.send_answers();
         self.core.deliver_soon();
-        self.held.append(&mut group.commits);
+        self.unfed.append(&mut group.commits);
         Ok(())
     }
 
@@ -82,13 +82,13 @@ impl Log {
         Ok(())
     }
 
-    /// When [`Log::visit`] wants to be called.
+    /// When [`Log::run_due_work`] is next due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.due.into_iter().chain(self.idle).min()
     }
 
-    /// Does what is due. Says whether the log is idle from now on.
-    pub(crate) fn visit(&mut self) -> io::Result<bool> {
+    /// Does the due work. Returns whether the log becomes idle.
+    pub(crate) fn run_due_work(&mut self) -> io::Result<bool> {
         let now = Instant::now();
         if self.due.is_some_and(|due| due <= now) {
             self.sync()?;
@@ -100,31 +100,31 @@ impl Log {
         Ok(idle)
     }
 
-    /// Syncs what is unsynced and notes that all is.
+    /// Syncs the log and records that everything is synced.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.idle = None;
         self.due = None;
-        let owed = self.wal.owes_note();
-        self.wal.note()?;
+        let owed = self.wal.needs_sync_note();
+        self.wal.write_sync_note()?;
         self.core.metrics.notes_of_sync.add(u64::from(owed));
         Ok(())
     }
 
-    /// What the engine may be given, if anything, and whether the next log file is wanted.
-    pub(crate) fn yielded(&mut self) -> Option<(Vec<Arc<Commit>>, bool)> {
-        if self.held.is_empty() || self.wal.has_unsynced() {
+    /// Takes the commits that the engine may store, if any, and whether the next log file is requested.
+    pub(crate) fn take_synced(&mut self) -> Option<(Vec<Arc<Commit>>, bool)> {
+        if self.unfed.is_empty() || self.wal.has_unsynced() {
             return None;
         }
-        invariants::log_covers(self.wal.synced_seq(), &self.held);
-        let wants = self.wal.wants_spare();
-        let asks = wants && !std::mem::replace(&mut self.asked, wants);
-        self.asked = wants;
-        Some((std::mem::take(&mut self.held), asks))
+        invariants::log_covers(self.wal.synced_seq(), &self.unfed);
+        let wants = self.wal.needs_spare();
+        let asks = wants && !std::mem::replace(&mut self.spare_requested, wants);
+        self.spare_requested = wants;
+        Some((std::mem::take(&mut self.unfed), asks))
     }
 
-    /// Passes on what the engine may be given; waits while it has too much.
+    /// Passes synced commits to the feed; waits while the feed is full.
     pub(crate) fn feed(&mut self, feed: &Feed) {
-        if let Some((commits, prepare)) = self.yielded() {
+        if let Some((commits, prepare)) = self.take_synced() {
             feed.push(commits, prepare);
         }
     }

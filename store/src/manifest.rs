@@ -1,4 +1,4 @@
-//! The manifest's files: the newest and the one before, replaced whole.
+//! Manifest files: the newest manifest and the previous one. Each is replaced as a whole.
 
 use std::io;
 use std::path::Path;
@@ -7,92 +7,92 @@ use crate::codec::manifest::{Manifest, decode, encode};
 use crate::disk::{Disk, read_all};
 use crate::error::OpenError;
 
-/// The file of the newest.
+/// File name of the newest manifest.
 pub(crate) const CURRENT: &str = "MANIFEST";
-/// The file of the one before.
+/// File name of the previous manifest.
 pub(crate) const PREVIOUS: &str = "MANIFEST.old";
 const NEXT: &str = "MANIFEST.tmp";
 
-/// Whether a file of that name says that there is a store.
+/// Whether a file of that name shows that the directory holds a store.
 pub(crate) fn is_manifest(name: &str) -> bool {
     name == CURRENT || name == PREVIOUS
 }
 
-/// What there is.
+/// The manifests found in a directory.
 #[derive(Debug)]
-pub(crate) struct Found {
-    /// The newest that is whole.
+pub(crate) struct FoundManifests {
+    /// The newest intact manifest.
     pub(crate) newest: Manifest,
-    /// The one before, if there is one.
+    /// The previous manifest, if there is one.
     pub(crate) previous: Option<Manifest>,
 }
 
 /// Reads the manifests of a directory; none if there never was one.
-pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Found>, OpenError> {
+pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifests>, OpenError> {
     let current = read(disk, dir, CURRENT)?;
     let previous = read(disk, dir, PREVIOUS)?;
     match (current, previous) {
-        (State::Absent, State::Absent) => Ok(None),
-        (State::Whole(newest), State::Whole(previous)) => {
-            Ok(Some(Found { newest, previous: Some(previous) }))
+        (ManifestFile::Absent, ManifestFile::Absent) => Ok(None),
+        (ManifestFile::Whole(newest), ManifestFile::Whole(previous)) => {
+            Ok(Some(FoundManifests { newest, previous: Some(previous) }))
         }
-        (State::Whole(newest), State::Absent | State::Broken) => Ok(Some(Found { newest, previous: None })),
-        // A crash between the two renames, or damage; the log reaches back far enough for this one too.
-        (State::Absent | State::Broken, State::Whole(newest)) => {
+        (ManifestFile::Whole(newest), ManifestFile::Absent | ManifestFile::Broken) => {
+            Ok(Some(FoundManifests { newest, previous: None }))
+        }
+        // A crash between the two renames, or damage. The log reaches back far enough for the previous manifest too.
+        (ManifestFile::Absent | ManifestFile::Broken, ManifestFile::Whole(newest)) => {
             replace(disk, dir, &newest)
                 .map_err(|source| OpenError::Io { path: dir.join(CURRENT), source })?;
-            Ok(Some(Found { newest, previous: None }))
+            Ok(Some(FoundManifests { newest, previous: None }))
         }
-        (State::Broken, State::Absent | State::Broken) | (State::Absent, State::Broken) => {
-            Err(OpenError::Damaged {
-                file: dir.join(CURRENT),
-                detail: "the manifest does not check".to_owned(),
-            })
+        (ManifestFile::Broken, ManifestFile::Absent | ManifestFile::Broken)
+        | (ManifestFile::Absent, ManifestFile::Broken) => {
+            Err(OpenError::Damaged { file: dir.join(CURRENT), detail: "the manifest is damaged".to_owned() })
         }
     }
 }
 
-enum State {
+enum ManifestFile {
     Absent,
     Broken,
     Whole(Manifest),
 }
 
-fn read(disk: &dyn Disk, dir: &Path, name: &str) -> Result<State, OpenError> {
+fn read(disk: &dyn Disk, dir: &Path, name: &str) -> Result<ManifestFile, OpenError> {
     let path = dir.join(name);
     let file = match disk.open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ManifestFile::Absent),
         Err(source) => return Err(OpenError::Io { path, source }),
     };
     let bytes = read_all(&*file).map_err(|source| OpenError::Io { path, source })?;
     match decode(&bytes) {
-        None => Ok(State::Broken),
-        Some(Ok(manifest)) => Ok(State::Whole(manifest)),
+        None => Ok(ManifestFile::Broken),
+        Some(Ok(manifest)) => Ok(ManifestFile::Whole(manifest)),
         Some(Err(error)) => {
             Err(OpenError::Foreign { dir: dir.to_owned(), detail: format!("{name}: {error}") })
         }
     }
 }
 
-/// Writes `manifest` down without making it count. If that fails, nothing has changed.
+/// Writes `manifest` to a temporary file. If that fails, nothing has changed.
 pub(crate) fn draft(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Result<()> {
     write_next(disk, dir, manifest).inspect_err(|_| {
         let _ = disk.remove(&dir.join(NEXT));
     })
 }
 
-/// Makes what was drafted the newest and keeps the one it replaces as the previous; durable on return.
+/// Makes the drafted manifest the newest one and the current one the previous; durable on return.
 pub(crate) fn adopt(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     match disk.rename(&dir.join(CURRENT), &dir.join(PREVIOUS)) {
-        // An attempt before this one came to here and no further.
+        // An earlier attempt was interrupted after this rename.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         other => other?,
     }
     adopt_next(disk, dir)
 }
 
-/// Makes `manifest` the newest without regard to what is in its place; durable on return.
+/// Replaces the newest manifest and leaves the previous one as it is; durable on return.
 pub(crate) fn replace(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Result<()> {
     write_next(disk, dir, manifest)?;
     adopt_next(disk, dir)

@@ -1,4 +1,4 @@
-//! What the store counts and measures. Not an exporter: façades give the figures their names.
+//! Metrics of the store: counters, gauges and histograms. Front ends give them names and export them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,36 +9,37 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Metrics {
             $(pub(crate) $name: Counter,)*
-            pub(crate) log_sync_time: Stopwatch,
-            pub(crate) checkpoint_time: Stopwatch,
-            pub(crate) requests_pending: UnderWay,
+            pub(crate) log_sync_time: LiveHistogram,
+            pub(crate) checkpoint_time: LiveHistogram,
+            pub(crate) requests_pending: InFlightGauge,
         }
 
-        /// The figures at one moment. Counters begin at zero when the store is opened; gauges say how it is now.
+        /// Values of all metrics at one moment. Counters start at zero when the store is opened; gauges show the
+        /// current state.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct MetricsSnapshot {
             $($(#[$doc])* pub $name: u64,)*
-            /// How long syncs of the log took.
+            /// Durations of the log's syncs.
             pub log_sync_time: Histogram,
-            /// How long checkpoints took.
+            /// Durations of checkpoints.
             pub checkpoint_time: Histogram,
-            /// Gauge: requests to change something that wait for their answer.
+            /// Gauge: writing requests that wait for their answer.
             pub requests_pending: u64,
             /// Gauge: keys that exist.
             pub keys: u64,
             /// Gauge: watchers.
             pub watchers: u64,
-            /// Gauge: watchers that are behind and read history.
+            /// Gauge: lagging watchers, which read events from history.
             pub watchers_behind: u64,
-            /// Gauge: events in watchers' queues.
+            /// Gauge: events queued for watchers.
             pub events_pending: u64,
-            /// Gauge: bytes of changes that the log has and the engine not yet.
+            /// Gauge: bytes of changes that are in the log but not in the engine.
             pub pending_bytes: u64,
-            /// Gauge: 1 if the engine failed and is given nothing more (see [`crate::Store::engine_failure`]), else 0.
+            /// Gauge: 1 if the engine failed and gets nothing more (see [`crate::Store::engine_failure`]), else 0.
             pub engine_failed: u64,
-            /// Damaged records of the history that were put right from a copy.
+            /// Damaged history records that were repaired from a copy.
             pub records_healed: u64,
-            /// Gauge: damaged records of which no copy is left (see [`crate::Store::damage`]).
+            /// Gauge: damaged records without an intact copy (see [`crate::Store::damage`]).
             pub records_damaged: u64,
         }
 
@@ -59,7 +60,7 @@ macro_rules! counters {
 counters! {
     /// Transactions evaluated.
     txns,
-    /// Transactions whose guards did not hold.
+    /// Transactions whose compares failed.
     txns_failed,
     /// Requests refused because the queue was full.
     busy,
@@ -69,17 +70,17 @@ counters! {
     puts,
     /// Keys deleted.
     deletes,
-    /// Log writes, each with all requests that waited for it.
+    /// Writes to the log, one per group of requests.
     groups,
     /// Log syncs.
     syncs,
-    /// Times the log noted, when idle, what is synced.
+    /// Sync notes that the idle log wrote; a sync note records what is synced.
     notes_of_sync,
     /// Bytes written to the log.
     log_bytes,
-    /// Events put into watchers' queues.
+    /// Events queued for watchers.
     events_delivered,
-    /// Times a watcher fell behind its queue's bound and went to history.
+    /// Times a watcher exceeded its queue's bound and switched to reading history.
     watchers_lagged,
     /// Versions read from the engine.
     engine_reads,
@@ -89,7 +90,7 @@ counters! {
     checkpoints,
     /// Leases granted.
     leases_granted,
-    /// Leases that ended, in whatever way.
+    /// Leases that were revoked or expired.
     leases_revoked,
     /// Renewals of leases.
     leases_renewed,
@@ -97,7 +98,7 @@ counters! {
     leases_expired,
 }
 
-/// A counter.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -111,15 +112,15 @@ impl Counter {
     }
 }
 
-/// How many of something are under way.
+/// A gauge of operations in progress.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay(AtomicU64);
+pub(crate) struct InFlightGauge(AtomicU64);
 
-impl UnderWay {
-    /// One more, until the answer is dropped.
-    pub(crate) fn begin(&self) -> Begun<'_> {
+impl InFlightGauge {
+    /// Counts an operation as in progress until the returned guard is dropped.
+    pub(crate) fn begin(&self) -> InFlightGuard<'_> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Begun(self)
+        InFlightGuard(self)
     }
 
     fn get(&self) -> u64 {
@@ -127,47 +128,47 @@ impl UnderWay {
     }
 }
 
-/// One that is under way.
+/// Guard of one operation in progress.
 #[derive(Debug)]
-pub(crate) struct Begun<'a>(&'a UnderWay);
+pub(crate) struct InFlightGuard<'a>(&'a InFlightGauge);
 
-impl Drop for Begun<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Durations, sorted into buckets.
+/// A histogram of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// How many took at most [`Histogram::bound`] of the same place, and more than the one before. What took longer than
-    /// the last bound is only in `count`.
+    /// Number of durations per bucket: at most this bucket's [`Histogram::bound`], and more than the previous bucket's.
+    /// Longer durations than the last bound count only in `count`.
     pub buckets: [u64; Self::BUCKETS],
-    /// All together.
+    /// Sum of all durations.
     pub sum: Duration,
-    /// How many.
+    /// Number of durations.
     pub count: u64,
 }
 
 impl Histogram {
-    /// How many buckets there are.
+    /// Number of buckets.
     pub const BUCKETS: usize = 14;
 
-    /// The upper bound of a bucket: 1 ms, doubled from one to the next, as etcd has it.
+    /// The upper bound of a bucket: 1 ms for the first, doubled per bucket, as in etcd.
     pub fn bound(bucket: usize) -> Duration {
         Duration::from_millis(1 << bucket)
     }
 }
 
-/// A live histogram.
+/// A histogram that threads add to concurrently.
 #[derive(Debug, Default)]
-pub(crate) struct Stopwatch {
+pub(crate) struct LiveHistogram {
     buckets: [Counter; Histogram::BUCKETS],
     nanos: Counter,
     count: Counter,
 }
 
-impl Stopwatch {
+impl LiveHistogram {
     pub(crate) fn add(&self, took: Duration) {
         let bucket = (0..Histogram::BUCKETS).find(|bucket| took <= Histogram::bound(*bucket));
         if let Some(bucket) = bucket {
@@ -191,8 +192,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_begun_counts_until_it_is_dropped() {
-        let under_way = UnderWay::default();
+    fn operations_in_progress_count_until_their_guard_is_dropped() {
+        let under_way = InFlightGauge::default();
         let (first, second) = (under_way.begin(), under_way.begin());
         assert_eq!(under_way.get(), 2);
         drop(first);
@@ -202,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
-        let stopwatch = Stopwatch::default();
+    fn a_duration_counts_in_the_first_bucket_whose_bound_it_does_not_exceed() {
+        let stopwatch = LiveHistogram::default();
         for millis in [0, 1, 2, 3, 8_192, 8_193] {
             stopwatch.add(Duration::from_millis(millis));
         }

@@ -1,27 +1,27 @@
-//! How much disk the log and what waits to be removed may take, beside what is wanted: a share of it, so that a small store is
-//! small on disk and a large one is not always busy tidying.
+//! Disk budget of the log and of removable data: a share of the live data. So a small store is small on disk, and a
+//! large one is not always busy with checkpoints and defragmentation.
 
 use crate::Limits;
 
-/// Log bytes after which there is a checkpoint, if so many bytes are wanted in all. Two checkpoints' worth of log is kept, with
-/// the segments that they begin and end in: together less than half of what is wanted.
+/// Log bytes between two checkpoints, for `live` bytes of live data. The store keeps the log of two checkpoints plus
+/// the segments at both ends: together less than half of the live data.
 pub(crate) fn checkpoint_bytes(limits: &Limits, live: u64) -> u64 {
-    /// Below it, checkpoints would be more frequent under load than their syncs are cheap.
+    /// Lower bound: with less, checkpoints under load would be too frequent for the cost of their syncs.
     const LEAST: u64 = 8 << 20;
     (live / 8).max(LEAST).min(limits.checkpoint_bytes)
 }
 
-/// The size of the log segment to prepare: a quarter of what is kept between checkpoints, since segments go as a whole.
+/// Size of the next log segment: a quarter of the log between checkpoints, since segments are deleted as a whole.
 pub(crate) fn segment_bytes(limits: &Limits, live: u64) -> u64 {
     (checkpoint_bytes(limits, live) / 4).max(limits.first_segment_bytes).min(limits.segment_bytes)
 }
 
-/// Whether so many bytes, which two checkpoints would give back, are worth them also if nothing is written.
+/// Whether two checkpoints that free `retired` bytes are worth their cost although nothing is written.
 pub(crate) fn is_worth_sealing(limits: &Limits, live: u64, retired: u64) -> bool {
     retired > checkpoint_bytes(limits, live)
 }
 
-/// Bytes of the engine's files that are searched for damage at once, if there are so many in all.
+/// Bytes that one scrub step reads, if the engine's files have `allocated` bytes in all.
 pub(crate) fn scrub_bytes(limits: &Limits, allocated: u64) -> u64 {
     let turns = limits.scrub_pass.as_millis() / limits.scrub_interval.as_millis().max(1);
     let share = u128::from(allocated) / turns.max(1) + 1;
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_through_the_files_takes_no_longer_than_its_bound() {
+    fn a_scrub_pass_takes_no_longer_than_its_limit() {
         let limits = Limits::default();
         assert_eq!(scrub_bytes(&limits, 1 << 20), limits.scrub_bytes);
         let (bytes, turns) = (100 << 30, limits.scrub_pass.as_secs() / limits.scrub_interval.as_secs());
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn log_and_waste_follow_what_is_wanted_between_bounds() {
+    fn log_size_and_garbage_scale_with_live_data_between_bounds() {
         let limits = Limits::default();
         let table: [(u64, u64, u64); 4] = [(0, 8, 2), (64, 8, 2), (256, 32, 8), (4_096, 64, 16)];
         for (live, checkpoint, segment) in table {

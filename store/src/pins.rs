@@ -1,8 +1,8 @@
-//! Who reads history at length. While somebody does, records that compaction removes stay in the engine, so that a reader
-//! meets neither holes nor a version whose deletion is already gone; the last one to finish removes them.
+//! Pins of long reads of history. While a pin exists, records that compaction removes stay in the engine. So the reader
+//! never misses a record, and never sees a version without its tombstone. The last pin's drop removes them.
 //!
-//! Compaction itself does not wait: index, reads and watches see its effect at once. What is held up is lost in a crash,
-//! which is harmless: a compaction counts as done only when nothing is held up, and is taken up again after a restart.
+//! Compaction does not wait: index, reads and watches see its effect at once. A crash loses the list of delayed
+//! removals. That is harmless: a compaction counts as done only when the list is empty, and restarts after a crash.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::commit::RecordKey;
 use crate::engine::{Engine, EngineError};
 use crate::feed::Feed;
 
-/// See the module.
+/// The number of pins, and the removals that they delay.
 pub(crate) struct Pins {
     engine: Arc<dyn Engine>,
-    /// Told when the last reader has finished.
+    /// Notified when the last pin is dropped.
     feed: Arc<Feed>,
     inner: Mutex<Inner>,
 }
@@ -24,11 +24,11 @@ pub(crate) struct Pins {
 #[derive(Default)]
 struct Inner {
     readers: usize,
-    /// Records to be removed when nobody reads. Bounded by the number of records.
-    held_up: VecDeque<RecordKey>,
+    /// Records to remove when no pin exists. Bounded by the number of records.
+    delayed: VecDeque<RecordKey>,
 }
 
-/// Keeps every record of the engine where it is while it lives.
+/// A pin: while it lives, no record is removed from the engine.
 pub(crate) struct Pin<'a> {
     pins: &'a Pins,
 }
@@ -38,41 +38,41 @@ impl Pins {
         Self { engine, feed, inner: Mutex::default() }
     }
 
-    /// From its return on, nothing is removed. Waits for a removal that has begun.
+    /// Creates a pin; after the return nothing is removed. Waits for a removal in progress.
     pub(crate) fn pin(&self) -> Pin<'_> {
         self.inner.lock().readers += 1;
         Pin { pins: self }
     }
 
-    /// Removes records from the engine, or lets the last reader do it.
+    /// Removes records from the engine, or delays their removal until the last pin is dropped.
     pub(crate) fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
         let mut inner = self.inner.lock();
         if inner.readers > 0 {
-            inner.held_up.extend(keys);
+            inner.delayed.extend(keys);
             return Ok(());
         }
         self.engine.remove(keys)
     }
 
-    /// Whether everything that was to be removed is.
-    pub(crate) fn is_clear(&self) -> bool {
-        self.inner.lock().held_up.is_empty()
+    /// Whether no removal is delayed.
+    pub(crate) fn has_none_delayed(&self) -> bool {
+        self.inner.lock().delayed.is_empty()
     }
 
-    /// Removes what was held up, unless somebody reads.
-    pub(crate) fn settle(&self) -> Result<(), EngineError> {
-        /// Records removed per turn of the lock.
+    /// Removes the delayed records, unless a pin exists.
+    pub(crate) fn remove_delayed(&self) -> Result<(), EngineError> {
+        /// Records removed per lock acquisition.
         const TURN: usize = 4_096;
         loop {
             let mut inner = self.inner.lock();
-            if inner.readers > 0 || inner.held_up.is_empty() {
+            if inner.readers > 0 || inner.delayed.is_empty() {
                 return Ok(());
             }
-            // From the front: a deletion never goes before the versions that it hides.
-            let turn = inner.held_up.len().min(TURN);
-            let now: Vec<_> = inner.held_up.range(..turn).copied().collect();
+            // From the front: a tombstone is never removed before the versions that it hides.
+            let turn = inner.delayed.len().min(TURN);
+            let now: Vec<_> = inner.delayed.range(..turn).copied().collect();
             self.engine.remove(&now)?;
-            inner.held_up.drain(..turn);
+            inner.delayed.drain(..turn);
         }
     }
 }
@@ -80,9 +80,9 @@ impl Pins {
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
         self.pins.inner.lock().readers -= 1;
-        if let Err(error) = self.pins.settle() {
-            tracing::warn!(%error, "records could not be removed; the background tries again");
+        if let Err(error) = self.pins.remove_delayed() {
+            tracing::warn!(%error, "cannot remove records; the background worker tries again");
         }
-        self.pins.feed.nudge();
+        self.pins.feed.wake();
     }
 }

@@ -1,4 +1,4 @@
-//! The bounded queue before the writer's thread. Nobody polls: the thread sleeps until something comes.
+//! The bounded queue of requests before the evaluating thread, which sleeps while it is empty.
 
 use std::collections::VecDeque;
 
@@ -6,16 +6,16 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::Limits;
-use crate::request::{Answer, Refused, Request};
+use crate::request::{Rejection, Request, Response};
 
-/// A request with the way back.
+/// A queued request with the sender for its answer.
 pub(crate) struct Job {
     pub(crate) request: Request,
     pub(crate) bytes: usize,
-    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) reply: oneshot::Sender<Response>,
 }
 
-/// See the module.
+/// A bounded queue of jobs, by number and bytes.
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
     bell: Condvar,
@@ -45,14 +45,14 @@ impl Queue {
         }
     }
 
-    /// Puts a job in, or says why not.
-    pub(crate) fn push(&self, job: Job) -> Result<(), Refused> {
+    /// Queues a job. Refuses it if the queue is full or closed.
+    pub(crate) fn push(&self, job: Job) -> Result<(), Rejection> {
         let mut inner = self.inner.lock();
         if inner.closed {
-            return Err(Refused::Stopped);
+            return Err(Rejection::Stopped);
         }
         if inner.jobs.len() >= self.max_jobs || inner.bytes + job.bytes > self.max_bytes {
-            return Err(Refused::Busy);
+            return Err(Rejection::Busy);
         }
         inner.bytes += job.bytes;
         inner.jobs.push_back(job);
@@ -64,8 +64,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes what is queued, up to the size of a group, into `jobs`; sleeps while there is nothing. False when the queue is
-    /// closed and empty.
+    /// Moves queued jobs, up to the size of a group, into `jobs`; sleeps while the queue is empty. Returns false when
+    /// the queue is closed and empty.
     pub(crate) fn take(&self, jobs: &mut Vec<Job>) -> bool {
         let mut inner = self.inner.lock();
         while inner.jobs.is_empty() {
@@ -85,18 +85,17 @@ impl Queue {
         true
     }
 
-    /// Whether nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.inner.lock().jobs.is_empty()
     }
 
-    /// Takes no more jobs; those in the queue are still done.
+    /// Refuses new jobs; the queued jobs are still evaluated.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.bell.notify_all();
     }
 
-    /// Takes no more jobs and drops those in the queue: their callers learn that the store stopped.
+    /// Refuses new jobs and drops the queued ones, which tells their callers that the store stopped.
     pub(crate) fn abandon(&self) {
         let jobs = {
             let mut inner = self.inner.lock();

@@ -1,21 +1,23 @@
-//! What a write costs against the quota, and what counts as used. Pure but for two numbers. Not the refusal (see `writer`).
+//! Accounting for the quota: the cost of a write, and the used bytes. Pure, except for two counters; `writer` refuses
+//! writes over the quota.
 //!
-//! Used is what neither compaction nor defragmentation could give back: the bytes of the versions, deletions and notes that
-//! the engine keeps, and of the published changes that have not reached it yet. The log is not counted beyond that: it
-//! holds each change a second time, for at most two checkpoints, and its size has bounds of its own. Nor is what the
-//! engine has already given up but not yet won back. In memory the same is counted: the bytes of the versions kept.
+//! Used bytes are those that neither compaction nor defragmentation could free: the versions, tombstones and notes in
+//! the engine, and published changes that are not in the engine yet. The log does not count: it holds each change a
+//! second time, for at most two checkpoints, and has bounds of its own. Removed records that await defragmentation do
+//! not count either. In memory the kept versions count in the same way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::txn::{Op, Txn};
 
-/// What a key costs beside its bytes: index, framing and copies. etcd's figure, so that quotas mean the same.
+/// Bytes that a key costs in addition to its content: index, framing and copies. etcd counts the same, so a quota means
+/// the same.
 const KEY_COST: u64 = 256;
 
-/// What a lease costs.
+/// Bytes that a lease costs.
 pub(crate) const LEASE_COST: u64 = 64;
 
-/// What a transaction may write at most: the dearer of its branches. Zero if neither can put anything.
+/// The most bytes that a transaction may write: the larger of its branches. Zero if neither branch contains a put.
 pub(crate) fn cost(txn: &Txn) -> u64 {
     let branch = |ops: &[Op]| ops.iter().map(op_cost).sum::<u64>();
     branch(&txn.success).max(branch(&txn.failure))
@@ -29,12 +31,12 @@ fn op_cost(op: &Op) -> u64 {
     }
 }
 
-/// What is used now. The writer adds to it, whoever feeds the engine moves it there.
+/// Used bytes. The writer adds staged changes, and the thread that feeds the engine moves them to the engine's part.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    /// Wanted bytes in the engine, as of its last change.
+    /// Live bytes in the engine, as of its last change.
     engine: AtomicU64,
-    /// Staged or published, but not in the engine.
+    /// Bytes that are staged or published, but not in the engine.
     pending: AtomicU64,
 }
 
@@ -43,19 +45,19 @@ impl Usage {
         self.engine.load(Ordering::Relaxed) + self.pending()
     }
 
-    /// Bytes on the way to the engine.
+    /// Bytes that are not in the engine yet.
     pub(crate) fn pending(&self) -> u64 {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// A change was staged.
+    /// Adds the bytes of a staged change.
     pub(crate) fn staged(&self, bytes: usize) {
         self.pending.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The engine has taken changes in and now holds `engine` bytes.
+    /// Moves `bytes` from pending to the engine, which now holds `engine` live bytes.
     pub(crate) fn stored(&self, bytes: usize, engine: u64) {
-        // The engine first: for a moment the changes count twice rather than not at all.
+        // The engine's part is set first: for a moment the changes count twice rather than not at all.
         self.engine.store(engine, Ordering::Relaxed);
         self.pending.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
@@ -67,7 +69,7 @@ mod tests {
     use crate::{KeyRange, Put, Range};
 
     #[test]
-    fn a_transaction_costs_what_its_dearer_branch_puts() {
+    fn the_quota_cost_of_a_transaction_is_that_of_its_larger_branch() {
         let put = |key: &'static str, value: &'static str| Op::Put(Put::new(key, value));
         let free = vec![Op::Range(Range::new(KeyRange::all())), Op::delete("k")];
         let txn = |success: Vec<Op>, failure: Vec<Op>| Txn { success, failure, ..Txn::default() };

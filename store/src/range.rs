@@ -1,10 +1,10 @@
-//! The request to read keys, and its answer. Not its evaluation (see `view`).
+//! The range request and its result. `view` evaluates it.
 
 use std::sync::Arc;
 
 use crate::{KeyRange, KeyValue, Revision};
 
-/// By which field an answer is ordered.
+/// The field by which a range result is sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortTarget {
     /// The key.
@@ -20,7 +20,7 @@ pub enum SortTarget {
     Value,
 }
 
-/// In which direction an answer is ordered. Ties keep key order.
+/// The sort direction of a range result. Equal fields keep key order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortOrder {
     /// Smallest first.
@@ -33,32 +33,32 @@ pub enum SortOrder {
 /// A read of some keys at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Which keys.
+    /// The keys to read.
     pub keys: KeyRange,
-    /// At which revision; zero or less reads the current one.
+    /// The revision to read at; zero or less reads the current one.
     pub revision: Revision,
-    /// At most this many; zero or less is no limit. Applied after filters and order.
+    /// The most keys to return; zero or less is no limit. Applied after filters and sorting.
     pub limit: i64,
-    /// The field that orders the answer.
+    /// The field to sort by.
     pub sort_target: SortTarget,
-    /// The direction.
+    /// The sort direction.
     pub sort_order: SortOrder,
-    /// Leave values out.
+    /// Whether to omit values.
     pub keys_only: bool,
-    /// Only count.
+    /// Whether to return only the count.
     pub count_only: bool,
-    /// Only versions made at or after this revision; zero is no bound.
+    /// Only versions with at least this mod revision; zero is no bound.
     pub min_mod_revision: Revision,
-    /// Only versions made at or before this revision; zero is no bound.
+    /// Only versions with at most this mod revision; zero is no bound.
     pub max_mod_revision: Revision,
-    /// Only keys created at or after this revision; zero is no bound.
+    /// Only keys with at least this create revision; zero is no bound.
     pub min_create_revision: Revision,
-    /// Only keys created at or before this revision; zero is no bound.
+    /// Only keys with at most this create revision; zero is no bound.
     pub max_create_revision: Revision,
 }
 
 impl Range {
-    /// All of `keys`, now, in key order.
+    /// Reads all of `keys` at the current revision, in key order.
     pub fn new(keys: KeyRange) -> Self {
         Self {
             keys,
@@ -75,24 +75,24 @@ impl Range {
         }
     }
 
-    /// One key, now.
+    /// Reads one key at the current revision.
     pub fn key(key: impl Into<bytes::Bytes>) -> Self {
         Self::new(KeyRange::single(key))
     }
 
-    /// The same at another revision.
+    /// Sets the revision to read at.
     #[must_use]
     pub fn at(self, revision: Revision) -> Self {
         Self { revision, ..self }
     }
 
-    /// The same with at most `limit` keys.
+    /// Sets the most keys to return.
     #[must_use]
     pub fn limit(self, limit: i64) -> Self {
         Self { limit, ..self }
     }
 
-    /// Whether an answer in key order can stop at the limit.
+    /// Whether the result is in key order without filters, so that the evaluation can stop at the limit.
     pub(crate) fn is_natural(&self) -> bool {
         self.sort_target == SortTarget::Key && self.sort_order == SortOrder::Ascending && !self.has_filters()
     }
@@ -104,15 +104,15 @@ impl Range {
     }
 }
 
-/// The answer to a [`Range`].
+/// The result of a [`Range`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeResult {
-    /// The store's revision when the answer was made, also for a read of the past.
+    /// The store's revision at the time of the read, also for a read of an older revision.
     pub revision: Revision,
     /// The versions found.
     pub kvs: Vec<Arc<KeyValue>>,
-    /// Whether the limit cut something off.
+    /// Whether the limit left keys out.
     pub more: bool,
-    /// How many keys the range holds at the revision read, whatever limit and filters say.
+    /// Number of keys in the range at the revision read, regardless of limit and filters.
     pub count: i64,
 }

@@ -1,5 +1,5 @@
-//! Opening a store: from nothing, or from what the last one left. Manifest, engine, log, in this order; each step can be
-//! repeated if a crash interrupts it.
+//! Opening a store: creates a new one or recovers an existing one from manifest, engine and log, in this order. Each
+//! step can be repeated if a crash interrupts it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,18 +10,19 @@ use kstore_nondet::{Nondet, Rng};
 use tokio::time::Instant;
 
 use crate::alarm::Alarms;
-use crate::checkpoint::{Background, Place, Stored};
+use crate::checkpoint::{Background, BackgroundEnv, EngineCoverage};
 use crate::codec::manifest::Manifest;
 use crate::codec::record::{LogChange, LogLease, LogRecord};
 use crate::commit::{Commit, LeaseChange};
 use crate::committer::Committer;
 use crate::compact::Sweeper;
-use crate::core::{Core, Visible};
+use crate::core::{Core, PublishedState};
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
+use crate::disk_space::{DiskSpace, is_full};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
-use crate::engine::reader::{self, Reader};
+use crate::engine::reader::{self, LoadCallbacks};
 use crate::engine::segments::{self, SegmentsEngine};
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
@@ -32,21 +33,20 @@ use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::log::Log;
 use crate::rebuild::{self, Rebuild};
-use crate::room::{Room, is_full};
 use crate::threads::Threads;
-use crate::wal::{self, Replayed, Segments, Wal};
+use crate::wal::{self, ReplayResult, Wal, WalSegments};
 use crate::window::Window;
-use crate::writer::{Recovered, Writer};
+use crate::writer::{Writer, WriterState};
 use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision, maintenance, manifest};
 
-/// Opens what `config` describes.
+/// Opens the store that `config` describes.
 pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError> {
     config.limits.check()?;
     let rng = nondet.rng.fork("store");
     if config.durability == Durability::Memory {
         let engine = Arc::new(MemoryEngine::default());
         let core = Core::new(empty(), engine.clone(), identity(&rng), config.limits);
-        let recovered = Recovered { seq: 0, leases: LeaseTable::default() };
+        let recovered = WriterState { seq: 0, leases: LeaseTable::default() };
         let writer = Writer::new(Arc::new(core), rng, recovered);
         return Ok(Driver::in_memory(writer, engine, Sweeper::new(Revision::NEVER_COMPACTED)));
     }
@@ -59,10 +59,10 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     parts.start(Some(lock)).map_err(|source| OpenError::Io { path: dir, source })
 }
 
-/// Opens an engine of a test's own, given the token.
+/// Opens a test's own engine, given the manifest's token.
 pub(crate) type OpenEngine<'a> = &'a dyn Fn(Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError>;
 
-/// The same without threads, on any disk, with any engine.
+/// Opens a store without threads, on any disk and with any engine.
 #[cfg(test)]
 pub(crate) fn open_stepped(
     disk: Arc<dyn Disk>,
@@ -74,13 +74,13 @@ pub(crate) fn open_stepped(
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let parts = recover(disk, &dir, config, rng, engine)?;
-    let Parts { core, committer, log, background } = parts;
-    let mut stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
+    let RecoveredStore { core, committer, log, background } = parts;
+    let mut stepped = crate::stepped::SteppedStore::new(core.clone(), committer, log, background);
     stepped.work();
     Ok(Driver::stepped(core, stepped))
 }
 
-/// The same with threads.
+/// Opens a store with threads, on any disk.
 #[cfg(test)]
 pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> Result<Driver, OpenError> {
     config.limits.check()?;
@@ -90,15 +90,15 @@ pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
     parts.start(None).map_err(|source| OpenError::Io { path: dir, source })
 }
 
-/// A recovered store, ready to be driven.
-struct Parts {
+/// The components of a recovered store, before their threads are started.
+struct RecoveredStore {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
     background: Background,
 }
 
-impl Parts {
+impl RecoveredStore {
     fn start(self, lock: Option<DirLock>) -> io::Result<Driver> {
         let Self { core, committer, log, background } = self;
         let threads = Threads::start(core.clone(), committer, log, background, lock)?;
@@ -106,9 +106,9 @@ impl Parts {
     }
 }
 
-/// The state of a store that never saw a write.
-fn empty() -> Visible {
-    Visible {
+/// The published state of a new store.
+fn empty() -> PublishedState {
+    PublishedState {
         revision: Revision::FIRST,
         compacted: Revision::NEVER_COMPACTED,
         seq: 0,
@@ -118,7 +118,7 @@ fn empty() -> Visible {
     }
 }
 
-/// A name for new data; never zero.
+/// A random id for new data; never zero.
 pub(crate) fn identity(rng: &Rng) -> u64 {
     rng.next_u64() | 1
 }
@@ -131,22 +131,22 @@ fn engine_name(kind: EngineKind) -> &'static str {
     }
 }
 
-/// Recovers what `dir` holds. When the file system is full, the reserve is let go of for it.
+/// Recovers the store in `dir`. If the file system is full, deletes the reserve file and tries again.
 fn recover(
     disk: Arc<dyn Disk>,
     dir: &Path,
     config: &Config,
     rng: &Rng,
     engine: Option<OpenEngine<'_>>,
-) -> Result<Parts, OpenError> {
+) -> Result<RecoveredStore, OpenError> {
     loop {
         let (path, source) = match try_recover(disk.clone(), dir, config, rng, engine) {
             Err(OpenError::Io { path, source }) if is_full(&source) => (path, source),
             other => return other,
         };
-        let room = Room::open(disk.clone(), dir, &config.limits);
-        if room.is_ok_and(|room| room.ran_out()) {
-            tracing::warn!(%source, "there was no space to open the store; the reserve is let go of for it");
+        let disk_space = DiskSpace::open(disk.clone(), dir, &config.limits);
+        if disk_space.is_ok_and(|disk_space| disk_space.on_disk_full()) {
+            tracing::warn!(%source, "no space to open the store; deleting the reserve file");
             continue;
         }
         let need = config.limits.disk_free_bytes.max(config.limits.first_segment_bytes);
@@ -160,7 +160,7 @@ fn try_recover(
     config: &Config,
     rng: &Rng,
     engine: Option<OpenEngine<'_>>,
-) -> Result<Parts, OpenError> {
+) -> Result<RecoveredStore, OpenError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source: io::Error| OpenError::Io { path, source }
@@ -168,16 +168,16 @@ fn try_recover(
     let (wal_dir, engine_dir) = (dir.join("wal"), dir.join("engine"));
     disk.create_dir(&wal_dir).map_err(io(&wal_dir))?;
     disk.create_dir(&engine_dir).map_err(io(&engine_dir))?;
-    // The last process may have ended at a sync that failed: what the cache shows of its names may not be on the disk.
+    // The last process may have ended at a failed sync: the directory's cached entries may not be on disk.
     disk.sync_dir(dir).map_err(io(dir))?;
-    let room = Room::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
-    let segments = Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
-    let segments = Arc::new(segments.within(room));
+    let disk_space = DiskSpace::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
+    let segments = WalSegments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
+    let segments = Arc::new(segments.within(disk_space));
     segments.remove_unused().map_err(io(&wal_dir))?;
     let found = manifests(&*disk, dir, config, rng, &segments)?;
-    let site = Site { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
+    let site = RecoverySource { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
     let state = site.load(&found)?;
-    let State { manifest, core, leases, replayed, backlog } = state;
+    let RecoveredState { manifest, core, leases, replayed, backlog } = state;
     let core = Arc::new(core);
     core.set_log(segments.clone());
     core.healing.set_memory(Arc::downgrade(&core));
@@ -186,18 +186,19 @@ fn try_recover(
     let now = Instant::now();
     leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
     core.granted.seed(leases.iter());
-    let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
+    let place = BackgroundEnv { disk, dir: dir.to_owned(), segments, engine: config.engine };
     let background = Background::new(core.clone(), place, manifest, stored(&leases, &replayed, backlog));
-    let writer = Writer::new(core.clone(), rng.fork("leases"), Recovered { seq: replayed.last_seq, leases });
+    let writer =
+        Writer::new(core.clone(), rng.fork("leases"), WriterState { seq: replayed.last_seq, leases });
     let log = Log::new(core.clone(), wal, config.durability);
-    Ok(Parts { core, committer: Committer::new(writer), log, background })
+    Ok(RecoveredStore { core, committer: Committer::new(writer), log, background })
 }
 
-/// How far the engine is after recovery.
-fn stored(leases: &LeaseTable, replayed: &Replayed, backlog: Option<Vec<Arc<Commit>>>) -> Stored {
+/// The engine's progress after recovery.
+fn stored(leases: &LeaseTable, replayed: &ReplayResult, backlog: Option<Vec<Arc<Commit>>>) -> EngineCoverage {
     match backlog {
-        Some(backlog) => Stored::AsInManifest { backlog },
-        None => Stored::All {
+        Some(backlog) => EngineCoverage::AsInManifest { backlog },
+        None => EngineCoverage::All {
             seq: replayed.last_seq,
             leases: leases.iter().map(|(id, ttl)| (id.0, ttl)).collect(),
             log_bytes: replayed.bytes,
@@ -205,14 +206,14 @@ fn stored(leases: &LeaseTable, replayed: &Replayed, backlog: Option<Vec<Arc<Comm
     }
 }
 
-/// The manifests of the directory; a first one is made if it is empty.
+/// The manifests of the directory; writes a first one if the directory is empty.
 fn manifests(
     disk: &dyn Disk,
     dir: &Path,
     config: &Config,
     rng: &Rng,
-    segments: &Segments,
-) -> Result<manifest::Found, OpenError> {
+    segments: &WalSegments,
+) -> Result<manifest::FoundManifests, OpenError> {
     let engine = engine_name(config.engine);
     if let Some(found) = manifest::load(disk, dir)? {
         return if found.newest.engine == engine {
@@ -240,42 +241,43 @@ fn manifests(
     };
     manifest::replace(disk, dir, &newest)
         .map_err(|source| OpenError::Io { path: dir.join("MANIFEST"), source })?;
-    Ok(manifest::Found { newest, previous: None })
+    Ok(manifest::FoundManifests { newest, previous: None })
 }
 
-/// Where to recover from.
-struct Site<'a> {
+/// The disk, directories, configuration and engine of a recovery.
+struct RecoverySource<'a> {
     disk: &'a Arc<dyn Disk>,
-    /// The engine's.
+    /// The engine's directory.
     dir: &'a PathBuf,
-    segments: &'a Segments,
+    segments: &'a WalSegments,
     config: &'a Config,
-    /// In place of the one that `config` names.
+    /// A test's engine that replaces the one in `config`.
     engine: Option<OpenEngine<'a>>,
 }
 
-/// What was recovered.
-struct State {
+/// The state that recovery established.
+struct RecoveredState {
     manifest: Manifest,
     core: Core,
     leases: LeaseTable,
-    replayed: Replayed,
-    /// What the engine had no space for, if it had none: everything beyond the manifest.
+    replayed: ReplayResult,
+    /// All commits after the manifest's, if the engine had no space for them.
     backlog: Option<Vec<Arc<Commit>>>,
 }
 
-/// Whether replay gives the engine what it makes of the log.
+/// Whether replay gives the log's commits to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Feeding {
+enum ReplayTarget {
     Now,
-    /// The file system is full. The commits stay in memory; the background gives them to the engine when there is space.
+    /// The file system is full. The commits stay in memory, and the background worker gives them to the engine when
+    /// there is space.
     Later,
 }
 
-impl Site<'_> {
-    /// Loads the newest state whose engine is whole: the newest manifest's, the one before, or, if the log is complete, an
-    /// empty one. The log makes up for the difference.
-    fn load(&self, found: &manifest::Found) -> Result<State, OpenError> {
+impl RecoverySource<'_> {
+    /// Loads the newest state whose engine is intact: the newest manifest's, the previous one's, or, if the log is
+    /// complete, an empty one. Replay of the log adds the missing commits.
+    fn load(&self, found: &manifest::FoundManifests) -> Result<RecoveredState, OpenError> {
         let scratch = Manifest {
             seq: 0,
             revision: Revision::FIRST.0,
@@ -300,10 +302,10 @@ impl Site<'_> {
                     return Ok(state);
                 }
                 Err(LoadError::Open(error)) => return Err(error),
-                // Not a matter of what the engine holds: another state would fare no better.
+                // An I/O error does not depend on the state: an older one would fail in the same way.
                 Err(LoadError::Engine(EngineError::Io(source))) => return Err(self.engine_io(source)),
                 Err(LoadError::Engine(error @ (EngineError::Corrupt(_) | EngineError::Damaged(_)))) => {
-                    tracing::error!(%error, seq = base.seq, "the history engine cannot be used in this state");
+                    tracing::error!(%error, seq = base.seq, "cannot open this state of the history engine");
                     lost.get_or_insert(error);
                 }
             }
@@ -312,17 +314,22 @@ impl Site<'_> {
         Err(OpenError::EngineLost { dir: self.dir.clone(), detail })
     }
 
-    /// Loads one state and replays the log on it. An engine without space is given the reserve's, and after that nothing.
-    fn rebuild(&self, found: &manifest::Found, base: &Manifest) -> Result<State, LoadError> {
-        let mut feeding = Feeding::Now;
+    /// Loads one state and replays the log on it. If the engine has no space, deletes the reserve file and retries; if
+    /// that does not suffice, retries without feeding the engine.
+    fn rebuild(
+        &self,
+        found: &manifest::FoundManifests,
+        base: &Manifest,
+    ) -> Result<RecoveredState, LoadError> {
+        let mut feeding = ReplayTarget::Now;
         loop {
             let (core, leases) = self.load_engine(base)?;
             match self.replay(&found.newest, base, core, leases, feeding) {
-                Err(LoadError::Engine(error)) if error.is_full() && feeding == Feeding::Now => {
-                    if !self.segments.room().is_some_and(Room::ran_out) {
+                Err(LoadError::Engine(error)) if error.is_full() && feeding == ReplayTarget::Now => {
+                    if !self.segments.disk_space().is_some_and(DiskSpace::on_disk_full) {
                         tracing::warn!(%error, "the history engine has no space; the log alone holds the newest changes");
-                        feeding = Feeding::Later;
-                        // What it did take would leave no space for the log.
+                        feeding = ReplayTarget::Later;
+                        // The files that it did write would leave no space for the log.
                         self.remove_unnamed(found)?;
                     }
                 }
@@ -331,8 +338,8 @@ impl Site<'_> {
         }
     }
 
-    /// Removes what an attempt that failed has left in the engine's directory: no state that counts has it.
-    fn remove_unnamed(&self, found: &manifest::Found) -> Result<(), OpenError> {
+    /// Removes files that a failed attempt left in the engine's directory: files that no manifest names.
+    fn remove_unnamed(&self, found: &manifest::FoundManifests) -> Result<(), OpenError> {
         if self.engine.is_some() || self.config.engine != EngineKind::Segments {
             return Ok(());
         }
@@ -345,18 +352,18 @@ impl Site<'_> {
         OpenError::Io { path: self.dir.clone(), source }
     }
 
-    /// Nothing that the engine has can be used. It is kept for a person to look at; the log is complete.
+    /// Moves the unusable engine's files aside for inspection. The log is complete, so the engine is rebuilt from it.
     fn set_aside(&self) -> Result<(), OpenError> {
-        tracing::error!(dir = %self.dir.display(), "the history engine is set aside and made anew from the log");
-        // sled's own files it sets aside itself.
+        tracing::error!(dir = %self.dir.display(), "the history engine is set aside and rebuilt from the log");
+        // sled moves its own files aside.
         segments::set_aside(&**self.disk, self.dir)
             .map_err(|source| OpenError::Io { path: self.dir.clone(), source })
     }
 
-    /// If an older state had to do, it is the newest from now on. Otherwise the next checkpoint would keep the one that cannot
-    /// be used as the one to fall back on.
-    fn fall_back(&self, found: &manifest::Found, base: &Manifest) -> Result<(), OpenError> {
-        // Not by the place in the log: a state may be newer only by what was swept.
+    /// Makes an older state, if recovery used one, the newest manifest. Otherwise the next checkpoint would keep the
+    /// unusable manifest as the previous one.
+    fn fall_back(&self, found: &manifest::FoundManifests, base: &Manifest) -> Result<(), OpenError> {
+        // Compares tokens, not sequence numbers: a sweep makes a newer state with the same sequence number.
         if base.token == found.newest.token {
             return Ok(());
         }
@@ -365,8 +372,12 @@ impl Site<'_> {
             .map_err(|source| OpenError::Io { path: dir.to_owned(), source })
     }
 
-    /// Opens the engine; `reader` gets what it holds.
-    fn open_engine(&self, base: &Manifest, reader: &mut Reader<'_>) -> Result<Arc<dyn Engine>, EngineError> {
+    /// Opens the engine and passes its records to `reader`.
+    fn open_engine(
+        &self,
+        base: &Manifest,
+        reader: &mut LoadCallbacks<'_>,
+    ) -> Result<Arc<dyn Engine>, EngineError> {
         let limits: &Limits = &self.config.limits;
         let token = (base.seq > 0).then_some(&base.token[..]);
         let engine: Arc<dyn Engine> = match (self.engine, self.config.engine) {
@@ -388,18 +399,21 @@ impl Site<'_> {
     fn load_engine(&self, base: &Manifest) -> Result<(Core, LeaseTable), EngineError> {
         let mut rebuild = Rebuild::default();
         let mut take = |prepared, wanted: &dyn Fn(u32) -> bool| rebuild.take(prepared, wanted);
-        let engine = self.open_engine(base, &mut Reader { prepare: rebuild::prepare, take: &mut take })?;
+        let engine =
+            self.open_engine(base, &mut LoadCallbacks { prepare: rebuild::prepare, take: &mut take })?;
         let mut leases = LeaseTable::default();
         base.leases.iter().for_each(|(id, ttl)| leases.grant(LeaseId(*id), *ttl));
         let index = rebuild.finish(&mut leases);
         let (revision, compacted) = (Revision(base.revision), Revision(base.compacted));
         let window = Window::after(revision);
-        let visible = Visible { revision, compacted, seq: base.seq, alarms: base.alarms, index, window };
+        let visible =
+            PublishedState { revision, compacted, seq: base.seq, alarms: base.alarms, index, window };
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
-    /// The engine is given only what the log has durably: if it has more, the log has lost something.
-    fn not_ahead(&self, core: &Core, replayed: &Replayed) -> Result<(), LoadError> {
+    /// Fails if the engine has more than the log. The engine gets only synced commits, so the log has lost some in that
+    /// case.
+    fn not_ahead(&self, core: &Core, replayed: &ReplayResult) -> Result<(), LoadError> {
         let newest = core.engine.newest()?;
         let current = core.revision();
         match newest.filter(|newest| *newest > current) {
@@ -411,25 +425,25 @@ impl Site<'_> {
         }
     }
 
-    /// Does again what the log has beyond the engine.
+    /// Replays the commits that the log has and the engine has not.
     fn replay(
         &self,
         newest: &Manifest,
         base: &Manifest,
         core: Core,
         mut leases: LeaseTable,
-        feeding: Feeding,
-    ) -> Result<State, LoadError> {
+        feeding: ReplayTarget,
+    ) -> Result<RecoveredState, LoadError> {
         let (mut backlog, mut refused) = (Vec::new(), None);
         let mut visit = |record: LogRecord<'_>| {
             let commit = redo(&core, &mut leases, &record)?;
             match feeding {
-                Feeding::Now => core.store(std::slice::from_ref(&commit)).map_err(|error| {
+                ReplayTarget::Now => core.store(std::slice::from_ref(&commit)).map_err(|error| {
                     let text = error.to_string();
                     refused = Some(error);
                     text
                 }),
-                Feeding::Later => {
+                ReplayTarget::Later => {
                     core.usage.staged(commit.cost());
                     backlog.push(commit);
                     Ok(())
@@ -438,7 +452,7 @@ impl Site<'_> {
         };
         let replayed = wal::replay(self.segments, newest.cluster, base.seq, &mut visit);
         if let Some(error) = refused {
-            // Not the log's fault.
+            // The engine failed, not the log.
             return Err(LoadError::Engine(error));
         }
         let replayed = replayed?;
@@ -449,17 +463,17 @@ impl Site<'_> {
         }
         self.not_ahead(&core, &replayed)?;
         core.deliver();
-        core.measure(0);
-        // If an older state had to do, the log it needed stays until the next checkpoint.
+        core.update_usage(0);
+        // After a fallback to an older state, the log that it needs stays until the next checkpoint.
         let manifest = Manifest { generation: newest.generation, ..base.clone() };
-        let backlog = (feeding == Feeding::Later).then_some(backlog);
-        Ok(State { manifest, core, leases, replayed, backlog })
+        let backlog = (feeding == ReplayTarget::Later).then_some(backlog);
+        Ok(RecoveredState { manifest, core, leases, replayed, backlog })
     }
 }
 
-/// Why a state cannot be recovered.
+/// Why a state could not be recovered.
 enum LoadError {
-    /// Not for what the engine holds.
+    /// The failure does not come from the engine's content.
     Open(OpenError),
     Engine(EngineError),
 }
@@ -476,7 +490,7 @@ impl From<EngineError> for LoadError {
     }
 }
 
-/// Publishes a logged commit again.
+/// Publishes a logged commit again during replay.
 fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<Arc<Commit>, String> {
     let (commit, current) = {
         let visible = core.visible();
@@ -498,8 +512,8 @@ fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<
     Ok(commit)
 }
 
-/// The commit that a record logged.
-fn revive(visible: &Visible, record: &LogRecord<'_>) -> Result<Commit, String> {
+/// Rebuilds the commit that a log record describes.
+fn revive(visible: &PublishedState, record: &LogRecord<'_>) -> Result<Commit, String> {
     let note = record.note.map(bytes::Bytes::copy_from_slice);
     let revision = Revision(record.revision);
     let mut events: Vec<Arc<Event>> = Vec::with_capacity(record.changes.len());

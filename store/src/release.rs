@@ -1,5 +1,5 @@
-//! The task that takes memory back after a busy time: commits that are older than a moment leave the window, since the engine has
-//! them too. Not a bound on the window: that holds at every moment and is the window's own.
+//! The task that frees memory after a burst of writes: it drops older commits from the window, since the engine has
+//! them too. The window's own bounds hold at every moment without it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use tokio::time::sleep;
 use crate::Revision;
 use crate::core::Core;
 
-/// Commits that one turn of the lock releases: readers wait for one turn.
+/// Commits released per lock acquisition. Readers wait for one such batch.
 const TURN: usize = 512;
 
-/// Runs until the store is closed, which the drop of its last handle does as well.
+/// Runs until the store is closed, explicitly or by the drop of its last handle.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut before = Revision::NEVER_COMPACTED;
     loop {
         let mut ended = pin!(core.ended.notified());
         ended.as_mut().enable();
-        if core.serving().is_err() {
+        if core.check_serving().is_err() {
             return;
         }
         tokio::select! {
@@ -31,12 +31,12 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Releases the commits up to `revision` that the engine has and that were delivered, down to what a calm window keeps.
+/// Releases delivered commits up to `revision` that the engine has, until the window is at its calm size.
 pub(crate) fn release(core: &Core, revision: Revision) {
     let upto = revision.min(core.stored()).min(core.hub.delivered());
     loop {
         let released = core.visible_mut().window.release(upto, core.limits.window_calm_bytes, TURN);
-        // The commits are freed here, while nothing is locked.
+        // The commits are freed here, without the lock.
         if released.is_empty() {
             return;
         }

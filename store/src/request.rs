@@ -1,4 +1,4 @@
-//! What can be asked of the writer, and its answers. One order for everything: transactions, leases, compaction.
+//! Requests to the writer and their answers. Transactions, leases, compaction and alarms share one order.
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -8,61 +8,62 @@ use crate::error::{AlarmError, CompactError, LeaseError, TxnError};
 use crate::lease::{LeaseGranted, LeaseRenewed};
 use crate::{LeaseId, Revision, Txn, TxnResult};
 
-/// A request. Times are the caller's, since the writer's thread has no clock of its own.
+/// A request to the writer. The caller supplies times, since the writer's thread has no clock.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Do a transaction that passed its check.
+    /// Execute a transaction that passed its check.
     Txn(Txn),
     /// Grant a lease; the time to live is within bounds.
     Grant { id: LeaseId, ttl: i64, now: Instant },
-    /// End a lease.
+    /// Revoke a lease.
     Revoke(LeaseId),
-    /// End a lease if its time is over at `now`.
+    /// Revoke a lease if it has expired at `now`.
     Expire { id: LeaseId, now: Instant },
     /// Renew a lease.
     KeepAlive { id: LeaseId, now: Instant },
-    /// Say what is known of a lease.
+    /// Return a lease's time to live, with its keys on request.
     Inspect { id: LeaseId, keys: bool },
-    /// Name all leases.
+    /// List all leases.
     List,
-    /// Compact.
+    /// Compact up to this revision.
     Compact(Revision),
-    /// Raise an alarm, or disarm it.
+    /// Raise or disarm an alarm.
     Alarm(AlarmChange),
 }
 
 /// The answer to the request of the same name.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Txn(Result<TxnResult, TxnError>),
     Grant(Result<LeaseGranted, LeaseError>),
-    /// Also to `Expire`.
+    /// Answers `Expire` too.
     Revoke(Result<Revision, LeaseError>),
-    /// The lease has more keys than one commit may delete. Some are deleted; asking again deletes the next ones.
+    /// The lease has more keys than one commit may delete. Some are deleted; the caller repeats the request for the
+    /// rest.
     RevokedInPart,
     KeepAlive(Result<LeaseRenewed, LeaseError>),
-    /// Time to live and keys.
+    /// The time to live in seconds, the keys, and the store's revision.
     Inspect(Result<(i64, Vec<Bytes>, Revision), LeaseError>),
     List(Vec<LeaseId>),
     Compact(Result<(), CompactError>),
-    /// Whether that changed it.
+    /// Whether the request changed the alarms.
     Alarm(bool),
 }
 
-/// Why a request did not get an answer.
+/// Why a request was refused before evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Rejection {
     Busy,
     Stopped,
 }
 
 macro_rules! refused {
     ($($error:ident),*) => {
-        $(impl From<Refused> for $error {
-            fn from(refused: Refused) -> Self {
+        $(impl From<Rejection> for $error {
+            fn from(refused: Rejection) -> Self {
                 match refused {
-                    Refused::Busy => Self::Busy,
-                    Refused::Stopped => Self::Stopped(crate::error::Stopped),
+                    Rejection::Busy => Self::Busy,
+                    Rejection::Stopped => Self::Stopped(crate::error::Stopped),
                 }
             }
         })*

@@ -1,16 +1,16 @@
-//! The newtypes that number things: revisions of the store and leases. Not the index that maps keys to them.
+//! Newtypes of revisions and lease ids.
 
 use std::fmt;
 
-/// A point in the store's history. A fresh store is at [`Revision::FIRST`]; every transaction that changes something
-/// takes the next one. Revisions never go back, not even over a crash.
+/// A revision: a point in the store's history. A new store is at [`Revision::FIRST`]; every transaction that changes
+/// something takes the next revision. Revisions never go back, not even over a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub i64);
 
 impl Revision {
-    /// In a request: "the current revision". No store is ever at it.
+    /// In a request: the current revision. No store is ever at this revision.
     pub const CURRENT: Self = Self(0);
-    /// What an empty store is at; the first write makes the next one.
+    /// The revision of an empty store; the first write makes the next one.
     pub const FIRST: Self = Self(1);
     /// The compacted revision of a store that was never compacted.
     pub const NEVER_COMPACTED: Self = Self(-1);
@@ -34,15 +34,15 @@ impl fmt::Display for Revision {
     }
 }
 
-/// The name of a lease. Zero is "no lease"; negative ids are legal.
+/// The id of a lease. Zero means "no lease"; negative ids are valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub i64);
 
 impl LeaseId {
-    /// Not attached to a lease; in a grant: "choose one for me".
+    /// No lease; in a grant request: the store chooses the id.
     pub const NONE: Self = Self(0);
 
-    /// Whether this is "no lease".
+    /// Whether this is [`LeaseId::NONE`].
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }

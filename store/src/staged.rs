@@ -1,32 +1,32 @@
-//! What the writer sees: the published index with the changes laid over it that are not published yet. Readers never see
-//! the overlay; that is how nothing unsynced can be observed.
+//! The writer's view: the published index overlaid with staged changes. Readers do not see the overlay, so no unsynced
+//! change is visible.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::index::{Found, Index, Version};
+use crate::index::{Index, Version, VersionRef};
 use crate::{KeyRange, KeyValue, Revision};
 
-/// The versions that are not published yet, per key in order. Those that are published since are forgotten when the writer
-/// comes by; until then they hide the same versions of the index.
+/// Staged versions per key, in order. Once published, a version stays until the writer forgets it; until then it hides
+/// the same version of the index.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     keys: BTreeMap<Bytes, Vec<Version>>,
-    /// The keys of all versions, ascending by revision.
+    /// The keys of all staged versions, by ascending revision.
     order: VecDeque<(Revision, Bytes)>,
 }
 
 impl Overlay {
-    /// Adds a version of the newest revision.
+    /// Adds a version, whose revision must be the newest.
     pub(crate) fn push(&mut self, version: Version) {
         let key = version.kv.key_bytes();
         self.order.push_back((version.main, key.clone()));
         self.keys.entry(key).or_default().push(version);
     }
 
-    /// Everything up to `revision` is in the index.
+    /// Forgets the versions up to `revision`, which the index now has.
     pub(crate) fn forget(&mut self, revision: Revision) {
         if self.order.back().is_none_or(|(newest, _)| *newest <= revision) {
             self.order.clear();
@@ -52,7 +52,7 @@ impl Overlay {
     }
 
     fn range<'a>(&'a self, keys: &'a KeyRange) -> impl Iterator<Item = (&'a Bytes, &'a [Version])> {
-        // `range` on an empty map costs nothing; its lower bound keeps the walk short otherwise.
+        // `range` on an empty map costs nothing. On others the lower bound keeps the iteration short.
         let from = self
             .keys
             .range::<[u8], _>((std::ops::Bound::Included(&keys.start[..]), std::ops::Bound::Unbounded));
@@ -60,25 +60,25 @@ impl Overlay {
     }
 }
 
-/// Index and overlay together.
+/// The published index and the overlay of staged versions.
 #[derive(Clone, Copy)]
-pub(crate) struct Staged<'a> {
+pub(crate) struct StagedView<'a> {
     pub(crate) index: &'a Index,
     pub(crate) overlay: &'a Overlay,
 }
 
-impl<'a> Staged<'a> {
-    /// The newest version of a key, deletions included.
+impl<'a> StagedView<'a> {
+    /// The newest version of a key, tombstones included.
     fn newest(self, key: &[u8]) -> Option<&'a Version> {
         self.overlay.newest(key).or_else(|| self.index.get(key).map(|entry| entry.newest()))
     }
 
-    /// The key as it is.
+    /// The current version of a key; none if it does not exist.
     pub(crate) fn live(self, key: &[u8]) -> Option<&'a Arc<KeyValue>> {
         self.newest(key)?.live()
     }
 
-    /// The key as it was before `revision`, which is staged or about to be.
+    /// The version of a key before `revision`, which is staged or about to be staged.
     pub(crate) fn before(self, key: &[u8], revision: Revision) -> Option<&'a Arc<KeyValue>> {
         let staged = self.overlay.keys.get(key).map_or(&[][..], |versions| versions);
         match staged.iter().rev().find(|version| version.main < revision) {
@@ -87,18 +87,19 @@ impl<'a> Staged<'a> {
         }
     }
 
-    /// The keys of a range as they are, ascending.
+    /// The current versions of the keys in a range, in key order.
     pub(crate) fn live_in(self, keys: &'a KeyRange) -> Vec<&'a Arc<KeyValue>> {
         let mut found = Vec::new();
         self.visit(keys, Revision(i64::MAX), |it| match it {
-            Found::Newest(kv) => found.push(kv),
-            Found::Stored(_) => unreachable!("at the end of time every version is the newest"),
+            VersionRef::Newest(kv) => found.push(kv),
+            VersionRef::Stored(_) => unreachable!("at the end of time every version is the newest"),
         });
         found
     }
 
-    /// Visits the keys of a range as they were at `revision`, ascending. A staged version counts as newest: it is at hand.
-    pub(crate) fn visit(self, keys: &'a KeyRange, revision: Revision, mut visit: impl FnMut(Found<'a>)) {
+    /// Visits the keys of a range as of `revision`, in key order. A staged version counts as newest, since its bytes
+    /// are in memory.
+    pub(crate) fn visit(self, keys: &'a KeyRange, revision: Revision, mut visit: impl FnMut(VersionRef<'a>)) {
         let mut staged = self.overlay.range(keys).peekable();
         let mut published = self.index.range(keys).peekable();
         loop {
@@ -113,14 +114,14 @@ impl<'a> Staged<'a> {
             let version =
                 over.and_then(|(_, versions)| versions.iter().rev().find(|version| version.main <= revision));
             let found = match version {
-                Some(version) => version.live().map(Found::Newest),
+                Some(version) => version.live().map(VersionRef::Newest),
                 None => under.and_then(|entry| entry.at(revision)),
             };
             found.into_iter().for_each(&mut visit);
         }
     }
 
-    /// How many keys of a range exist at `revision`.
+    /// Number of keys of a range that exist at `revision`.
     pub(crate) fn count(self, keys: &'a KeyRange, revision: Revision) -> usize {
         if self.overlay.range(keys).next().is_none() {
             return self.index.count(keys, revision);

@@ -1,35 +1,36 @@
-//! How a store is, at one moment. Not the counters of what it did (see `metrics`).
+//! Status of a store at one moment. `metrics` counts what it did.
 
 use crate::core::Core;
 use crate::{Alarm, Revision};
 
-/// Answer of [`crate::Store::status`]. All of it is durable.
+/// Result of [`crate::Store::status`]. All of it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreStatus {
     /// The revision that readers see.
     pub revision: Revision,
     /// The oldest revision that can be read.
     pub compacted: Revision,
-    /// The place in the log: counts every change since the data began, also those that take no revision.
+    /// Sequence number of the last log record. It counts every change since the data was created, also changes without
+    /// a revision.
     pub seq: u64,
-    /// What the store occupies.
+    /// Bytes that the store occupies.
     pub size: StoreSize,
     /// [`crate::Limits::quota_bytes`].
     pub quota: Option<u64>,
-    /// The alarms that are raised, ascending.
+    /// The raised alarms, ascending.
     pub alarms: Vec<Alarm>,
-    /// See [`crate::Store::engine_failure`].
+    /// Why the engine gets nothing more; see [`crate::Store::engine_failure`].
     pub engine_failure: Option<String>,
 }
 
-/// What a store occupies, in bytes.
+/// Bytes that a store occupies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreSize {
-    /// History, on disk or in memory, what could be won back included.
+    /// Bytes of the history, on disk or in memory, including what defragmentation could free.
     pub allocated: u64,
-    /// What of it is wanted, with what is on its way from the log: this is held against the quota.
+    /// Bytes of live history, including changes that are not in the engine yet. The quota bounds this number.
     pub live: u64,
-    /// The log's files, beside the history. They hold changes a second time, or are prepared and empty.
+    /// Bytes of the log's files, which hold changes a second time or are prepared and empty.
     pub log: u64,
 }
 
@@ -44,7 +45,7 @@ impl StoreStatus {
             size,
             quota: core.limits.quota_bytes,
             alarms: visible.alarms.iter().collect(),
-            engine_failure: core.chores.failure(),
+            engine_failure: core.background_waiters.failure(),
         }
     }
 }

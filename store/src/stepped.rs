@@ -1,5 +1,5 @@
-//! A store with a log and without threads: every step on the caller's thread, so that a test sees the same steps every
-//! time, and can stop between evaluation and log. Tests only.
+//! A store with a log but without threads, for tests. Every step runs on the caller's thread, so that a test sees the
+//! same steps every time and can stop between evaluation and log.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,28 +12,28 @@ use crate::committer::Committer;
 use crate::core::Core;
 use crate::feed::{Wait, Work};
 use crate::group::Group;
-use crate::keeper::Keeper;
 use crate::log::Log;
 use crate::queue::Job;
-use crate::request::{Answer, Refused, Request};
+use crate::request::{Rejection, Request, Response};
+use crate::supervisor::Supervisor;
 
-/// See the module.
-pub(crate) struct Stepped {
+/// The components of a store that a test drives step by step.
+pub(crate) struct SteppedStore {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
-    keeper: Keeper,
-    /// Evaluated, not yet logged.
+    supervisor: Supervisor,
+    /// Groups that are evaluated but not logged.
     waiting: VecDeque<Group>,
 }
 
-/// An answer that has not come yet.
-pub(crate) type Pending = oneshot::Receiver<Answer>;
+/// Receiver of an answer.
+pub(crate) type Pending = oneshot::Receiver<Response>;
 
-impl Stepped {
+impl SteppedStore {
     pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: Background) -> Self {
-        let keeper = Keeper::new(core.clone(), background);
-        Self { core, committer, log, keeper, waiting: VecDeque::new() }
+        let supervisor = Supervisor::new(core.clone(), background);
+        Self { core, committer, log, supervisor, waiting: VecDeque::new() }
     }
 
     /// Evaluates requests as one group, which then waits for the log.
@@ -50,7 +50,7 @@ impl Stepped {
         answers
     }
 
-    /// Logs the group that waits longest, and does all the work that follows. False if none waits.
+    /// Logs the oldest waiting group and does all work that follows. Returns false if none waits.
     pub(crate) fn log(&mut self) -> bool {
         let Some(mut group) = self.waiting.pop_front() else { return false };
         if let Err(error) = self.try_log(&mut group) {
@@ -63,38 +63,38 @@ impl Stepped {
     fn try_log(&mut self, group: &mut Group) -> io::Result<()> {
         self.log.step(group)?;
         self.core.deliver();
-        let (commits, prepare) = self.log.yielded().unwrap_or_default();
+        let (commits, prepare) = self.log.take_synced().unwrap_or_default();
         self.turn(Work { commits, prepare, closed: false });
         Ok(())
     }
 
-    /// Lets the background do what there is to do.
+    /// Runs the background worker until it has nothing to do.
     pub(crate) fn work(&mut self) {
         self.turn(Work::default());
         while self.log() {}
     }
 
     fn turn(&mut self, work: Work) {
-        let mut wait = self.keeper.turn(work);
+        let mut wait = self.supervisor.run_once(work);
         while matches!(wait, Ok(Wait::Not)) {
-            wait = self.keeper.turn(Work::default());
+            wait = self.supervisor.run_once(Work::default());
         }
         if let Err(error) = wait {
             self.core.fail("the history engine is of no use", &error);
         }
-        if let Some(change) = self.keeper.alarm_change() {
+        if let Some(change) = self.supervisor.alarm_change() {
             self.evaluate(vec![Request::Alarm(change)]);
         }
     }
 
-    /// Evaluates requests as one group and logs it, and all that waited before it.
-    pub(crate) fn act(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>, Refused> {
+    /// Evaluates requests as one group, and logs it and all groups before it.
+    pub(crate) fn act(&mut self, requests: Vec<Request>) -> Result<Vec<Response>, Rejection> {
         let answers = self.evaluate(requests);
         while self.log() {}
-        answers.into_iter().map(|mut answer| answer.try_recv().map_err(|_| Refused::Stopped)).collect()
+        answers.into_iter().map(|mut answer| answer.try_recv().map_err(|_| Rejection::Stopped)).collect()
     }
 
-    /// Notes a clean end and checkpoints.
+    /// Closes the log cleanly and checkpoints.
     pub(crate) fn finish(mut self) {
         while self.log() {}
         if !self.core.has_failed() && self.log.finish().is_ok() {

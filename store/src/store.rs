@@ -1,4 +1,4 @@
-//! The façade: every operation of a store, without its logic.
+//! The public interface of a store: every operation, without its logic.
 
 use std::io::{Seek, Write};
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use kstore_nondet::Nondet;
 use tokio::time::Instant;
 
 use crate::alarm::AlarmChange;
-use crate::chores::Hurry;
+use crate::background_waiters::SweepWaiter;
 use crate::driver::Driver;
 use crate::error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, TxnError, WatchError,
 };
 use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 use crate::metrics::MetricsSnapshot;
-use crate::request::{Answer, Refused, Request};
+use crate::request::{Rejection, Request, Response};
 use crate::tasks::Tasks;
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
@@ -25,7 +25,8 @@ use crate::{
     StoreImage, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
 };
 
-/// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
+/// A handle to an open store. It is cheap to clone. The store closes when the last handle is dropped, or by
+/// [`Store::close`].
 #[derive(Clone)]
 pub struct Store {
     driver: Arc<Driver>,
@@ -39,28 +40,31 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store that `config` describes, making it if the directory is empty. On return it is recovered, locked
-    /// against other processes, and serves. Call it inside a tokio runtime: leases expire on its timer. When that runtime ends
-    /// before the store, they do on the timer of the next one in which the store is asked to read, watch or change something.
+    /// Opens the store that `config` describes, and creates it if the directory is empty. On return it is recovered,
+    /// locked against other processes, and serves.
+    ///
+    /// Call it inside a tokio runtime: leases expire on its timer. If that runtime ends before the store, the next call
+    /// of [`Store::range`], [`Store::watch`] or a writing operation inside another runtime moves the timers there.
     pub async fn open(config: Config, nondet: Nondet) -> Result<Self, OpenError> {
         Ok(Self::start(recover::open(config, &nondet)?))
     }
 
-    /// Opens a store in memory that begins with an image: the same revisions, history, leases and alarms. It shares memory with the
-    /// image, and is independent of the store that the image was taken of. Like [`Store::open`], call it inside a tokio runtime.
+    /// Opens a store in memory that starts from an image, with the same revisions, history, leases and alarms. It
+    /// shares memory with the image, and is independent of the store that the image was taken of. Call it inside a
+    /// tokio runtime, like [`Store::open`].
     pub fn from_image(image: &StoreImage, nondet: &Nondet) -> Self {
         Self::start(image.driver(nondet))
     }
 
-    /// An image of what this store, which must be in memory, holds at its newest revision. Waits for a write that is under way.
+    /// Takes an image of this store, which must be in memory, at its newest revision. Waits for a write in progress.
     ///
     /// # Errors
-    /// If the store is on disk, or was closed.
+    /// [`ImageError`] if the store is on disk, or was closed.
     pub fn image(&self) -> Result<StoreImage, ImageError> {
         self.driver.image()
     }
 
-    /// Opens a store without threads on a disk of the test's own.
+    /// Opens a store without threads on a test's own disk.
     #[cfg(test)]
     pub(crate) fn open_stepped(
         disk: Arc<dyn crate::disk::Disk>,
@@ -70,7 +74,7 @@ impl Store {
         Ok(Self::start(recover::open_stepped(disk, config, rng, None)?))
     }
 
-    /// The same with an engine of the test's own.
+    /// Opens a store without threads on a test's own disk with a test's own engine.
     #[cfg(test)]
     pub(crate) fn open_stepped_with(
         disk: Arc<dyn crate::disk::Disk>,
@@ -81,7 +85,7 @@ impl Store {
         Ok(Self::start(recover::open_stepped(disk, config, rng, Some(engine))?))
     }
 
-    /// The same with threads.
+    /// Opens a store with threads on a test's own disk.
     #[cfg(test)]
     pub(crate) fn open_threads(
         disk: Arc<dyn crate::disk::Disk>,
@@ -97,14 +101,15 @@ impl Store {
         store
     }
 
-    /// Starts the tasks of the store in the caller's runtime, if they do not run: the runtime that had them may be gone.
+    /// Starts the store's tasks in the caller's runtime, unless they run already. The runtime that ran them may have
+    /// ended.
     fn keep_tasks(&self) {
         let driver = &self.driver;
         self.tasks.expiry.keep(|| crate::lease::expire::run(driver.core().clone(), Arc::downgrade(driver)));
         self.tasks.release.keep(|| crate::release::run(driver.core().clone()));
     }
 
-    async fn submit(&self, request: Request, bytes: usize) -> Result<Answer, Refused> {
+    async fn submit(&self, request: Request, bytes: usize) -> Result<Response, Rejection> {
         self.keep_tasks();
         self.driver.submit(request, bytes).await
     }
@@ -114,48 +119,48 @@ impl Store {
         &self.driver
     }
 
-    /// The revision that readers see; everything up to it is durable. Never goes back.
+    /// The revision that readers see. Everything up to it is durable. It never goes back.
     pub fn revision(&self) -> Revision {
         self.driver.core().revision()
     }
 
-    /// The oldest revision that can be read; [`Revision::NEVER_COMPACTED`] at first.
+    /// The oldest readable revision; [`Revision::NEVER_COMPACTED`] at first.
     pub fn compacted(&self) -> Revision {
         self.driver.core().visible().compacted
     }
 
-    /// Reads keys at one revision. Never waits for a writer or the disk, except to fetch old versions.
+    /// Reads keys at one revision. It waits neither for a writer nor for the disk, except to read old versions.
     pub fn range(&self, request: &Range) -> Result<RangeResult, RangeError> {
         self.keep_tasks();
         self.driver.core().range(request)
     }
 
-    /// Does a transaction. Resolves when what it wrote and what it observed is durable. Dropping the future does not
-    /// take the transaction back.
+    /// Executes a transaction. Returns after everything that it wrote and observed is durable. Dropping the future does
+    /// not cancel the transaction.
     pub async fn txn(&self, txn: Txn) -> Result<TxnResult, TxnError> {
         let bytes = txn::check::check(&txn, &self.driver.core().limits)?;
         match self.submit(Request::Txn(txn), bytes).await? {
-            Answer::Txn(result) => result,
+            Response::Txn(result) => result,
             other => unreachable!("a transaction was answered with {other:?}"),
         }
     }
 
-    /// The key as it is; none if it does not exist. Needs no runtime: like [`Store::range`], it is an ordinary call.
+    /// Reads one key at the current revision; none if it does not exist. It needs no runtime, like [`Store::range`].
     pub fn get(&self, key: impl Into<Bytes>) -> Result<Option<Arc<KeyValue>>, RangeError> {
         Ok(self.range(&Range::key(key))?.kvs.pop())
     }
 
-    /// Writes one key; says the new revision. Durable on return.
+    /// Writes one key. Returns the new revision; durable on return.
     pub async fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<Revision, TxnError> {
         Ok(self.txn(Txn::of(vec![Op::put(key, value)])).await?.revision)
     }
 
-    /// Deletes one key; says whether it existed. Durable on return.
+    /// Deletes one key. Returns whether it existed; durable on return.
     pub async fn delete(&self, key: impl Into<Bytes>) -> Result<bool, TxnError> {
         Ok(self.delete_range(KeyRange::single(key)).await? > 0)
     }
 
-    /// Deletes keys in one revision; says how many there were. Durable on return.
+    /// Deletes the keys of a range in one revision. Returns the number of deleted keys; durable on return.
     pub async fn delete_range(&self, keys: KeyRange) -> Result<u64, TxnError> {
         let result = self.txn(Txn::of(vec![Op::Delete(Delete { keys, prev_kv: false })])).await?;
         let deleted = result.responses.iter().map(|response| match response {
@@ -165,8 +170,8 @@ impl Store {
         Ok(deleted.sum())
     }
 
-    /// Writes one key if its mod revision is still `expected` (zero: if it does not exist). Otherwise nothing changes, and the
-    /// key as it is comes back as the error's other half: none if it does not exist.
+    /// Writes one key if its mod revision is still `expected` (zero: if it does not exist). Otherwise nothing changes,
+    /// and the inner result's error has the current version, or none if the key does not exist.
     pub async fn put_if_unchanged(
         &self,
         key: impl Into<Bytes>,
@@ -182,68 +187,72 @@ impl Store {
         Ok(Err(found.and_then(|mut range| range.kvs.pop())))
     }
 
-    /// Begins a watch. Everything from its start on is delivered, in order, once, whole revisions at a time; a start that
-    /// has been compacted is reported by the first [`Watcher::next`].
+    /// Starts a watch. It delivers every event from its start on, in order, once, and whole revisions at a time. If the
+    /// start revision has been compacted, the first [`Watcher::next`] returns an error.
     pub fn watch(&self, request: WatchRequest) -> Result<Watcher, WatchError> {
         self.keep_tasks();
         Watcher::new(self.driver.core().clone(), request)
     }
 
-    /// Gives up what only reads below `revision` could see. Takes effect for reads and watches on return; space comes back
-    /// in the background.
+    /// Compacts the history up to `revision`: discards versions that only reads below it could see. Takes effect for
+    /// reads and watches on return; the disk space is freed in the background.
     pub async fn compact(&self, revision: Revision) -> Result<(), CompactError> {
         match self.submit(Request::Compact(revision), 0).await? {
-            Answer::Compact(result) => result,
+            Response::Compact(result) => result,
             other => unreachable!("a compaction was answered with {other:?}"),
         }
     }
 
-    /// As [`Store::compact`], but resolves only when what became superfluous is gone, and gone for good: not even a crash
-    /// brings it back. Dropping the future does not take the compaction back.
+    /// Compacts the history up to `revision`, and returns after the superseded records are removed durably: not even a
+    /// crash brings them back. Dropping the future does not cancel the compaction.
     pub async fn compact_physical(&self, revision: Revision) -> Result<(), CompactError> {
-        let hurry = Hurry::new(self.driver.core().clone());
+        let hurry = SweepWaiter::new(self.driver.core().clone());
         self.compact(revision).await?;
         hurry.swept(revision).await
     }
 
-    /// Wins back all space that can be won back, which happens by itself too, but only where it is worth it. Nobody waits
-    /// for it but the caller.
+    /// Defragments: frees all disk space that removed records occupy. The background worker does this by itself too,
+    /// but only where it is worth the cost. Other operations do not wait for it.
     pub async fn defragment(&self) -> Result<(), DefragmentError> {
         let core = self.driver.core();
-        core.serving()?;
-        let wish = core.chores.ask();
-        self.driver.nudge();
-        core.chores.answered(core, wish).await?.map_err(DefragmentError::Engine)
+        core.check_serving()?;
+        let ticket = core.background_waiters.request_defragment();
+        self.driver.wake();
+        core.background_waiters.wait_defragmented(core, ticket).await?.map_err(DefragmentError::Engine)
     }
 
-    /// etcd's hash of the history up to `revision` ([`Revision::CURRENT`]: everything): equal in every store, etcd's own
-    /// included, that holds the same history compacted at the same revision. Reads the whole history, in steps that block
-    /// nobody: call it where blocking is allowed.
+    /// etcd's hash of the history up to `revision` ([`Revision::CURRENT`]: everything). All stores with the same
+    /// history compacted at the same revision have the same hash, etcd's own included. Reads the whole history in steps
+    /// that block no other operation, but blocks the calling thread.
     pub fn hash_kv(&self, revision: Revision) -> Result<HashKv, RangeError> {
         crate::hash::hash_kv(self.driver.core(), revision)
     }
 
-    /// Writes the current state with its history and leases as a bbolt database, which etcd's own tools open and
-    /// `maintenance::restore` reads, notes included. Writers, readers and compaction go on meanwhile; memory use does not
-    /// depend on the size of the store, apart from its leases. What is in `to` is not synced, and not a database before the
-    /// return. Reads and writes files: call it where blocking is allowed.
+    /// Writes the current state with its history and leases as a bbolt database, notes included. etcd's own tools open
+    /// it and `maintenance::restore` reads it. Writers, readers and compaction continue meanwhile. Memory use does not
+    /// depend on the size of the store, apart from its leases.
+    ///
+    /// `to` is not synced, and is not a valid database before the return. Blocks the calling thread.
     pub fn snapshot(&self, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
         crate::snapshot::snapshot(self.driver.core(), to)
     }
 
-    /// Where a snapshot's temporary file belongs: in the data directory, whose file system has room for it now; `None` for a store
-    /// in memory. The system's own folder for temporary files is memory on many machines.
+    /// The directory for a snapshot's temporary file: the data directory, if its file system has enough space; `None`
+    /// for a store in memory. The system's temporary directory is in memory on many machines.
     ///
     /// # Errors
     ///
     /// [`SnapshotError::Write`] if the file could leave the store less than [`crate::Limits::disk_free_bytes`].
     pub fn snapshot_dir(&self) -> Result<Option<PathBuf>, SnapshotError> {
         let core = self.driver.core();
-        core.room().map(|room| room.snapshot_dir(self.size().live)).transpose().map_err(SnapshotError::Write)
+        core.disk_space()
+            .map(|disk_space| disk_space.snapshot_dir(self.size().live))
+            .transpose()
+            .map_err(SnapshotError::Write)
     }
 
-    /// The note of the transaction that made `revision`, if it carried one. Goes with compaction, but not while the
-    /// revision is the create or mod revision of a key that exists.
+    /// The note of the transaction that made `revision`, if it carried one. Compaction removes it, unless the revision
+    /// is the create or mod revision of an existing key.
     pub fn note(&self, revision: Revision) -> Option<Bytes> {
         self.driver.core().note(revision)
     }
@@ -256,8 +265,8 @@ impl Store {
         let core = self.driver.core();
         let ttl = ttl.max(core.limits.lease_ttl_min.as_secs() as i64);
         match self.submit(Request::Grant { id, ttl, now: Instant::now() }, 0).await? {
-            Answer::Grant(result) => {
-                // Counted from the answer, not from the question: a lease never ends early.
+            Response::Grant(result) => {
+                // The time counts from the answer, not from the request, so that a lease never ends early.
                 if let Ok(granted) = &result {
                     core.leases.renew(granted.id, Instant::now());
                 }
@@ -267,32 +276,35 @@ impl Store {
         }
     }
 
-    /// Ends a lease and deletes its keys in one revision, which is returned (the current one if it had no keys).
+    /// Revokes a lease and deletes its keys in one revision. Returns that revision, or the current one if it had no
+    /// keys.
     ///
-    /// Keys whose deletions are more than [`crate::Limits::commit_bytes`] go in several revisions, in the order of the keys; the
-    /// last one is returned. Meanwhile the lease can neither be renewed nor get keys. If the future is dropped or the store
-    /// crashes half-way, the rest goes when the lease's time is over. What expires goes in the same way.
+    /// If the deletions exceed [`crate::Limits::commit_bytes`], they take several revisions, in key order; the last one
+    /// is returned. Meanwhile the lease can neither be renewed nor get keys. If the future is dropped or the store
+    /// crashes meanwhile, the remaining keys are deleted when the lease expires. Expiry deletes keys in the same way.
     pub async fn lease_revoke(&self, id: LeaseId) -> Result<Revision, LeaseError> {
         loop {
             match self.submit(Request::Revoke(id), 0).await? {
-                Answer::Revoke(result) => return result,
-                Answer::RevokedInPart => {}
+                Response::Revoke(result) => return result,
+                Response::RevokedInPart => {}
                 other => unreachable!("a lease revocation was answered with {other:?}"),
             }
         }
     }
 
-    /// Counts a lease's time anew from now. That is remembered in memory only and waits for nothing: over a restart every
-    /// lease gets its whole time again. For a lease that is over but not yet gone, it resolves when it is.
+    /// Renews a lease: its time starts again now. Renewals are kept in memory only and wait for nothing; after a
+    /// restart every lease gets its full time again. For a lease that has expired but is not yet removed, it returns
+    /// after the removal.
     pub async fn lease_keep_alive(&self, id: LeaseId) -> Result<LeaseRenewed, LeaseError> {
         let core = self.driver.core();
-        core.serving()?;
+        core.check_serving()?;
         let (now, revision) = (Instant::now(), core.revision());
         let renewed = match core.leases.renew(id, now) {
             Some(ttl) => Ok(LeaseRenewed { ttl, revision }),
             None => match self.submit(Request::KeepAlive { id, now }, 0).await? {
-                Answer::KeepAlive(result) => result.and_then(|renewed| {
-                    // The grant was not published when the writer judged, so the lease began with the time of the grant.
+                Response::KeepAlive(result) => result.and_then(|renewed| {
+                    // The writer evaluated this before the grant was published, so the lease's time counts from the
+                    // grant.
                     core.leases.renew(id, Instant::now()).map(|_| renewed).ok_or(LeaseError::NotFound(id))
                 }),
                 other => unreachable!("a keep-alive was answered with {other:?}"),
@@ -301,10 +313,10 @@ impl Store {
         renewed.inspect(|_| core.metrics.leases_renewed.add(1))
     }
 
-    /// What is known of a lease, with its keys if `keys`.
+    /// Returns the granted and remaining time of a lease, with its keys if `keys`.
     pub async fn lease_time_to_live(&self, id: LeaseId, keys: bool) -> Result<LeaseStatus, LeaseError> {
         let (granted_ttl, keys, revision) = match self.submit(Request::Inspect { id, keys }, 0).await? {
-            Answer::Inspect(result) => result?,
+            Response::Inspect(result) => result?,
             other => unreachable!("a question about a lease was answered with {other:?}"),
         };
         let deadline = self.driver.core().leases.deadline(id).ok_or(LeaseError::NotFound(id))?;
@@ -312,26 +324,26 @@ impl Store {
         Ok(LeaseStatus { ttl, granted_ttl, keys, revision })
     }
 
-    /// All leases, by id.
+    /// Lists all leases, ascending by id.
     pub async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
         match self.submit(Request::List, 0).await? {
-            Answer::List(leases) => Ok(leases),
+            Response::List(leases) => Ok(leases),
             other => unreachable!("a question about leases was answered with {other:?}"),
         }
     }
 
-    /// The alarms that are raised, ascending. Only durable ones: whoever sees one will still see it after a crash.
+    /// The raised alarms, ascending. Only durable ones: an alarm that was returned is still raised after a crash.
     pub fn alarms(&self) -> Vec<Alarm> {
         self.driver.core().visible().alarms.iter().collect()
     }
 
-    /// Raises an alarm by hand; says whether it was not raised before. Durable on return.
+    /// Raises an alarm. Returns whether it was not raised before; durable on return.
     pub async fn alarm_raise(&self, alarm: Alarm) -> Result<bool, AlarmError> {
         self.change_alarms(AlarmChange::Raise(alarm)).await
     }
 
-    /// Disarms an alarm; says whether it was raised. Durable on return. If its cause is still there, it comes back with the
-    /// next write that meets it.
+    /// Disarms an alarm. Returns whether it was raised; durable on return. If its cause persists, the next affected
+    /// write raises it again.
     pub async fn alarm_disarm(&self, alarm: Alarm) -> Result<bool, AlarmError> {
         self.change_alarms(AlarmChange::Disarm(alarm)).await
     }
@@ -344,39 +356,40 @@ impl Store {
 
     async fn change_alarms(&self, change: AlarmChange) -> Result<bool, AlarmError> {
         match self.submit(Request::Alarm(change), 0).await? {
-            Answer::Alarm(changed) => Ok(changed),
+            Response::Alarm(changed) => Ok(changed),
             other => unreachable!("an alarm was answered with {other:?}"),
         }
     }
 
-    /// The stored records that are damaged and of which no copy is left, by revision; empty if all is well. At most a few
-    /// thousand are listed.
+    /// The damaged records without an intact copy, by revision; empty if there are none. At most a few thousand are
+    /// listed.
     pub fn damage(&self) -> Vec<DamagedRecord> {
         self.driver.core().healing.damage()
     }
 
-    /// Why the history engine is given nothing more, if it failed. Nothing is lost and everything is served, but the log grows,
-    /// and at [`crate::Limits::log_budget_bytes`] the store stops: see to the disk and open the store again before that.
+    /// Why the history engine gets nothing more, if it failed. No data is lost and all requests are served, but the log
+    /// grows. At [`crate::Limits::log_budget_bytes`] the store stops: check the disk and open the store again before
+    /// that.
     pub fn engine_failure(&self) -> Option<String> {
-        self.driver.core().chores.failure()
+        self.driver.core().background_waiters.failure()
     }
 
-    /// How the store is: where it stands, what it occupies, what is wrong.
+    /// The store's status: revisions, sizes, alarms and engine failure.
     pub fn status(&self) -> StoreStatus {
         StoreStatus::of(self.driver.core())
     }
 
-    /// What the store occupies.
+    /// Bytes that the store occupies.
     pub fn size(&self) -> StoreSize {
         StoreSize::of(self.driver.core())
     }
 
-    /// A random number that names the data: the same over restarts, never zero.
+    /// A random number that identifies the data: constant over restarts, never zero.
     pub fn identity(&self) -> u64 {
         self.driver.core().cluster
     }
 
-    /// What the store has done since it was opened, and how much it has to do.
+    /// Values of the store's metrics since it was opened.
     pub fn metrics(&self) -> MetricsSnapshot {
         let core = self.driver.core();
         let (watchers_behind, events_pending) = core.hub.load();
@@ -386,15 +399,15 @@ impl Store {
             watchers_behind,
             events_pending,
             pending_bytes: core.usage.pending(),
-            engine_failed: u64::from(core.chores.failure().is_some()),
+            engine_failed: u64::from(core.background_waiters.failure().is_some()),
             records_healed: core.healing.healed.get(),
             records_damaged: core.healing.damaged(),
             ..core.metrics.snapshot()
         }
     }
 
-    /// Finishes what is queued, syncs, checkpoints and releases the directory. Watches end; later calls are refused as
-    /// stopped. Other handles are closed with it.
+    /// Closes the store: finishes queued requests, syncs, checkpoints and unlocks the directory. Watches end; later
+    /// calls return [`crate::Stopped`]. It closes the store for all handles.
     pub async fn close(&self) {
         if !self.driver.has_threads() {
             self.driver.close();

@@ -1,17 +1,17 @@
-//! The store's tasks, which live as long as it does although the runtime that had them may end before: whoever uses the store
-//! next brings another. Not what the tasks do (see `lease::expire` and `release`).
+//! The store's background tasks in tokio. If the runtime that runs them ends before the store, the next operation
+//! starts them in its own runtime. `lease::expire` and `release` have the tasks' work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::runtime::Handle;
 
-/// The tasks of one store.
+/// The tokio tasks of one store.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    /// Ends leases.
+    /// Revokes expired leases.
     pub(crate) expiry: Task,
-    /// Takes memory back.
+    /// Releases memory after a burst of writes.
     pub(crate) release: Task,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Starts the task unless it runs or there is no runtime here. Costs one look at a flag if it runs.
+    /// Starts the task unless it runs, or the caller is outside a runtime. If it runs, the cost is one atomic load.
     pub(crate) fn keep<F: Future<Output = ()> + Send + 'static>(&self, task: impl FnOnce() -> F) {
         if self.running.load(Ordering::Acquire) {
             return;
@@ -31,7 +31,7 @@ impl Task {
         if self.running.swap(true, Ordering::AcqRel) {
             return;
         }
-        let running = Running(self.running.clone());
+        let running = RunningGuard(self.running.clone());
         let task = task();
         runtime.spawn(async move {
             let _running = running;
@@ -40,10 +40,10 @@ impl Task {
     }
 }
 
-/// Runs, until it is dropped: with its runtime, if that ends first.
-struct Running(Arc<AtomicBool>);
+/// Guard that marks a task as running. The runtime drops it when it ends.
+struct RunningGuard(Arc<AtomicBool>);
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

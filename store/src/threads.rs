@@ -1,5 +1,5 @@
-//! The threads of a store with a log: one evaluates, one logs, one delivers, one does the background's work. How they start,
-//! what each leaves behind however it ends, and how all are brought to an end.
+//! The threads of a store with a log: one evaluates, one logs, one delivers, one runs the background worker. Starts
+//! them, ends them, and cleans up however each one ends.
 
 use std::io;
 use std::sync::Arc;
@@ -15,29 +15,29 @@ use crate::core::Core;
 use crate::disk::real::DirLock;
 use crate::feed::Wait;
 use crate::group::Group;
-use crate::keeper::{Keeper, Spent};
 use crate::log::Log;
-use crate::pipe::{Call, Pipe};
+use crate::log_handover::{LogHandover, WakeReason};
 use crate::queue::{Job, Queue};
-use crate::request::{Refused, Request};
+use crate::request::{Rejection, Request};
+use crate::supervisor::{LogBudgetExceeded, Supervisor};
 
-/// What the threads share.
+/// The state that the store's threads share.
 pub(crate) struct Shared {
     pub(crate) core: Arc<Core>,
     pub(crate) queue: Queue,
-    pub(crate) pipe: Pipe,
-    /// Belongs to whom the pipe says; the lock is never waited for.
+    pub(crate) log_handover: LogHandover,
+    /// The log. `log_handover` decides which thread owns it, so the lock is never contended.
     log: Mutex<Log>,
 }
 
-/// The threads, to be ended.
+/// Handle to the running threads.
 pub(crate) struct Threads {
     shared: Arc<Shared>,
-    /// Until the store is closed.
-    running: Mutex<Option<Running>>,
+    /// The join handles; none after the store was closed.
+    running: Mutex<Option<ThreadHandles>>,
 }
 
-struct Running {
+struct ThreadHandles {
     writer: JoinHandle<()>,
     log: JoinHandle<()>,
     watch: JoinHandle<()>,
@@ -54,14 +54,14 @@ impl Threads {
         lock: Option<DirLock>,
     ) -> io::Result<Self> {
         let queue = Queue::new(&core.limits);
-        let pipe = Pipe::new(&core.limits);
-        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log) });
-        let keeper = Keeper::new(shared.core.clone(), background);
-        let running = Running {
+        let log_handover = LogHandover::new(&core.limits);
+        let shared = Arc::new(Shared { core, queue, log_handover, log: Mutex::new(log) });
+        let supervisor = Supervisor::new(shared.core.clone(), background);
+        let running = ThreadHandles {
             writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
             log: spawn("kstore-log", &shared, Shared::log)?,
             watch: spawn("kstore-watch", &shared, Shared::deliver)?,
-            background: spawn("kstore-background", &shared, move |shared| shared.background(keeper))?,
+            background: spawn("kstore-background", &shared, move |shared| shared.background(supervisor))?,
             _lock: lock,
         };
         Ok(Self { shared, running: Mutex::new(Some(running)) })
@@ -71,13 +71,13 @@ impl Threads {
         &self.shared.queue
     }
 
-    /// Lets the background look what there is to do.
-    pub(crate) fn nudge(&self) {
-        self.shared.core.feed.nudge();
+    /// Wakes the background worker, which checks for work.
+    pub(crate) fn wake(&self) {
+        self.shared.core.feed.wake();
     }
 
-    /// Lets the threads finish what they have and waits for them. One of them cannot do that: for it (a waker that it calls
-    /// may drop the last handle) another thread waits.
+    /// Lets the threads finish their work and waits for them. One of them may call this itself, when a waker that it
+    /// calls drops the last handle. It cannot wait for itself, so another thread is started that waits.
     pub(crate) fn close(&self) {
         self.shared.queue.close();
         let mut running = self.running.lock();
@@ -86,7 +86,7 @@ impl Threads {
         if threads.has(thread::current().id()) {
             let closing = thread::Builder::new().name("kstore-close".to_owned());
             if let Err(error) = closing.spawn(move || threads.join(&shared)) {
-                tracing::error!(%error, "nobody waits for the store's threads to end");
+                tracing::error!(%error, "cannot start a thread that waits for the store's threads");
             }
         } else {
             threads.join(&shared);
@@ -94,7 +94,7 @@ impl Threads {
     }
 }
 
-impl Running {
+impl ThreadHandles {
     fn has(&self, thread: thread::ThreadId) -> bool {
         let all = [&self.writer, &self.log, &self.watch, &self.background];
         all.iter().any(|own| own.thread().id() == thread)
@@ -126,34 +126,34 @@ fn spawn(
 }
 
 impl Shared {
-    /// Logs a group on the thread that has the log, and gives the log back.
+    /// Logs a group on the thread that owns the log, and releases the log.
     pub(crate) fn step(&self, group: &mut Group) -> io::Result<()> {
         let mut log = self.log.lock();
         log.step(group)?;
         log.feed(&self.core.feed);
-        self.pipe.leave(log.deadline());
+        self.log_handover.release_log(log.deadline());
         Ok(())
     }
 
     fn evaluate(&self, mut committer: Committer) {
-        let _ending = Leaving { shared: self, leave: Self::leave_writer };
+        let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_writer_exit };
         if let Err(error) = committer.serve(self) {
             self.core.fail("the log cannot be written", &error);
         }
     }
 
-    /// Nothing more is evaluated.
-    fn leave_writer(&self) {
+    /// Cleans up after the evaluating thread: no more requests are evaluated.
+    fn on_writer_exit(&self) {
         self.queue.abandon();
         if self.core.has_failed() {
-            self.pipe.break_off();
+            self.log_handover.close_consumer();
         } else {
-            self.pipe.close();
+            self.log_handover.close();
         }
     }
 
     fn log(&self) {
-        let _ending = Leaving { shared: self, leave: Self::leave_log };
+        let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_log_exit };
         if let Err(error) = self.serve_log() {
             self.core.fail("the log cannot be written", &error);
         }
@@ -162,36 +162,36 @@ impl Shared {
     fn serve_log(&self) -> io::Result<()> {
         let (mut group, mut deadline) = (Group::default(), self.log.lock().deadline());
         loop {
-            let call = self.pipe.take(&mut group, deadline);
+            let call = self.log_handover.take(&mut group, deadline);
             let mut log = self.log.lock();
             match call {
-                Call::Group => log.step(&mut group)?,
-                Call::Deadline => {}
-                Call::Closed if self.core.has_failed() => return Ok(()),
-                Call::Closed => {
+                WakeReason::Group => log.step(&mut group)?,
+                WakeReason::Deadline => {}
+                WakeReason::Closed if self.core.has_failed() => return Ok(()),
+                WakeReason::Closed => {
                     log.finish()?;
                     log.feed(&self.core.feed);
                     return Ok(());
                 }
             }
-            let idle = log.visit()?;
+            let idle = log.run_due_work()?;
             log.feed(&self.core.feed);
             if idle {
-                self.core.feed.nudge();
+                self.core.feed.wake();
             }
             deadline = log.deadline();
         }
     }
 
-    /// Nothing more is logged.
-    fn leave_log(&self) {
-        self.pipe.break_off();
+    /// Cleans up after the log thread: no more groups are logged.
+    fn on_log_exit(&self) {
+        self.log_handover.close_consumer();
         self.queue.abandon();
         self.core.feed.close();
     }
 
     fn deliver(&self) {
-        let _ending = Leaving { shared: self, leave: Self::leave_watch };
+        let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_delivery_exit };
         let mut more = true;
         while more {
             more = self.core.hub.wait();
@@ -199,60 +199,61 @@ impl Shared {
         }
     }
 
-    /// Nothing more is delivered. If that is too early, the store has failed, and all watches know.
-    fn leave_watch(&self) {}
+    /// Cleans up after the delivery thread: nothing to do. If it ends early, the store has failed and has ended all
+    /// watches.
+    fn on_delivery_exit(&self) {}
 
-    fn background(&self, keeper: Keeper) {
-        let _ending = Leaving { shared: self, leave: Self::leave_background };
-        if let Err(error) = self.serve_background(keeper) {
+    fn background(&self, supervisor: Supervisor) {
+        let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_background_exit };
+        if let Err(error) = self.serve_background(supervisor) {
             self.core.fail("the history engine is of no use", &error);
         }
     }
 
-    fn serve_background(&self, mut keeper: Keeper) -> Result<(), Spent> {
+    fn serve_background(&self, mut supervisor: Supervisor) -> Result<(), LogBudgetExceeded> {
         let mut wait = Wait::Not;
         loop {
             let work = self.core.feed.take(wait);
             let closed = work.closed;
-            wait = keeper.turn(work)?;
+            wait = supervisor.run_once(work)?;
             if closed {
                 return Ok(());
             }
-            if let Some(change) = keeper.alarm_change()
+            if let Some(change) = supervisor.alarm_change()
                 && !self.change_alarms(change)
             {
-                wait = keeper.change_again(change);
+                wait = supervisor.requeue_alarm_change(change);
             }
         }
     }
 
-    /// Changes the alarms through the queue, as everyone does, but does not wait for it. False if there is no room now.
+    /// Queues a change of the alarms, without waiting for the answer. Returns false if the queue is full.
     fn change_alarms(&self, change: AlarmChange) -> bool {
         let (reply, _) = oneshot::channel();
         let request = Request::Alarm(change);
-        !matches!(self.queue.push(Job { request, bytes: 0, reply }), Err(Refused::Busy))
+        !matches!(self.queue.push(Job { request, bytes: 0, reply }), Err(Rejection::Busy))
     }
 
-    /// The engine is given nothing more.
-    fn leave_background(&self) {
+    /// Cleans up after the background thread: the engine gets nothing more.
+    fn on_background_exit(&self) {
         if self.core.has_failed() {
             self.queue.abandon();
         }
-        self.core.feed.break_off();
+        self.core.feed.close_consumer();
     }
 }
 
-/// What a thread leaves behind, also if it panicked: nobody waits for one that is gone.
-struct Leaving<'a> {
+/// Guard that cleans up when a thread ends, also after a panic, so that no other thread waits for it.
+struct ThreadExitGuard<'a> {
     shared: &'a Shared,
-    leave: fn(&Shared),
+    on_exit: fn(&Shared),
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for ThreadExitGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.shared.core.fail("one of its threads panicked", &"see above");
         }
-        (self.leave)(self.shared);
+        (self.on_exit)(self.shared);
     }
 }

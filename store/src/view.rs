@@ -1,41 +1,41 @@
-//! Reading at a revision: which versions a range selects, and what becomes of them. Pure; old versions are fetched by
-//! the caller in between.
+//! Evaluation of ranges at a revision: selects the versions, then filters, sorts and limits them. Pure; the caller
+//! reads old versions from the engine in between.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::commit::RecordKey;
-use crate::index::{Found, Index};
+use crate::index::{Index, VersionRef};
 use crate::range::{Range, RangeResult, SortOrder, SortTarget};
-use crate::staged::Staged;
+use crate::staged::StagedView;
 use crate::{KeyValue, RangeError, Revision};
 
-/// A selected version.
+/// A selected version: in memory, or to be read from the engine.
 #[derive(Debug)]
-pub(crate) enum Pick {
-    /// At hand.
+pub(crate) enum SelectedVersion {
+    /// The version is in memory.
     Ready(Arc<KeyValue>),
-    /// To be fetched.
+    /// The version must be read from the engine.
     Stored(RecordKey),
 }
 
-impl From<Found<'_>> for Pick {
-    fn from(found: Found<'_>) -> Self {
+impl From<VersionRef<'_>> for SelectedVersion {
+    fn from(found: VersionRef<'_>) -> Self {
         match found {
-            Found::Newest(kv) => Self::Ready(kv.clone()),
-            Found::Stored(key) => Self::Stored(key),
+            VersionRef::Newest(kv) => Self::Ready(kv.clone()),
+            VersionRef::Stored(key) => Self::Stored(key),
         }
     }
 }
 
-/// What a range selects before filters, order and limit.
+/// The versions of a range before filters, sorting and limit.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    pub(crate) picks: Vec<Pick>,
+    pub(crate) picks: Vec<SelectedVersion>,
     count: usize,
 }
 
-/// The revision a request reads at.
+/// Resolves the revision to read at, and checks that it is readable.
 pub(crate) fn resolve(
     request: &Range,
     current: Revision,
@@ -53,13 +53,13 @@ pub(crate) fn resolve(
     }
 }
 
-/// Selects from published state.
+/// Selects the versions from published state.
 pub(crate) fn select(index: &Index, request: &Range, revision: Revision) -> Selection {
     let keys = &request.keys;
     if request.count_only {
         return Selection { picks: Vec::new(), count: index.count(keys, revision) };
     }
-    let found = index.range(keys).filter_map(|entry| entry.at(revision)).map(Pick::from);
+    let found = index.range(keys).filter_map(|entry| entry.at(revision)).map(SelectedVersion::from);
     match stop_after(request) {
         Some(most) => {
             let picks: Vec<_> = found.take(most).collect();
@@ -73,8 +73,8 @@ pub(crate) fn select(index: &Index, request: &Range, revision: Revision) -> Sele
     }
 }
 
-/// Selects from what the writer sees.
-pub(crate) fn select_staged(staged: Staged<'_>, request: &Range, revision: Revision) -> Selection {
+/// Selects the versions from staged state, as the writer sees it.
+pub(crate) fn select_staged(staged: StagedView<'_>, request: &Range, revision: Revision) -> Selection {
     if request.count_only {
         return Selection { picks: Vec::new(), count: staged.count(&request.keys, revision) };
     }
@@ -89,13 +89,13 @@ pub(crate) fn select_staged(staged: Staged<'_>, request: &Range, revision: Revis
     Selection { picks, count }
 }
 
-/// How many versions suffice: one more than the limit, if key order is the answer's order and nothing is filtered.
+/// How many versions suffice: one more than the limit, if the result is in key order without filters.
 fn stop_after(request: &Range) -> Option<usize> {
     let limit = usize::try_from(request.limit).ok().filter(|limit| *limit > 0)?;
     request.is_natural().then_some(limit.saturating_add(1))
 }
 
-/// Filters, orders and cuts the fetched versions.
+/// Filters, sorts and limits the selected versions.
 pub(crate) fn finish(
     request: &Range,
     revision: Revision,
@@ -128,7 +128,7 @@ fn passes(request: &Range, kv: &KeyValue) -> bool {
         && within(kv.create_revision(), request.min_create_revision, request.max_create_revision)
 }
 
-/// Orders by the target; equal ones keep their key order in both directions (the sort is stable).
+/// Compares by the sort field. The sort is stable, so equal fields keep key order in both directions.
 fn compare(target: SortTarget, order: SortOrder, a: &KeyValue, b: &KeyValue) -> Ordering {
     let ascending = match target {
         SortTarget::Key => a.key().cmp(b.key()),

@@ -1,5 +1,5 @@
-//! The newest commits, in memory: what watchers that lag a little and reads of the recent past need. Older history is in
-//! the engine.
+//! The window: the newest commits in memory, for slightly lagging watchers and reads of recent revisions. Older history
+//! is in the engine.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,34 +8,34 @@ use crate::commit::{Commit, RecordKey};
 use crate::event::Event;
 use crate::{Limits, Revision};
 
-/// A run of consecutive revisions up to the newest.
+/// Commits of consecutive revisions, up to the newest.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// The revision of the first commit, or of the next one if there is none.
     first: Revision,
-    /// With what each costs: asking the commit would fetch all of it into the cache again.
+    /// Each commit with its cost in bytes. Computing the cost again would load the whole commit into the cache.
     commits: VecDeque<(Arc<Commit>, usize)>,
     bytes: usize,
 }
 
 impl Window {
-    /// An empty window after `revision`.
+    /// Creates an empty window that starts after `revision`.
     pub(crate) fn after(revision: Revision) -> Self {
         Self { first: revision.next(), commits: VecDeque::new(), bytes: 0 }
     }
 
-    /// How many commits are here.
+    /// Number of commits in the window.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.commits.len()
     }
 
-    /// The lowest revision that is here (or will be first).
+    /// The lowest revision in the window; if it is empty, the next revision.
     pub(crate) fn first(&self) -> Revision {
         self.first
     }
 
-    /// Adds the next revision.
+    /// Adds the commit of the next revision.
     pub(crate) fn push(&mut self, commit: Arc<Commit>) {
         debug_assert_eq!(
             commit.revision.0,
@@ -47,8 +47,8 @@ impl Window {
         self.commits.push_back((commit, cost));
     }
 
-    /// Drops the oldest commits while the window is over its bounds, but none above `stored`, which is as far as the
-    /// engine has them.
+    /// Drops the oldest commits while the window is over its bounds, but none above `stored`, the newest revision in
+    /// the engine.
     pub(crate) fn trim(&mut self, limits: &Limits, stored: Revision) {
         while self.first <= stored
             && (self.commits.len() > limits.window_revisions || self.bytes > limits.window_bytes)
@@ -64,8 +64,8 @@ impl Window {
         }
     }
 
-    /// Takes out the oldest commits up to `revision`, but at most `most` of them, while the window has more than `keep` bytes.
-    /// Returned, so that they are freed without the lock under which the window is.
+    /// Takes out the oldest commits up to `revision`, at most `most` of them, while the window has more than `keep`
+    /// bytes. Returns them, so that the caller frees them after it releases the window's lock.
     pub(crate) fn release(&mut self, revision: Revision, keep: usize, most: usize) -> Vec<Arc<Commit>> {
         let mut released = Vec::new();
         while self.first <= revision && self.bytes > keep && released.len() < most {
@@ -84,18 +84,18 @@ impl Window {
         Some(commit)
     }
 
-    /// The commit of a revision, if it is here.
+    /// The commit of a revision, if it is in the window.
     pub(crate) fn get(&self, revision: Revision) -> Option<&Arc<Commit>> {
         let at = usize::try_from(revision.0 - self.first.0).ok()?;
         self.commits.get(at).map(|(commit, _)| commit)
     }
 
-    /// The change of that name, if it is here.
+    /// The event with this key, if it is in the window.
     pub(crate) fn event(&self, key: RecordKey) -> Option<&Arc<Event>> {
         self.get(key.main)?.events.get(key.sub as usize)
     }
 
-    /// The commits from `from` on; none if some of them are no longer here.
+    /// The commits from `from` on; none if some of them have been dropped.
     pub(crate) fn since(&self, from: Revision) -> Option<impl Iterator<Item = &Arc<Commit>>> {
         let at = usize::try_from(from.0 - self.first.0).ok()?;
         Some(self.commits.range(at.min(self.commits.len())..).map(|(commit, _)| commit))

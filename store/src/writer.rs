@@ -1,5 +1,6 @@
-//! The one owner of what will be: evaluates requests in order on staged state and hands their effects on, to be logged and
-//! published. Driven by a thread (see `committer`) or, in memory, by the caller; it neither waits nor keeps time.
+//! The writer: the single owner of staged state. It evaluates requests in order and hands their commits over to be
+//! logged and published. `committer` runs it on a thread; in memory the caller runs it. It neither blocks nor reads a
+//! clock.
 
 use std::sync::Arc;
 
@@ -17,12 +18,12 @@ use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::lease::{LeaseGranted, LeaseRenewed};
 use crate::quota::{self, LEASE_COST};
-use crate::request::{Answer, Request};
+use crate::request::{Request, Response};
 use crate::staged::Overlay;
 use crate::txn::execute::Execution;
 use crate::{LeaseId, Revision, Txn, TxnResult};
 
-/// See the module.
+/// Evaluates requests on staged state, and collects their commits.
 pub(crate) struct Writer {
     pub(crate) core: Arc<Core>,
     rng: Rng,
@@ -32,20 +33,20 @@ pub(crate) struct Writer {
     compacted: Revision,
     alarms: Alarms,
     seq: u64,
-    /// Commits that are staged and not yet handed over.
+    /// Staged commits that are not handed over yet.
     staged: Vec<Arc<Commit>>,
-    /// When each lease granted by them ends, in order.
+    /// Expiry of each lease that the staged commits grant, in order.
     deadlines: Vec<Instant>,
 }
 
-/// What recovery found.
-pub(crate) struct Recovered {
+/// The writer's state after recovery.
+pub(crate) struct WriterState {
     pub(crate) seq: u64,
     pub(crate) leases: LeaseTable,
 }
 
 impl Writer {
-    pub(crate) fn new(core: Arc<Core>, rng: Rng, recovered: Recovered) -> Self {
+    pub(crate) fn new(core: Arc<Core>, rng: Rng, recovered: WriterState) -> Self {
         let (revision, compacted, alarms) = {
             let visible = core.visible();
             (visible.revision, visible.compacted, visible.alarms)
@@ -64,39 +65,39 @@ impl Writer {
         }
     }
 
-    /// The leases, as the writer knows them.
+    /// The leases in staged state.
     pub(crate) fn leases(&self) -> &LeaseTable {
         &self.leases
     }
 
-    /// Evaluates a request. Its effects are staged: the answer may go out only when everything staged so far
-    /// is durable and published, for it may tell of it.
-    pub(crate) fn execute(&mut self, request: &Request) -> Answer {
+    /// Evaluates a request and stages its effects. The answer may be sent only after everything staged so far is
+    /// durable and published, since it may depend on it.
+    pub(crate) fn execute(&mut self, request: &Request) -> Response {
         let _span = tracing::debug_span!("writer", step = "execute").entered();
         match request {
-            Request::Txn(txn) => Answer::Txn(self.txn(txn)),
-            Request::Grant { id, ttl, now } => Answer::Grant(self.grant(*id, *ttl, *now)),
+            Request::Txn(txn) => Response::Txn(self.txn(txn)),
+            Request::Grant { id, ttl, now } => Response::Grant(self.grant(*id, *ttl, *now)),
             Request::Revoke(id) => {
-                self.revoke(*id).map_or_else(|error| Answer::Revoke(Err(error)), Answer::from)
+                self.revoke(*id).map_or_else(|error| Response::Revoke(Err(error)), Response::from)
             }
             Request::Expire { id, now } => {
-                self.expire(*id, *now).map_or_else(|error| Answer::Revoke(Err(error)), Answer::from)
+                self.expire(*id, *now).map_or_else(|error| Response::Revoke(Err(error)), Response::from)
             }
-            Request::KeepAlive { id, now } => Answer::KeepAlive(self.keep_alive(*id, *now)),
-            Request::Inspect { id, keys } => Answer::Inspect(self.inspect(*id, *keys)),
-            Request::List => Answer::List(self.leases.iter().map(|(id, _)| id).collect()),
-            Request::Compact(revision) => Answer::Compact(self.compact(*revision)),
-            Request::Alarm(change) => Answer::Alarm(self.change_alarms(*change)),
+            Request::KeepAlive { id, now } => Response::KeepAlive(self.keep_alive(*id, *now)),
+            Request::Inspect { id, keys } => Response::Inspect(self.inspect(*id, *keys)),
+            Request::List => Response::List(self.leases.iter().map(|(id, _)| id).collect()),
+            Request::Compact(revision) => Response::Compact(self.compact(*revision)),
+            Request::Alarm(change) => Response::Alarm(self.change_alarms(*change)),
         }
     }
 
-    /// Hands over what was staged since the last time: to be logged and published behind all that was handed over before.
+    /// Appends the newly staged commits to `group`, which is logged and published after all groups before it.
     pub(crate) fn hand_over(&mut self, group: &mut Group) {
         group.commits.append(&mut self.staged);
         group.deadlines.append(&mut self.deadlines);
     }
 
-    /// Everything after [`Writer::execute`], for a store without a log.
+    /// Publishes and stores the staged commits in a store without a log.
     pub(crate) fn commit_in_memory(&mut self) -> Result<(), Stopped> {
         let mut group = Group::default();
         self.hand_over(&mut group);
@@ -105,12 +106,12 @@ impl Writer {
             self.core.fail("the engine failed", &error);
             return Err(Stopped);
         }
-        self.core.measure(group.commits.iter().map(|commit| commit.cost()).sum());
+        self.core.update_usage(group.commits.iter().map(|commit| commit.cost()).sum());
         self.core.deliver();
         Ok(())
     }
 
-    /// Evaluates with everything a transaction may see. Returns its result and its events.
+    /// Evaluates `run` on staged state. Returns its result and its events.
     fn evaluate<T>(
         &mut self,
         note: Option<Bytes>,
@@ -144,7 +145,7 @@ impl Writer {
         self.staged.push(Arc::new(commit));
     }
 
-    /// Raises an alarm or disarms it; says whether that changed it.
+    /// Raises or disarms an alarm. Returns whether that changed the alarms.
     fn change_alarms(&mut self, change: AlarmChange) -> bool {
         let (before, after) = (self.alarms, self.alarms.after(change));
         if before == after {
@@ -158,7 +159,7 @@ impl Writer {
                     let reason = reason.map(tracing::field::display);
                     tracing::warn!(%alarm, reason, "alarm raised: writes are refused");
                 }
-                (true, false) => tracing::info!(%alarm, ?change, "alarm cleared: writes are served again"),
+                (true, false) => tracing::info!(%alarm, ?change, "alarm cleared: writes are accepted again"),
                 (false, false) | (true, true) => {}
             }
         }
@@ -166,8 +167,8 @@ impl Writer {
         true
     }
 
-    /// Whether something that may write `cost` bytes can be afforded. The first time it cannot, the alarm is raised; the first
-    /// time there is enough free space on the file system again, the alarm that its lack raised ends.
+    /// Whether a request that may write `cost` bytes fits the quota and the disk. The first request that does not fit
+    /// raises the alarm. The first request after free space is sufficient again ends an alarm that low space raised.
     fn afford(&mut self, cost: u64) -> bool {
         if cost == 0 {
             return true;
@@ -177,8 +178,7 @@ impl Writer {
             if self.core.limits.quota_bytes.is_some_and(reaches) {
                 self.change_alarms(AlarmChange::Raise(Alarm::NoSpace));
             } else {
-                let low =
-                    if self.core.is_short() { AlarmChange::LowDisk } else { AlarmChange::DiskRecovered };
+                let low = if self.core.is_low() { AlarmChange::LowDisk } else { AlarmChange::DiskRecovered };
                 self.change_alarms(low);
             }
         }
@@ -241,43 +241,46 @@ impl Writer {
         }
     }
 
-    /// Ends a lease. Deletes no more of its keys than one commit may hold: who asks must ask again until it is over. Meanwhile
-    /// the lease cannot be renewed, and nothing is attached to it. A crash in between leaves it with the keys that it still has.
-    fn revoke(&mut self, id: LeaseId) -> Result<Revoked, LeaseError> {
+    /// Revokes a lease. Deletes at most as many of its keys as one commit may hold; the caller repeats the request
+    /// until all are deleted. Meanwhile the lease cannot be renewed, and no key can be attached to it. After a crash it
+    /// still has its remaining keys.
+    fn revoke(&mut self, id: LeaseId) -> Result<RevokeOutcome, LeaseError> {
         if self.is_corrupt() {
             return Err(LeaseError::Corrupt);
         }
         if !self.leases.contains(id) {
             return Err(LeaseError::NotFound(id));
         }
-        self.core.leases.end(id);
+        self.core.leases.mark_ending(id);
         self.leases.begin_end(id);
         let (keys, all) = self.leases.keys_within(id, self.core.limits.commit_bytes);
         let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
         if !all {
             self.stage(events, Commit::default());
-            return Ok(Revoked::InPart);
+            return Ok(RevokeOutcome::InPart);
         }
         self.core.metrics.leases_revoked.add(1);
         self.leases.remove(id);
         self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..Commit::default() });
-        Ok(Revoked::Whole(self.revision))
+        Ok(RevokeOutcome::Whole(self.revision))
     }
 
-    /// A lease that was renewed while its expiry waited in the queue lives on.
-    fn expire(&mut self, id: LeaseId, now: Instant) -> Result<Revoked, LeaseError> {
-        if !self.is_corrupt() && self.leases.contains(id) && !self.core.leases.end_if_over(id, now) {
-            return Ok(Revoked::Whole(self.revision));
+    /// Revokes an expired lease. A lease that was renewed while its expiry was queued stays.
+    fn expire(&mut self, id: LeaseId, now: Instant) -> Result<RevokeOutcome, LeaseError> {
+        if !self.is_corrupt() && self.leases.contains(id) && !self.core.leases.mark_ending_if_expired(id, now)
+        {
+            return Ok(RevokeOutcome::Whole(self.revision));
         }
         let revoked = self.revoke(id);
-        if matches!(revoked, Ok(Revoked::Whole(_))) {
+        if matches!(revoked, Ok(RevokeOutcome::Whole(_))) {
             self.core.metrics.leases_expired.add(1);
         }
         revoked
     }
 
-    /// For a lease that cannot be renewed without asking: one that is over ends here and now, so that the answer comes
-    /// when it is gone for good; one whose grant is not published yet counts its time from that.
+    /// Renews a lease that the lease clock could not renew. A lease that has expired is revoked here, so that the
+    /// answer is sent after its removal. If the lease's grant is not published yet, the caller renews the lease after
+    /// the publication.
     fn keep_alive(&mut self, id: LeaseId, now: Instant) -> Result<LeaseRenewed, LeaseError> {
         let ttl = self.leases.ttl(id).ok_or(LeaseError::NotFound(id))?;
         let revision = self.revision;
@@ -286,7 +289,7 @@ impl Writer {
             if !self.leases.lives(id) {
                 return Err(LeaseError::NotFound(id));
             }
-            // Another renewal came between the two looks at the clock: the lease lives.
+            // Another renewal happened between the two reads of the clock: the lease stays.
         }
         Ok(LeaseRenewed { ttl, revision })
     }
@@ -314,20 +317,20 @@ impl Writer {
     }
 }
 
-/// How far the end of a lease is.
+/// Progress of a revocation.
 #[derive(Clone, Copy, Debug)]
-enum Revoked {
-    /// All its keys are deleted, the last in this revision.
+enum RevokeOutcome {
+    /// All keys are deleted, the last one in this revision.
     Whole(Revision),
-    /// Some are not.
+    /// Some keys remain.
     InPart,
 }
 
-impl From<Revoked> for Answer {
-    fn from(revoked: Revoked) -> Self {
+impl From<RevokeOutcome> for Response {
+    fn from(revoked: RevokeOutcome) -> Self {
         match revoked {
-            Revoked::Whole(revision) => Self::Revoke(Ok(revision)),
-            Revoked::InPart => Self::RevokedInPart,
+            RevokeOutcome::Whole(revision) => Self::Revoke(Ok(revision)),
+            RevokeOutcome::InPart => Self::RevokedInPart,
         }
     }
 }

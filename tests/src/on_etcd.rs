@@ -8,7 +8,7 @@ use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::etcd::{Config, Dial, Etcd, Url, Wire};
 use kstore_apiserver::{ApiServer, Options, ServiceRanges, StartError, limits};
 use kstore_client::Client;
-use kstore_etcd::Unlisted;
+use kstore_etcd::EmbeddedServer;
 use kstore_nondet::Nondet;
 use kstore_store::Store;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ pub fn etcd_config(members: &[&str]) -> Config {
 
 /// Our own etcd API over a store, reached over pipes within the process: deterministic, and in virtual time if the runtime is.
 pub struct Pipes {
-    door: Unlisted,
+    door: EmbeddedServer,
     tasks: TaskTracker,
 }
 
 impl Pipes {
     /// To this store, until `stop` is cancelled.
     pub fn new(store: &Store, stop: &CancellationToken, tasks: &TaskTracker) -> Arc<Self> {
-        let door = Unlisted::new(store.clone(), "http://etcd.invalid:2379", stop.clone());
+        let door = EmbeddedServer::new(store.clone(), "http://etcd.invalid:2379", stop.clone());
         Arc::new(Self { door, tasks: tasks.clone() })
     }
 }
@@ -51,7 +51,7 @@ impl Dial for Pipes {
     async fn dial(&self, _: &Url) -> std::io::Result<Box<dyn Wire>> {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         let door = self.door.clone();
-        self.tasks.spawn(async move { door.speak(theirs).await });
+        self.tasks.spawn(async move { door.serve_connection(theirs).await });
         Ok(Box::new(ours))
     }
 }

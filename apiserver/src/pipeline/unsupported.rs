@@ -167,13 +167,5 @@ mod tests {
                 .unwrap()
                 .starts_with("this server runs no controller for VolumeAttachments")
         );
-        let request = ("certificates.k8s.io/v1", "CertificateSigningRequest");
-        let signed_by = |signer: &str| json!({"spec": {"signerName": signer}});
-        assert!(warned(all, "ann", request, signed_by("kubernetes.io/kube-apiserver-client")).is_some());
-        assert_eq!(
-            warned(all, "ann", request, signed_by("example.com/mine")),
-            None,
-            "its signer may run anywhere"
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! One client: a call after the other, each recorded.
+//! One client: makes one call after the other and records each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::wire;
 use super::workload::Shared;
 use crate::history::{Call, Operation, Outcome};
 
-/// What a client did, until it was told to stop.
+/// Runs a client until the workload stops. Returns its calls.
 pub(super) async fn run(shared: Arc<Shared>, client: u32, mut link: Link, rng: Rng) -> Vec<Call> {
     let mut traffic = Traffic::new(&shared.plan, client, rng);
     let mut pace = pace(&shared);
@@ -30,7 +30,7 @@ pub(super) async fn run(shared: Arc<Shared>, client: u32, mut link: Link, rng: R
     calls
 }
 
-/// How often one client calls at most.
+/// The timer that limits a client's rate.
 fn pace(shared: &Shared) -> Option<tokio::time::Interval> {
     let each = shared.plan.rate / shared.plan.clients.max(1);
     let period = Duration::from_secs(1).checked_div(each)?;
@@ -39,7 +39,7 @@ fn pace(shared: &Shared) -> Option<tokio::time::Interval> {
     Some(pace)
 }
 
-/// One call, recorded; none if it is time to stop before there is a connection.
+/// Makes and records one call; none if the workload stops before there is a connection.
 pub(super) async fn call(
     shared: &Shared,
     client: u32,

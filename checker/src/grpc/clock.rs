@@ -1,8 +1,8 @@
-//! The one clock of a history: nanoseconds since the workload began.
+//! The clock of a history: nanoseconds since the workload started.
 
 use tokio::time::Instant;
 
-/// Cheap to copy; copies agree.
+/// A monotonic clock. Copies show the same time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock(Instant);
 

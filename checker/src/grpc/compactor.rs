@@ -1,4 +1,4 @@
-//! The client that compacts, at revisions of all kinds: such as are kept, such as are gone, such as are not there yet.
+//! The client that compacts, at readable, compacted and future revisions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,13 +11,13 @@ use super::link::Link;
 use super::workload::Shared;
 use crate::history::{Call, Operation, Outcome};
 
-/// How often, at least and at most, in milliseconds.
+/// Shortest and longest pause between compactions in milliseconds.
 const EVERY: std::ops::Range<u64> = 100..200;
 
-/// How far from the present a revision is chosen.
+/// Largest distance of a chosen revision from the current one.
 const AROUND: u64 = 200;
 
-/// What it did, until it was told to stop.
+/// Runs the compactor until the workload stops. Returns its calls.
 pub(super) async fn run(shared: Arc<Shared>, id: u32, mut link: Link, rng: Rng) -> Vec<Call> {
     let (mut calls, mut compacted) = (Vec::new(), 0);
     while !shared.stop.is_cancelled() {

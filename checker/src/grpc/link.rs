@@ -1,17 +1,17 @@
-//! [`Link`]: a connection that is made again when it is lost. What was under way then has no answer.
+//! [`Link`]: a connection that reconnects. Calls in progress at a disconnect have an unknown outcome.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 
-/// Between two attempts to connect. A server that was killed is back in a moment.
+/// Pause between two attempts to connect. A killed server restarts quickly.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// How long one attempt may take.
+/// Timeout of one attempt to connect.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// A connection of one client.
+/// The connection of one client.
 #[derive(Debug)]
 pub(super) struct Link {
     endpoint: Endpoint,
@@ -24,7 +24,7 @@ impl Link {
         Ok(Self { endpoint, channel: None })
     }
 
-    /// The connection, as soon as there is one; none if it is time to stop.
+    /// Waits for a connection; none if the workload stops.
     pub(super) async fn channel(&mut self, stop: &CancellationToken) -> Option<Channel> {
         while self.channel.is_none() {
             tokio::select! {
@@ -39,7 +39,7 @@ impl Link {
         self.channel.clone()
     }
 
-    /// The connection is no good any more.
+    /// Drops the broken connection.
     pub(super) fn lost(&mut self) {
         self.channel = None;
     }

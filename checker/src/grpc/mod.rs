@@ -1,8 +1,8 @@
-//! Traffic against a real endpoint, and the recorder of what its clients see. It judges nothing: that is [`crate::judge()`].
+//! Traffic against a real endpoint, and the recorder of what its clients observe. [`crate::judge()`] checks the
+//! recording.
 //!
-//! [`Workload::start`] looks at what the endpoint holds and lets clients, a compactor and watchers loose on it;
-//! [`Workload::finish`] stops them and hands over the history. Whatever happens to the server in between is the caller's
-//! business: clients reconnect.
+//! [`Workload::start`] reads what the endpoint holds and starts clients, a compactor and watchers. [`Workload::finish`]
+//! stops them and returns the history. The caller may disturb the server meanwhile: clients reconnect.
 
 mod client;
 mod clock;

@@ -1,41 +1,41 @@
-//! What is to be done to an endpoint.
+//! The plan of a workload.
 
 use std::time::Duration;
 
-/// What clients do, in which proportion.
+/// The mix of operations that clients perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// Everything that etcd's clients do, old reads and transactions of many operations included.
+    /// All operations of etcd's clients, including historical reads and transactions of many operations.
     Etcd,
-    /// What a Kubernetes apiserver does: lists, and writes that are done only if nothing has changed.
+    /// The operations of a Kubernetes apiserver: lists, and writes with a compare on the mod revision.
     Kubernetes,
 }
 
-/// What is to be done to an endpoint.
+/// Configuration of a workload.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// `http://host:port`, one or several of one cluster; clients are spread over them.
+    /// Endpoints as `http://host:port`, of one cluster; clients are distributed over them.
     pub endpoints: Vec<String>,
-    /// Clients, each with one call under way at a time.
+    /// Number of clients; each has one call in progress at a time.
     pub clients: u32,
-    /// Streams with watches that come and go; one more watches everything all the time.
+    /// Number of streams with watches that start and stop. One additional stream watches everything.
     pub watchers: u32,
-    /// What the clients do.
+    /// The mix of operations.
     pub mix: Mix,
-    /// Keys they do it to: few, so that they get in each other's way.
+    /// Number of keys: few, so that the clients conflict.
     pub keys: u64,
-    /// Calls per second of all clients together, at most; zero is as many as there can be.
+    /// Most calls per second of all clients together; zero is unlimited.
     pub rate: u32,
-    /// When a call counts as unanswered.
+    /// Time after which a call counts as unanswered.
     pub timeout: Duration,
-    /// Seconds that leases are granted for.
+    /// Time to live of leases in seconds.
     pub lease_ttl: i64,
-    /// What all random choices follow from.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Eight clients and four watchers, a thousand calls a second.
+    /// A plan with eight clients, four watchers and a thousand calls per second.
     pub fn new(endpoint: impl Into<String>, seed: u64) -> Self {
         Self {
             endpoints: vec![endpoint.into()],

@@ -1,4 +1,4 @@
-//! What a client does next. Pure: it is told what came of what it did.
+//! Choice of a client's operations. Pure: the client reports the outcomes.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use crate::history::{
     Blob, Compare, Field, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply, Relation, Reply, Txn,
 };
 
-/// Leases that a client has at a time.
+/// Most leases that a client has at a time.
 const LEASES: usize = 4;
 
-/// How far old reads go back.
+/// Most revisions that a historical read goes back.
 const BACK: i64 = 100;
 
-/// Operations in a transaction of many.
+/// Operations in a large transaction.
 const MANY: u64 = 4;
 
-/// Every key that is used begins so.
+/// Prefix of every key that the workload uses.
 const PREFIX: &str = "/kstore-check/";
 
-/// The keys that are used.
+/// The range of all keys that the workload uses.
 pub(super) fn everything() -> Keys {
     Keys::prefix(PREFIX.as_bytes())
 }
 
-/// One key.
+/// The key with this number.
 pub(super) fn key(number: u64) -> Blob {
     format!("{PREFIX}{number:03}").into()
 }
@@ -53,7 +53,7 @@ enum Kind {
     DeleteIf,
 }
 
-/// In parts of the whole.
+// Operations with their weights.
 const ETCD: [(u64, Kind); 14] = [
     (15, Kind::Get),
     (8, Kind::List),
@@ -74,7 +74,7 @@ const ETCD: [(u64, Kind); 14] = [
 const KUBERNETES: [(u64, Kind); 5] =
     [(30, Kind::List), (10, Kind::OldList), (54, Kind::Update), (3, Kind::DeleteIf), (3, Kind::Create)];
 
-/// One client's choices.
+/// The state of one client's choices.
 pub(super) struct Traffic {
     rng: Rng,
     client: u32,
@@ -82,9 +82,9 @@ pub(super) struct Traffic {
     keys: u64,
     ttl: i64,
     values: u64,
-    /// The newest revision it has heard of.
+    /// The newest revision in the client's replies.
     revision: i64,
-    /// The mod revisions it knows.
+    /// The last seen mod revisions by key.
     known: BTreeMap<Blob, i64>,
     leases: Vec<i64>,
 }
@@ -144,7 +144,7 @@ impl Traffic {
         key(self.rng.below(self.keys))
     }
 
-    /// A revision of late, now and then one that is not there yet.
+    /// A recent revision, sometimes a future one.
     fn old(&self) -> i64 {
         (self.revision + 2 - self.rng.below(BACK as u64) as i64).max(1)
     }
@@ -167,7 +167,7 @@ impl Traffic {
         Op::Delete { keys, prev_kv: self.rng.below(2) == 0 }
     }
 
-    /// One of its leases or, if it has none, one that there is not.
+    /// One of the client's leases, or a lease that does not exist if it has none.
     fn lease(&self) -> i64 {
         match self.leases.len() as u64 {
             0 => 1,
@@ -184,7 +184,7 @@ impl Traffic {
         Operation::Txn(Txn::of(self.put(lease)))
     }
 
-    /// Distinct keys, since none may be changed twice.
+    /// A transaction that writes several distinct keys, since no key may be changed twice.
     fn many(&mut self) -> Operation {
         let first = self.rng.below(self.keys);
         let ops = (0..MANY.min(self.keys)).map(|step| {
@@ -198,7 +198,7 @@ impl Traffic {
         Operation::Txn(Txn { compares: Vec::new(), then: ops.collect(), or_else: Vec::new() })
     }
 
-    /// If the key is as it was seen last, change it; otherwise read it.
+    /// A transaction that changes a key if its mod revision is the last seen one, and otherwise reads it.
     fn guarded(&mut self, change: impl Fn(&mut Self, Blob) -> Op) -> Operation {
         let key = self.key();
         let known = self.known.get(&key).copied().unwrap_or(0);
@@ -207,7 +207,7 @@ impl Traffic {
         Operation::Txn(Txn { compares: vec![compare], then: vec![change(self, key)], or_else: vec![read] })
     }
 
-    /// If there is no such key, make it.
+    /// A transaction that creates a key if it does not exist.
     fn create(&mut self) -> Operation {
         let key = self.key();
         let compare = Compare { key: key.clone(), relation: Relation::Equal, field: Field::Version(0) };
@@ -216,7 +216,7 @@ impl Traffic {
         Operation::Txn(Txn { compares: vec![compare], then, or_else: vec![read] })
     }
 
-    /// Takes note of what came of an operation.
+    /// Learns from the outcome of an operation.
     pub(super) fn learn(&mut self, operation: &Operation, outcome: &Outcome) {
         if let Outcome::Ok(reply) = outcome {
             self.revision = self.revision.max(reply.revision().unwrap_or(0));
@@ -257,12 +257,12 @@ mod tests {
     use crate::model::State;
 
     #[test]
-    fn traffic_makes_everything_happen_that_can() {
+    fn generated_traffic_covers_every_operation_and_outcome() {
         for mix in [Mix::Etcd, Mix::Kubernetes] {
             let plan = Plan { mix, ..Plan::new("", 1) };
             let mut traffic = Traffic::new(&plan, 1, Rng::seeded(1));
             let (mut state, mut refused, mut failed) = (State::new(&Default::default()), 0, 0);
-            // A client alone seldom meets a key that is not as it knows it.
+            // A single client rarely finds a key changed.
             for _ in 0..20_000 {
                 let operation = traffic.next();
                 let (answer, _) = state.apply(&operation);

@@ -1,4 +1,4 @@
-//! Watch streams: one that watches everything from the start on and resumes whatever happens, and others that come and go.
+//! Watch streams: one that watches everything from the start and always resumes, and others that start and stop.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use tonic::Streaming;
 use super::link::Link;
 use super::workload::Shared;
 use super::{traffic, wire};
-use crate::history::{Keys, Said, Watch, WatchRequest, WatchResponse};
+use crate::history::{Keys, Watch, WatchContent, WatchRequest, WatchResponse};
 
-/// How often a stream asks for progress; what a Kubernetes apiserver does while somebody waits for a list.
+/// Interval of progress requests; a Kubernetes apiserver uses it while a client waits for a list.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// How far from the present a watch begins.
+/// Largest distance of a watch's start from the current revision.
 const AROUND: u64 = 100;
 
-/// How long a stream that comes and goes stays, in milliseconds.
+/// Lifetime of a temporary stream in milliseconds.
 const LIFE: std::ops::Range<u64> = 200..2_000;
 
-/// Watches on such a stream, at most.
+/// Most watches on a temporary stream.
 const WATCHES: u64 = 3;
 
-/// A stream, and what came out of it.
+/// A watch stream and its recorded watches.
 struct Stream<'a> {
     shared: &'a Shared,
     requests: mpsc::Sender<pb::WatchRequest>,
     responses: Streaming<pb::WatchResponse>,
     watches: Vec<Watch>,
-    /// Asked for, but not answered yet.
+    /// Watches whose creation is not confirmed.
     pending: VecDeque<usize>,
-    /// By the server's ids.
+    /// Open watches by the server's ids.
     open: BTreeMap<i64, usize>,
-    /// Up to where everything has been said, if there is one watch.
+    /// The revision up to which everything was received, if there is one watch.
     heard: i64,
 }
 
-/// Watches everything from `start` on, until everything up to the last revision has come.
+/// Watches everything from `start` on, until everything up to the last revision was received.
 pub(super) async fn everything(shared: Arc<Shared>, id: u32, mut link: Link, start: i64) -> Vec<Watch> {
     let (mut watches, mut next) = (Vec::new(), start);
     while !shared.is_complete(next - 1) {
@@ -52,9 +52,9 @@ pub(super) async fn everything(shared: Arc<Shared>, id: u32, mut link: Link, sta
         let Some(mut stream) = Stream::open(&shared, &mut link, id, vec![(request, false)]).await else {
             break;
         };
-        // A watch from the future has nothing to say, progress included, if nothing happens any more.
+        // A watch from a future revision receives nothing, not even progress, if nothing happens any more.
         stream.heard = next - 1;
-        // A watch that is cancelled because its start was compacted begins again where it can.
+        // A watch that is cancelled because its start was compacted starts again at the compacted revision.
         stream.run(|stream| stream.is_idle() || shared.is_complete(stream.heard)).await;
         next = stream.watches.iter().map(|watch| resume(watch, next)).max().unwrap_or(next);
         watches.extend(stream.watches);
@@ -62,7 +62,7 @@ pub(super) async fn everything(shared: Arc<Shared>, id: u32, mut link: Link, sta
     watches
 }
 
-/// Streams that come and go, some from where the one before ended.
+/// Runs temporary streams. Some resume where the previous stream ended.
 pub(super) async fn roaming(shared: Arc<Shared>, id: u32, mut link: Link, rng: Rng) -> Vec<Watch> {
     let mut watches: Vec<Watch> = Vec::new();
     while !shared.stop.is_cancelled() {
@@ -94,7 +94,7 @@ fn random(shared: &Shared, rng: &Rng) -> WatchRequest {
     WatchRequest { keys, start, prev_kv: rng.below(2) == 0, no_put, no_delete: no_delete && !no_put }
 }
 
-/// The same watch from after the last that it heard of.
+/// The request that resumes a watch after its last received revision.
 fn resumed(watch: &Watch) -> WatchRequest {
     WatchRequest { start: resume(watch, watch.request.start), ..watch.request.clone() }
 }
@@ -103,27 +103,31 @@ fn begun(shared: &Shared, client: u32, request: &WatchRequest) -> Watch {
     Watch { client, at: shared.clock.now(), request: request.clone(), responses: Vec::new() }
 }
 
-/// Where a watch goes on.
+/// The revision at which a watch resumes.
 fn resume(watch: &Watch, from: i64) -> i64 {
     let heard = watch.responses.iter().map(|response| last(&response.said, response.revision) + 1);
     heard.max().unwrap_or(0).max(from)
 }
 
-/// Up to where a response says everything.
-fn last(said: &Said, revision: i64) -> i64 {
+/// The revision up to which a response completes the watch.
+fn last(said: &WatchContent, revision: i64) -> i64 {
     match said {
-        // The rest of the last revision is still to come.
-        Said::Events { events, fragment: true } => events.last().map_or(0, |event| event.kv.mod_revision - 1),
-        Said::Events { events, fragment: false } => events.last().map_or(0, |event| event.kv.mod_revision),
-        Said::Progress => revision,
-        Said::Canceled { compact_revision } => compact_revision - 1,
-        Said::Created => 0,
+        // The rest of the last revision follows.
+        WatchContent::Events { events, fragment: true } => {
+            events.last().map_or(0, |event| event.kv.mod_revision - 1)
+        }
+        WatchContent::Events { events, fragment: false } => {
+            events.last().map_or(0, |event| event.kv.mod_revision)
+        }
+        WatchContent::Progress => revision,
+        WatchContent::Canceled { compact_revision } => compact_revision - 1,
+        WatchContent::Created => 0,
     }
 }
 
 impl<'a> Stream<'a> {
-    /// Begins a stream with these watches. They are asked for before there is an answer to the stream itself, since a
-    /// server may have nothing to answer before it is asked.
+    /// Opens a stream with these watches. The requests are sent before the stream is confirmed, because a server may
+    /// wait for the first request.
     async fn open(
         shared: &'a Shared,
         link: &mut Link,
@@ -136,7 +140,7 @@ impl<'a> Stream<'a> {
             let watches: Vec<_> = wanted.iter().map(|(request, _)| begun(shared, client, request)).collect();
             for (request, progress_notify) in &wanted {
                 let create = RequestUnion::CreateRequest(wire::watch(request, *progress_notify));
-                // There is room for all of them.
+                // The channel has capacity for all of them.
                 let _ = requests.try_send(pb::WatchRequest { request_union: Some(create) });
             }
             let mut client = WatchClient::new(channel).max_decoding_message_size(usize::MAX);
@@ -152,7 +156,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Takes in responses until `enough`, or the stream ends, or nobody waits any more.
+    /// Receives responses until `enough` returns true, the stream ends, or the workload is done.
     async fn run(&mut self, enough: impl Fn(&Self) -> bool) {
         let mut ticks = interval(PROGRESS);
         while !enough(self) {
@@ -165,7 +169,7 @@ impl<'a> Stream<'a> {
                 },
                 _ = ticks.tick() => {
                     let progress = RequestUnion::ProgressRequest(pb::WatchProgressRequest {});
-                    // A server that does not take requests is asked often enough.
+                    // If the server does not read requests, this one is skipped.
                     let _ = self.requests.try_send(pb::WatchRequest { request_union: Some(progress) });
                 }
             }
@@ -182,9 +186,9 @@ impl<'a> Stream<'a> {
             if !response.canceled {
                 self.open.insert(id, watch);
             }
-            self.watches[watch].responses.push(WatchResponse { at, revision, said: Said::Created });
+            self.watches[watch].responses.push(WatchResponse { at, revision, said: WatchContent::Created });
             if response.canceled {
-                let said = Said::Canceled { compact_revision: response.compact_revision };
+                let said = WatchContent::Canceled { compact_revision: response.compact_revision };
                 self.watches[watch].responses.push(WatchResponse { at, revision, said });
             }
             return;
@@ -195,7 +199,7 @@ impl<'a> Stream<'a> {
             -1 => self.open.values().copied().collect(),
             id => self.open.get(&id).copied().into_iter().collect(),
         };
-        if matches!(said, Said::Canceled { .. }) {
+        if matches!(said, WatchContent::Canceled { .. }) {
             self.open.remove(&id);
         }
         for watch in of {
@@ -203,19 +207,19 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Whether nothing can come.
+    /// Whether no response can arrive.
     fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.open.is_empty()
     }
 }
 
-fn said(response: pb::WatchResponse) -> Said {
+fn said(response: pb::WatchResponse) -> WatchContent {
     if response.canceled {
-        return Said::Canceled { compact_revision: response.compact_revision };
+        return WatchContent::Canceled { compact_revision: response.compact_revision };
     }
     if response.events.is_empty() {
-        return Said::Progress;
+        return WatchContent::Progress;
     }
     let events = response.events.into_iter().filter_map(wire::event).collect();
-    Said::Events { events, fragment: response.fragment }
+    WatchContent::Events { events, fragment: response.fragment }
 }

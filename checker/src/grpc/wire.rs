@@ -1,4 +1,4 @@
-//! Operations as etcd's messages, and answers back; pure but for the calls at the end.
+//! Conversion of operations to etcd's messages and of responses to replies; pure, except for the calls at the end.
 
 use kstore_proto::etcd::etcdserverpb::{
     self as pb, compare::TargetUnion, kv_client::KvClient, lease_client::LeaseClient,
@@ -13,7 +13,7 @@ use crate::history::{
     RangeReply, Refusal, Relation, Reply, Txn, WatchRequest,
 };
 
-/// Anything of a history as the bytes of a message.
+/// Converts bytes of a history to bytes of a message.
 fn bytes<T: From<Vec<u8>>>(blob: &Blob) -> T {
     blob.as_bytes().to_vec().into()
 }
@@ -76,7 +76,7 @@ fn txn(txn: &Txn) -> pb::TxnRequest {
     }
 }
 
-/// The request that begins a watch.
+/// The request that creates a watch.
 pub(super) fn watch(request: &WatchRequest, progress_notify: bool) -> pb::WatchCreateRequest {
     use pb::watch_create_request::FilterType;
     let filters = [(request.no_put, FilterType::Noput), (request.no_delete, FilterType::Nodelete)];
@@ -96,7 +96,7 @@ fn kv(kv: mvccpb::KeyValue) -> KeyValue {
     KeyValue { key: key.into(), value: value.into(), create_revision, mod_revision, version, lease }
 }
 
-/// An event of a watch; none if it is none of etcd's.
+/// Converts an event of a watch; none if its type is unknown.
 pub(super) fn event(event: mvccpb::Event) -> Option<Event> {
     let kind = match event.r#type() {
         mvccpb::event::EventType::Put => EventKind::Put,
@@ -105,7 +105,7 @@ pub(super) fn event(event: mvccpb::Event) -> Option<Event> {
     Some(Event { kind, kv: kv(event.kv?), prev_kv: event.prev_kv.map(kv) })
 }
 
-/// The revision of a header; zero without one.
+/// The revision in a header; zero without one.
 pub(super) fn revision(header: Option<&pb::ResponseHeader>) -> i64 {
     header.map_or(0, |header| header.revision)
 }
@@ -120,7 +120,7 @@ fn delete_reply(response: pb::DeleteRangeResponse) -> OpReply {
     OpReply::Delete { deleted: response.deleted, prev_kvs: response.prev_kvs.into_iter().map(kv).collect() }
 }
 
-/// What no etcd answers.
+/// The error for a response that etcd never sends.
 fn nonsense(what: &str) -> Status {
     Status::internal(format!("the answer makes no sense: {what}"))
 }
@@ -134,7 +134,7 @@ fn op_reply(response: pb::ResponseOp) -> Result<OpReply, Status> {
     }
 }
 
-/// What a status says of a call.
+/// The outcome that a gRPC status means.
 pub(super) fn failure(status: &Status) -> Outcome {
     let refusal = match status.message() {
         "etcdserver: mvcc: required revision has been compacted" => Refusal::Compacted,
@@ -142,7 +142,7 @@ pub(super) fn failure(status: &Status) -> Outcome {
         "etcdserver: requested lease not found" => Refusal::LeaseNotFound,
         "etcdserver: lease already exists" => Refusal::LeaseExists,
         other => match status.code() {
-            // Checked before anything is done.
+            // etcd checks these before it executes anything.
             Code::InvalidArgument
             | Code::Unimplemented
             | Code::ResourceExhausted
@@ -153,7 +153,7 @@ pub(super) fn failure(status: &Status) -> Outcome {
     Outcome::Failed(refusal)
 }
 
-/// Calls, and waits for the answer.
+/// Makes a call and waits for the response.
 pub(super) async fn call(channel: Channel, operation: &Operation) -> Result<Reply, Status> {
     match operation {
         Operation::Range(of) => {
@@ -189,7 +189,7 @@ pub(super) async fn call(channel: Channel, operation: &Operation) -> Result<Repl
     }
 }
 
-/// A transaction of one operation without guards is the call of that operation.
+/// Makes a writing call. A transaction of one operation without compares uses that operation's own call.
 async fn write(channel: Channel, of: &Txn) -> Result<Reply, Status> {
     let mut client = KvClient::new(channel);
     let (revision, succeeded, results) = match (&of.compares[..], &of.then[..]) {

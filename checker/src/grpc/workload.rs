@@ -1,4 +1,4 @@
-//! [`Workload`]: all that is done to an endpoint at once, from a known start to a known end.
+//! [`Workload`]: all concurrent activity against an endpoint, from a known start to a known end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -16,31 +16,31 @@ use crate::history::{
     Call, History, Keys, Operation, Outcome, Range, RangeReply, Refusal, Reply, Start, Watch,
 };
 
-/// Keys that an endpoint may hold before: they become part of the history.
+/// Most keys that an endpoint may hold before the workload: they become part of the history.
 const KEYS_BEFORE: i64 = 10_000;
 
-/// How long the watch on everything may take to say all that it still has to say.
+/// Time for the watch on everything to catch up at the end.
 const CATCH_UP: Duration = Duration::from_secs(10);
 
-/// How long the endpoint may take to answer before the workload begins, and again after it.
+/// Time for the endpoint to answer before the workload starts, and again at its end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What all clients of a workload share.
+/// State shared by all clients of a workload.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,
     pub(super) clock: Clock,
-    /// The newest revision that anybody has heard of.
+    /// The newest revision that any client has observed.
     pub(super) revision: AtomicI64,
-    /// The last revision of all, once that is known; before, it is the largest there can be.
+    /// The last revision of the workload once it is known; before, the largest possible one.
     last: AtomicI64,
-    /// Calls so far.
+    /// Number of calls so far.
     calls: AtomicU64,
-    /// Told of each call.
+    /// Notified at each call.
     called: Notify,
-    /// No further calls.
+    /// Cancelled when no further calls may start.
     pub(super) stop: CancellationToken,
-    /// No further waiting either.
+    /// Cancelled when nothing waits any more.
     pub(super) done: CancellationToken,
 }
 
@@ -62,54 +62,54 @@ impl Shared {
         StartError::NoAnswer { url: self.url(), detail: detail.to_owned() }
     }
 
-    /// Whether nothing comes after this revision.
+    /// Whether no event follows after this revision.
     pub(super) fn is_complete(&self, revision: i64) -> bool {
         revision >= self.last.load(Ordering::Relaxed)
     }
 }
 
-/// Why nothing was begun.
+/// Why a workload could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No such URL.
+    /// The URL is invalid.
     #[error("{url}: {source}")]
     Url {
-        /// What was given.
+        /// The given URL.
         url: String,
-        /// What is wrong with it.
+        /// The parse error.
         source: tonic::transport::Error,
     },
     /// No endpoint was given.
     #[error("there is no endpoint")]
     NoEndpoint,
-    /// Nobody answers there.
+    /// The endpoint does not answer.
     #[error("{url} does not answer like an etcd: {detail}")]
     NoAnswer {
-        /// Where.
+        /// The endpoint's URL.
         url: String,
-        /// What was answered instead.
+        /// The response or error.
         detail: String,
     },
-    /// The endpoint is in use.
-    #[error("{url} holds {count} keys; use one that is empty or nearly so, and that nobody else writes to")]
+    /// The endpoint holds too many keys.
+    #[error("{url} holds {count} keys; use one that is empty or nearly so, and that no other client writes to")]
     Full {
-        /// Where.
+        /// The endpoint's URL.
         url: String,
-        /// How many.
+        /// Number of keys.
         count: i64,
     },
 }
 
-/// What was recorded.
+/// A recorded workload.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// All that clients did and saw.
+    /// All calls and watches of the clients.
     pub history: History,
-    /// The watch on everything had said everything in the end. If not, it stalls or loses events at its end.
+    /// Whether the watch on everything caught up. If not, the watch stalls or loses events at its end.
     pub complete: bool,
 }
 
-/// Clients, a compactor and watchers at work.
+/// A running workload of clients, a compactor and watchers.
 #[derive(Debug)]
 pub struct Workload {
     shared: Arc<Shared>,
@@ -121,7 +121,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Looks at what the endpoint holds, compacts it so that it is known what can be read, and lets everybody loose.
+    /// Reads what the endpoint holds, compacts it so that the oldest readable revision is known, and starts the
+    /// clients.
     ///
     /// # Errors
     /// If the endpoint does not answer, or holds too much.
@@ -164,12 +165,12 @@ impl Workload {
         Ok(())
     }
 
-    /// How many calls have been made so far.
+    /// Number of calls so far.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Returns when so many calls have been made.
+    /// Waits until so many calls were made.
     pub async fn reached(&self, calls: u64) {
         loop {
             let called = self.shared.called.notified();
@@ -180,8 +181,8 @@ impl Workload {
         }
     }
 
-    /// Lets calls that are under way end, reads everything once more, waits until the watch on everything has caught up, and
-    /// hands over what was recorded. The endpoint must answer by then.
+    /// Lets calls in progress finish, reads everything once more, waits until the watch on everything has caught up,
+    /// and returns the recording. The endpoint must answer by then.
     ///
     /// # Errors
     /// If it does not answer within half a minute.
@@ -210,9 +211,10 @@ fn link(shared: &Shared, id: u32) -> Result<Link, StartError> {
     Link::new(url).map_err(|source| StartError::Url { url: url.clone(), source })
 }
 
-/// Asks until there is an answer or a refusal, since one is needed. Everything that was asked, the answered one last.
+/// Repeats a call until it is answered or refused, because a reply is needed. Returns all attempts, the answered one
+/// last.
 async fn ask(shared: &Shared, link: &mut Link, operation: Operation) -> Result<Vec<Call>, StartError> {
-    // The workload's own token may say stop by now.
+    // The workload's own token may be cancelled by now.
     let never = CancellationToken::new();
     let mut calls: Vec<Call> = Vec::new();
     let asking = async {
@@ -226,7 +228,7 @@ async fn ask(shared: &Shared, link: &mut Link, operation: Operation) -> Result<V
     }
 }
 
-/// Reads, and must not be refused.
+/// Reads a range, which must not be refused.
 async fn read(shared: &Shared, link: &mut Link, range: Range) -> Result<(RangeReply, Vec<Call>), StartError> {
     let calls = ask(shared, link, Operation::Range(range)).await?;
     match calls.last().map(|call| call.outcome.clone()) {
@@ -235,7 +237,7 @@ async fn read(shared: &Shared, link: &mut Link, range: Range) -> Result<(RangeRe
     }
 }
 
-/// What the endpoint holds, after a compaction at its revision.
+/// Reads what the endpoint holds, after a compaction at its current revision.
 async fn survey(shared: &Shared, link: &mut Link) -> Result<Start, StartError> {
     let everything = Range { keys: Keys::all(), ..Range::default() };
     let (found, _) = read(shared, link, Range { count_only: true, ..everything.clone() }).await?;
@@ -249,6 +251,6 @@ async fn survey(shared: &Shared, link: &mut Link) -> Result<Start, StartError> {
         Some(Outcome::Ok(_) | Outcome::Failed(Refusal::Compacted)) if found.revision == revision => {
             Ok(Start { revision, compacted: revision, kvs: found.kvs })
         }
-        _ => Err(shared.no_answer("somebody else writes to it")),
+        _ => Err(shared.no_answer("another client writes to it")),
     }
 }

@@ -1,4 +1,4 @@
-//! [`Blob`]: a key or a value, which are arbitrary bytes but mostly text. Not a buffer: it never changes.
+//! [`Blob`]: an immutable key or value, which are arbitrary bytes but mostly text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes that are cheap to clone. In a file they are a string if they are UTF-8, otherwise a list of numbers.
+/// Bytes that are cheap to clone. Serialized as a string if they are UTF-8, otherwise as a list of numbers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Blob(Arc<[u8]>);
 
@@ -16,7 +16,7 @@ impl Blob {
         &self.0
     }
 
-    /// Whether there are none.
+    /// Whether the blob has no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

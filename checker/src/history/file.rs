@@ -1,4 +1,4 @@
-//! A history as a file: one JSON value per line, so that it can be read by people, filtered with line tools and cut short.
+//! A history as a file with one JSON value per line, so that line tools can filter and truncate it.
 
 use std::io::{self, BufRead, Write};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, History, Start, Watch};
 
-/// What a line holds.
+/// The content of a line, for reading.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
@@ -15,7 +15,7 @@ enum Line {
     Watch(Watch),
 }
 
-/// The same without owning it.
+/// The content of a line, for writing.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum LineRef<'a> {
@@ -24,24 +24,24 @@ enum LineRef<'a> {
     Watch(&'a Watch),
 }
 
-/// Why a file could not be read as a history.
+/// Why a file cannot be read as a history.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The system refused to read it.
+    /// The operating system returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A line is not what it should be.
+    /// A line is not a valid entry.
     #[error("line {number}: {source}")]
     Line {
-        /// Counted from one.
+        /// The line number, from one.
         number: usize,
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
 }
 
 impl History {
-    /// Writes it, a line for the start, one for each call, one for each watch. Give it a buffered writer.
+    /// Writes the history: a line for the start, one for each call, one for each watch. Use a buffered writer.
     ///
     /// # Errors
     /// Those of the writer.
@@ -55,7 +55,7 @@ impl History {
         Ok(())
     }
 
-    /// Reads what [`History::write`] wrote, the lines in any order; empty lines count for nothing.
+    /// Reads a history that [`History::write`] wrote, with the lines in any order; skips empty lines.
     ///
     /// # Errors
     /// If it cannot be read, or a line is of another kind.

@@ -1,4 +1,4 @@
-//! What clients did and saw: the input of every judgement, and a file format for it. Nothing here judges.
+//! Histories: what clients did and observed, the input of every check; with a file format.
 
 mod blob;
 mod file;
@@ -10,59 +10,62 @@ pub use file::FileError;
 pub use operation::{
     Compare, Field, KeyValue, Keys, Op, OpReply, Operation, Range, RangeReply, Refusal, Relation, Reply, Txn,
 };
-pub use watch::{Event, EventKind, Said, Watch, WatchRequest, WatchResponse};
+pub use watch::{Event, EventKind, Watch, WatchContent, WatchRequest, WatchResponse};
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It was answered.
+    /// The call was answered.
     Ok(Reply),
-    /// It was refused, and certainly not done.
+    /// The call was refused and certainly had no effect.
     Failed(Refusal),
-    /// No answer: done at some time after the call, or never.
+    /// There was no answer: the call took effect at some time after it was made, or never.
     Unknown,
 }
 
 /// One call of one client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Whose it was. A client has one call under way at a time, those with unknown outcome not counted.
+    /// The client that made the call. A client has one call in progress at a time, not counting those with unknown
+    /// outcome.
     pub client: u32,
-    /// When it was made, in nanoseconds of one monotonic clock for the whole history (or any counter in that order).
+    /// When the call was made, in nanoseconds of one monotonic clock for the whole history (or any counter in that
+    /// order).
     pub call: u64,
-    /// When its answer came; without meaning if it did not.
+    /// When the answer arrived; without meaning for an unknown outcome.
     pub ret: u64,
-    /// What was asked.
+    /// The requested operation.
     pub operation: Operation,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What the store held before the first call.
+/// The content of the store before the first call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// Its revision.
+    /// The store's revision.
     pub revision: i64,
-    /// The oldest revision that could be read; −1 if nothing was ever compacted.
+    /// The oldest readable revision; −1 if the store was never compacted.
     pub compacted: i64,
-    /// Every key.
+    /// Every key's version.
     #[serde(default)]
     pub kvs: Vec<KeyValue>,
 }
 
 impl Default for Start {
-    /// A store that nobody has written to.
+    /// An empty store.
     fn default() -> Self {
         Self { revision: 1, compacted: -1, kvs: Vec::new() }
     }
 }
 
-/// Everything that all clients of a store did and saw, from a known start on. Nobody else may have written to the store.
+/// All calls and watches of all clients of a store, from a known start on. No other client may have written to the
+/// store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// What was there before.
+    /// The store's content before.
     pub start: Start,
     /// The calls, in any order.
     pub calls: Vec<Call>,

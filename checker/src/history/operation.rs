@@ -1,26 +1,26 @@
-//! What a client can ask, and the answers. The wire's conventions for intervals of keys, without the wire.
+//! Operations and replies, with the wire's convention for intervals of keys.
 
 use serde::{Deserialize, Serialize};
 
 use super::Blob;
 
-/// One version of a key, as etcd tells it.
+/// One version of a key, as etcd returns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyValue {
     /// The key.
     pub key: Blob,
-    /// The value; empty in a deletion or where only keys were asked for.
+    /// The value; empty in a deletion or a keys-only read.
     #[serde(default, skip_serializing_if = "Blob::is_empty")]
     pub value: Blob,
-    /// The revision that began this generation of the key; zero in a deletion.
+    /// The revision that created this generation of the key; zero in a deletion.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub create_revision: i64,
     /// The revision that made this version.
     pub mod_revision: i64,
-    /// Puts since creation; zero in a deletion.
+    /// Number of puts since creation; zero in a deletion.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub version: i64,
-    /// The lease the key hangs on, or zero.
+    /// The lease that the key is attached to, or zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lease: i64,
 }
@@ -30,33 +30,33 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// An interval of keys by etcd's convention: an empty end is the one key, an end of one NUL has no end.
+/// A range of keys in etcd's convention: an empty end means the single key, an end of one NUL byte means no end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keys {
     /// The first key.
     pub key: Blob,
-    /// The first key that does not belong to it.
+    /// The exclusive end.
     #[serde(default, skip_serializing_if = "Blob::is_empty")]
     pub end: Blob,
 }
 
 impl Keys {
-    /// One key.
+    /// The range of one key.
     pub fn one(key: impl Into<Blob>) -> Self {
         Self { key: key.into(), end: Blob::default() }
     }
 
-    /// Keys from `key` up to but without `end`.
+    /// The range from `key` to `end`, exclusive.
     pub fn between(key: impl Into<Blob>, end: impl Into<Blob>) -> Self {
         Self { key: key.into(), end: end.into() }
     }
 
-    /// Every key.
+    /// The range of every key.
     pub fn all() -> Self {
         Self::between([0], [0])
     }
 
-    /// Every key that begins with `prefix`.
+    /// The range of the keys with this prefix.
     pub fn prefix(prefix: &[u8]) -> Self {
         let last = prefix.iter().rposition(|byte| *byte != 0xff);
         let end = last.map_or(vec![0], |last| {
@@ -67,7 +67,7 @@ impl Keys {
         Self::between(if prefix.is_empty() { &[0] } else { prefix }, end)
     }
 
-    /// Whether `key` belongs to it.
+    /// Whether `key` is in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         let first = self.key.as_bytes();
         match self.end.as_bytes() {
@@ -77,52 +77,52 @@ impl Keys {
         }
     }
 
-    /// Whether no key is outside.
+    /// Whether the range contains every key.
     pub fn is_all(&self) -> bool {
         self.end.as_bytes() == [0] && matches!(self.key.as_bytes(), [] | [0])
     }
 }
 
-/// A read.
+/// A range read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
-    /// Which keys.
+    /// The keys to read.
     #[serde(flatten)]
     pub keys: Keys,
-    /// At which revision; zero reads the current one.
+    /// The revision to read at; zero reads the current one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub revision: i64,
-    /// At most this many; zero is no limit.
+    /// The most keys to return; zero is no limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub limit: i64,
-    /// Leave values out.
+    /// Whether to omit values.
     #[serde(default)]
     pub keys_only: bool,
-    /// Only count.
+    /// Whether to return only the count.
     #[serde(default)]
     pub count_only: bool,
-    /// Content with an old state: not judged as linearizable.
+    /// Whether an old state suffices; such a read is not checked for linearizability.
     #[serde(default)]
     pub serializable: bool,
 }
 
-/// The field of a key that a guard looks at, with what it is compared to. A key that is absent has zero in every number
-/// and no value, so that a guard on its value never holds.
+/// The field that a compare reads, with the value to compare with. A missing key has zero in every number and no value,
+/// so a compare of its value never holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Field {
-    /// Puts since creation.
+    /// Number of puts since creation.
     Version(i64),
     /// Create revision.
     Create(i64),
     /// Mod revision.
     Mod(i64),
-    /// Value, bytewise.
+    /// Value, in byte order.
     Value(Blob),
     /// Lease.
     Lease(i64),
 }
 
-/// How the stored field must stand to the given one.
+/// The relation that a compare requires between the stored and the given value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Relation {
     /// stored = given
@@ -135,173 +135,174 @@ pub enum Relation {
     NotEqual,
 }
 
-/// A guard on one key.
+/// A compare of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compare {
     /// The key.
     pub key: Blob,
-    /// The relation.
+    /// The required relation.
     pub relation: Relation,
-    /// What is compared.
+    /// The field and the value to compare with.
     pub field: Field,
 }
 
 /// One operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
-    /// Read; at the current revision only.
+    /// Reads a range; at the current revision only.
     Range(Range),
-    /// Write one key.
+    /// Writes one key.
     Put {
         /// The key.
         key: Blob,
-        /// Its value.
+        /// The value.
         value: Blob,
-        /// The lease to hang it on, or zero.
+        /// The lease to attach the key to, or zero.
         #[serde(default, skip_serializing_if = "is_zero")]
         lease: i64,
-        /// Answer with the version before.
+        /// Whether to return the previous version.
         #[serde(default)]
         prev_kv: bool,
     },
-    /// Delete keys.
+    /// Deletes a range of keys.
     Delete {
-        /// Which.
+        /// The keys to delete.
         #[serde(flatten)]
         keys: Keys,
-        /// Answer with what was deleted.
+        /// Whether to return the deleted versions.
         #[serde(default)]
         prev_kv: bool,
     },
 }
 
-/// If all guards hold, do the first list, otherwise the second. A plain put or deletion is one without guards.
+/// A transaction: executes `then` if all compares hold, otherwise `or_else`. A plain put or deletion is a transaction
+/// without compares.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Txn {
-    /// The guards.
+    /// The compares; all must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compares: Vec<Compare>,
-    /// Done in order when they hold. No key may be changed twice.
+    /// Operations executed in order if the compares hold. No key may be changed twice.
     pub then: Vec<Op>,
-    /// Done in order when they do not.
+    /// Operations executed in order if a compare does not hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub or_else: Vec<Op>,
 }
 
 impl Txn {
-    /// One operation without guards.
+    /// A transaction of one operation without compares.
     pub fn of(op: Op) -> Self {
         Self { compares: Vec::new(), then: vec![op], or_else: Vec::new() }
     }
 }
 
-/// What a client asked.
+/// The operation that a client requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
-    /// Read keys.
+    /// Reads a range.
     Range(Range),
-    /// Write, delete, or both, guarded or not.
+    /// Executes a transaction.
     Txn(Txn),
-    /// Grant a lease. The client must choose the id, so that an unanswered grant can be recognised.
+    /// Grants a lease. The client must choose the id, so that an unanswered grant can be recognized.
     LeaseGrant {
         /// The id; not zero.
         id: i64,
-        /// Seconds.
+        /// Time to live in seconds.
         ttl: i64,
     },
-    /// End a lease and delete its keys.
+    /// Revokes a lease and deletes its keys.
     LeaseRevoke {
         /// The id.
         id: i64,
     },
-    /// Count a lease's time anew.
+    /// Renews a lease.
     LeaseKeepAlive {
         /// The id.
         id: i64,
     },
-    /// Give up what only reads below this revision could see.
+    /// Compacts: discards versions that only reads below this revision could see.
     Compact {
         /// The revision.
         revision: i64,
     },
-    /// Win back space. Changes nothing that can be seen.
+    /// Defragments. It has no observable effect.
     Defragment,
 }
 
-/// The answer to a read.
+/// The reply to a range read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeReply {
-    /// The header's revision. Not judged inside a transaction.
+    /// The header's revision. It is not checked inside a transaction.
     pub revision: i64,
     /// The versions found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kvs: Vec<KeyValue>,
-    /// Whether the limit cut something off.
+    /// Whether the limit left keys out.
     #[serde(default)]
     pub more: bool,
-    /// How many keys there are, limit or not.
+    /// Number of keys in the range, regardless of the limit.
     pub count: i64,
 }
 
-/// The answer to one operation of a transaction.
+/// The reply to one operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpReply {
-    /// To a read.
+    /// Reply to a range read.
     Range(RangeReply),
-    /// To a put: the version before, if asked for and there was one.
+    /// Reply to a put: the previous version, if requested and there was one.
     Put(Option<KeyValue>),
-    /// To a deletion.
+    /// Reply to a deletion.
     Delete {
-        /// How many keys went.
+        /// Number of deleted keys.
         deleted: i64,
-        /// What they were, in key order, if asked for.
+        /// The deleted versions in key order, if requested.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         prev_kvs: Vec<KeyValue>,
     },
 }
 
-/// The answer to an [`Operation`].
+/// The reply to an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To a read.
+    /// Reply to a range read.
     Range(RangeReply),
-    /// To a transaction.
+    /// Reply to a transaction.
     Txn {
-        /// The header's revision: of its changes or, if it changed nothing, the current one.
+        /// The header's revision: that of its changes or, if it changed nothing, the current one.
         revision: i64,
-        /// Whether the guards held.
+        /// Whether the compares held.
         succeeded: bool,
-        /// One answer per operation of the list that was done.
+        /// One reply per executed operation.
         results: Vec<OpReply>,
     },
-    /// To a lease grant.
+    /// Reply to a lease grant.
     LeaseGrant {
         /// The header's revision.
         revision: i64,
-        /// The seconds granted, which may be more than were asked for.
+        /// The granted time to live in seconds, which may be more than requested.
         ttl: i64,
     },
-    /// To the end of a lease.
+    /// Reply to a revocation.
     LeaseRevoke {
-        /// The header's revision: of the deletions, if it had keys.
+        /// The header's revision: that of the deletions, if the lease had keys.
         revision: i64,
     },
-    /// To a renewal; zero seconds if there is no such lease.
+    /// Reply to a renewal.
     LeaseKeepAlive {
-        /// The seconds counted anew.
+        /// The renewed time to live in seconds; zero if the lease does not exist.
         ttl: i64,
     },
-    /// To a compaction.
+    /// Reply to a compaction.
     Compact {
-        /// The header's revision; some revision since the compaction took effect.
+        /// The header's revision: some revision since the compaction took effect.
         revision: i64,
     },
-    /// To a defragmentation.
+    /// Reply to a defragmentation.
     Defragment,
 }
 
 impl Reply {
-    /// The header's revision, where it says something.
+    /// The header's revision, where it is meaningful.
     pub fn revision(&self) -> Option<i64> {
         match self {
             Self::Range(RangeReply { revision, .. })
@@ -314,17 +315,17 @@ impl Reply {
     }
 }
 
-/// A refusal that says something about the store's state, or another one.
+/// Why a call was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The revision has been compacted.
     Compacted,
     /// The revision is in the future.
     FutureRevision,
-    /// There is no such lease.
+    /// The lease does not exist.
     LeaseNotFound,
-    /// There is such a lease already.
+    /// The lease exists already.
     LeaseExists,
-    /// Certainly not done, for a reason that is not judged.
+    /// Another reason, which is not checked; the call certainly had no effect.
     Other(String),
 }

@@ -1,34 +1,34 @@
-//! A watch and everything that came out of it, in order.
+//! A watch and its responses, in order.
 
 use serde::{Deserialize, Serialize};
 
 use super::{KeyValue, Keys};
 
-/// What was watched.
+/// The request of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchRequest {
-    /// Which keys.
+    /// The watched keys.
     #[serde(flatten)]
     pub keys: Keys,
-    /// The first revision to see; zero is the one after the revision of [`Said::Created`].
+    /// The first revision to deliver; zero means the one after the revision of [`WatchContent::Created`].
     pub start: i64,
-    /// Whether each event was to come with the version before.
+    /// Whether events have their previous version.
     #[serde(default)]
     pub prev_kv: bool,
-    /// Whether puts were left out.
+    /// Whether puts are filtered out.
     #[serde(default)]
     pub no_put: bool,
-    /// Whether deletions were left out.
+    /// Whether deletions are filtered out.
     #[serde(default)]
     pub no_delete: bool,
 }
 
-/// What happened to a key.
+/// The kind of a change to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum EventKind {
-    /// It was created or changed.
+    /// The key was created or changed.
     Put,
-    /// It was deleted.
+    /// The key was deleted.
     Delete,
 }
 
@@ -39,68 +39,68 @@ pub struct Event {
     pub kind: EventKind,
     /// The new version; in a deletion only key and mod revision are set.
     pub kv: KeyValue,
-    /// The version before.
+    /// The previous version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prev_kv: Option<KeyValue>,
 }
 
-/// What a response said.
+/// The content of a watch response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Said {
-    /// The watch began.
+pub enum WatchContent {
+    /// The watch was created.
     Created,
-    /// These happened. With `fragment`, the rest of them is in the next response.
+    /// Events. With `fragment`, the rest of them is in the next response.
     Events {
-        /// What happened.
+        /// The events.
         events: Vec<Event>,
-        /// Whether this is a part.
+        /// Whether the response is a fragment.
         #[serde(default)]
         fragment: bool,
     },
-    /// Everything up to the header's revision has been said, to this watch or to all of its stream.
+    /// Progress: everything up to the header's revision was sent, to this watch or to all of its stream.
     Progress,
-    /// The watch ended, with the compacted revision if that is the reason, otherwise zero.
+    /// The watch was cancelled, because of compaction if the revision is not zero.
     Canceled {
-        /// The oldest revision that can be watched from.
+        /// The oldest revision from which a watch can start, or zero.
         compact_revision: i64,
     },
 }
 
-/// One response.
+/// One response of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchResponse {
-    /// When it came, in nanoseconds of the history's clock.
+    /// When the response arrived, in nanoseconds of the history's clock.
     pub at: u64,
     /// The header's revision.
     pub revision: i64,
-    /// What it said.
-    pub said: Said,
+    /// The content.
+    pub said: WatchContent,
 }
 
-/// One watch from its request to its end, whatever ended it. A watch that was begun again is another one.
+/// One watch from its request to its end. A resumed watch is a new one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
-    /// Whose it was.
+    /// The client that made the request.
     pub client: u32,
-    /// When it was asked for.
+    /// When the request was made, in nanoseconds of the history's clock.
     pub at: u64,
-    /// What was asked.
+    /// The request.
     pub request: WatchRequest,
-    /// What came, in order; without the request's answer if that did not come.
+    /// The responses in order; the first confirms the creation, if it arrived.
     pub responses: Vec<WatchResponse>,
 }
 
 impl Watch {
-    /// The first revision it is to see, once that is known.
+    /// The first revision to deliver, once it is known.
     pub fn first(&self) -> Option<i64> {
         if self.request.start > 0 {
             return Some(self.request.start);
         }
-        let created = self.responses.iter().find(|response| matches!(response.said, Said::Created));
+        let created = self.responses.iter().find(|response| matches!(response.said, WatchContent::Created));
         created.map(|response| response.revision + 1)
     }
 
-    /// Whether it wants such an event.
+    /// Whether the watch requested events of this kind and key.
     pub fn wants(&self, kind: EventKind, key: &[u8]) -> bool {
         let filtered = match kind {
             EventKind::Put => self.request.no_put,

@@ -1,5 +1,5 @@
-//! The end of the best attempt, in words: which call could not be placed, what the store would have answered, and what lies
-//! around it.
+//! Explanation of a failed search: which call could not be placed, what the store would have answered, and the
+//! neighbouring calls.
 
 use super::item::Item;
 use super::search::{Choice, Search};
@@ -9,14 +9,14 @@ use crate::limits::WINDOW;
 use crate::model::{State, agrees};
 use crate::verdict::{Guarantee, Violation};
 
-/// Where an attempt ended.
+/// The end of the longest attempt.
 pub(super) struct Snapshot {
     state: State,
-    /// The last that found a place.
+    /// The last placed items.
     last: Vec<Choice>,
-    /// What could have come next, but does not fit.
+    /// The items that may come next but do not fit.
     pending: Vec<usize>,
-    /// The one of these that nothing may pass.
+    /// The item among these that must come before all later ones.
     blocking: Option<usize>,
 }
 
@@ -63,7 +63,7 @@ impl Snapshot {
         }
     }
 
-    /// Every call has its place, but somebody saw revisions that none of them made.
+    /// A violation for revisions that were observed although no call made them; every call is placed.
     fn unmade(&self, window: Vec<String>, known: Vec<String>) -> Violation {
         let revision = self.state.revision();
         Violation {

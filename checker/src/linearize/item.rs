@@ -1,30 +1,30 @@
-//! What the search puts in order: calls, and the ends of leases, which nobody calls for. Not the search.
+//! Items of the search: calls, and expiries of leases.
 
 use crate::history::{Call, History, Op, OpReply, Operation, Outcome, Refusal, Reply};
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
 
-/// Something that has, or may have, a place in the order.
+/// An operation that has, or may have, a place in the order.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// The call, unless it is the end of a lease.
+    /// Index of the call; none for an expiry.
     pub(crate) source: Option<usize>,
-    /// Not done before.
+    /// The operation took effect at this time or later.
     pub(crate) call: u64,
-    /// Done by then, if done at all.
+    /// The operation took effect before this time, if at all.
     pub(crate) ret: u64,
     pub(crate) operation: Operation,
-    /// `Unknown` if it need not have been done.
+    /// The outcome; `Unknown` if the operation may not have taken effect.
     pub(crate) outcome: Outcome,
-    /// The revisions, from and to, of states in which it can have been done.
+    /// The first and last revision of a state in which the operation can have taken effect.
     pub(crate) at: (i64, i64),
-    /// The revision that it took, if its answer says that it took one.
+    /// The revision that the operation made, if its answer shows that it made one.
     pub(crate) took: Option<i64>,
 }
 
 impl Item {
-    /// The lease without which it is not what it is.
+    /// The leases that affect the operation's result.
     pub(crate) fn leases(&self) -> impl Iterator<Item = i64> {
         let own = match &self.operation {
             Operation::LeaseGrant { id, .. } | Operation::LeaseRevoke { id } => Some(*id),
@@ -46,23 +46,23 @@ impl Item {
         own.into_iter().chain(put)
     }
 
-    /// The last revision that its answer speaks of.
+    /// The last revision in the answer.
     pub(crate) fn seen(&self) -> Option<i64> {
         self.took.or_else(|| (self.at.1 < i64::MAX).then_some(self.at.1))
     }
 
-    /// Whether it was refused.
+    /// Whether the call was refused.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self.outcome, Outcome::Failed(_))
     }
 
-    /// Whether it waits for a compaction that nobody was answered for.
+    /// Whether the call was refused because of a compaction, which may be one with unknown outcome.
     pub(crate) fn is_refused_as_compacted(&self) -> bool {
         self.outcome == Outcome::Failed(Refusal::Compacted)
     }
 }
 
-/// The items of a history: those that were done, and those that may have been.
+/// The items of a history: those that took effect, and those that may have.
 pub(crate) fn items(history: &History) -> (Vec<Item>, Vec<Item>) {
     let calls = history.calls.iter().enumerate().filter(|(_, call)| takes_part(call));
     let (mut sure, mut maybe): (Vec<_>, Vec<_>) =
@@ -107,7 +107,7 @@ fn item(at: usize, call: &Call) -> Item {
     Item { source: Some(at), call: call.call, ret, operation, outcome, at: states, took }
 }
 
-/// The operations that were done.
+/// The operations that a call executed.
 fn ops(call: &Call) -> &[Op] {
     match (&call.operation, &call.outcome) {
         (Operation::Txn(txn), Outcome::Ok(Reply::Txn { succeeded: true, .. })) => &txn.then,
@@ -124,7 +124,7 @@ fn changed(op: &Op, reply: &OpReply) -> bool {
     }
 }
 
-/// A lease that was granted, or may have been, may end by itself.
+/// The expiry of a lease that was granted, or may have been.
 fn expiry(call: &Call) -> Option<Item> {
     let Operation::LeaseGrant { id, ttl } = call.operation else { return None };
     let ttl = match &call.outcome {

@@ -1,15 +1,15 @@
-//! Calls and returns in the order of time, from which operations are taken out and put back. Which operation may come next:
-//! one that was called before any other that is left has returned.
+//! Calls and returns in time order, from which operations are removed and restored. An operation may come next if it
+//! was called before any other remaining operation returned.
 
 use super::item::Item;
 
-/// A list of calls and returns, doubly linked. Node `2 i` is the call of item `i`, node `2 i + 1` its return; the last node
-/// is the head.
+/// A doubly linked list of calls and returns. Node `2 i` is the call of item `i`, node `2 i + 1` its return; the last
+/// node is the head.
 #[derive(Debug)]
 pub(crate) struct Queue {
     next: Vec<usize>,
     previous: Vec<usize>,
-    /// When each item returned.
+    /// Return time of each item.
     returns: Vec<u64>,
     left: usize,
 }
@@ -19,7 +19,7 @@ impl Queue {
         let calls = items.iter().enumerate().map(|(at, item)| (item.call, 0, 2 * at));
         let returns = items.iter().enumerate().map(|(at, item)| (item.ret, 1, 2 * at + 1));
         let mut events: Vec<_> = calls.chain(returns).collect();
-        // What happens at one instant is concurrent: calls first.
+        // Events at the same time are concurrent: calls come first.
         events.sort_unstable();
         let head = 2 * items.len();
         let (mut next, mut previous) = (vec![head; head + 1], vec![head; head + 1]);
@@ -32,19 +32,19 @@ impl Queue {
         Self { next, previous, returns: items.iter().map(|item| item.ret).collect(), left: items.len() }
     }
 
-    /// How many items are left.
+    /// Number of remaining items.
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// The items that may come next, by their calls.
+    /// The items that may come next, ordered by their calls.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = usize> {
         let head = self.next.len() - 1;
         let nodes = std::iter::successors(Some(self.next[head]), |node| Some(self.next[*node]));
         nodes.take_while(move |node| *node != head && node.is_multiple_of(2)).map(|node| node / 2)
     }
 
-    /// The item that must come before anything called after it returned; none if none is left.
+    /// The remaining item that returned first; none if none remains.
     pub(crate) fn first_to_return(&self) -> Option<usize> {
         let head = self.next.len() - 1;
         let mut node = self.next[head];
@@ -54,12 +54,12 @@ impl Queue {
         (node != head).then_some(node / 2)
     }
 
-    /// When the first item that is left has returned; never, if none is.
+    /// The return time of the remaining item that returned first; the maximum if none remains.
     pub(crate) fn first_return(&self) -> u64 {
         self.first_to_return().map_or(u64::MAX, |item| self.returns[item])
     }
 
-    /// Takes an item out.
+    /// Removes an item.
     pub(crate) fn take(&mut self, item: usize) {
         for node in [2 * item, 2 * item + 1] {
             let (previous, next) = (self.previous[node], self.next[node]);
@@ -68,7 +68,7 @@ impl Queue {
         self.left -= 1;
     }
 
-    /// Puts back the item that was taken last and has not been put back.
+    /// Restores the last removed item that was not restored.
     pub(crate) fn put_back(&mut self, item: usize) {
         for node in [2 * item + 1, 2 * item] {
             let (previous, next) = (self.previous[node], self.next[node]);

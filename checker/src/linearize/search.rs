@@ -1,47 +1,47 @@
-//! The search itself: takes what must come next, tries what may, goes back when nothing fits. See the module above for why
-//! it is fast. Its result does not depend on that: everything that it does not try could be left out of any order, or moved
-//! in it.
+//! The search for an order: places items that must come next, tries items that may, and backtracks when nothing fits.
+//! The parent module explains why it is fast. That does not affect the result: what it does not try could be left out
+//! of any order, or moved in it.
 
 use std::collections::BTreeSet;
 
 use super::item::{Item, items};
 use super::queue::Queue;
-use super::{Done, Failure, Order, explain};
+use super::{Failure, Order, PlacedOperation, explain};
 use crate::evidence::Evidence;
 use crate::fingerprint::Fingerprint;
 use crate::history::{History, Operation, Refusal};
 use crate::model::{Effect, State, agrees};
 
-/// An item that is put next.
+/// An item to place next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Choice {
-    /// One that was done.
+    /// An item that took effect.
     Sure(usize),
-    /// One that may have been done.
+    /// An item that may have taken effect.
     Maybe(usize),
 }
 
-/// A place where more than one thing could come next.
-struct Branch {
-    /// How many were in order then.
+/// A position with several choices for the next item.
+struct ChoicePoint {
+    /// Number of placed items at this position.
     length: usize,
-    /// What is still to be tried; the last first.
+    /// Untried choices; the last one is tried first.
     untried: Vec<Choice>,
 }
 
-/// What can come next.
-enum Next {
-    /// Everything has its place.
+/// The possible next items.
+enum NextStep {
+    /// Every item is placed.
     End,
-    /// This, since it changes nothing.
+    /// An item that changes nothing, so that no alternative is needed.
     Free(usize),
-    /// One of these, the last first; nothing if none fits.
+    /// One of these items, the last one first; empty if none fits.
     OneOf(Vec<Choice>),
 }
 
-/// What is needed of items that may have been done.
+/// What optional items could contribute so that a waiting item fits.
 #[derive(Default)]
-struct Wanted {
+struct Prerequisites {
     leases: BTreeSet<i64>,
     compaction: bool,
 }
@@ -49,26 +49,26 @@ struct Wanted {
 pub(super) struct Search<'a> {
     pub(super) history: &'a History,
     pub(super) evidence: &'a Evidence<'a>,
-    /// Whether changes of answered calls, too, must agree with all watches.
+    /// Whether changes of answered calls must agree with all watches too.
     misses_none: bool,
     pub(super) sure: Vec<Item>,
     pub(super) maybe: Vec<Item>,
     pub(super) queue: Queue,
     pub(super) state: State,
     used: Vec<bool>,
-    /// Revisions that somebody was answered for.
+    /// Revisions that answered calls made.
     owned: BTreeSet<i64>,
     /// Every revision up to this one must be made.
     needed: i64,
     pub(super) trail: Vec<(Choice, Effect)>,
-    /// Stands for the set of what is in order.
+    /// Fingerprint of the set of placed items.
     placed: Fingerprint,
-    branches: Vec<Branch>,
+    branches: Vec<ChoicePoint>,
     tried: BTreeSet<(Fingerprint, Fingerprint)>,
     steps: u64,
-    /// Operations that may still be tried.
+    /// Number of operations that may still be tried.
     budget: u64,
-    /// The longest attempt, and its explanation.
+    /// The longest attempt and its explanation.
     best: Option<(usize, explain::Snapshot)>,
 }
 
@@ -107,9 +107,9 @@ impl<'a> Search<'a> {
                 return Err(Failure::GivenUp);
             }
             match self.next() {
-                Next::End => return Ok(self.order()),
-                Next::Free(item) => self.put(Choice::Sure(item)),
-                Next::OneOf(choices) => {
+                NextStep::End => return Ok(self.order()),
+                NextStep::Free(item) => self.put(Choice::Sure(item)),
+                NextStep::OneOf(choices) => {
                     if !self.branch(choices) && !self.back() {
                         return Err(self.failure());
                     }
@@ -118,7 +118,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Goes on with one of the choices, if there is one that has not been tried in this situation.
+    /// Continues with one of the choices, if there is one that was not tried in this configuration.
     fn branch(&mut self, mut choices: Vec<Choice>) -> bool {
         let Some(choice) = choices.pop() else {
             self.note_best();
@@ -128,13 +128,13 @@ impl<'a> Search<'a> {
             if !self.tried.insert((self.placed, self.state.fingerprint())) {
                 return false;
             }
-            self.branches.push(Branch { length: self.trail.len(), untried: choices });
+            self.branches.push(ChoicePoint { length: self.trail.len(), untried: choices });
         }
         self.put(choice);
         true
     }
 
-    /// Goes back to the last place where something is left to be tried, and tries it.
+    /// Backtracks to the last position with an untried choice, and tries it.
     fn back(&mut self) -> bool {
         while let Some(branch) = self.branches.last_mut() {
             let (length, choice) = (branch.length, branch.untried.pop());
@@ -179,22 +179,22 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn next(&mut self) -> Next {
+    fn next(&mut self) -> NextStep {
         let revision = self.state.revision();
         if self.queue.left() == 0 && revision >= self.needed {
-            return Next::End;
+            return NextStep::End;
         }
-        let (mut sure, mut wanted) = (Vec::new(), Wanted::default());
+        let (mut sure, mut wanted) = (Vec::new(), Prerequisites::default());
         let candidates: Vec<_> = self.queue.candidates().collect();
         for at in candidates {
             let item = &self.sure[at];
             if revision > item.at.1 {
-                // Its revision has passed: no choice from here on brings it back.
-                return Next::OneOf(Vec::new());
+                // Its revision has passed, and revisions do not go back.
+                return NextStep::OneOf(Vec::new());
             }
             let effect = (revision >= item.at.0).then(|| self.try_sure(at)).flatten();
             match effect {
-                Some(effect) if effect.is_none() => return Next::Free(at),
+                Some(effect) if effect.is_none() => return NextStep::Free(at),
                 Some(_) => sure.push(Choice::Sure(at)),
                 None if revision >= self.sure[at].at.0 => wanted.note(&self.sure[at]),
                 None => {}
@@ -202,12 +202,12 @@ impl<'a> Search<'a> {
         }
         let mut choices = self.makers(&mut wanted);
         choices.extend(self.helpers(&wanted));
-        // Those that were answered are tried first, in the order of their calls.
+        // Answered items are tried first, in the order of their calls.
         choices.extend(sure.into_iter().rev());
-        Next::OneOf(choices)
+        NextStep::OneOf(choices)
     }
 
-    /// What an item that was done would do here, if that agrees with what was seen.
+    /// The effect of an item that took effect, if its answer and its changes agree with the evidence.
     fn try_sure(&mut self, at: usize) -> Option<Effect> {
         self.budget = self.budget.saturating_sub(1);
         let item = &self.sure[at];
@@ -221,8 +221,8 @@ impl<'a> Search<'a> {
         fits.then_some(effect)
     }
 
-    /// Items without answer that can have made the next revision, if nobody was answered for it and somebody saw it.
-    fn makers(&mut self, wanted: &mut Wanted) -> Vec<Choice> {
+    /// Unanswered items that can have made the next revision, if no answered call made it and a client observed it.
+    fn makers(&mut self, wanted: &mut Prerequisites) -> Vec<Choice> {
         let next = self.state.revision() + 1;
         let missing = next <= self.needed || self.queue.candidates().any(|at| self.sure[at].is_refused());
         if !missing || self.owned.contains(&next) {
@@ -256,8 +256,8 @@ impl<'a> Search<'a> {
         makers
     }
 
-    /// Items without answer that take no revision, but without which something that waits cannot fit.
-    fn helpers(&mut self, wanted: &Wanted) -> Vec<Choice> {
+    /// Unanswered items that make no revision, but without which a waiting item cannot fit.
+    fn helpers(&mut self, wanted: &Prerequisites) -> Vec<Choice> {
         if wanted.leases.is_empty() && !wanted.compaction {
             return Vec::new();
         }
@@ -303,7 +303,7 @@ impl<'a> Search<'a> {
             let item = item(choice);
             let (operation, is_expiry) = (item.operation.clone(), item.source.is_none());
             let is_guess = matches!(choice, Choice::Maybe(_));
-            Done { call: item.call, operation, is_expiry, is_guess }
+            PlacedOperation { call: item.call, operation, is_expiry, is_guess }
         });
         Order {
             done: done.collect(),
@@ -313,13 +313,14 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Most leases are long gone, and the end of one that is gone does nothing.
+/// Whether the operation revokes a lease that does not exist. Most leases have ended, and such a revocation has no
+/// effect.
 fn is_dead_lease(operation: &Operation, state: &State) -> bool {
     matches!(operation, Operation::LeaseRevoke { id } if !state.has_lease(*id))
 }
 
-impl Wanted {
-    /// A sure item does not fit; what could help it?
+impl Prerequisites {
+    /// Notes what could make an item fit that took effect.
     fn note(&mut self, item: &Item) {
         self.leases.extend(item.leases());
         self.compaction |= item.is_refused_as_compacted();

@@ -1,12 +1,13 @@
-//! The dumb judge: tries every order of every subset.
+//! The reference checker: tries every order of every subset.
 
 use crate::history::{Call, History, Outcome, Reply};
 use crate::model::{State, agrees};
 
-/// Whether some order of all answered calls and some unanswered ones explains every answer. For a handful of calls.
+/// Whether some order of all answered calls and some unanswered ones explains every answer. For histories of a few
+/// calls.
 pub(super) fn is_linearizable(history: &History) -> bool {
     let left: Vec<_> = history.calls.iter().collect();
-    // A compaction's header may be of a later revision, but not of one that there never is.
+    // The header of a compaction may have a later revision, but not one that never exists.
     let seen = history.calls.iter().filter_map(|call| match call.outcome {
         Outcome::Ok(Reply::Compact { revision }) => Some(revision),
         _ => None,

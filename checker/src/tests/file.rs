@@ -1,11 +1,11 @@
-//! A history that was stored is the same history.
+//! Tests that a stored history reads back.
 
 use super::generate::{Setup, history};
 use crate::History;
 use crate::history::{Blob, FileError, Operation, Range};
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_stored_history_reads_back() {
     let mut history = history(Setup::small(3));
     let odd = Range { keys: crate::history::Keys::one([0xff, 0, b'"']), ..Range::default() };
     history.calls[0].operation = Operation::Range(odd);
@@ -16,7 +16,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn a_line_that_makes_no_sense_is_named() {
+fn a_malformed_line_is_reported_by_number() {
     let error = History::read(&b"\n{\"call\": 7}\n"[..]).unwrap_err();
     assert!(matches!(error, FileError::Line { number: 2, .. }), "{error}");
 }

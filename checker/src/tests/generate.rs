@@ -1,5 +1,5 @@
-//! Good histories: a store that does one operation after the other, clients that call at random times around it, watches
-//! that see what happened. Everything follows from a seed.
+//! Generator of good histories from a seed: a store that executes one operation after the other, clients that call at
+//! random times around it, and watches.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use kstore_nondet::Rng;
 
 use crate::history::{
     Blob, Call, Compare, Event, EventKind, Field, History, KeyValue, Keys, Op, Operation, Outcome, Range,
-    RangeReply, Refusal, Relation, Reply, Said, Txn, Watch, WatchRequest, WatchResponse,
+    RangeReply, Refusal, Relation, Reply, Txn, Watch, WatchContent, WatchRequest, WatchResponse,
 };
 use crate::model::{Change, State};
 
-/// What kind of history.
+/// The size and shape of a history.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) seed: u64,
     pub(super) clients: u32,
     pub(super) calls: usize,
     pub(super) keys: u64,
-    /// Of a hundred calls, how many have no answer.
+    /// Percentage of calls without an answer.
     pub(super) unknown: u64,
     pub(super) watches: u32,
 }
@@ -29,27 +29,27 @@ impl Setup {
     }
 }
 
-/// A revision as it happened.
-struct Made {
+/// A revision of the generated history.
+struct GeneratedRevision {
     at: u64,
     changes: Vec<Change>,
 }
 
-struct World {
+struct Generator {
     rng: Rng,
     keys: u64,
     state: State,
     /// Every key at every revision.
     past: Vec<BTreeMap<Blob, KeyValue>>,
-    made: BTreeMap<i64, Made>,
-    /// When which revision was compacted.
+    made: BTreeMap<i64, GeneratedRevision>,
+    /// Times and revisions of compactions.
     compactions: Vec<(u64, i64)>,
     leases: Vec<i64>,
     values: u64,
 }
 
 pub(super) fn history(setup: Setup) -> History {
-    let mut world = World {
+    let mut world = Generator {
         rng: Rng::seeded(setup.seed),
         keys: setup.keys,
         state: State::new(&Default::default()),
@@ -59,7 +59,7 @@ pub(super) fn history(setup: Setup) -> History {
         leases: Vec::new(),
         values: 0,
     };
-    // Per client: when its next call is done, and when it calls.
+    // Per client: when its next call takes effect, and when it calls.
     let mut next: Vec<(u64, u64, u32)> =
         (0..setup.clients).map(|client| (u64::from(client) + 10, 1, client)).collect();
     let mut calls = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn history(setup: Setup) -> History {
     History { calls, watches, ..History::default() }
 }
 
-impl World {
+impl Generator {
     fn call(&mut self, unknown: u64, client: u32, (call, at, ret): (u64, u64, u64)) -> Call {
         let operation = self.operation();
         let lost = self.rng.below(100) < unknown;
@@ -96,7 +96,7 @@ impl World {
         if !effect.changes.is_empty() {
             let kvs = self.state.kvs().map(|kv| (kv.key.clone(), kv.as_ref().clone()));
             self.past.push(kvs.collect());
-            self.made.insert(self.state.revision(), Made { at, changes: effect.changes });
+            self.made.insert(self.state.revision(), GeneratedRevision { at, changes: effect.changes });
         }
         match (operation, answer) {
             (Operation::Range(range), Ok(_)) if range.revision > 0 => Ok(Reply::Range(self.read(range))),
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// A read of the past, from the past.
+    /// A read of an old revision, from the recorded states.
     fn read(&self, range: &Range) -> RangeReply {
         let past = &self.past[range.revision as usize];
         let kvs: Vec<_> =
@@ -135,7 +135,7 @@ impl World {
         Op::Delete { keys, prev_kv: self.rng.below(2) == 0 }
     }
 
-    /// A revision around the present one, or the present one.
+    /// A revision around the current one, or zero.
     fn revision(&self) -> i64 {
         (self.state.revision() - 30 + self.rng.below(33) as i64).max(0)
     }
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// If the key is as it was, change it, otherwise read it.
+    /// A transaction that changes a key if it is unchanged, and otherwise reads it.
     fn swap(&mut self) -> Operation {
         let key = self.key();
         let known = self.state.get(&key).map_or(0, |kv| kv.mod_revision);
@@ -185,7 +185,7 @@ impl World {
         Operation::Txn(Txn { compares: vec![compare], then, or_else })
     }
 
-    /// Several changes in one revision.
+    /// A transaction with several changes in one revision.
     fn many(&mut self) -> Operation {
         self.values += 1;
         let value: Blob = format!("v{}", self.values).into();
@@ -209,11 +209,11 @@ impl World {
         let request = WatchRequest { keys, start, prev_kv: wide, no_delete: client % 3 == 1, no_put: false };
         let mut watch = Watch { client, at, request, responses: Vec::new() };
         let mut say = |at, revision, said| watch.responses.push(WatchResponse { at, revision, said });
-        say(at + 1, current, Said::Created);
+        say(at + 1, current, WatchContent::Created);
         let compacted = self.compactions.iter().take_while(|(when, _)| *when <= at).map(|(_, to)| *to);
         let compacted = compacted.last().unwrap_or(-1);
         if start > 0 && start < compacted {
-            say(at + 2, 0, Said::Canceled { compact_revision: compacted });
+            say(at + 2, 0, WatchContent::Canceled { compact_revision: compacted });
             return watch;
         }
         let first = watch.first().unwrap_or(0);
@@ -221,7 +221,7 @@ impl World {
         watch
     }
 
-    /// Everything from `first` on, some revisions together, with word of progress in between.
+    /// Delivers everything from `first` on, some revisions together, with progress responses in between.
     fn deliver(&self, watch: &mut Watch, first: i64, from: u64) {
         let (mut batch, mut clock) = (Vec::new(), from + 2);
         for (revision, made) in self.made.range(first..) {
@@ -231,16 +231,20 @@ impl World {
             let events: Vec<_> = wanted.map(|change| self.event(watch, change, clock)).collect();
             batch.extend(events);
             if !batch.is_empty() && self.rng.below(3) > 0 {
-                let said = Said::Events { events: std::mem::take(&mut batch), fragment: false };
+                let said = WatchContent::Events { events: std::mem::take(&mut batch), fragment: false };
                 watch.responses.push(WatchResponse { at: clock, revision: *revision, said });
             }
             if batch.is_empty() && self.rng.below(6) == 0 {
-                watch.responses.push(WatchResponse { at: clock, revision: *revision, said: Said::Progress });
+                watch.responses.push(WatchResponse {
+                    at: clock,
+                    revision: *revision,
+                    said: WatchContent::Progress,
+                });
             }
         }
         if !batch.is_empty() {
             let revision = self.state.revision();
-            let said = Said::Events { events: batch, fragment: false };
+            let said = WatchContent::Events { events: batch, fragment: false };
             watch.responses.push(WatchResponse { at: clock, revision, said });
         }
     }
@@ -253,7 +257,7 @@ impl World {
     }
 }
 
-/// Whether an event puts.
+/// Whether an event is a put.
 pub(super) fn is_put(event: &Event) -> bool {
     event.kind == EventKind::Put
 }

@@ -1,4 +1,4 @@
-//! Leases end by themselves, but not early.
+//! Tests of lease expiry: leases expire, but not early.
 
 use crate::history::{
     Call, History, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply, Reply, Txn,
@@ -7,7 +7,7 @@ use crate::{Guarantee, judge};
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// A lease of two seconds with a key, perhaps renewed at 1900 ms, and a look at the key.
+/// A lease of two seconds with a key, renewed at 1900 ms or not, and a read of the key.
 fn history(renewed: bool, look: u64, found: bool) -> History {
     let call = |at: u64, operation, reply| Call {
         client: 1,
@@ -38,7 +38,7 @@ fn history(renewed: bool, look: u64, found: bool) -> History {
 }
 
 #[test]
-fn a_key_goes_with_its_lease_and_neither_early_nor_without_it() {
+fn a_key_expires_with_its_lease_and_not_early() {
     for (renewed, look, found, broken) in [
         (false, 1_000, true, None),
         (false, 3_000, true, None),

@@ -1,5 +1,5 @@
-//! The judge is judged: good histories pass, every way of spoiling one is found and named, and on small histories the search
-//! says what trying everything says.
+//! Tests of the checker: good histories pass, every mutation is detected and named, and on small histories the search
+//! agrees with the reference checker.
 
 mod brute;
 mod file;

@@ -1,15 +1,15 @@
-//! Mutants: one thing in a good history is made wrong, and the judge must say what.
+//! Mutation tests: one thing in a good history is made wrong, and the checker must name it.
 
 use kstore_nondet::Rng;
 
 use super::generate::{Setup, history, is_put};
 use crate::history::{
-    Call, Event, History, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply, Reply, Said,
-    Txn, Watch,
+    Call, Event, History, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply, Reply, Txn,
+    Watch, WatchContent,
 };
 use crate::{Guarantee, judge};
 
-/// Spoils a history, if it finds something to spoil.
+/// Mutates a history, if it has something to mutate.
 type Mutate = fn(&mut History, &Rng) -> Option<()>;
 
 #[test]
@@ -22,12 +22,12 @@ fn good_histories_pass() {
 }
 
 #[test]
-fn every_mutant_is_found_and_named() {
+fn every_mutation_is_detected_and_named() {
     let mutants: [(&str, Guarantee, Mutate); 17] = [
         ("an event is dropped", Guarantee::Reliable, drop_event),
         ("the first revision is dropped", Guarantee::Resumable, drop_first),
         (
-            "the last events before word of progress are dropped",
+            "the last events before a progress response are dropped",
             Guarantee::Bookmarkable,
             drop_before_progress,
         ),
@@ -36,7 +36,7 @@ fn every_mutant_is_found_and_named() {
         ("a revision is split", Guarantee::Atomic, split),
         ("the version before an event is another one", Guarantee::PrevKv, wrong_prev_kv),
         ("the version before an event is missing", Guarantee::PrevKv, no_prev_kv),
-        ("word of progress is too high", Guarantee::Bookmarkable, progress_too_high),
+        ("the revision of a progress response is too high", Guarantee::Bookmarkable, progress_too_high),
         ("an event of another key", Guarantee::Filter, stray_event),
         ("an event says that its key is new", Guarantee::IsCreate, wrong_version),
         ("a read is answered from an older state", Guarantee::Linearizable, stale_read),
@@ -75,13 +75,13 @@ where
 fn batches(watch: &mut Watch) -> Vec<&mut Vec<Event>> {
     let said = watch.responses.iter_mut().map(|response| &mut response.said);
     said.filter_map(|said| match said {
-        Said::Events { events, .. } => Some(events),
-        Said::Created | Said::Progress | Said::Canceled { .. } => None,
+        WatchContent::Events { events, .. } => Some(events),
+        WatchContent::Created | WatchContent::Progress | WatchContent::Canceled { .. } => None,
     })
     .collect()
 }
 
-/// A watch on everything that has at least this many responses with events.
+/// A watch on everything with at least this many responses with events.
 fn busy(history: &mut History, least: usize) -> Option<&mut Watch> {
     history
         .watches
@@ -97,11 +97,11 @@ fn drop_event(history: &mut History, rng: &Rng) -> Option<()> {
     let inner = batches.len() as u64 - 2;
     let batch = &mut batches[1 + rng.below(inner) as usize];
     batch.remove(rng.below(batch.len() as u64) as usize);
-    watch
-        .responses
-        .retain(|response| !matches!(&response.said, Said::Events { events, .. } if events.is_empty()));
-    // Word of progress would be found wrong first.
-    watch.responses.retain(|response| response.said != Said::Progress);
+    watch.responses.retain(
+        |response| !matches!(&response.said, WatchContent::Events { events, .. } if events.is_empty()),
+    );
+    // A progress response would be reported first.
+    watch.responses.retain(|response| response.said != WatchContent::Progress);
     Some(())
 }
 
@@ -110,8 +110,8 @@ fn drop_first(history: &mut History, _: &Rng) -> Option<()> {
     let first = batches(watch)[0][0].kv.mod_revision;
     batches(watch)[0].retain(|event| event.kv.mod_revision > first);
     watch.responses.retain(|response| {
-        response.said != Said::Progress
-            && !matches!(&response.said, Said::Events { events, .. } if events.is_empty())
+        response.said != WatchContent::Progress
+            && !matches!(&response.said, WatchContent::Events { events, .. } if events.is_empty())
     });
     Some(())
 }
@@ -119,8 +119,8 @@ fn drop_first(history: &mut History, _: &Rng) -> Option<()> {
 fn drop_before_progress(history: &mut History, _: &Rng) -> Option<()> {
     let watch = busy(history, 6)?;
     let is_progress =
-        |at: usize| watch.responses.get(at).is_some_and(|response| response.said == Said::Progress);
-    // The next after the word of progress has events, but not those: they are gone.
+        |at: usize| watch.responses.get(at).is_some_and(|response| response.said == WatchContent::Progress);
+    // The response after the progress has events, but the ones before the progress are removed.
     let last = (8..watch.responses.len()).find(|at| is_progress(*at) && !is_progress(*at - 1))?;
     watch.responses.truncate(last + 1);
     watch.responses.remove(last - 1);
@@ -150,12 +150,14 @@ fn split(history: &mut History, _: &Rng) -> Option<()> {
         pairs.into_iter().position(|pair| pair[0].kv.mod_revision == pair[1].kv.mod_revision)
     };
     let (at, cut) = watch.responses.iter().enumerate().find_map(|(at, response)| match &response.said {
-        Said::Events { events, .. } => Some((at, together(events)? + 1)),
-        Said::Created | Said::Progress | Said::Canceled { .. } => None,
+        WatchContent::Events { events, .. } => Some((at, together(events)? + 1)),
+        WatchContent::Created | WatchContent::Progress | WatchContent::Canceled { .. } => None,
     })?;
     let mut rest = watch.responses[at].clone();
-    let Said::Events { events, .. } = &mut watch.responses[at].said else { unreachable!("it was found so") };
-    rest.said = Said::Events { events: events.split_off(cut), fragment: false };
+    let WatchContent::Events { events, .. } = &mut watch.responses[at].said else {
+        unreachable!("it was found so")
+    };
+    rest.said = WatchContent::Events { events: events.split_off(cut), fragment: false };
     watch.responses.insert(at + 1, rest);
     Some(())
 }
@@ -186,8 +188,9 @@ fn no_prev_kv(history: &mut History, rng: &Rng) -> Option<()> {
 
 fn progress_too_high(history: &mut History, _: &Rng) -> Option<()> {
     let watches = history.watches.iter_mut().filter(|watch| watch.request.keys.is_all());
-    let response =
-        watches.flat_map(|watch| &mut watch.responses).find(|response| response.said == Said::Progress)?;
+    let response = watches
+        .flat_map(|watch| &mut watch.responses)
+        .find(|response| response.said == WatchContent::Progress)?;
     response.revision += 5;
     Some(())
 }
@@ -209,7 +212,7 @@ fn wrong_version(history: &mut History, rng: &Rng) -> Option<()> {
     Some(())
 }
 
-/// Answered reads of everything at the present revision, by their returns.
+/// Answered reads of everything at the current revision, by their returns.
 fn reads(history: &History) -> Vec<usize> {
     let full = |call: &Call| matches!(&call.operation, Operation::Range(range) if range.limit == 3 && range.revision == 0);
     let mut reads: Vec<_> = (0..history.calls.len()).filter(|at| full(&history.calls[*at])).collect();
@@ -224,7 +227,7 @@ fn range_reply(call: &mut Call) -> &mut RangeReply {
     }
 }
 
-/// The keys are those of an earlier read; the header is its own.
+/// Gives a read the keys of an earlier one, with its own header.
 fn stale_read(history: &mut History, _: &Rng) -> Option<()> {
     let reads = reads(history);
     let (early, late) = (*reads.first()?, *reads.last()?);
@@ -237,7 +240,7 @@ fn stale_read(history: &mut History, _: &Rng) -> Option<()> {
     Some(())
 }
 
-/// The write was answered with a revision that the store gave to the next one too.
+/// Gives a write the revision of the next write.
 fn lost_write(history: &mut History, rng: &Rng) -> Option<()> {
     let writes = |call: &Call| matches!(&call.outcome, Outcome::Ok(Reply::Txn { results, .. }) if matches!(results[..], [OpReply::Put(None)]));
     let writes: Vec<_> = (0..history.calls.len()).filter(|at| writes(&history.calls[*at])).collect();
@@ -275,7 +278,7 @@ fn other_past(history: &mut History, rng: &Rng) -> Option<()> {
     Some(())
 }
 
-/// Before everything else, somebody read the unanswered write of somebody else at a revision which then became another one.
+/// Another client reads an unanswered write before everything else, at a revision that then has another write.
 fn shown_and_lost(history: &mut History, _: &Rng) -> Option<()> {
     let first = |call: &&Call| {
         matches!(&call.outcome, Outcome::Ok(Reply::Txn { revision, results, .. }) if *revision < 6 && results == &[OpReply::Put(None)])

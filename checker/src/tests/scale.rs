@@ -1,10 +1,10 @@
-//! The size of histories that can be judged: what a run of minutes records.
+//! Test of the largest histories: the recording of a run of minutes.
 
 use super::generate::{Setup, history};
 use crate::judge;
 
 #[test]
-fn a_hundred_thousand_calls_are_judged_in_about_as_many_steps() {
+fn the_search_takes_about_one_step_per_call() {
     let calls = 100_000;
     let history = history(Setup { seed: 1, clients: 16, calls, keys: 10, unknown: 1, watches: 4 });
     let verdict = judge(&history);

@@ -1,4 +1,4 @@
-//! On small histories, good ones and spoiled ones, the search says what trying everything says.
+//! Tests that search and reference checker agree on small histories, good ones and mutated ones.
 
 use kstore_nondet::Rng;
 use proptest::prelude::{ProptestConfig, any};
@@ -11,7 +11,7 @@ use crate::history::{Call, History, OpReply, Outcome, Refusal, Reply};
 use crate::judge;
 use crate::linearize::linearize;
 
-/// Changes something about one call, at random.
+/// Changes one call at random.
 fn spoil(history: &mut History, rng: &Rng) {
     let len = history.calls.len() as u64;
     let other = history.calls[rng.below(len) as usize].clone();
@@ -26,7 +26,7 @@ fn spoil(history: &mut History, rng: &Rng) {
     }
 }
 
-/// Another revision in the header.
+/// Changes the revision in the header.
 fn shift(call: &mut Call, rng: &Rng) {
     let by = rng.below(3) as i64 - 1;
     if let Outcome::Ok(
@@ -37,7 +37,7 @@ fn shift(call: &mut Call, rng: &Rng) {
     }
 }
 
-/// A read finds less.
+/// Removes a key from a read's reply.
 fn forget(call: &mut Call) {
     if let Outcome::Ok(Reply::Range(reply)) = &mut call.outcome {
         reply.kvs.pop();
@@ -48,7 +48,8 @@ fn forget(call: &mut Call) {
     }
 }
 
-/// The dumb judge knows neither this nor that an answer fits its question.
+/// Whether the reference checker can judge the history: it handles neither other refusals nor replies of the wrong
+/// kind.
 fn is_judged(history: &History) -> bool {
     history.calls.iter().all(|call| !matches!(call.outcome, Outcome::Failed(Refusal::Other(_))))
 }
@@ -61,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn the_search_says_what_trying_everything_says(
+    fn the_search_agrees_with_the_reference_checker(
         seed in any::<u64>(), calls in 2_usize..9, unknown in 0_u64..50, spoiled in 0_usize..3,
     ) {
         let mut history = history(Setup { seed, clients: 4, calls, keys: 2, unknown, watches: 0 });
@@ -75,23 +76,23 @@ proptest! {
     }
 
     #[test]
-    fn no_good_history_is_found_bad_whatever_is_unknown(
+    fn good_histories_with_unknown_outcomes_pass(
         seed in any::<u64>(), calls in 20_usize..200, keys in 2_u64..5, unknown in 0_u64..60, watches in 0_u32..4,
     ) {
         let mut history = history(Setup { seed, clients: 4, calls, keys, unknown, watches: watches + 1 });
-        // The first watch sees everything; without it, much has to be guessed.
+        // The first watch receives everything; without it, the search must guess more.
         history.watches.remove(0);
         let verdict = judge(&history);
         prop_assert!(verdict.violations.is_empty(), "{}", verdict);
-        // With half of the outcomes unknown and nobody watching, the search may be given up, and says so.
+        // With half of the outcomes unknown and no watch, the search may give up, and reports that.
         prop_assert!(!verdict.undecided || unknown > 30, "{}", verdict);
     }
 }
 
-/// The reply to LeaseRevoke does not name the deleted keys. The search attached a watched key to a revocation, and the judge then
-/// reported that the watch had missed the deletion.
+/// Regression: the reply to LeaseRevoke does not name the deleted keys. The search attached a watched key to a
+/// revocation, and the checker reported that the watch had missed the deletion.
 #[test]
-fn a_revocation_is_not_given_a_key_whose_deletion_a_watch_would_have_seen() {
+fn a_revocation_deletes_no_key_whose_deletion_a_watch_would_have_received() {
     let setup =
         Setup { seed: 10_471_607_183_096_164_544, clients: 4, calls: 163, keys: 2, unknown: 53, watches: 4 };
     let mut history = history(setup);
@@ -100,7 +101,7 @@ fn a_revocation_is_not_given_a_key_whose_deletion_a_watch_would_have_seen() {
     assert!(verdict.violations.is_empty(), "{verdict}");
 }
 
-/// An answer of another kind than the question.
+/// A call whose reply is of another kind than its operation.
 fn mixed_up(history: &History) -> Option<&Call> {
     use crate::history::Operation as O;
     history.calls.iter().find(|call| {

@@ -1,4 +1,5 @@
-//! What a watch breaks by itself: Filter, Ordered, Unique, Atomic, and Bookmarkable as far as its own events show it.
+//! Watch checks that need no timeline: Filter, Ordered, Unique, Atomic, and Bookmarkable as far as its own events show
+//! it.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +8,9 @@ use crate::describe;
 use crate::history::Watch;
 use crate::verdict::{Guarantee, Violation};
 
-type Check = fn(&Watch, &[Delivery<'_>]) -> Option<Violation>;
+type WatchCheck = fn(&Watch, &[Delivery<'_>]) -> Option<Violation>;
 
-const CHECKS: [Check; 5] = [filter, ordered, unique, atomic, bookmarkable];
+const CHECKS: [WatchCheck; 5] = [filter, ordered, unique, atomic, bookmarkable];
 
 pub(super) fn check(watch: &Watch, deliveries: &[Delivery<'_>]) -> Option<Violation> {
     CHECKS.iter().find_map(|check| check(watch, deliveries))
@@ -24,7 +25,7 @@ fn filter(watch: &Watch, deliveries: &[Delivery<'_>]) -> Option<Violation> {
     })
 }
 
-/// Revisions do not go back, neither from event to event nor from an event to the header above it.
+/// Revisions must not go back, neither between events nor between an event and a later header.
 fn ordered(watch: &Watch, deliveries: &[Delivery<'_>]) -> Option<Violation> {
     let (mut last, mut before) = (0, None);
     for delivery in deliveries {
@@ -81,19 +82,19 @@ fn bookmarkable(watch: &Watch, deliveries: &[Delivery<'_>]) -> Option<Violation>
         };
         if let Some(mark) = back {
             let seen = (format!("nothing up to revision {}", mark.revision), delivery.describe());
-            let summary = "something came after word of progress beyond it";
+            let summary = "an event arrived after a progress response that covers it";
             return Some(violation(Guarantee::Bookmarkable, watch, &[mark, delivery], summary, seen));
         }
         if delivery.is_progress() {
             mark = Some(delivery);
         }
     }
-    // Of the last event before word of progress.
+    // A progress response must not be below the last event before it.
     let pairs = deliveries.windows(2);
     pairs.filter(|pair| pair[1].is_progress()).find_map(|pair| {
         let last = pair[0].events.last()?.kv.mod_revision;
         let seen = (format!("revision {last} or more"), pair[1].describe());
-        let summary = "word of progress is older than an event before it";
+        let summary = "a progress response is older than an event before it";
         let around = [&pair[0], &pair[1]];
         (pair[1].revision < last).then(|| violation(Guarantee::Bookmarkable, watch, &around, summary, seen))
     })

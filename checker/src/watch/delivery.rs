@@ -1,16 +1,16 @@
-//! What a watch was told, response by response, with fragments put together.
+//! The responses of a watch with fragments joined.
 
 use crate::describe;
-use crate::history::{Event, Said, Watch};
+use crate::history::{Event, Watch, WatchContent};
 
-/// A response that says something about revisions.
+/// A response with events or progress.
 #[derive(Debug)]
 pub(super) struct Delivery<'a> {
-    /// When it came; of fragments, the last.
+    /// When the response arrived; for fragments, the last one.
     pub(super) at: u64,
     /// The header's revision.
     pub(super) revision: i64,
-    /// The events; none is word of progress.
+    /// The events; empty for a progress response.
     pub(super) events: Vec<&'a Event>,
 }
 
@@ -32,9 +32,9 @@ pub(super) fn of(watch: &Watch) -> Vec<Delivery<'_>> {
     for response in &watch.responses {
         let (at, revision) = (response.at, response.revision);
         match &response.said {
-            Said::Created | Said::Canceled { .. } => {}
-            Said::Progress => deliveries.push(Delivery { at, revision, events: Vec::new() }),
-            Said::Events { events, fragment } => {
+            WatchContent::Created | WatchContent::Canceled { .. } => {}
+            WatchContent::Progress => deliveries.push(Delivery { at, revision, events: Vec::new() }),
+            WatchContent::Events { events, fragment } => {
                 match deliveries.last_mut().filter(|_| open) {
                     Some(last) => {
                         last.at = at;

@@ -1,5 +1,5 @@
-//! What a watch promises, one guarantee after the other. `alone` holds what a watch breaks by itself, `replayed` what it
-//! breaks against the replay of all changes.
+//! The watch guarantees. `alone` has the checks of a watch by itself, `replayed` those against the replay of all
+//! changes.
 
 mod alone;
 mod delivery;
@@ -12,9 +12,9 @@ use crate::history::{History, Watch};
 use crate::timeline::Timeline;
 use crate::verdict::{Guarantee, Violation};
 
-/// The first thing that each watch does wrong, in the order Filter, Ordered, Unique, Atomic, Bookmarkable, Resumable,
-/// IsCreate, Reliable, PrevKv: what comes later often follows from what came before. Without a timeline only the first five
-/// can be judged, Bookmarkable in part.
+/// The first violation of each watch, in the order Filter, Ordered, Unique, Atomic, Bookmarkable, Resumable, IsCreate,
+/// Reliable, PrevKv, since later ones often follow from earlier ones. Without a timeline only the first five are
+/// checked, Bookmarkable in part.
 pub(crate) fn check(history: &History, timeline: Option<&Timeline>) -> Vec<Violation> {
     let broken = history.watches.iter().filter_map(|watch| {
         let deliveries = delivery::of(watch);
@@ -24,7 +24,7 @@ pub(crate) fn check(history: &History, timeline: Option<&Timeline>) -> Vec<Viola
     broken.collect()
 }
 
-/// A violation by one delivery, shown with the one before it.
+/// A violation by one response, shown with the previous one.
 fn violation(
     guarantee: Guarantee,
     watch: &Watch,

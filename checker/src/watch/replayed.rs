@@ -1,5 +1,5 @@
-//! What a watch breaks against the replay of all changes: Bookmarkable, Resumable, IsCreate, Reliable, PrevKv. It must have
-//! been told exactly the changes that it asked for, from its first revision to the last that it heard of.
+//! Watch checks against the replay of all changes: Bookmarkable, Resumable, IsCreate, Reliable, PrevKv. A watch must
+//! receive exactly the requested changes, from its first revision to the last one that it received.
 
 use super::{Delivery, violation};
 use crate::describe;
@@ -8,12 +8,12 @@ use crate::model::Change;
 use crate::timeline::Timeline;
 use crate::verdict::{Guarantee, Violation};
 
-struct Check<'a> {
+struct ReplayCheck<'a> {
     history: &'a History,
     watch: &'a Watch,
     deliveries: &'a [Delivery<'a>],
     timeline: &'a Timeline,
-    /// What it should be told, in order.
+    /// The events that the watch must receive, in order.
     expected: Vec<&'a Change>,
 }
 
@@ -23,12 +23,12 @@ pub(super) fn check(
     deliveries: &[Delivery<'_>],
     timeline: &Timeline,
 ) -> Option<Violation> {
-    // What was there before the history began is not known.
+    // The changes before the history's start are unknown.
     let first = watch.first()?.max(timeline.first() + 1);
     let heard = deliveries.iter().map(heard).max().unwrap_or(0).min(timeline.last());
     let changes = timeline.changes(first, heard).map(|(_, change)| change);
     let expected = changes.filter(|change| watch.wants(change.kind, change.kv.key.as_bytes())).collect();
-    let check = Check { history, watch, deliveries, timeline, expected };
+    let check = ReplayCheck { history, watch, deliveries, timeline, expected };
     check
         .early()
         .or_else(|| check.resumable())
@@ -37,12 +37,12 @@ pub(super) fn check(
         .or_else(|| check.prev_kv())
 }
 
-/// Up to which revision a delivery says everything.
+/// The revision up to which a response completes the watch.
 fn heard(delivery: &Delivery<'_>) -> i64 {
     delivery.events.last().map_or(delivery.revision, |event| event.kv.mod_revision)
 }
 
-impl<'a> Check<'a> {
+impl<'a> ReplayCheck<'a> {
     fn events(&self) -> impl Iterator<Item = (&'a Delivery<'a>, &'a Event)> {
         let first = self.timeline.first();
         let all = self
@@ -62,7 +62,7 @@ impl<'a> Check<'a> {
         violation(guarantee, self.watch, &[delivery], summary, seen)
     }
 
-    /// Nobody can hear of a revision before the call was made that made it.
+    /// No watch can receive a revision before the call that made it.
     fn early(&self) -> Option<Violation> {
         let progress = self.deliveries.iter().filter(|delivery| delivery.is_progress());
         progress.into_iter().find_map(|delivery| {
@@ -72,12 +72,12 @@ impl<'a> Check<'a> {
                 None => revision > self.timeline.last() + self.unknown(),
             };
             let seen = ("a revision that exists".into(), delivery.describe());
-            let summary = "word of progress to a revision that was not there yet";
+            let summary = "a progress response has a revision that did not exist yet";
             early.then(|| self.broken(Guarantee::Bookmarkable, delivery, summary, seen))
         })
     }
 
-    /// How many revisions there may be that nobody saw.
+    /// Number of revisions that may exist without any observation.
     fn unknown(&self) -> i64 {
         let unknown = self.history.calls.iter().filter(|call| call.outcome == Outcome::Unknown);
         let leases =
@@ -95,7 +95,7 @@ impl<'a> Check<'a> {
         }
         let expected =
             self.expected.first().filter(|change| change.kv.mod_revision < event.kv.mod_revision)?;
-        let seen = (told(expected), describe::event(event));
+        let seen = (describe_change(expected), describe::event(event));
         let summary = "the watch does not begin where it was asked to";
         Some(self.broken(Guarantee::Resumable, delivery, summary, seen))
     }
@@ -105,7 +105,7 @@ impl<'a> Check<'a> {
             let change = self.change(event)?;
             let numbers = |kv: &KeyValue| (kv.create_revision, kv.version);
             let wrong = event.kind == EventKind::Put && numbers(&event.kv) != numbers(&change.kv);
-            let seen = (told(change), describe::event(event));
+            let seen = (describe_change(change), describe::event(event));
             let summary = "an event is wrong about how old its key is";
             wrong.then(|| self.broken(Guarantee::IsCreate, delivery, summary, seen))
         })
@@ -116,8 +116,8 @@ impl<'a> Check<'a> {
         for (delivery, event) in self.events() {
             let next = expected.next();
             if next.is_none_or(|change| change.kind != event.kind || *change.kv != event.kv) {
-                let wanted = next.map_or("nothing more".into(), |change| told(change));
-                let summary = "the watch was not told what happened";
+                let wanted = next.map_or("nothing more".into(), |change| describe_change(change));
+                let summary = "the watch was not describe_change what happened";
                 return Some(self.broken(
                     Guarantee::Reliable,
                     delivery,
@@ -127,14 +127,19 @@ impl<'a> Check<'a> {
             }
         }
         let missing = expected.next()?;
-        // Only word of progress goes beyond the last event.
+        // Only a progress response covers revisions beyond the last event.
         let revision = missing.kv.mod_revision;
         let delivery = self
             .deliveries
             .iter()
             .find(|delivery| delivery.is_progress() && delivery.revision >= revision)?;
-        let summary = "word of progress beyond a change that was left out";
-        Some(self.broken(Guarantee::Bookmarkable, delivery, summary, (told(missing), delivery.describe())))
+        let summary = "a progress response covers a change that was left out";
+        Some(self.broken(
+            Guarantee::Bookmarkable,
+            delivery,
+            summary,
+            (describe_change(missing), delivery.describe()),
+        ))
     }
 
     fn prev_kv(&self) -> Option<Violation> {
@@ -154,13 +159,13 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// The change that an event tells of.
+    /// The replayed change of an event.
     fn change(&self, event: &Event) -> Option<&'a Change> {
         let made = self.timeline.get(event.kv.mod_revision)?;
         made.changes.iter().find(|change| change.kind == event.kind && change.kv.key == event.kv.key)
     }
 
-    /// Whether the version before an event may have been compacted by then.
+    /// Whether the previous version of an event may have been compacted at that time.
     fn may_be_gone(&self, event: &Event, at: u64) -> bool {
         self.history.calls.iter().any(|call| {
             matches!(call.operation, Operation::Compact { revision } if revision >= event.kv.mod_revision)
@@ -170,7 +175,7 @@ impl<'a> Check<'a> {
     }
 }
 
-fn told(change: &Change) -> String {
+fn describe_change(change: &Change) -> String {
     let prev_kv = change.before.as_deref().cloned();
     describe::event(&Event { kind: change.kind, kv: (*change.kv).clone(), prev_kv })
 }

@@ -1,5 +1,6 @@
-//! All other requests: each in a task of its own, through the router, as any HTTP server would do it. Only bytes cross: a
-//! request's go in through [`Bridge`], an answer's come back as [`Part`]s, and no more of them at a time than the client takes.
+//! The bridge for requests that are not answered on the connection's task: each runs in its own task through the
+//! router. The request body goes in through [`Bridge`], and the response comes back as [`ResponsePart`]s, bounded by what the
+//! client takes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,44 +14,44 @@ use http_body_util::BodyExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::stream::{Part, Tail};
+use super::stream::{ResponseEnd, ResponsePart};
 use crate::connection::Service;
 use crate::limits::{ANSWER_BYTES, PIECE_BYTES, STREAM_WINDOW};
 
-/// Parts of answers on their way to the connection, each with its stream.
-pub(super) type Parts = mpsc::Sender<(u32, Part)>;
+/// Channel for the parts of responses, each with its stream id.
+pub(super) type PartSender = mpsc::Sender<(u32, ResponsePart)>;
 
-/// The connection's end of a request. When it is dropped the request is given up.
+/// The connection's side of a request. Dropping it cancels the request.
 pub(super) struct Bridge {
     body: Option<mpsc::UnboundedSender<Bytes>>,
-    /// Bytes that nobody has read yet.
+    /// Bytes of the body that the request's task has not read.
     queued: Arc<AtomicUsize>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// The client sends faster than its request is read.
+/// Error: the client sends faster than the request's task reads.
 #[derive(Debug)]
-pub(super) struct TooMuch;
+pub(super) struct BodyOverflow;
 
 impl Bridge {
-    /// Passes a request on; it has a body unless it is `complete`.
+    /// Starts a request; it has a body unless it is `complete`.
     pub(super) fn open(
         service: &Service,
         request: Request<()>,
         complete: bool,
         id: u32,
-        parts: &Parts,
+        parts: &PartSender,
     ) -> Self {
         let (service, parts) = (service.clone(), parts.clone());
-        Self::begin(complete, |body| pass(service, request.map(|()| body), id, parts))
+        Self::begin(complete, |body| route(service, request.map(|()| body), id, parts))
     }
 
-    /// Has `answer` make a task of a request's body; there is one unless the request is `complete`.
+    /// Starts the task that `answer` creates from the request's body, which is empty if the request is `complete`.
     pub(super) fn begin<F>(complete: bool, answer: impl FnOnce(RequestBody) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // Bounded by bytes, not by pieces: `push` refuses what is beyond the stream's window.
+        // Bounded by bytes rather than by messages: `push` refuses bytes beyond the stream's window.
         let (sender, receiver) = mpsc::unbounded_channel();
         let queued = Arc::<AtomicUsize>::default();
         let body = RequestBody { pieces: receiver, queued: queued.clone() };
@@ -58,15 +59,15 @@ impl Bridge {
         Self { body: (!complete).then_some(sender), queued, _task: task }
     }
 
-    /// Hands on a piece of the body, and whether it is the last.
-    pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), TooMuch> {
+    /// Passes on a piece of the body, and whether it is the last one.
+    pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), BodyOverflow> {
         if self.queued.fetch_add(cost(&piece), Relaxed) > STREAM_WINDOW {
-            return Err(TooMuch);
+            return Err(BodyOverflow);
         }
         if let Some(body) = &self.body
             && !piece.is_empty()
         {
-            // Who answers without reading the request is free to do so.
+            // The task may respond without reading the whole body.
             let _ = body.send(detached(piece));
         }
         if last {
@@ -76,45 +77,47 @@ impl Bridge {
     }
 }
 
-/// What a queued piece counts for: many small ones take up more than their bytes.
+/// Bytes that a queued piece counts: small pieces take more memory than their length.
 fn cost(piece: &Bytes) -> usize {
     if piece.is_empty() { 0 } else { piece.len() + PIECE_BYTES }
 }
 
-/// A small piece does not keep all that it was read with.
+/// Copies a small piece, so that it does not keep the whole read buffer in memory.
 fn detached(piece: Bytes) -> Bytes {
     if piece.len() < PIECE_BYTES { Bytes::copy_from_slice(&piece) } else { piece }
 }
 
-async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: Parts) {
-    let (head, mut body) = service.calls.pass(service.router, request).await.into_parts();
-    // The connection has ended if it takes no parts.
+async fn route(service: Service, request: Request<RequestBody>, id: u32, parts: PartSender) {
+    let (head, mut body) = service.calls.route(service.router, request).await.into_parts();
+    // A closed channel means that the connection has ended.
     if body.is_end_stream() {
-        let _ = parts.send((id, Part::Tail(Tail::HeadOnly(head.status, head.headers)))).await;
+        let _ = parts
+            .send((id, ResponsePart::ResponseEnd(ResponseEnd::HeadOnly(head.status, head.headers))))
+            .await;
         return;
     }
-    if parts.send((id, Part::Head(head.status, head.headers))).await.is_err() {
+    if parts.send((id, ResponsePart::Head(head.status, head.headers))).await.is_err() {
         return;
     }
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
-    let mut tail = Tail::Bare;
+    let mut tail = ResponseEnd::Bare;
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { break };
         match frame.into_data() {
             Ok(data) => {
                 let cost = data.len().min(ANSWER_BYTES) as u32;
                 let permit = room.clone().acquire_many_owned(cost).await.ok();
-                if parts.send((id, Part::Data(data, [permit, None]))).await.is_err() {
+                if parts.send((id, ResponsePart::Data(data, [permit, None]))).await.is_err() {
                     return;
                 }
             }
-            Err(frame) => tail = frame.into_trailers().map_or(Tail::Bare, Tail::Trailers),
+            Err(frame) => tail = frame.into_trailers().map_or(ResponseEnd::Bare, ResponseEnd::Trailers),
         }
     }
-    let _ = parts.send((id, Part::Tail(tail))).await;
+    let _ = parts.send((id, ResponsePart::ResponseEnd(tail))).await;
 }
 
-/// The answering end of a request's body.
+/// The task's side of a request's body.
 pub(super) struct RequestBody {
     pieces: mpsc::UnboundedReceiver<Bytes>,
     queued: Arc<AtomicUsize>,
@@ -127,7 +130,7 @@ impl RequestBody {
         Poll::Ready(piece)
     }
 
-    /// The next piece.
+    /// The next piece of the body; none at its end.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn many_small_pieces_count_for_what_they_take_up() {
+    async fn small_body_pieces_count_their_memory() {
         let mut bridge = Bridge::begin(false, |body| async {
             let _unread = body;
             std::future::pending::<()>().await;

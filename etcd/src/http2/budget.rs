@@ -1,5 +1,5 @@
-//! What answers may hold in memory: bytes that clients do not take, and reads of many keys inside transactions, whose results wait
-//! until they are written. One connection has a share of what all connections have together. No I/O.
+//! Memory budgets for responses: bytes that clients have not taken, and range reads in transactions, whose results wait
+//! to be written. Each connection has a share of the server's budget. No I/O.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{SCAN_KEYS, SCANS, SCANS_PER_CONNECTION, UNTAKEN_BYTES, UNTAKEN_BYTES_PER_CONNECTION};
 
-/// Shares of a connection and of all of them, given back when they are dropped.
-pub(crate) type Held = [Option<OwnedSemaphorePermit>; 2];
+/// Permits of a connection's and of the server's budget; dropping them releases the budget.
+pub(crate) type BudgetPermits = [Option<OwnedSemaphorePermit>; 2];
 
 /// The budget of all connections of a server.
 #[derive(Clone, Debug)]
@@ -26,13 +26,13 @@ impl Default for Budget {
 
 /// One connection's share of a [`Budget`].
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct ConnectionBudget {
     all: Budget,
     untaken: Arc<Semaphore>,
     scans: Arc<Semaphore>,
 }
 
-impl Share {
+impl ConnectionBudget {
     pub(super) fn of(all: Budget) -> Self {
         Self {
             all,
@@ -41,53 +41,53 @@ impl Share {
         }
     }
 
-    /// Holds the bytes of an answer until the client has taken it, or `None` if there is no room. An answer that is larger than
-    /// the whole share has room while the connection holds nothing else.
-    pub(super) fn hold(&self, bytes: usize) -> Option<Held> {
-        both([
+    /// Acquires budget for a response until the client has taken it; `None` if there is not enough. A response larger
+    /// than the whole share is accepted while the connection holds nothing else.
+    pub(super) fn acquire(&self, bytes: usize) -> Option<BudgetPermits> {
+        take_both([
             (&self.untaken, bytes.min(UNTAKEN_BYTES_PER_CONNECTION)),
             (&self.all.untaken, bytes.min(UNTAKEN_BYTES)),
         ])
     }
 
-    /// As [`Self::hold`] for an answer that cannot be refused any more: holds what is left.
-    pub(super) fn hold_what_is_left(&self, bytes: usize) -> Held {
+    /// Acquires budget for a response that cannot be refused any more: at most what is left.
+    pub(super) fn acquire_remaining(&self, bytes: usize) -> BudgetPermits {
         [&self.untaken, &self.all.untaken].map(|semaphore| {
             let bytes = bytes.min(semaphore.available_permits());
-            acquire(semaphore, bytes)
+            take_permits(semaphore, bytes)
         })
     }
 
-    /// Whether the client leaves so much untaken that nothing more should be answered at length.
-    pub(super) fn is_overdrawn(&self) -> bool {
+    /// Whether the client's untaken responses use up its share, so that no further large response should start.
+    pub(super) fn is_exhausted(&self) -> bool {
         self.untaken.available_permits() == 0
     }
 
-    /// Whether any answer waits for the client.
+    /// Whether any response waits for the client.
     pub(super) fn is_used(&self) -> bool {
         self.untaken.available_permits() < UNTAKEN_BYTES_PER_CONNECTION
     }
 
-    /// Holds a place for each read of many keys in a transaction, or `None` if there are not so many places.
-    pub(super) fn hold_scans(&self, txn: &Txn) -> Option<Held> {
+    /// Acquires a permit for each large range read of a transaction; `None` if there are not enough.
+    pub(super) fn acquire_scans(&self, txn: &Txn) -> Option<BudgetPermits> {
         match scans(txn) {
             0 => Some([None, None]),
-            scans => both([(&self.scans, scans), (&self.all.scans, scans)]),
+            scans => take_both([(&self.scans, scans), (&self.all.scans, scans)]),
         }
     }
 }
 
-fn both([own, all]: [(&Arc<Semaphore>, usize); 2]) -> Option<Held> {
-    let own = acquire(own.0, own.1)?;
-    let all = acquire(all.0, all.1)?;
+fn take_both([own, all]: [(&Arc<Semaphore>, usize); 2]) -> Option<BudgetPermits> {
+    let own = take_permits(own.0, own.1)?;
+    let all = take_permits(all.0, all.1)?;
     Some([Some(own), Some(all)])
 }
 
-fn acquire(semaphore: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphorePermit> {
+fn take_permits(semaphore: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphorePermit> {
     semaphore.clone().try_acquire_many_owned(u32::try_from(permits).ok()?).ok()
 }
 
-/// Operations of a transaction, on whichever branch, whose results may have any number of keys.
+/// Number of range operations on one branch of a transaction whose results are unbounded.
 fn scans(txn: &Txn) -> usize {
     let is_long = |range: &Range| {
         range.keys.end != End::Single && !range.count_only && !(1..=SCAN_KEYS).contains(&range.limit)
@@ -98,7 +98,7 @@ fn scans(txn: &Txn) -> usize {
         Op::Put(_) => 0,
         Op::Txn(inner) => scans(inner),
     };
-    // Only one branch is taken.
+    // Only one branch is executed.
     let branch = |ops: &[Op]| ops.iter().map(of).sum::<usize>();
     branch(&txn.success).max(branch(&txn.failure))
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_reads_of_many_keys_are_scans() {
+    fn only_unbounded_reads_count_as_scans() {
         let range = |keys: KeyRange, limit| Op::Range(Range { limit, ..Range::new(keys) });
         let all = || range(KeyRange::all(), 0);
         let short = [
@@ -127,18 +127,18 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_bounded_and_so_are_all_together() {
+    fn connection_and_server_budgets_are_bounded() {
         let all = Budget::default();
-        let shares: Vec<Share> = (0..5).map(|_| Share::of(all.clone())).collect();
-        let held: Vec<_> = shares.iter().map(|share| share.hold(usize::MAX)).collect();
+        let shares: Vec<ConnectionBudget> = (0..5).map(|_| ConnectionBudget::of(all.clone())).collect();
+        let held: Vec<_> = shares.iter().map(|share| share.acquire(usize::MAX)).collect();
         let places = UNTAKEN_BYTES / UNTAKEN_BYTES_PER_CONNECTION;
-        // An answer of any size counts for the whole budget of all.
+        // A response of any size takes at most the server's whole budget.
         assert_eq!(held.iter().flatten().count(), 1);
-        assert!(shares[0].is_overdrawn() && shares[0].hold(1).is_none() && shares[1].hold(1).is_none());
+        assert!(shares[0].is_exhausted() && shares[0].acquire(1).is_none() && shares[1].acquire(1).is_none());
         drop(held);
         let share = UNTAKEN_BYTES_PER_CONNECTION;
-        let held: Vec<_> = shares.iter().map(|each| each.hold(share)).collect();
+        let held: Vec<_> = shares.iter().map(|each| each.acquire(share)).collect();
         assert_eq!(held.iter().flatten().count(), places.min(5));
-        assert!(shares[0].hold_what_is_left(10).iter().flatten().all(|held| held.num_permits() == 0));
+        assert!(shares[0].acquire_remaining(10).iter().flatten().all(|held| held.num_permits() == 0));
     }
 }

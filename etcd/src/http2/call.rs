@@ -1,5 +1,5 @@
-//! The calls that are answered on the connection's own task, without a task, a router or a body of their own: reads and writes
-//! of keys, which are nearly all the calls there are.
+//! Calls that are answered on the connection's own task: reads and writes of keys, which are nearly all calls. They
+//! need no task, router or body stream.
 
 use std::sync::LazyLock;
 
@@ -8,16 +8,16 @@ use kstore_store::{OpResult, Revision, Txn};
 use prost::Message;
 use tonic::Status;
 
-use crate::calls::Place;
+use crate::calls::MethodIndex;
 use crate::error::{self, EtcdError};
 use crate::kv;
 use crate::limits::MESSAGE_BYTES;
 use crate::node::Node;
 
-/// Bytes before a message: whether it is compressed, and its length.
+/// Size of a gRPC message prefix: the compression flag and the length.
 pub(super) const PREFIX: usize = 5;
 
-/// A method.
+/// A KV method that is answered on the connection's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Range,
@@ -38,16 +38,16 @@ impl Method {
         })
     }
 
-    /// Where it is counted.
-    pub(super) fn place(self) -> Place {
-        static PLACES: LazyLock<[Place; 4]> = LazyLock::new(|| {
+    /// The method's index in the call counters.
+    pub(super) fn place(self) -> MethodIndex {
+        static PLACES: LazyLock<[MethodIndex; 4]> = LazyLock::new(|| {
             [Method::Range, Method::Put, Method::DeleteRange, Method::Txn]
-                .map(|method| Place::of(method.path()).expect("the method is one of ours"))
+                .map(|method| MethodIndex::of(method.path()).expect("the method is one of ours"))
         });
         PLACES[self as usize]
     }
 
-    /// Its name on the wire.
+    /// The method's path.
     fn path(self) -> &'static str {
         match self {
             Self::Range => "/etcdserverpb.KV/Range",
@@ -58,26 +58,26 @@ impl Method {
     }
 }
 
-/// What a call comes to.
+/// How a call continues after its request was decoded.
 #[derive(Debug)]
-pub(super) enum Begun {
-    /// It is answered.
-    Answered(Answered),
-    /// It is to be done by the store; the flag says whether the answer is that of its only operation.
-    Write(Txn, Single),
+pub(super) enum StartedCall {
+    /// The response is available.
+    Finished(RevisedResult),
+    /// The store must execute this transaction; the flag tells whether the response is that of its only operation.
+    Write(Txn, SingleOp),
 }
 
-/// Whether a transaction stands for one operation.
+/// Whether a transaction stands for a single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Single {
+pub(super) enum SingleOp {
     Yes,
     No,
 }
 
-/// An answer with the revision of its header.
-pub(super) type Answered = (Revision, OpResult);
+/// A result with the revision of its header.
+pub(super) type RevisedResult = (Revision, OpResult);
 
-/// The length that a message announces, if that is there already.
+/// The length in the message prefix, once the prefix has arrived.
 pub(super) fn announced(body: &[u8]) -> Result<Option<usize>, Status> {
     let Some(&[compressed, a, b, c, d]) = body.first_chunk::<PREFIX>() else { return Ok(None) };
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
@@ -90,7 +90,7 @@ pub(super) fn announced(body: &[u8]) -> Result<Option<usize>, Status> {
     Ok(Some(len))
 }
 
-/// Whether what has come of a body may become a message; a body that is too large is refused before it is all here.
+/// Checks the received part of a body, so that an oversized body is refused before it is complete.
 pub(super) fn check(body: &[u8]) -> Result<(), Status> {
     match announced(body)? {
         Some(len) if body.len() > PREFIX + len => {
@@ -100,21 +100,21 @@ pub(super) fn check(body: &[u8]) -> Result<(), Status> {
     }
 }
 
-/// Begins a call whose body is complete and was checked.
-pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<Begun, Status> {
+/// Starts a call with a complete and checked body.
+pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<StartedCall, Status> {
     if announced(&body)?.is_none_or(|len| body.len() < PREFIX + len) {
         return Err(Status::internal("unexpected end of the request"));
     }
     body.advance(PREFIX);
-    let txn = |op| Begun::Write(Txn::of(vec![op]), Single::Yes);
+    let txn = |op| StartedCall::Write(Txn::of(vec![op]), SingleOp::Yes);
     Ok(match method {
         Method::Range => {
             let result = kv::range(node, decode(body)?)?;
-            Begun::Answered((result.revision, OpResult::Range(result)))
+            StartedCall::Finished((result.revision, OpResult::Range(result)))
         }
         Method::Put => txn(kv::put(decode(body)?)?),
         Method::DeleteRange => txn(kv::delete(decode(body)?)?),
-        Method::Txn => Begun::Write(kv::txn(decode(body)?)?, Single::No),
+        Method::Txn => StartedCall::Write(kv::txn(decode(body)?)?, SingleOp::No),
     })
 }
 
@@ -122,13 +122,13 @@ fn decode<M: Message + Default>(body: Bytes) -> Result<M, Status> {
     M::decode(body).map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))
 }
 
-/// Does a transaction. The store does it even if nobody waits any more.
-pub(super) async fn write(node: Node, txn: Txn, single: Single) -> Result<Answered, Status> {
+/// Executes a transaction. The store completes it even if the future is dropped.
+pub(super) async fn write(node: Node, txn: Txn, single: SingleOp) -> Result<RevisedResult, Status> {
     let mut result = node.store.txn(txn).await.map_err(EtcdError::from)?;
     let revision = result.revision;
     let answer = match single {
-        Single::Yes => result.responses.pop().expect("each operation has an answer"),
-        Single::No => OpResult::Txn(result),
+        SingleOp::Yes => result.responses.pop().expect("each operation has an answer"),
+        SingleOp::No => OpResult::Txn(result),
     };
     Ok((revision, answer))
 }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_refused_as_soon_as_it_shows_what_is_wrong() {
+    fn an_invalid_body_is_refused_before_it_is_complete() {
         let prefix = |compressed, len: usize| [&[compressed][..], &(len as u32).to_be_bytes()].concat();
         assert!(check(&[0, 0, 0]).is_ok());
         assert!(check(&prefix(0, MESSAGE_BYTES)).is_ok());

@@ -1,5 +1,5 @@
-//! One connection: reads frames, begins and answers what they ask for, writes. One task does all of it, so that the answers to
-//! what came together go out together.
+//! An HTTP/2 connection: reads frames, starts and answers calls, and writes. One task does all of it, so that the
+//! responses to requests that arrived together leave together.
 
 mod liveness;
 mod windows;
@@ -23,62 +23,64 @@ use tokio_util::io::poll_read_buf;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status};
 
-use super::bridge::{Bridge, Parts, TooMuch};
-use super::budget::Held;
-use super::call::{self, Answered, Begun, Method};
-use super::calm::Calm;
+use super::bridge::{BodyOverflow, Bridge, PartSender};
+use super::budget::BudgetPermits;
+use super::call::{self, Method, RevisedResult, StartedCall};
 use super::frame::{self, HEAD, Head, Kind, PAYLOAD_BYTES, PREFACE, Reason, Setting, WINDOW};
 use super::hpack::Decoder;
-use super::opening::{Opened, Opening};
-use super::outbox::{Outbox, Pumped, Refusable};
-use super::stream::{Block, Part, Request, Stream, Tail};
+use super::outbox::{Outbox, PumpResult, Refusable};
+use super::rate_limit::RateLimiter;
+use super::request_head::{ParsedRequest, RequestHead};
+use super::stream::{HeaderBlock, Request, ResponseEnd, ResponsePart, Stream};
 use super::watch;
-use crate::calls::{Place, Started};
-use crate::codec::Answer;
+use crate::calls::{CallStart, MethodIndex};
+use crate::codec::KvResponse;
 use crate::connection::Service;
 use crate::error::TOO_MANY_REQUESTS;
 use crate::limits;
 
-/// The client broke the protocol: the connection ends.
+/// A protocol error of the client, which ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Broken(Reason);
+struct ConnectionError(Reason);
 
-/// A write that is done, and what its reads hold until it is answered.
-type Finished = (u32, Method, Result<Answered, Status>, Held);
+/// A finished write with the permits that its reads acquire until the response is written.
+type FinishedWrite = (u32, Method, Result<RevisedResult, Status>, BudgetPermits);
 
-/// See the module.
+/// State of one HTTP/2 connection.
 pub(super) struct Connection<T> {
     io: T,
     service: Service,
     inbox: BytesMut,
     outbox: Outbox,
     decoder: Decoder,
-    block: Option<Block>,
+    block: Option<HeaderBlock>,
     streams: HashMap<u32, Stream>,
-    /// Streams on which something waits for room on the connection, each once, in turns; some may be gone.
+    /// Streams with data that waits for space in the connection's window or outbox, each once, in round-robin order.
+    /// Some may have ended.
     blocked: VecDeque<u32>,
-    /// Bytes that requests which came in pieces may still have.
+    /// Budget for the bodies of requests that arrive in several frames.
     bodies: Arc<Semaphore>,
-    calm: Calm,
-    writes: FuturesUnordered<BoxFuture<'static, Finished>>,
-    parts: (Parts, mpsc::Receiver<(u32, Part)>),
-    /// The last stream that the client opened.
+    rate_limiter: RateLimiter,
+    writes: FuturesUnordered<BoxFuture<'static, FinishedWrite>>,
+    parts: (PartSender, mpsc::Receiver<(u32, ResponsePart)>),
+    /// The highest stream id that the client opened.
     last: u32,
-    /// Bytes taken in since the client was granted more on the connection.
+    /// Bytes received since the last window update of the connection.
     taken: u32,
     stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    heard: Instant,
-    /// Looks whether the client is there.
-    alarm: Pin<Box<Sleep>>,
-    asked: bool,
-    /// Since when requests of calls are incomplete, by stream: the first is the oldest.
+    last_received: Instant,
+    /// Timer for the liveness check of the client.
+    liveness_timer: Pin<Box<Sleep>>,
+    ping_sent: bool,
+    /// When the incomplete requests of calls started, by stream; the first is the oldest.
     incomplete: BTreeMap<u32, Instant>,
-    /// What the client had taken when it last took some of the answers that wait for it, as far as it was looked at, and when that was.
-    waiting: Option<(u64, Instant)>,
+    /// Bytes that the client had taken at the last check, and when that number last grew, while responses wait for the
+    /// client.
+    stall: Option<(u64, Instant)>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
-    /// A connection whose preface, and perhaps more, is in `inbox`.
+    /// Creates a connection; `inbox` starts with the client's preface.
     pub(super) fn new(io: T, inbox: BytesMut, service: Service, stop: CancellationToken) -> Self {
         let mut outbox = Outbox::new(service.budget.clone());
         frame::settings(
@@ -100,21 +102,22 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             streams: HashMap::default(),
             blocked: VecDeque::new(),
             bodies: Arc::new(Semaphore::new(limits::BODY_BYTES)),
-            calm: Calm::new(Instant::now()),
+            rate_limiter: RateLimiter::new(Instant::now()),
             writes: FuturesUnordered::new(),
             parts: mpsc::channel(limits::PARTS),
             last: 0,
             taken: 0,
             stop: Some(Box::pin(stop.cancelled_owned())),
-            heard: Instant::now(),
-            alarm: Box::pin(tokio::time::sleep(limits::PING_AFTER)),
-            asked: false,
+            last_received: Instant::now(),
+            liveness_timer: Box::pin(tokio::time::sleep(limits::PING_AFTER)),
+            ping_sent: false,
             incomplete: BTreeMap::new(),
-            waiting: None,
+            stall: None,
         }
     }
 
-    /// Serves until the client goes, breaks the protocol, or the server is stopped and all streams have ended.
+    /// Serves until the client disconnects or breaks the protocol, or until the server is stopped and all streams have
+    /// ended.
     pub(super) async fn run(mut self) -> io::Result<()> {
         debug_assert!(self.inbox.starts_with(PREFACE), "the caller saw it");
         self.inbox.advance(PREFACE.len());
@@ -124,14 +127,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_stop(cx);
         loop {
-            if let Err(Broken(reason)) = self.take_frames() {
+            if let Err(ConnectionError(reason)) = self.take_frames() {
                 frame::go_away(&mut self.outbox.bytes, self.last, reason);
-                // The last word; whether it arrives does not matter.
+                // The last frame; its delivery does not matter.
                 let _ = self.poll_write(cx)?;
                 return Poll::Ready(Ok(()));
             }
             let busy = self.is_busy();
-            let overdrawn = self.outbox.share.is_overdrawn();
+            let overdrawn = self.outbox.share.is_exhausted();
             self.poll_writes(cx);
             self.poll_parts(cx);
             let full = self.outbox.is_full();
@@ -139,15 +142,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             if self.stop.is_none() && self.streams.is_empty() && self.outbox.unsent().is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            // A client that does not take its answers, or has many writes under way, is not asked for more.
+            // No frames are read from a client that does not take its responses or has many writes in progress.
             let stays_full = self.outbox.is_full() && written.is_pending();
             let stays_busy = !full && self.is_busy();
-            let repaid = overdrawn && !self.outbox.share.is_overdrawn();
+            let repaid = overdrawn && !self.outbox.share.is_exhausted();
             if !stays_full && (repaid || (!stays_busy && (busy || full || self.outbox.is_full()))) {
-                // What was left undone for want of room can be done now.
+                // Frames and data that waited for space can be processed now.
                 continue;
             }
-            if self.poll_alarm(cx).is_ready() {
+            if self.poll_liveness(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
             if stays_full || stays_busy {
@@ -159,7 +162,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Whether no frames should be taken before something has been done or sent.
+    /// Whether no frames should be processed until a write finishes or data is sent.
     fn is_busy(&self) -> bool {
         self.outbox.is_full() || self.writes.len() >= limits::WRITES
     }
@@ -174,8 +177,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     fn poll_writes(&mut self, cx: &mut Context<'_>) {
         while !self.writes.is_empty()
             && !self.outbox.is_full()
-            // Results refer to what the store has; written, they would be copies for which there is no room.
-            && !self.outbox.share.is_overdrawn()
+            // Results share the store's memory; encoded responses would be copies, for which there is no budget.
+            && !self.outbox.share.is_exhausted()
             && let Poll::Ready(Some((id, method, answer, held))) = self.writes.poll_next_unpin(cx)
         {
             self.answer(id, method, answer);
@@ -194,7 +197,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Writes everything, and what waited for room meanwhile.
+    /// Writes the outbox, and then data that waited for space in it.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         loop {
             while !self.outbox.unsent().is_empty() {
@@ -202,9 +205,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                     Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(sent) => {
                         if self.outbox.is_full() {
-                            // Nothing is read meanwhile: taking is all the life that the client can show.
-                            self.heard = Instant::now();
-                            self.asked = false;
+                            // Nothing is read meanwhile, so progress in writing is the only sign of life.
+                            self.last_received = Instant::now();
+                            self.ping_sent = false;
                         }
                         self.outbox.advance(sent);
                     }
@@ -221,24 +224,24 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.inbox.reserve(limits::READ_BYTES);
         let read = ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.inbox))?;
-        self.heard = Instant::now();
-        self.asked = false;
+        self.last_received = Instant::now();
+        self.ping_sent = false;
         Poll::Ready(Ok(read))
     }
 
-    /// Forgets a stream; whether there was one.
-    fn forget(&mut self, id: u32) -> bool {
+    /// Removes a stream. Returns whether it existed.
+    fn remove_stream(&mut self, id: u32) -> bool {
         self.incomplete.remove(&id);
         self.streams.remove(&id).is_some()
     }
 
-    /// Takes all frames that are complete, and that there is room for the answers of.
-    fn take_frames(&mut self) -> Result<(), Broken> {
+    /// Processes all complete frames, as long as there is space for the responses.
+    fn take_frames(&mut self) -> Result<(), ConnectionError> {
         while !self.is_busy()
             && let Some(head) = Head::read(&self.inbox)
         {
             if head.len > PAYLOAD_BYTES {
-                return Err(Broken(Reason::FrameSize));
+                return Err(ConnectionError(Reason::FrameSize));
             }
             if self.inbox.len() < HEAD + head.len {
                 break;
@@ -250,17 +253,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         Ok(())
     }
 
-    fn take(&mut self, head: Head, payload: BytesMut) -> Result<(), Broken> {
+    fn take(&mut self, head: Head, payload: BytesMut) -> Result<(), ConnectionError> {
         if self.block.is_some() != (head.kind == Kind::Continuation) {
-            return Err(Broken(Reason::Protocol));
+            return Err(ConnectionError(Reason::Protocol));
         }
-        head.check().map_err(Broken)?;
+        head.check().map_err(ConnectionError)?;
         match head.kind {
             Kind::Headers => self.headers(head, &payload),
             Kind::Continuation => self.continuation(head, &payload),
             Kind::Data => self.data(head, payload),
-            Kind::Reset if self.is_idle(head.stream) => Err(Broken(Reason::Protocol)),
-            Kind::Reset if self.forget(head.stream) => self.bothered(),
+            Kind::Reset if self.is_idle(head.stream) => Err(ConnectionError(Reason::Protocol)),
+            Kind::Reset if self.remove_stream(head.stream) => self.charge_abuse(),
             Kind::Reset => Ok(()),
             Kind::Settings => self.settings(head, &payload),
             Kind::Ping => {
@@ -270,39 +273,43 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 Ok(())
             }
             Kind::WindowUpdate => self.window_update(head, &payload),
-            Kind::PushPromise => Err(Broken(Reason::Protocol)),
+            Kind::PushPromise => Err(ConnectionError(Reason::Protocol)),
             Kind::GoAway | Kind::Priority | Kind::Unknown => Ok(()),
         }
     }
 
-    /// Whether the client has not opened a stream, and cannot have done with it.
+    /// Whether the client has not opened the stream, so that frames on it are an error.
     fn is_idle(&self, id: u32) -> bool {
         id > self.last || id.is_multiple_of(2)
     }
 
-    fn bothered(&mut self) -> Result<(), Broken> {
-        if self.calm.spend(Instant::now()) { Ok(()) } else { Err(Broken(Reason::EnhanceYourCalm)) }
+    fn charge_abuse(&mut self) -> Result<(), ConnectionError> {
+        if self.rate_limiter.try_take(Instant::now()) {
+            Ok(())
+        } else {
+            Err(ConnectionError(Reason::EnhanceYourCalm))
+        }
     }
 
-    fn headers(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
-        let block = head.content(payload).ok_or(Broken(Reason::Protocol))?;
+    fn headers(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
+        let block = head.content(payload).ok_or(ConnectionError(Reason::Protocol))?;
         if head.ends_headers() {
             self.open(head.stream, head.ends_stream(), &payload[block])
         } else {
             let (stream, ends, bytes) = (head.stream, head.ends_stream(), payload[block].to_vec());
-            self.block = Some(Block { stream, ends, bytes, frames: 1 });
+            self.block = Some(HeaderBlock { stream, ends, bytes, frames: 1 });
             Ok(())
         }
     }
 
-    fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
-        let mut block = self.block.take().ok_or(Broken(Reason::Protocol))?;
+    fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
+        let mut block = self.block.take().ok_or(ConnectionError(Reason::Protocol))?;
         if block.stream != head.stream {
-            return Err(Broken(Reason::Protocol));
+            return Err(ConnectionError(Reason::Protocol));
         }
         block.frames += 1;
         if block.bytes.len() + payload.len() > limits::HEADER_BYTES || block.frames > limits::HEADER_FRAMES {
-            return Err(Broken(Reason::EnhanceYourCalm));
+            return Err(ConnectionError(Reason::EnhanceYourCalm));
         }
         block.bytes.extend_from_slice(payload);
         if head.ends_headers() {
@@ -313,75 +320,75 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// A request, or what comes behind the body of one.
-    fn open(&mut self, id: u32, complete: bool, block: &[u8]) -> Result<(), Broken> {
-        let mut opening = Opening::default();
+    /// Handles a complete header block: a request, or trailers.
+    fn open(&mut self, id: u32, complete: bool, block: &[u8]) -> Result<(), ConnectionError> {
+        let mut opening = RequestHead::default();
         let read = self.decoder.decode(block, limits::HEADER_BYTES, |name, value| opening.take(name, value));
-        read.map_err(|_| Broken(Reason::Compression))?;
+        read.map_err(|_| ConnectionError(Reason::Compression))?;
         if id.is_multiple_of(2) {
-            return Err(Broken(Reason::Protocol));
+            return Err(ConnectionError(Reason::Protocol));
         }
         if id <= self.last {
             return self.trailers(id, complete);
         }
         self.last = id;
         if self.stop.is_none() || self.streams.len() >= limits::STREAMS {
-            return self.cut(id, Reason::RefusedStream);
+            return self.reset_stream(id, Reason::RefusedStream);
         }
-        let mut started = Started::default();
+        let mut started = CallStart::default();
         let request = match opening.finish() {
-            Opened::Call(method) => {
-                started = self.service.calls.began(method.place());
+            ParsedRequest::Call(method) => {
+                started = self.service.calls.count_started(method.place());
                 if !complete {
                     self.incomplete.insert(id, Instant::now());
                 }
                 Request::Call(method, BytesMut::new(), None)
             }
-            Opened::Watch => {
-                Place::of(watch::PATH).map(|place| self.service.calls.began(place));
+            ParsedRequest::Watch => {
+                MethodIndex::of(watch::PATH).map(|place| self.service.calls.count_started(place));
                 Request::Other(watch::open(self.service.node.clone(), complete, id, &self.parts.0))
             }
-            Opened::Other(request) => {
+            ParsedRequest::Other(request) => {
                 Request::Other(Bridge::open(&self.service, *request, complete, id, &self.parts.0))
             }
-            Opened::Refused(method, status) => {
-                let started = self.service.calls.began(method.place());
+            ParsedRequest::Refused(method, status) => {
+                let started = self.service.calls.count_started(method.place());
                 self.begin(id, Request::Taken, complete, started);
                 self.answer(id, method, Err(status));
                 return Ok(());
             }
-            Opened::Bad => return self.cut(id, Reason::Protocol),
+            ParsedRequest::Bad => return self.reset_stream(id, Reason::Protocol),
         };
         self.begin(id, request, complete, started);
         if complete { self.body(id, Bytes::new(), true) } else { Ok(()) }
     }
 
-    fn begin(&mut self, id: u32, request: Request, complete: bool, started: Started) {
+    fn begin(&mut self, id: u32, request: Request, complete: bool, started: CallStart) {
         let stream = Stream::new(request, complete, self.outbox.initial);
         self.streams.insert(id, Stream { started, ..stream });
     }
 
-    /// Nothing in them matters, but they end the body.
-    fn trailers(&mut self, id: u32, complete: bool) -> Result<(), Broken> {
+    /// Handles trailers: they end the body, and their content is ignored.
+    fn trailers(&mut self, id: u32, complete: bool) -> Result<(), ConnectionError> {
         if id == 0 || !complete {
-            return Err(Broken(Reason::Protocol));
+            return Err(ConnectionError(Reason::Protocol));
         }
         self.body(id, Bytes::new(), true)
     }
 
-    fn data(&mut self, head: Head, mut payload: BytesMut) -> Result<(), Broken> {
+    fn data(&mut self, head: Head, mut payload: BytesMut) -> Result<(), ConnectionError> {
         if self.is_idle(head.stream) {
-            return Err(Broken(Reason::Protocol));
+            return Err(ConnectionError(Reason::Protocol));
         }
-        // Granted anew as it comes: what a request may hold is bounded by its stream, as in etcd.
+        // The connection's window is refilled at once: as in etcd, the stream's window bounds what a request may acquire.
         self.taken += payload.len() as u32;
         if self.taken > limits::RECEIVE_WINDOW / 2 {
             frame::window_update(&mut self.outbox.bytes, 0, std::mem::take(&mut self.taken));
         }
-        let content = head.content(&payload).ok_or(Broken(Reason::Protocol))?;
+        let content = head.content(&payload).ok_or(ConnectionError(Reason::Protocol))?;
         let padding = payload.len() - content.len();
         if padding > 0 && !head.ends_stream() && self.streams.contains_key(&head.stream) {
-            // It counts in the stream's window, and nobody else gives it back.
+            // Padding counts in the stream's window, and no other code returns it.
             frame::window_update(&mut self.outbox.bytes, head.stream, padding as u32);
         }
         payload.truncate(content.end);
@@ -389,11 +396,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         self.body(head.stream, payload.freeze(), head.ends_stream())
     }
 
-    /// A piece of a body. A stream that is gone was reset or answered early; the client may not know it yet.
-    fn body(&mut self, id: u32, piece: Bytes, last: bool) -> Result<(), Broken> {
+    /// Handles a piece of a body. An unknown stream was reset or answered early, which the client may not know yet.
+    fn body(&mut self, id: u32, piece: Bytes, last: bool) -> Result<(), ConnectionError> {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         if stream.complete && !piece.is_empty() {
-            return Err(Broken(Reason::StreamClosed));
+            return Err(ConnectionError(Reason::StreamClosed));
         }
         stream.complete |= last;
         if last {
@@ -406,7 +413,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 match bridge.push(piece, last) {
                     Ok(()) if len > 0 && !last => frame::window_update(&mut self.outbox.bytes, id, len),
                     Ok(()) => {}
-                    Err(TooMuch) => return self.cut(id, Reason::EnhanceYourCalm),
+                    Err(BodyOverflow) => return self.reset_stream(id, Reason::EnhanceYourCalm),
                 }
             }
             Request::Call(method, body, held) => {
@@ -437,16 +444,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         Ok(())
     }
 
-    /// Begins a call; what its body holds it holds until the call is done.
+    /// Starts a call. The permit of its body is held until the call is finished.
     fn call(&mut self, id: u32, method: Method, body: Bytes, held: Option<OwnedSemaphorePermit>) {
-        if self.outbox.share.is_overdrawn() {
+        if self.outbox.share.is_exhausted() {
             return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
         }
         let begun = call::check(&body).and_then(|()| call::begin(&self.service.node, method, body));
         match begun {
-            Ok(Begun::Answered(answered)) => self.answer(id, method, Ok(answered)),
-            Ok(Begun::Write(txn, single)) => {
-                let Some(scans) = self.outbox.share.hold_scans(&txn) else {
+            Ok(StartedCall::Finished(answered)) => self.answer(id, method, Ok(answered)),
+            Ok(StartedCall::Write(txn, single)) => {
+                let Some(scans) = self.outbox.share.acquire_scans(&txn) else {
                     return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
                 };
                 let write = call::write(self.service.node.clone(), txn, single);
@@ -460,17 +467,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    fn answer(&mut self, id: u32, method: Method, answer: Result<Answered, Status>) {
+    fn answer(&mut self, id: u32, method: Method, answer: Result<RevisedResult, Status>) {
         let pumped = answer.and_then(|(revision, result)| {
-            // The client may have given up.
-            let Some(stream) = self.streams.get_mut(&id) else { return Ok(Pumped::Open) };
+            // The client may have cancelled the call.
+            let Some(stream) = self.streams.get_mut(&id) else { return Ok(PumpResult::Open) };
             let header = self.service.node.header(revision).unwrap_or_default();
             let refusable = if method == Method::Range { Refusable::Yes } else { Refusable::No };
-            self.outbox.answer(id, stream, &Answer { header, result: &result }, refusable)
+            self.outbox.answer(id, stream, &KvResponse { header, result: &result }, refusable)
         });
         let code = pumped.as_ref().map_or_else(Status::code, |_| Code::Ok);
-        let started = self.streams.get(&id).map_or_else(Started::default, |stream| stream.started);
-        self.service.calls.ended(method.place(), code, started);
+        let started = self.streams.get(&id).map_or_else(CallStart::default, |stream| stream.started);
+        self.service.calls.count_finished(method.place(), code, started);
         match pumped {
             Ok(pumped) => self.pumped(id, pumped),
             Err(status) => self.refuse(id, status),
@@ -480,16 +487,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     fn refuse(&mut self, id: u32, status: Status) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.request = Request::Taken;
-            stream.waiting.push_back(Part::Tail(Tail::Refused(status)));
+            stream.waiting.push_back(ResponsePart::ResponseEnd(ResponseEnd::Refused(status)));
             self.pump(id);
         }
     }
 
-    /// Ends a stream at once for what the client did with it.
-    fn cut(&mut self, id: u32, reason: Reason) -> Result<(), Broken> {
-        self.forget(id);
+    /// Resets a stream because of the client's behaviour.
+    fn reset_stream(&mut self, id: u32, reason: Reason) -> Result<(), ConnectionError> {
+        self.remove_stream(id);
         frame::reset(&mut self.outbox.bytes, id, reason);
-        self.bothered()
+        self.charge_abuse()
     }
 
     fn pump(&mut self, id: u32) {
@@ -499,30 +506,31 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    fn pumped(&mut self, id: u32, pumped: Pumped) {
+    fn pumped(&mut self, id: u32, pumped: PumpResult) {
         match pumped {
-            Pumped::Open => {}
-            Pumped::Blocked => self.await_turn(id),
-            Pumped::Done => {
-                self.forget(id);
+            PumpResult::Open => {}
+            PumpResult::Blocked => self.queue_for_window(id),
+            PumpResult::Done => {
+                self.remove_stream(id);
             }
         }
     }
 
-    /// A stream without a window of its own is pumped when that grows, and has no turn before.
-    fn await_turn(&mut self, id: u32) {
+    /// Queues a stream for the connection's window. A stream whose own window is empty waits for a window update
+    /// instead.
+    fn queue_for_window(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.in_turn || stream.window <= 0 {
+        if stream.is_queued || stream.window <= 0 {
             return;
         }
-        stream.in_turn = true;
+        stream.is_queued = true;
         if self.blocked.len() > 2 * limits::STREAMS {
             self.blocked.retain(|id| self.streams.contains_key(id));
         }
         self.blocked.push_back(id);
     }
 
-    /// Sends on streams that waited for room, in turns, as long as there is any.
+    /// Sends on waiting streams in round-robin order, as long as there is space.
     fn pump_blocked(&mut self) {
         for _ in 0..self.blocked.len() {
             if !self.outbox.has_room() {
@@ -530,7 +538,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             }
             let Some(id) = self.blocked.pop_front() else { return };
             if let Some(stream) = self.streams.get_mut(&id) {
-                stream.in_turn = false;
+                stream.is_queued = false;
                 self.pump(id);
             }
         }

@@ -1,24 +1,24 @@
-//! HTTP/2 frames as bytes (RFC 9113). Pure: what a frame means is `connection`'s.
+//! HTTP/2 frames as bytes (RFC 9113). Pure; `connection` interprets them.
 
-/// What a client's connection begins with.
+/// The client's connection preface.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of a frame's head.
+/// Size of a frame's header.
 pub(super) const HEAD: usize = 9;
 
-/// The largest payload that may be sent unless the receiver allows more; we allow no more.
+/// The largest payload without another setting. This server does not raise it.
 pub(super) const PAYLOAD_BYTES: usize = 16_384;
 
-/// The window that a receiver grants unless it says otherwise.
+/// The initial window without another setting.
 pub(super) const WINDOW: i64 = 65_535;
 
-/// The largest payload that may be allowed.
+/// The largest payload that a setting may permit.
 pub(super) const PAYLOAD_MAX: u32 = (1 << 24) - 1;
 
-/// The largest window.
+/// The largest window that flow control permits.
 pub(super) const WINDOW_MAX: i64 = (1 << 31) - 1;
 
-/// Why a stream or a connection ends.
+/// Error code of a reset stream or closed connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Reason {
@@ -32,7 +32,7 @@ pub(super) enum Reason {
     EnhanceYourCalm = 11,
 }
 
-/// The kinds of frame; others are passed over, as the standard wants it.
+/// The type of a frame. Frames of unknown types are skipped, as the standard demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Data,
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     Unknown,
 }
 
-/// The head of a frame.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) len: usize,
@@ -64,7 +64,7 @@ const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
 impl Head {
-    /// Reads the head at the beginning of `bytes`, if it is all there.
+    /// Decodes the frame header at the start of `bytes`, if it is complete.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let &[a, b, c, kind, flags, s0, s1, s2, s3] = bytes.first_chunk::<HEAD>()?;
         let kind = match kind {
@@ -84,22 +84,22 @@ impl Head {
         Some(Self { len, kind, flags, stream: u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]) })
     }
 
-    /// Whether the client sends nothing more on the stream.
+    /// Whether the frame is the client's last one on the stream.
     pub(super) fn ends_stream(self) -> bool {
         self.flags & END_STREAM != 0
     }
 
-    /// Whether the block of headers is complete.
+    /// Whether the header block is complete.
     pub(super) fn ends_headers(self) -> bool {
         self.flags & END_HEADERS != 0
     }
 
-    /// Whether settings or a ping answer ours.
+    /// Whether a SETTINGS or PING frame acknowledges one of ours.
     pub(super) fn is_ack(self) -> bool {
         self.flags & ACK != 0
     }
 
-    /// Whether a frame of this kind may have this length and be on this stream, as far as that can be told from its head.
+    /// Checks that the length and the stream are valid for the frame's type, as far as its header shows.
     pub(super) fn check(self) -> Result<(), Reason> {
         let on_connection = matches!(self.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
         let on_any = matches!(self.kind, Kind::WindowUpdate | Kind::Unknown);
@@ -118,7 +118,7 @@ impl Head {
         if fits { Ok(()) } else { Err(Reason::FrameSize) }
     }
 
-    /// The place of what counts in the payload of data or headers, without padding and priority; none if they do not fit.
+    /// The range of the payload without padding and priority; none if they exceed the payload.
     pub(super) fn content(self, payload: &[u8]) -> Option<std::ops::Range<usize>> {
         let (mut start, mut end) = (0, payload.len());
         if self.flags & PADDED != 0 {
@@ -138,17 +138,17 @@ fn head(out: &mut Vec<u8>, len: usize, kind: u8, flags: u8, stream: u32) {
     out.extend_from_slice(&[a, b, c, kind, flags, s0, s1, s2, s3]);
 }
 
-/// The head of data; its bytes are to follow.
+/// Writes the header of a DATA frame; the caller appends `len` bytes.
 pub(super) fn data(out: &mut Vec<u8>, stream: u32, len: usize) {
     head(out, len, 0, 0, stream);
 }
 
-/// Data without bytes that ends a stream.
+/// Writes an empty DATA frame that ends a stream.
 pub(super) fn end(out: &mut Vec<u8>, stream: u32) {
     head(out, 0, 0, END_STREAM, stream);
 }
 
-/// Headers, whose block is written by `block`; in parts if it is long.
+/// Writes a header block that `block` encodes; splits it into CONTINUATION frames if it is long.
 pub(super) fn headers(out: &mut Vec<u8>, stream: u32, end: bool, block: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     head(out, 0, 1, END_HEADERS | if end { END_STREAM } else { 0 }, stream);
@@ -171,32 +171,32 @@ pub(super) fn headers(out: &mut Vec<u8>, stream: u32, end: bool, block: impl FnO
     }
 }
 
-/// Ends a stream at once.
+/// Writes RST_STREAM.
 pub(super) fn reset(out: &mut Vec<u8>, stream: u32, reason: Reason) {
     head(out, 4, 3, 0, stream);
     out.extend_from_slice(&(reason as u32).to_be_bytes());
 }
 
-/// Says that no stream above `last` will be served.
+/// Writes GOAWAY: no stream above `last` will be served.
 pub(super) fn go_away(out: &mut Vec<u8>, last: u32, reason: Reason) {
     head(out, 8, 7, 0, 0);
     out.extend_from_slice(&last.to_be_bytes());
     out.extend_from_slice(&(reason as u32).to_be_bytes());
 }
 
-/// Grants more bytes on a stream, or on the connection if `stream` is zero.
+/// Writes WINDOW_UPDATE for a stream, or for the connection if `stream` is zero.
 pub(super) fn window_update(out: &mut Vec<u8>, stream: u32, bytes: u32) {
     head(out, 4, 8, 0, stream);
     out.extend_from_slice(&bytes.to_be_bytes());
 }
 
-/// A ping; also the answer to one.
+/// Writes a PING or its acknowledgement.
 pub(super) fn ping(out: &mut Vec<u8>, payload: &[u8], ack: bool) {
     head(out, payload.len(), 6, u8::from(ack), 0);
     out.extend_from_slice(payload);
 }
 
-/// Our settings.
+/// Writes SETTINGS.
 pub(super) fn settings(out: &mut Vec<u8>, settings: &[(Setting, u32)]) {
     head(out, settings.len() * 6, 4, 0, 0);
     for (setting, value) in settings {
@@ -205,12 +205,12 @@ pub(super) fn settings(out: &mut Vec<u8>, settings: &[(Setting, u32)]) {
     }
 }
 
-/// Says that the client's settings hold.
+/// Writes the acknowledgement of the client's settings.
 pub(super) fn settings_ack(out: &mut Vec<u8>) {
     head(out, 0, 4, ACK, 0);
 }
 
-/// The settings that matter here.
+/// The settings that this server uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum Setting {
@@ -222,7 +222,7 @@ pub(super) enum Setting {
     MaxHeaderList = 6,
 }
 
-/// The settings of a frame that matter here.
+/// Decodes a SETTINGS payload; skips settings that this server does not use.
 pub(super) fn read_settings(payload: &[u8]) -> impl Iterator<Item = (Setting, u32)> {
     let (settings, _) = payload.as_chunks::<6>();
     settings.iter().filter_map(|&[i0, i1, v0, v1, v2, v3]| {
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_as_it_was_written() {
+    fn a_frame_header_decodes() {
         let mut out = Vec::new();
         data(&mut out, 7, 3);
         let read = Head::read(&out).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn long_headers_go_on_in_further_frames() {
+    fn long_header_blocks_continue_in_further_frames() {
         let mut out = Vec::new();
         headers(&mut out, 1, true, |block| block.resize(block.len() + 2 * PAYLOAD_BYTES + 1, 5));
         let (mut seen, mut rest) = (Vec::new(), &out[..]);

@@ -1,5 +1,4 @@
-//! Connections to clients that send what no client should, and what it may cost. What ordinary breaches of the protocol are
-//! answered with is in `tests`.
+//! Tests with hostile clients, and bounds on the resources that they can use. `tests` has ordinary protocol errors.
 
 use axum::Router;
 use kstore_nondet::Nondet;
@@ -15,9 +14,9 @@ use crate::http2::Budget;
 use crate::http2::frame::WINDOW_MAX;
 use crate::node::Node;
 
-/// What a client does about answers.
+/// Whether a client reads the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reads {
+enum ClientReads {
     All,
     Nothing,
 }
@@ -28,16 +27,16 @@ async fn service() -> Service {
     Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default() }
 }
 
-async fn act(mut io: DuplexStream, sent: &[u8], reads: Reads) {
+async fn act(mut io: DuplexStream, sent: &[u8], reads: ClientReads) {
     let (mut read, mut write) = tokio::io::split(&mut io);
     let say = async {
-        // The server may have had enough.
-        if write.write_all(sent).await.is_ok() && reads == Reads::All {
+        // The server may have closed the connection.
+        if write.write_all(sent).await.is_ok() && reads == ClientReads::All {
             let _ = write.shutdown().await;
         }
     };
     let hear = async {
-        if reads == Reads::All {
+        if reads == ClientReads::All {
             let _ = read.read_to_end(&mut Vec::new()).await;
         }
     };
@@ -45,8 +44,9 @@ async fn act(mut io: DuplexStream, sent: &[u8], reads: Reads) {
     std::future::pending::<()>().await;
 }
 
-/// Serves a client that sends this behind its preface, until the connection ends; what is held then must be bounded.
-async fn serve(sent: &[u8], reads: Reads) -> Connection<DuplexStream> {
+/// Serves a client that sends `sent` after its preface, until the connection ends. Asserts that the resources held then
+/// are bounded.
+async fn serve(sent: &[u8], reads: ClientReads) -> Connection<DuplexStream> {
     let (io, end) = duplex(1 << 16);
     let mut connection = Connection::new(end, BytesMut::new(), service().await, CancellationToken::new());
     let served = async {
@@ -84,7 +84,7 @@ fn raw(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A request's headers.
+/// The header block of a request.
 fn block(path: &str) -> Vec<u8> {
     let path = [&[0x83, 0x86, 0x04, path.len() as u8][..], path.as_bytes()].concat();
     [&path[..], &[0x0f, 0x10, 16], b"application/grpc"].concat()
@@ -105,12 +105,12 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A frame as it might be, and now and then as it must not be.
+/// A frame that is usually valid and sometimes not.
 fn odd() -> impl Strategy<Value = Vec<u8>> {
     let flags = prop_oneof![4 => Just(4u8), 3 => Just(5), 3 => Just(0), 1 => Just(1), 1 => any::<u8>()];
     let kind = prop_oneof![4 => Just(1u8), 3 => Just(0), 1 => Just(9), 4 => 0u8..11];
     (kind, flags, 0u32..12, payload()).prop_map(|(kind, flags, stream, payload)| {
-        // Mostly on streams that a client has.
+        // Mostly on streams that the client has opened.
         let stream = if matches!(kind, 4 | 6 | 7) { stream / 11 } else { stream | u32::from(stream > 1) };
         raw(kind, flags, stream, &payload)
     })
@@ -120,35 +120,35 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn any_bytes_are_borne(bytes in proptest::collection::vec(any::<u8>(), 0..2_000)) {
-        run(serve(&bytes, Reads::All));
+    fn any_bytes_are_handled_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2_000)) {
+        run(serve(&bytes, ClientReads::All));
     }
 
     #[test]
-    fn any_frames_are_borne(frames in proptest::collection::vec(odd(), 0..60), taken in any::<bool>()) {
-        run(serve(&frames.concat(), if taken { Reads::All } else { Reads::Nothing }));
+    fn any_frames_are_handled_without_panic(frames in proptest::collection::vec(odd(), 0..60), taken in any::<bool>()) {
+        run(serve(&frames.concat(), if taken { ClientReads::All } else { ClientReads::Nothing }));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_that_is_answered_but_not_read_holds_little_and_ends() {
+async fn a_client_that_floods_and_does_not_read_uses_little_memory() {
     let ping = raw(6, 0, 0, &[0; 8]).repeat(200_000);
-    serve(&ping, Reads::Nothing).await;
+    serve(&ping, ClientReads::Nothing).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_a_block_in_endless_empty_frames_is_cut() {
+async fn endless_empty_continuation_frames_end_the_connection() {
     let mut sent = raw(1, 0, 1, &block(PUT));
     sent.extend(raw(9, 0, 1, &[]).repeat(limits::HEADER_FRAMES - 1));
-    let connection = serve(&sent, Reads::All).await;
+    let connection = serve(&sent, ClientReads::All).await;
     assert!(connection.block.is_some(), "so many are borne");
     sent.extend(raw(9, 0, 1, &[]));
     sent.extend(raw(9, 4, 1, &[]));
-    let connection = serve(&sent, Reads::All).await;
+    let connection = serve(&sent, ClientReads::All).await;
     assert_eq!(connection.last, 0, "the stream was never opened");
 }
 
-/// Opens and gives up this many streams.
+/// Opens and resets so many streams.
 fn given_up(streams: u32) -> Vec<u8> {
     let block = block(PUT);
     (0..streams)
@@ -157,11 +157,11 @@ fn given_up(streams: u32) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_of_calls_given_up_is_borne_and_an_endless_one_is_cut() {
-    let all = serve(&given_up(limits::BOTHERS), Reads::All).await;
-    assert_eq!(all.last, 2 * limits::BOTHERS - 1);
-    let cut = serve(&given_up(limits::BOTHERS + 100), Reads::All).await;
-    assert_eq!(cut.last, 2 * limits::BOTHERS + 1);
+async fn a_burst_of_cancelled_calls_is_accepted_and_an_endless_one_ends_the_connection() {
+    let all = serve(&given_up(limits::ABUSE_TOKENS), ClientReads::All).await;
+    assert_eq!(all.last, 2 * limits::ABUSE_TOKENS - 1);
+    let cut = serve(&given_up(limits::ABUSE_TOKENS + 100), ClientReads::All).await;
+    assert_eq!(cut.last, 2 * limits::ABUSE_TOKENS + 1);
     assert!(cut.streams.is_empty());
 }
 
@@ -169,7 +169,7 @@ async fn a_burst_of_calls_given_up_is_borne_and_an_endless_one_is_cut() {
 async fn streams_that_never_send_their_bodies_are_bounded() {
     let block = block(PUT);
     let sent: Vec<u8> = (0..limits::STREAMS as u32 + 5).flat_map(|n| raw(1, 4, 2 * n + 1, &block)).collect();
-    assert_eq!(serve(&sent, Reads::All).await.streams.len(), limits::STREAMS);
+    assert_eq!(serve(&sent, ClientReads::All).await.streams.len(), limits::STREAMS);
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,14 +184,14 @@ async fn bodies_that_never_end_are_bounded() {
             sent.extend(raw(0, 0, 2 * n + 1, &piece));
         }
     }
-    let connection = serve(&sent, Reads::All).await;
+    let connection = serve(&sent, ClientReads::All).await;
     assert!(connection.streams.len() <= limits::BODY_BYTES / limits::MESSAGE_BYTES);
     drop(connection.streams);
     assert_eq!(connection.bodies.available_permits(), limits::BODY_BYTES, "what is given up is free again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn padding_is_given_back() {
+async fn padding_is_returned_to_the_window() {
     let mut sent = raw(1, 4, 1, &block(PUT));
     sent.extend(raw(0, 8, 1, &[3, 0, 0, 0, 0]));
     let (io, end) = duplex(1 << 16);
@@ -204,21 +204,21 @@ async fn padding_is_given_back() {
     drop(io);
 }
 
-/// Puts, each in one piece, on this many streams from the first.
+/// A put on each of so many streams, each in one frame.
 fn puts(streams: u32) -> Vec<u8> {
     let (block, body) = (block(PUT), [0, 0, 0, 0, 3, 10, 1, b'k']);
     (0..streams).flat_map(|n| [raw(1, 4, 2 * n + 1, &block), raw(0, 1, 2 * n + 1, &body)].concat()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_under_way_are_bounded_and_all_get_done() {
+async fn pending_writes_are_bounded_and_all_complete() {
     let all = limits::WRITES as u32 + 1_000;
     let (io, end) = duplex(1 << 20);
     let mut connection =
         Connection::new(end, BytesMut::from(&puts(all)[..]), service().await, CancellationToken::new());
     connection.take_frames().unwrap();
     assert_eq!(connection.writes.len(), limits::WRITES);
-    let client = act(io, &[], Reads::All);
+    let client = act(io, &[], ClientReads::All);
     let served = poll_fn(|cx| {
         if connection.last == 2 * all - 1 && connection.streams.is_empty() {
             return Poll::Ready(Ok(()));
@@ -234,22 +234,22 @@ async fn writes_under_way_are_bounded_and_all_get_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_takes_no_answers_gets_no_further_ones() {
+async fn a_client_that_takes_no_responses_gets_no_further_ones() {
     let (_io, end) = duplex(1 << 20);
     let mut connection =
         Connection::new(end, BytesMut::from(&puts(1)[..]), service().await, CancellationToken::new());
-    let all = connection.outbox.share.hold(usize::MAX).unwrap();
+    let all = connection.outbox.share.acquire(usize::MAX).unwrap();
     connection.take_frames().unwrap();
     assert!(connection.writes.is_empty() && connection.streams.is_empty(), "refused at once");
     drop(all);
-    assert!(!connection.outbox.share.is_overdrawn());
+    assert!(!connection.outbox.share.is_exhausted());
 }
 
-/// The values that [`large_service`] stores, and the bytes of each.
+/// Number of values that [`large_service`] stores, and the bytes of each.
 const VALUES: usize = 12;
 const VALUE_BYTES: usize = 1 << 20;
 
-/// Over a store of several MiB.
+/// A service over a store of several MiB.
 async fn large_service() -> Service {
     let service = service().await;
     for n in 0..VALUES {
@@ -259,7 +259,7 @@ async fn large_service() -> Service {
     service
 }
 
-/// A call in one piece.
+/// A call whose request is in one frame.
 fn call_of(stream: u32, path: &str, message: &impl Message) -> Vec<u8> {
     let message = message.encode_to_vec();
     let body = [&[0][..], &(message.len() as u32).to_be_bytes(), &message].concat();
@@ -273,7 +273,7 @@ fn all_keys() -> RangeRequest {
 const RANGE: &str = "/etcdserverpb.KV/Range";
 const TXN: &str = "/etcdserverpb.KV/Txn";
 
-/// Says that the client takes as much as it may say.
+/// Opens the largest windows that the protocol permits.
 fn widest_windows() -> Vec<u8> {
     let settings = [&[0, 4][..], &(WINDOW_MAX as u32).to_be_bytes()].concat();
     let more = (WINDOW_MAX - WINDOW) as u32;
@@ -281,7 +281,7 @@ fn widest_windows() -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_answers_are_framed_as_they_go_whatever_the_client_says_it_takes() {
+async fn large_responses_are_framed_on_demand_whatever_the_window() {
     let mut sent = widest_windows();
     for n in 0..4 {
         sent.extend(call_of(2 * n + 1, RANGE, &all_keys()));
@@ -304,20 +304,20 @@ async fn large_answers_are_framed_as_they_go_whatever_the_client_says_it_takes()
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_that_have_no_room_for_their_answers_are_refused() {
+async fn reads_without_budget_are_refused() {
     let sent: Vec<u8> = (0..10).flat_map(|n| call_of(2 * n + 1, RANGE, &all_keys())).collect();
     let (_io, end) = duplex(1 << 16);
     let mut connection =
         Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
     let room = 2 * VALUES * VALUE_BYTES + VALUE_BYTES;
-    let held = connection.outbox.share.hold(limits::UNTAKEN_BYTES_PER_CONNECTION - room);
+    let held = connection.outbox.share.acquire(limits::UNTAKEN_BYTES_PER_CONNECTION - room);
     connection.take_frames().unwrap();
     assert_eq!(
         (held.is_some(), connection.streams.len()),
         (true, 2),
         "the others have heard that there is no room"
     );
-    let waits = |part: &Part| if let Part::Data(bytes, _) = part { bytes.len() } else { 0 };
+    let waits = |part: &ResponsePart| if let ResponsePart::Data(bytes, _) = part { bytes.len() } else { 0 };
     let waiting: usize =
         connection.streams.values().flat_map(|stream| stream.waiting.iter().map(waits)).sum();
     assert!(waiting <= room);
@@ -328,7 +328,7 @@ fn txn_of(reads: usize) -> TxnRequest {
     TxnRequest { success: vec![read; reads], ..TxnRequest::default() }
 }
 
-/// Lets a connection and the store do what they can.
+/// Lets the connection and the store work until they are idle.
 async fn settle(connection: &mut Connection<DuplexStream>) {
     for _ in 0..50 {
         poll_fn(|cx| {
@@ -341,7 +341,7 @@ async fn settle(connection: &mut Connection<DuplexStream>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn transactions_that_read_many_keys_are_bounded_and_their_results_wait_for_room() {
+async fn transactions_with_unbounded_reads_are_bounded_and_their_results_wait() {
     let sent: Vec<u8> = (0..1_000).flat_map(|n| call_of(2 * n + 1, TXN, &txn_of(2))).collect();
     let (io, end) = duplex(1 << 20);
     let mut connection =
@@ -353,7 +353,7 @@ async fn transactions_that_read_many_keys_are_bounded_and_their_results_wait_for
         (begun, begun),
         "the others were refused"
     );
-    let all = connection.outbox.share.hold(usize::MAX);
+    let all = connection.outbox.share.acquire(usize::MAX);
     assert!(all.is_some());
     settle(&mut connection).await;
     assert_eq!((connection.writes.len(), connection.outbox.framed), (begun, 0), "no result was written out");
@@ -366,7 +366,7 @@ async fn transactions_that_read_many_keys_are_bounded_and_their_results_wait_for
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_request_does_not_come_is_refused_after_its_time() {
+async fn a_call_with_an_incomplete_request_times_out() {
     let sent = [raw(1, 4, 1, &block(PUT)), raw(0, 0, 1, &[0, 0, 0])].concat();
     let (_io, end) = duplex(1 << 16);
     let mut connection =
@@ -380,7 +380,7 @@ async fn a_call_whose_request_does_not_come_is_refused_after_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_answers_pings_and_takes_no_answers_is_cut() {
+async fn a_client_that_only_answers_pings_is_disconnected() {
     let (mut io, end) = duplex(1 << 16);
     let sent = call_of(1, RANGE, &all_keys());
     let mut connection =
@@ -405,7 +405,7 @@ async fn who_answers_pings_and_takes_no_answers_is_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_its_answers_slowly_is_not_cut() {
+async fn a_slow_client_is_not_disconnected() {
     let (mut io, end) = duplex(1 << 12);
     let sent = [widest_windows(), call_of(1, RANGE, &all_keys())].concat();
     let mut connection =
@@ -413,7 +413,7 @@ async fn a_client_that_takes_its_answers_slowly_is_not_cut() {
     let client = async {
         let (mut read, mut write) = tokio::io::split(&mut io);
         let mut piece = [0; 1 << 10];
-        // A hundred bytes a second, and no word but the answers to pings.
+        // A hundred bytes a second, and only answers to pings besides.
         while read.read_exact(&mut piece).await.is_ok()
             && write.write_all(&raw(6, 1, 0, &[0; 8])).await.is_ok()
         {
@@ -429,7 +429,7 @@ async fn a_client_that_takes_its_answers_slowly_is_not_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_vanished_is_noticed_within_minutes() {
+async fn a_vanished_client_is_detected_within_minutes() {
     let (_io, end) = duplex(1 << 16);
     let mut connection = Connection::new(end, BytesMut::new(), service().await, CancellationToken::new());
     let most = limits::PING_AFTER + limits::PING_TIMEOUT + std::time::Duration::from_secs(1);

@@ -1,32 +1,32 @@
-//! Reading blocks of headers (HPACK, RFC 7541): fields that were spelled out once are afterwards named by their place in a
-//! table, which is why every block must be read, also those of streams that nobody wants. Pure.
+//! Decoding of header blocks (HPACK, RFC 7541). A block can refer to fields of earlier blocks by their index in a
+//! table, so every block must be decoded, even for refused streams. Pure.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// The size of the table, as the standard counts it; what a client may use unless told otherwise.
+/// Size of the dynamic table, as the standard counts it, without another setting.
 const TABLE_BYTES: usize = 4_096;
 
-/// What the standard adds to a field's size.
+/// Overhead per field in the standard's size of the table.
 const FIELD_BYTES: usize = 32;
 
-/// The block is not well-formed, or too large; the connection cannot go on, for the tables differ from now on.
+/// A malformed or oversized header block. The connection must end, because the tables of both sides differ from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the headers cannot be read")]
 pub(super) struct BadHeaders;
 
-/// Name and value.
+/// A header field: name and value.
 type Field = (Box<[u8]>, Box<[u8]>);
 
-/// The reading end of a connection's headers.
+/// Decodes the header blocks of one connection.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    /// The newest first.
+    /// The dynamic table, newest field first.
     table: VecDeque<Field>,
     size: usize,
     max: usize,
-    /// Strings of the field at hand.
+    /// Name and value of the current field.
     name: Vec<u8>,
     value: Vec<u8>,
 }
@@ -38,7 +38,8 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Reads a block; `take` sees name and value of each field in order. At most `limit` bytes of fields are taken.
+    /// Decodes a block and passes name and value of each field to `take`, in order. Fails above `limit` bytes of
+    /// fields.
     pub(super) fn decode(
         &mut self,
         mut block: &[u8],
@@ -52,7 +53,7 @@ impl Decoder {
                 spend(&mut limit, name, value)?;
                 take(name, value);
             } else if first & 0x60 == 0x20 {
-                // The standard has it in front of all fields only.
+                // A table size update is only valid before all fields.
                 let max = if begun { Err(BadHeaders) } else { integer(&mut block, 5) }?;
                 self.resize(max)?;
                 continue;
@@ -67,13 +68,13 @@ impl Decoder {
             }
             begun = true;
         }
-        // What a long field needed is not kept.
+        // The capacity that a long field needed is released.
         self.name.shrink_to(TABLE_BYTES);
         self.value.shrink_to(TABLE_BYTES);
         Ok(())
     }
 
-    /// Reads a field that is spelled out, at least its value.
+    /// Decodes a field with a literal value, and a literal or indexed name.
     fn literal(&mut self, block: &mut &[u8], bits: u32) -> Result<(), BadHeaders> {
         let place = integer(block, bits)?;
         let mut name = std::mem::take(&mut self.name);
@@ -129,13 +130,13 @@ fn spend(limit: &mut usize, name: &[u8], value: &[u8]) -> Result<(), BadHeaders>
     Ok(())
 }
 
-/// An integer whose first bits are the last `bits` of the first byte.
+/// Decodes an integer that starts in the last `bits` bits of the first byte.
 fn integer(block: &mut &[u8], bits: u32) -> Result<usize, BadHeaders> {
     let (first, mut rest) = block.split_first().ok_or(BadHeaders)?;
     let mask = (1usize << bits) - 1;
     let mut value = usize::from(*first) & mask;
     if value == mask {
-        // Four bytes go far beyond every bound here.
+        // Four continuation bytes exceed every bound here.
         for shift in [0, 7, 14, 21] {
             let (byte, behind) = rest.split_first().ok_or(BadHeaders)?;
             rest = behind;
@@ -163,7 +164,7 @@ fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), BadHeaders> {
     huffman::decode(text, out).then_some(()).ok_or(BadHeaders)
 }
 
-/// The fields that have a place from the beginning.
+/// The static table.
 #[rustfmt::skip]
 const FIXED: [(&str, &str); 61] = [
     (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_requests_of_the_standard_are_read_with_and_without_huffman() {
+    fn the_standards_request_examples_decode() {
         let first = fields(&[
             (":method", "GET"),
             (":scheme", "http"),
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_table_forgets_its_oldest_fields() {
+    fn a_smaller_table_evicts_its_oldest_fields() {
         let mut decoder = Decoder::default();
         let block = [&[0x40, 1][..], b"a", &[1], b"b", &[0x40, 1], b"c", &[1], b"d"].concat();
         read(&mut decoder, &block).unwrap();
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_out_of_place_or_too_large_is_refused() {
+    fn truncated_misplaced_and_oversized_fields_are_refused() {
         let long = [&[0x40, 1][..], b"a", &[0x7f, 0xe9, 0x07], &[b'x'; 1_000]].concat();
         for block in [
             &[0x80][..],

@@ -1,7 +1,7 @@
-//! HPACK's fixed Huffman code, reading only: we write strings as they are. Pure. The code is canonical, so that the lengths
-//! of its words say all of it (RFC 7541, appendix B).
+//! Decoding of HPACK's static Huffman code; this server encodes strings without it. Pure. The code is canonical, so the
+//! lengths of its words define it (RFC 7541, appendix B).
 
-/// The length of each byte's word; behind them the one of the end mark, which must not occur.
+/// Word length of each byte, followed by that of the end-of-string symbol, which must not occur.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28,
@@ -19,10 +19,10 @@ const LENGTHS: [u8; 257] = [
 const END: u16 = 256;
 const LONGEST: usize = 30;
 
-/// Symbols ordered by their words, and for each length where its words begin.
+/// Symbols ordered by their words, and the number of words of each length.
 struct Code {
     symbols: [u16; 257],
-    /// How many words there are of each length.
+    /// Number of words of each length.
     counts: [u32; LONGEST + 1],
 }
 
@@ -46,10 +46,10 @@ const fn code() -> Code {
     code
 }
 
-/// Appends what `coded` stands for; false if it is not well-formed.
+/// Appends the decoded bytes; returns false if `coded` is malformed.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> bool {
     static TABLE: Code = CODE;
-    // The word so far; the first word of its length; how many symbols have shorter words.
+    // The current word, the first word of its length, and the number of symbols with shorter words.
     let (mut word, mut first, mut before, mut length) = (0u32, 0u32, 0u32, 0usize);
     let mut ones = true;
     for bit in coded.iter().flat_map(|byte| (0..8).rev().map(move |at| u32::from(byte >> at & 1))) {
@@ -73,7 +73,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> bool {
             before += count;
         }
     }
-    // What is left fills the last byte with ones.
+    // The last byte is padded with ones.
     length < 8 && ones
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_standard_are_read() {
+    fn the_standards_examples_decode() {
         for (coded, text) in [
             (
                 &[0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff][..],
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ends_are_refused() {
+    fn invalid_padding_is_refused() {
         for coded in
             [&[0xff, 0xff, 0xff, 0xff][..], &[0xf1, 0xe2 & 0xfe], &[0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf, 0xff]]
         {

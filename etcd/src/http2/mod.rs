@@ -1,22 +1,22 @@
-//! HTTP/2 for gRPC, as little of it as a server needs, and each call as cheap as it can be: reads and writes of keys are
-//! answered on the connection's task, from the stored bytes straight into frames; all other requests go through the router,
-//! each in a task of its own. A general server library spends several times what the store does on such a call.
+//! An HTTP/2 server for gRPC with as few features as possible and cheap calls. Reads and writes of keys are answered on
+//! the connection's task, from the stored bytes directly into frames. All other requests go through the router, each in
+//! its own task. A general server library spends several times what the store does on such a call.
 //!
-//! `frame`, `hpack`, `huffman` and `reply` are the formats, `stream`, `outbox`, `budget` and `calm` what is under way, all without I/O;
-//! `connection` moves bytes and decides; `opening` looks at requests; `call` answers, `watch` streams,
-//! `bridge` passes on.
+//! `frame`, `hpack`, `huffman` and `reply` have the formats; `stream`, `outbox`, `budget` and `rate_limit` the state of calls
+//! in progress, without I/O. `connection` does the I/O and dispatches. `request_head` parses requests, `call` answers calls,
+//! `watch` serves streams, and `bridge` connects to the router.
 
 mod bridge;
 mod budget;
 mod call;
-mod calm;
 mod connection;
 mod frame;
 mod hpack;
 mod huffman;
-mod opening;
 mod outbox;
+mod rate_limit;
 mod reply;
+mod request_head;
 mod stream;
 mod watch;
 
@@ -33,22 +33,22 @@ pub(crate) use budget::Budget;
 use connection::Connection;
 use frame::PREFACE;
 
-/// What a connection speaks.
-pub(crate) enum Spoken<T> {
-    /// HTTP/2; not served yet.
+/// A connection whose protocol was detected.
+pub(crate) enum DetectedProtocol<T> {
+    /// HTTP/2, not served yet.
     Http2(Box<Http2<T>>),
-    /// Something older.
-    Other(Rewound<T>),
+    /// Another protocol, such as HTTP/1.1.
+    Other(PrefixedIo<T>),
 }
 
-/// A connection that began as HTTP/2 does.
+/// A connection that started with HTTP/2's preface.
 pub(crate) struct Http2<T> {
     io: T,
     read: BytesMut,
 }
 
-/// Reads so much of a connection that it is plain what it speaks. The caller bounds the time.
-pub(crate) async fn listen<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Spoken<T>> {
+/// Detects a connection's protocol from its first bytes. The caller bounds the time.
+pub(crate) async fn detect_protocol<T: AsyncRead + Unpin>(mut io: T) -> io::Result<DetectedProtocol<T>> {
     let mut read = BytesMut::with_capacity(1 << 10);
     while read.len() < PREFACE.len() && PREFACE.starts_with(&read) {
         if io.read_buf(&mut read).await? == 0 {
@@ -56,26 +56,26 @@ pub(crate) async fn listen<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Spoken
         }
     }
     Ok(if read.starts_with(PREFACE) {
-        Spoken::Http2(Box::new(Http2 { io, read }))
+        DetectedProtocol::Http2(Box::new(Http2 { io, read }))
     } else {
-        Spoken::Other(Rewound { io, read })
+        DetectedProtocol::Other(PrefixedIo { io, read })
     })
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
-    /// Serves until the client goes or, after `stop`, until all its streams have ended.
+    /// Serves until the client disconnects or, after `stop`, until all its streams have ended.
     pub(crate) async fn serve(self, service: Service, stop: CancellationToken) -> io::Result<()> {
         Connection::new(self.io, self.read, service, stop).run().await
     }
 }
 
-/// A connection some of which was read already.
-pub(crate) struct Rewound<T> {
+/// A connection whose first bytes were read already; reads return them first.
+pub(crate) struct PrefixedIo<T> {
     io: T,
     read: BytesMut,
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Rewound<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for PrefixedIo<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -91,7 +91,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Rewound<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Rewound<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for PrefixedIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, bytes)
     }

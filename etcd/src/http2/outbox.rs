@@ -1,52 +1,53 @@
-//! The sending end of a connection: frames in order, as far as the client's windows and our own bound allow. No I/O.
+//! The outbox of a connection: frames in sending order, bounded by the client's windows and by the outbox's size. No
+//! I/O.
 
 use tonic::Status;
 
-use super::budget::{Budget, Share};
+use super::budget::{Budget, ConnectionBudget};
 use super::call::PREFIX;
 use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::reply::Encoder;
-use super::stream::{Part, Stream, Tail};
-use crate::codec::{Answer, Sink};
+use super::stream::{ResponseEnd, ResponsePart, Stream};
+use crate::codec::{KvResponse, Sink};
 use crate::error::TOO_MANY_REQUESTS;
 use crate::limits::{ANSWER_MAX, OUTBOX_BYTES};
 
-/// See the module.
+/// Encoded frames that wait to be written, with the connection's flow control.
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) bytes: Vec<u8>,
-    /// How many of them have gone.
+    /// Number of bytes that are written.
     pub(super) sent: usize,
     pub(super) encoder: Encoder,
-    /// What the client still takes on the connection.
+    /// The connection's window: bytes that the client still accepts.
     window: i64,
-    /// What it takes on a new stream.
+    /// The initial window of new streams.
     pub(super) initial: i64,
-    /// The largest payload it takes.
+    /// The largest payload that the client accepts.
     payload: usize,
-    /// What answers that the client does not take may still hold.
-    pub(super) share: Share,
-    /// Bytes of data that went into frames so far.
+    /// The connection's budget for responses that the client does not take.
+    pub(super) share: ConnectionBudget,
+    /// Bytes of data put into frames so far.
     pub(super) framed: u64,
 }
 
-/// What became of what waits on a stream.
+/// State of a stream after pumping: sending as much of its waiting data as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pumped {
-    /// All that there was has been sent; more will come.
+pub(super) enum PumpResult {
+    /// Everything was sent; more will follow.
     Open,
-    /// Something waits for the client.
+    /// Data waits for a window or for the outbox.
     Blocked,
-    /// The answer is complete.
+    /// The response is complete.
     Done,
 }
 
-/// Whether a call can still be refused when it turns out that there is no room for its answer.
+/// Whether a call can still be refused if there is no budget for its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusable {
-    /// It changed nothing.
+    /// The call changed nothing.
     Yes,
-    /// It changed something: the client must hear what.
+    /// The call changed something, so the client must get the result.
     No,
 }
 
@@ -57,7 +58,7 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// An empty outbox of a connection with a share of this budget.
+    /// Creates an empty outbox with a share of `budget`.
     pub(super) fn new(budget: Budget) -> Self {
         Self {
             bytes: Vec::new(),
@@ -66,71 +67,71 @@ impl Outbox {
             window: WINDOW,
             initial: WINDOW,
             payload: PAYLOAD_BYTES,
-            share: Share::of(budget),
+            share: ConnectionBudget::of(budget),
             framed: 0,
         }
     }
 
-    /// What has not gone yet.
+    /// The bytes that are not written yet.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// About how many bytes of data the client has taken so far: whether it grows says whether the client takes any. Frames other than
-    /// data that wait make it smaller for a while.
+    /// Approximate bytes of data that the client has taken so far; its growth shows whether the client takes any.
+    /// Waiting frames other than data make it smaller for a while.
     pub(super) fn taken(&self) -> u64 {
         self.framed.saturating_sub(self.unsent().len() as u64)
     }
 
-    /// So many bytes have gone.
+    /// Removes `sent` bytes that were written.
     pub(super) fn advance(&mut self, sent: usize) {
         self.sent += sent;
         if self.sent == self.bytes.len() {
             self.sent = 0;
             self.bytes.clear();
-            // What a large answer needed is not kept.
+            // The capacity that a large response needed is released.
             self.bytes.shrink_to(OUTBOX_BYTES);
         } else if self.sent >= OUTBOX_BYTES {
-            // A client that is never quite done must not have us keep all it ever got.
+            // A client that always leaves some bytes must not keep all earlier ones in memory.
             self.bytes.drain(..self.sent);
             self.sent = 0;
             self.bytes.shrink_to(OUTBOX_BYTES);
         }
     }
 
-    /// Whether data can be sent, if its stream has a window.
+    /// Whether data can be sent on a stream with an open window.
     pub(super) fn has_room(&self) -> bool {
         self.window > 0 && !self.is_full()
     }
 
-    /// Whether nothing more should be put in before some has gone.
+    /// Whether nothing more should be added before some bytes are written.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() - self.sent >= OUTBOX_BYTES
     }
 
-    /// The client takes larger frames, or none so large any more.
+    /// Sets the largest payload that the client accepts.
     pub(super) fn resize_frames(&mut self, payload: u32) {
         self.payload = (payload as usize).clamp(PAYLOAD_BYTES, OUTBOX_BYTES);
     }
 
-    /// The client takes more; false if that is more than there can be.
+    /// Widens the connection's window; returns false if it exceeds the largest window.
     pub(super) fn widen(&mut self, bytes: i64) -> bool {
         self.window += bytes;
         self.window <= WINDOW_MAX
     }
 
-    /// The whole answer to a call, at once if there is room for it. A large one is cut into frames as they go: the outbox never holds
-    /// much more than [`OUTBOX_BYTES`], however much the client says that it takes.
+    /// Sends the whole response to a call, at once if there is space for it. A large response is split into frames as
+    /// it is sent: the outbox never holds much more than [`OUTBOX_BYTES`], regardless of the client's windows.
     ///
     /// # Errors
-    /// The answer is too large, or the client leaves so much untaken that it has no room; nothing was sent.
+    /// The response is too large, or exceeds the budget because the client leaves too much untaken; nothing was sent.
     pub(super) fn answer(
         &mut self,
         id: u32,
         stream: &mut Stream,
-        answer: &Answer<'_>,
+        answer: &KvResponse<'_>,
         refusable: Refusable,
-    ) -> Result<Pumped, Status> {
+    ) -> Result<PumpResult, Status> {
         let message = answer.size();
         let length = u32::try_from(message).ok().filter(|_| message <= ANSWER_MAX).ok_or_else(|| {
             let text = format!("grpc: trying to send message larger than max ({message} vs. {ANSWER_MAX})");
@@ -141,8 +142,8 @@ impl Outbox {
         let at_once = size <= OUTBOX_BYTES && (size as i64) <= self.window.min(stream.window);
         let held = match refusable {
             _ if at_once => [None, None],
-            Refusable::Yes => self.share.hold(size).ok_or_else(|| Status::from(TOO_MANY_REQUESTS))?,
-            Refusable::No => self.share.hold_what_is_left(size),
+            Refusable::Yes => self.share.acquire(size).ok_or_else(|| Status::from(TOO_MANY_REQUESTS))?,
+            Refusable::No => self.share.acquire_remaining(size),
         };
         frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
         if at_once {
@@ -150,37 +151,39 @@ impl Outbox {
             stream.window -= size as i64;
             self.framed += size as u64;
             let mut framed =
-                Framed { out: &mut self.bytes, stream: id, rest: size, room: 0, payload: self.payload };
+                FrameSink { out: &mut self.bytes, stream: id, rest: size, room: 0, payload: self.payload };
             framed.put(&prefix);
             answer.write(&mut framed);
-            stream.waiting.push_back(Part::Tail(Tail::Ok));
+            stream.waiting.push_back(ResponsePart::ResponseEnd(ResponseEnd::Ok));
         } else {
             let mut body = Vec::with_capacity(size);
             body.put(&prefix);
             answer.write(&mut body);
-            stream.waiting.extend([Part::Data(body.into(), held), Part::Tail(Tail::Ok)]);
+            stream
+                .waiting
+                .extend([ResponsePart::Data(body.into(), held), ResponsePart::ResponseEnd(ResponseEnd::Ok)]);
         }
         Ok(self.pump(id, stream))
     }
 
-    /// Sends what waits on a stream, as far as it may go.
-    pub(super) fn pump(&mut self, id: u32, stream: &mut Stream) -> Pumped {
+    /// Sends a stream's waiting data, as far as windows and outbox permit.
+    pub(super) fn pump(&mut self, id: u32, stream: &mut Stream) -> PumpResult {
         while let Some(part) = stream.waiting.pop_front() {
             match part {
-                Part::Accepted => {
+                ResponsePart::Accepted => {
                     frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
                 }
-                Part::Head(status, headers) => {
+                ResponsePart::Head(status, headers) => {
                     frame::headers(&mut self.bytes, id, false, |block| {
                         self.encoder.answer(block, status, &headers);
                     });
                 }
-                Part::Data(mut data, held) => {
+                ResponsePart::Data(mut data, held) => {
                     while !data.is_empty() {
                         let most = self.window.min(stream.window).min(self.payload as i64);
                         if most <= 0 || self.is_full() {
-                            stream.waiting.push_front(Part::Data(data, held));
-                            return Pumped::Blocked;
+                            stream.waiting.push_front(ResponsePart::Data(data, held));
+                            return PumpResult::Blocked;
                         }
                         let part = data.split_to(data.len().min(most as usize));
                         self.window -= part.len() as i64;
@@ -190,45 +193,49 @@ impl Outbox {
                         self.bytes.extend_from_slice(&part);
                     }
                 }
-                Part::Tail(tail) => {
+                ResponsePart::ResponseEnd(tail) => {
                     self.tail(id, &tail);
                     if !stream.complete {
                         frame::reset(&mut self.bytes, id, Reason::NoError);
                     }
-                    return Pumped::Done;
+                    return PumpResult::Done;
                 }
             }
         }
-        Pumped::Open
+        PumpResult::Open
     }
 
-    fn tail(&mut self, id: u32, tail: &Tail) {
+    fn tail(&mut self, id: u32, tail: &ResponseEnd) {
         let Self { bytes, encoder, .. } = self;
         match tail {
-            Tail::Ok => frame::headers(bytes, id, true, |block| encoder.ended(block)),
-            Tail::Failed(status) => frame::headers(bytes, id, true, |block| encoder.failed(block, status)),
-            Tail::Refused(status) => frame::headers(bytes, id, true, |block| encoder.refused(block, status)),
-            Tail::Trailers(map) => frame::headers(bytes, id, true, |block| encoder.map(block, map)),
-            Tail::HeadOnly(status, map) => {
+            ResponseEnd::Ok => frame::headers(bytes, id, true, |block| encoder.ended(block)),
+            ResponseEnd::Failed(status) => {
+                frame::headers(bytes, id, true, |block| encoder.failed(block, status));
+            }
+            ResponseEnd::Refused(status) => {
+                frame::headers(bytes, id, true, |block| encoder.refused(block, status));
+            }
+            ResponseEnd::Trailers(map) => frame::headers(bytes, id, true, |block| encoder.map(block, map)),
+            ResponseEnd::HeadOnly(status, map) => {
                 frame::headers(bytes, id, true, |block| encoder.answer(block, *status, map));
             }
-            Tail::Bare => frame::end(bytes, id),
+            ResponseEnd::Bare => frame::end(bytes, id),
         }
     }
 }
 
-/// Cuts bytes into frames while they are written. How many come is known before.
-struct Framed<'a> {
+/// A sink that splits bytes into frames while they are written. The total length is known in advance.
+struct FrameSink<'a> {
     out: &'a mut Vec<u8>,
     stream: u32,
-    /// Still to come behind the frame at hand.
+    /// Bytes that follow after the current frame.
     rest: usize,
-    /// Still to come in it.
+    /// Bytes that follow in the current frame.
     room: usize,
     payload: usize,
 }
 
-impl Sink for Framed<'_> {
+impl Sink for FrameSink<'_> {
     fn put(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.room == 0 {
@@ -251,7 +258,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    /// The bytes of data on a stream, and whether it ended.
+    /// The data bytes of a stream, and whether it ended.
     fn data(mut bytes: &[u8], id: u32) -> (Vec<u8>, bool) {
         let (mut data, mut ended) = (Vec::new(), false);
         while let Some(head) = Head::read(bytes) {
@@ -267,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_in_frames_are_the_bytes() {
+    fn framed_bytes_equal_the_input() {
         let bytes: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
         let mut out = Vec::new();
         let mut framed =
-            Framed { out: &mut out, stream: 3, rest: bytes.len(), room: 0, payload: PAYLOAD_BYTES };
+            FrameSink { out: &mut out, stream: 3, rest: bytes.len(), room: 0, payload: PAYLOAD_BYTES };
         bytes.chunks(777).for_each(|chunk| framed.put(chunk));
         assert_eq!(data(&out, 3).0, bytes);
     }
@@ -280,20 +287,20 @@ mod tests {
     fn data_waits_for_the_windows_of_stream_and_connection() {
         let mut outbox = Outbox::default();
         let mut stream = Stream::new(Request::Taken, true, 10);
-        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 100_000]), [None, None]));
-        stream.waiting.push_back(Part::Tail(Tail::Bare));
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        stream.waiting.push_back(ResponsePart::Data(Bytes::from(vec![7; 100_000]), [None, None]));
+        stream.waiting.push_back(ResponsePart::ResponseEnd(ResponseEnd::Bare));
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
         assert_eq!(data(&outbox.bytes, 1).0.len(), 10);
         stream.window += 1_000_000;
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
         assert_eq!(data(&outbox.bytes, 1).0.len(), WINDOW as usize);
         assert!(outbox.widen(1_000_000) && !outbox.widen(WINDOW_MAX));
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Done);
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Done);
         assert_eq!(data(&outbox.bytes, 1), (vec![7; 100_000], true));
     }
 
     #[test]
-    fn what_has_gone_is_not_kept_though_something_is_always_left() {
+    fn sent_bytes_are_released_although_some_always_remain() {
         let mut outbox = Outbox::default();
         outbox.bytes.push(0);
         for _ in 0..300 {
@@ -305,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_outbox_takes_no_data_until_it_has_gone() {
+    fn a_full_outbox_accepts_no_data_until_some_is_sent() {
         let mut outbox = Outbox::default();
         assert!(outbox.widen(1 << 30));
         let mut stream = Stream::new(Request::Taken, true, 1 << 30);
-        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), [None, None]));
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        stream.waiting.push_back(ResponsePart::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), [None, None]));
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
         assert!(outbox.is_full() && outbox.unsent().len() < 2 * OUTBOX_BYTES);
         outbox.advance(outbox.unsent().len());
-        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
     }
 }

@@ -1,17 +1,17 @@
-//! Writing blocks of headers: those of gRPC's answers, nearly always the same, and any others. Pure.
+//! Encoding of header blocks: those of gRPC responses, which are nearly always the same, and any others. Pure.
 
 use http::{HeaderMap, StatusCode};
 use tonic::Status;
 
-/// The writing end of a connection's headers: two fields are put into the client's table and afterwards named by their
-/// place, all others spelled out each time.
+/// Encodes the header blocks of one connection. Two fields are put into the client's dynamic table and then sent as
+/// their index; all others are sent literally.
 #[derive(Debug)]
 pub(super) struct Encoder {
-    /// In the client's table, the newest first.
+    /// Our fields in the client's dynamic table, newest first.
     table: Vec<Field>,
-    /// The client's table has room for them.
+    /// Whether the client's table has space for them.
     room: bool,
-    /// The client made its table smaller: it wants to hear that we know.
+    /// The client reduced its table, which the next block must acknowledge.
     resized: bool,
 }
 
@@ -22,9 +22,9 @@ enum Field {
 }
 
 const STATUS_200: u8 = 0x88;
-/// The first place behind the fixed table.
+/// The first index after the static table.
 const DYNAMIC: u8 = 62;
-/// The size that every client has room for unless it says otherwise; our fields need far less.
+/// Table size without another setting; our fields need far less.
 const TABLE_BYTES: u32 = 4_096;
 
 impl Default for Encoder {
@@ -34,7 +34,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// The client's table holds `bytes` from now on.
+    /// Sets the size of the client's table.
     pub(super) fn resize(&mut self, bytes: u32) {
         if bytes < TABLE_BYTES {
             self.table.clear();
@@ -48,26 +48,26 @@ impl Encoder {
         }
     }
 
-    /// What comes before the messages of a call.
+    /// Encodes the headers before the messages of a call.
     pub(super) fn accepted(&mut self, block: &mut Vec<u8>) {
         self.begin(block);
         block.push(STATUS_200);
         self.field(block, Field::ContentType);
     }
 
-    /// What comes behind the messages of a call that went well.
+    /// Encodes the trailers of a successful call.
     pub(super) fn ended(&mut self, block: &mut Vec<u8>) {
         self.begin(block);
         self.field(block, Field::StatusOk);
     }
 
-    /// The whole answer to a call that is refused.
+    /// Encodes the whole response to a refused call.
     pub(super) fn refused(&mut self, block: &mut Vec<u8>, status: &Status) {
         self.accepted(block);
         self.failed(block, status);
     }
 
-    /// What comes behind the messages of a call that failed.
+    /// Encodes the trailers of a failed call.
     pub(super) fn failed(&mut self, block: &mut Vec<u8>, status: &Status) {
         let mut map = HeaderMap::new();
         if status.add_header(&mut map).is_err() {
@@ -78,20 +78,20 @@ impl Encoder {
         self.map(block, &map);
     }
 
-    /// A status line and any headers.
+    /// Encodes a status and any headers.
     pub(super) fn answer(&mut self, block: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
         self.begin(block);
         if status == StatusCode::OK {
             block.push(STATUS_200);
         } else {
-            // The name at place 8, spelled out.
+            // Index 8 has the name; the value is literal.
             block.push(0x08);
             string(block, status.as_str().as_bytes());
         }
         self.map(block, headers);
     }
 
-    /// Any headers.
+    /// Encodes any headers.
     pub(super) fn map(&mut self, block: &mut Vec<u8>, headers: &HeaderMap) {
         self.begin(block);
         for (name, value) in headers {
@@ -120,7 +120,7 @@ impl Encoder {
     }
 }
 
-/// A string as it is, its length first.
+/// Encodes a string without Huffman coding, after its length.
 fn string(block: &mut Vec<u8>, text: &[u8]) {
     let mut len = text.len();
     if len < 0x7f {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_however_often_and_with_any_table() {
+    fn encoded_header_blocks_decode_with_any_table_size() {
         let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
         for round in 0..6 {
             if round == 3 {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_code_and_text() {
+    fn a_refused_call_has_code_and_text() {
         let (mut encoder, mut block) = (Encoder::default(), Vec::new());
         encoder.refused(&mut block, &Status::not_found(format!("a lease: {}", "x".repeat(300))));
         let fields = read(&mut Decoder::default(), &block);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn other_answers_keep_their_headers() {
+    fn other_responses_keep_their_headers() {
         let (mut encoder, mut block) = (Encoder::default(), Vec::new());
         let mut headers = HeaderMap::new();
         headers.insert("x-thing", "1".parse().unwrap());

@@ -1,4 +1,4 @@
-//! One stream: what has come of its request, and what waits to be sent. No frames are made here.
+//! State of one stream: the received request, and the data that waits to be sent. It creates no frames.
 
 use std::collections::VecDeque;
 
@@ -8,69 +8,69 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 
 use super::bridge::Bridge;
-use super::budget::Held;
+use super::budget::BudgetPermits;
 use super::call::Method;
-use crate::calls::Started;
+use crate::calls::CallStart;
 
-/// See the module.
+/// One stream of a connection.
 pub(super) struct Stream {
     pub(super) request: Request,
-    /// The client has sent everything.
+    /// Whether the client has ended its side.
     pub(super) complete: bool,
-    /// What the client still takes on this stream.
+    /// The stream's window: bytes that the client still accepts.
     pub(super) window: i64,
-    /// In this order; nothing follows a tail.
-    pub(super) waiting: VecDeque<Part>,
-    /// It has its turn when there is room on the connection.
-    pub(super) in_turn: bool,
-    /// For the access log.
-    pub(super) started: Started,
+    /// Parts to send, in order; nothing follows a tail.
+    pub(super) waiting: VecDeque<ResponsePart>,
+    /// Whether the stream is queued for space on the connection.
+    pub(super) is_queued: bool,
+    /// The call's start, for the access log.
+    pub(super) started: CallStart,
 }
 
-/// Headers that go on in further frames.
-pub(super) struct Block {
+/// A header block that continues in further frames.
+pub(super) struct HeaderBlock {
     pub(super) stream: u32,
-    /// Whether the stream ends with them.
+    /// Whether the block ends the stream.
     pub(super) ends: bool,
     pub(super) bytes: Vec<u8>,
     pub(super) frames: usize,
 }
 
-/// Where a request's body goes.
+/// The receiver of a request's body.
 pub(super) enum Request {
-    /// To be answered here once it is complete; with what its body holds of the bytes that there may be.
+    /// A call to answer when its body is complete; with the body's permit.
     Call(Method, BytesMut, Option<OwnedSemaphorePermit>),
-    /// To another task, piece by piece.
+    /// Another task, which gets the body in pieces.
     Other(Bridge),
-    /// Nobody wants more of it: the answer is on its way.
+    /// The response is on its way, so the rest of the body is dropped.
     Taken,
 }
 
-/// A part of an answer.
-pub(super) enum Part {
-    /// Before all messages of a call.
+/// A part of a response.
+pub(super) enum ResponsePart {
+    /// The headers before the messages of a call.
     Accepted,
-    /// Before all data.
+    /// Status and headers before all data.
     Head(StatusCode, HeaderMap),
-    /// Bytes, and what they hold until they have gone out.
-    Data(Bytes, Held),
-    /// The end.
-    Tail(Tail),
+    /// Data, and the permits that it holds until it is sent.
+    Data(Bytes, BudgetPermits),
+    /// The end of the response.
+    ResponseEnd(ResponseEnd),
 }
 
-/// How an answer ends.
-pub(super) enum Tail {
-    /// The call went well.
+/// The end of a response.
+pub(super) enum ResponseEnd {
+    /// Trailers of a successful call.
     Ok,
-    /// It did not.
+    /// Trailers of a failed call.
     Failed(Status),
-    /// The whole answer to a call that was refused.
+    /// The whole response to a refused call.
     Refused(Status),
-    /// Whoever answered knows.
+    /// Trailers from the router.
     Trailers(HeaderMap),
-    /// Without a word: not a gRPC call.
+    /// No trailers: not a gRPC call.
     Bare,
-    /// Status and headers are everything there is.
+    /// The whole response is status and headers.
     HeadOnly(StatusCode, HeaderMap),
 }
 
@@ -81,8 +81,8 @@ impl Stream {
             complete,
             window,
             waiting: VecDeque::new(),
-            in_turn: false,
-            started: Started::default(),
+            is_queued: false,
+            started: CallStart::default(),
         }
     }
 }

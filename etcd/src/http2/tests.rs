@@ -1,4 +1,5 @@
-//! The connection, frame by frame, as a client that is not kind would use it. Ordinary clients are in the crate's other tests.
+//! Tests of the connection on the level of frames, with clients that break rules. The crate's other tests use ordinary
+//! clients.
 
 use axum::Router;
 use kstore_nondet::Nondet;
@@ -9,13 +10,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, HEAD, Head, Kind, PREFACE, Setting};
-use super::{Spoken, listen};
+use super::{DetectedProtocol, detect_protocol};
 use crate::calls::Calls;
 use crate::connection::Service;
 use crate::http2::Budget;
 use crate::node::Node;
 
-/// A client's end.
+/// A client that writes raw frames.
 struct Client {
     io: DuplexStream,
     out: Vec<u8>,
@@ -24,9 +25,9 @@ struct Client {
     server: tokio::task::JoinHandle<()>,
 }
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug)]
-struct Came {
+struct ReceivedFrame {
     kind: Kind,
     stream: u32,
     ends: bool,
@@ -44,7 +45,9 @@ impl Client {
         let server = {
             let stop = stop.clone();
             tokio::spawn(async move {
-                let Ok(Spoken::Http2(http2)) = listen(end).await else { panic!("the preface was sent") };
+                let Ok(DetectedProtocol::Http2(http2)) = detect_protocol(end).await else {
+                    panic!("the preface was sent")
+                };
                 http2.serve(service, stop).await.unwrap();
             })
         };
@@ -80,7 +83,7 @@ impl Client {
     }
 
     /// The next frame; none if the server closed the connection.
-    async fn next(&mut self) -> Option<Came> {
+    async fn next(&mut self) -> Option<ReceivedFrame> {
         self.send().await;
         loop {
             if let Some(head) = Head::read(&self.read)
@@ -89,7 +92,7 @@ impl Client {
                 let payload = self.read[HEAD..HEAD + head.len].to_vec();
                 self.read.drain(..HEAD + head.len);
                 let ends = matches!(head.kind, Kind::Data | Kind::Headers) && head.ends_stream();
-                return Some(Came { kind: head.kind, stream: head.stream, ends, payload });
+                return Some(ReceivedFrame { kind: head.kind, stream: head.stream, ends, payload });
             }
             if self.io.read_buf(&mut self.read).await.unwrap() == 0 {
                 return None;
@@ -97,7 +100,7 @@ impl Client {
         }
     }
 
-    /// The data of a stream up to its end, granting `grant` bytes after each frame.
+    /// The data of a stream until its end; grants `grant` bytes after each frame.
     async fn answer(&mut self, stream: u32, grant: u32) -> Vec<u8> {
         let mut data = Vec::new();
         loop {
@@ -118,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Why the server ends the connection.
+    /// The error code with which the server ends the connection.
     async fn refusal(mut self) -> u32 {
         let mut reason = None;
         while let Some(came) = self.next().await {
@@ -140,7 +143,7 @@ fn range(key: &'static str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn calls_are_answered_however_their_bodies_are_cut() {
+async fn calls_are_answered_however_their_bodies_are_split() {
     let mut client = Client::open(&[]).await;
     client.put(1, "k", 50_000);
     assert!(!client.answer(1, 0).await.is_empty());
@@ -151,24 +154,24 @@ async fn calls_are_answered_however_their_bodies_are_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_goes_out_as_fast_as_the_client_takes_it() {
+async fn a_response_is_sent_as_fast_as_the_windows_permit() {
     let mut client = Client::open(&[(Setting::InitialWindow, 0)]).await;
     client.put(1, "k", 30_000);
-    // Nothing may come before the window is opened.
+    // Nothing may be sent before the window is opened.
     frame::window_update(&mut client.out, 1, 100);
     client.answer(1, 0).await;
     client.call(3, "Range", &[&range("k")]);
     frame::window_update(&mut client.out, 3, 1_000);
     let answer = client.answer(3, 1_000).await;
     assert_eq!(RangeResponse::decode(&answer[5..]).unwrap().kvs[0].value.len(), 30_000);
-    // The setting holds for streams that are open, too.
+    // The setting applies to open streams too.
     client.call(5, "Range", &[&range("k")]);
     frame::settings(&mut client.out, &[(Setting::InitialWindow, 60_000)]);
     assert_eq!(client.answer(5, 0).await.len(), answer.len());
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_not_answered_and_costs_nobody_else() {
+async fn a_cancelled_call_is_not_answered_and_affects_no_other() {
     let mut client = Client::open(&[]).await;
     for stream in (1..2_001).step_by(2) {
         frame::headers(&mut client.out, stream, false, |block| {
@@ -182,7 +185,7 @@ async fn a_cancelled_call_is_not_answered_and_costs_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_ping_is_answered_and_a_stop_lets_the_connection_end() {
+async fn pings_are_answered_and_a_stop_ends_the_connection() {
     let mut client = Client::open(&[]).await;
     frame::ping(&mut client.out, b"12345678", false);
     let pong = loop {
@@ -198,7 +201,7 @@ async fn a_ping_is_answered_and_a_stop_lets_the_connection_end() {
 }
 
 #[tokio::test]
-async fn who_breaks_the_protocol_hears_why() {
+async fn protocol_errors_are_reported_with_their_code() {
     type Break = fn(&mut Vec<u8>);
     let breaks: [(Break, u32); 27] = [
         (|out| frame::data(out, 1, 0), 1),
@@ -249,10 +252,12 @@ async fn who_breaks_the_protocol_hears_why() {
 }
 
 #[tokio::test]
-async fn an_older_client_gets_all_it_said_to_the_router() {
+async fn an_http1_connection_keeps_the_bytes_that_detection_read() {
     let (mut io, end) = duplex(1_000);
     io.write_all(b"PRIME / HTTP/1.1\r\n").await.unwrap();
-    let Ok(Spoken::Other(mut rewound)) = listen(end).await else { panic!("that is no HTTP/2") };
+    let Ok(DetectedProtocol::Other(mut rewound)) = detect_protocol(end).await else {
+        panic!("that is no HTTP/2")
+    };
     let mut read = [0; 18];
     rewound.read_exact(&mut read).await.unwrap();
     assert_eq!(&read, b"PRIME / HTTP/1.1\r\n");

@@ -1,4 +1,4 @@
-//! A watch stream: a task that turns what the client sends into requests and passes on what the session has to say.
+//! A watch stream: a task that decodes the client's requests and passes on the session's responses.
 
 use std::sync::Arc;
 
@@ -9,45 +9,45 @@ use prost::Message;
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-use super::bridge::{Bridge, Parts, RequestBody};
+use super::bridge::{Bridge, PartSender, RequestBody};
 use super::call::{self, PREFIX};
-use super::stream::{Part, Tail};
+use super::stream::{ResponseEnd, ResponsePart};
 use crate::limits::ANSWER_BYTES;
 use crate::node::Node;
 use crate::watch::{Requests, Session};
 
-/// The method.
+/// The path of the Watch method.
 pub(super) const PATH: &str = "/etcdserverpb.Watch/Watch";
 
-/// Begins a watch stream.
-pub(super) fn open(node: Node, complete: bool, id: u32, parts: &Parts) -> Bridge {
+/// Starts a watch stream.
+pub(super) fn open(node: Node, complete: bool, id: u32, parts: &PartSender) -> Bridge {
     let parts = parts.clone();
     Bridge::begin(complete, |body| serve(Session::new(node, requests(body)), id, parts))
 }
 
-async fn serve(mut session: Session, id: u32, parts: Parts) {
+async fn serve(mut session: Session, id: u32, parts: PartSender) {
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
-    let mut part = Part::Accepted;
-    // The connection has ended if it takes no parts.
+    let mut part = ResponsePart::Accepted;
+    // A closed channel means that the connection has ended.
     while parts.send((id, part)).await.is_ok() {
         part = match session.next().await {
             Ok(bytes) => data(bytes, &room).await,
             Err(status) => {
-                let _ = parts.send((id, Part::Tail(Tail::Failed(status)))).await;
+                let _ = parts.send((id, ResponsePart::ResponseEnd(ResponseEnd::Failed(status)))).await;
                 return;
             }
         };
     }
 }
 
-/// Waits until the client took what was made before.
-async fn data(bytes: Bytes, room: &Arc<Semaphore>) -> Part {
+/// Waits until the client has taken enough of the earlier responses.
+async fn data(bytes: Bytes, room: &Arc<Semaphore>) -> ResponsePart {
     let cost = bytes.len().min(ANSWER_BYTES) as u32;
     let held = room.clone().acquire_many_owned(cost).await.ok();
-    Part::Data(bytes, [held, None])
+    ResponsePart::Data(bytes, [held, None])
 }
 
-/// The messages of a body.
+/// Decodes the messages of a body.
 fn requests(body: RequestBody) -> Requests {
     let state = Some((body, BytesMut::new()));
     Box::pin(stream::unfold(state, |state| async {
@@ -62,7 +62,7 @@ fn requests(body: RequestBody) -> Requests {
     }))
 }
 
-/// Takes a message off the front, if it is all there.
+/// Splits a message off the front, if it is complete.
 fn message(buffer: &mut BytesMut) -> Result<Option<WatchRequest>, Status> {
     let Some(len) = call::announced(buffer)? else { return Ok(None) };
     if buffer.len() < PREFIX + len {
@@ -81,7 +81,7 @@ mod tests {
     use kstore_proto::etcd::etcdserverpb::{WatchCancelRequest, watch_request::RequestUnion};
 
     #[test]
-    fn requests_are_read_however_they_are_cut() {
+    fn requests_decode_however_they_are_split() {
         let request = |watch_id| WatchRequest {
             request_union: Some(RequestUnion::CancelRequest(WatchCancelRequest { watch_id })),
         };

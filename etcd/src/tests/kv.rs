@@ -1,10 +1,10 @@
-//! The KV service.
+//! Tests of the KV service.
 
 use super::*;
 use kstore_proto::etcd::etcdserverpb::response_op::Response;
 
 #[tokio::test]
-async fn a_put_is_read_back_with_etcds_numbers_and_header() {
+async fn a_put_reads_back_with_etcds_revisions_and_header() {
     let server = Server::start().await;
     assert_eq!(server.put("a", "1").await, 2);
     let request = pb::PutRequest { prev_kv: true, ..put("a", "2") };
@@ -26,7 +26,7 @@ async fn a_put_is_read_back_with_etcds_numbers_and_header() {
 }
 
 #[tokio::test]
-async fn ranges_limit_sort_count_and_strip() {
+async fn ranges_limit_sort_count_and_omit_values() {
     let server = Server::start().await;
     for (key, value) in [("p/1", "c"), ("p/2", "a"), ("p/3", "b"), ("q", "z")] {
         server.put(key, value).await;
@@ -53,7 +53,7 @@ async fn ranges_limit_sort_count_and_strip() {
 }
 
 #[tokio::test]
-async fn inside_a_transaction_headers_carry_the_revision_alone() {
+async fn headers_inside_a_transaction_have_only_the_revision() {
     let server = Server::start().await;
     server.put("a", "1").await;
     let inner = pb::TxnRequest {
@@ -91,7 +91,7 @@ async fn inside_a_transaction_headers_carry_the_revision_alone() {
 }
 
 #[tokio::test]
-async fn headers_inside_a_transaction_count_from_its_first_change() {
+async fn headers_inside_a_transaction_have_its_revision_after_the_first_change() {
     let server = Server::start().await;
     let ops = vec![range_op("no", ""), delete_op("no", ""), put_op("o", "1"), range_op("no", "")];
     let responses = server.txn(ops).await.responses;
@@ -108,7 +108,7 @@ async fn headers_inside_a_transaction_count_from_its_first_change() {
 }
 
 #[tokio::test]
-async fn guards_compare_as_in_etcd() {
+async fn compares_behave_as_in_etcd() {
     use pb::compare::TargetUnion::{ModRevision, Value, Version};
     let server = Server::start().await;
     server.put("k", "v").await;
@@ -123,7 +123,7 @@ async fn guards_compare_as_in_etcd() {
         ("none", version, equal, None, true),
         ("none", modified, equal, Some(ModRevision(0)), true),
         ("none", value, not_equal, Some(Value("v".into())), false),
-        // A value for another field is as good as none.
+        // A value for another field counts as missing.
         ("k", modified, equal, Some(Version(2)), false),
         // Unknown relations hold; unknown fields are equal to anything.
         ("k", version, 9, Some(Version(7)), true),
@@ -203,7 +203,7 @@ async fn errors_have_etcds_codes_and_texts() {
 }
 
 #[tokio::test]
-async fn too_large_is_said_as_by_etcd_below_and_above_the_transport_limit() {
+async fn oversized_requests_get_etcds_errors_below_and_above_the_transport_limit() {
     let server = Server::start().await;
     let request =
         |bytes: usize| pb::PutRequest { key: "a".into(), value: vec![7; bytes].into(), ..Default::default() };
@@ -214,7 +214,7 @@ async fn too_large_is_said_as_by_etcd_below_and_above_the_transport_limit() {
     assert_eq!(text, "grpc: received message larger than max (3145736 vs. 2097152)");
 }
 
-/// The parts of a streamed read.
+/// The parts of a streamed range.
 async fn parts(server: &Server, request: pb::RangeRequest) -> Vec<pb::RangeResponse> {
     let mut stream = server.kv().range_stream(request).await.unwrap().into_inner();
     let mut parts = Vec::new();
@@ -225,7 +225,7 @@ async fn parts(server: &Server, request: pb::RangeRequest) -> Vec<pb::RangeRespo
 }
 
 #[tokio::test]
-async fn a_streamed_read_is_the_same_as_a_plain_one_in_parts() {
+async fn a_streamed_range_equals_a_plain_one_in_parts() {
     let server = Server::start().await;
     for number in 0..300 {
         let request = pb::PutRequest { key: format!("k{number:03}").into(), ..put("", "v") };
@@ -259,7 +259,7 @@ async fn a_streamed_read_is_the_same_as_a_plain_one_in_parts() {
 }
 
 #[tokio::test]
-async fn a_streamed_read_has_the_order_of_keys_and_no_filters() {
+async fn a_streamed_range_supports_neither_sorting_nor_filters() {
     let server = Server::start().await;
     for (request, text) in [
         (pb::RangeRequest { sort_order: 2, ..range("k", "l") }, "sort orders"),

@@ -1,4 +1,4 @@
-//! The Lease service. The store's clock is tokio's, so that time can be moved by hand.
+//! Tests of the Lease service. The store uses tokio's clock, so tests can advance the time.
 
 use super::*;
 use futures::stream;
@@ -9,7 +9,7 @@ fn grant(ttl: i64, id: i64) -> pb::LeaseGrantRequest {
 }
 
 #[tokio::test]
-async fn a_lease_is_granted_listed_asked_about_and_revoked_with_its_keys() {
+async fn a_lease_is_granted_listed_queried_and_revoked_with_its_keys() {
     let server = Server::start().await;
     let granted = server.lease().lease_grant(grant(0, 7)).await.unwrap().into_inner();
     assert_eq!((granted.id, granted.ttl, granted.header.unwrap().revision), (7, 2, 1));
@@ -43,7 +43,7 @@ async fn lease_errors_have_etcds_codes_and_texts() {
 }
 
 #[tokio::test]
-async fn renewals_are_answered_in_order_and_a_lost_lease_by_a_time_of_zero() {
+async fn renewals_are_answered_in_order_and_a_missing_lease_with_ttl_zero() {
     let server = Server::start().await;
     server.lease().lease_grant(grant(60, 7)).await.unwrap();
     let renew = |id| pb::LeaseKeepAliveRequest { id };
@@ -57,14 +57,14 @@ async fn renewals_are_answered_in_order_and_a_lost_lease_by_a_time_of_zero() {
 }
 
 #[tokio::test]
-async fn a_lease_that_nobody_renews_ends_and_its_keys_are_seen_to_go() {
+async fn an_unrenewed_lease_expires_and_watches_get_the_deletions() {
     let server = Server::start().await;
     server.lease().lease_grant(grant(5, 7)).await.unwrap();
     server.kv().put(pb::PutRequest { lease: 7, ..put("k", "v") }).await.unwrap();
     let (mut stream, requests) = super::watch::open(&server).await;
     super::watch::create(&requests, super::watch::on("k")).await;
     assert!(stream.message().await.unwrap().unwrap().created);
-    // Only the leap is on a stopped clock: the connection needs a running one.
+    // Time is paused only while it advances: the connection needs running time.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(6)).await;
     tokio::time::resume();

@@ -1,9 +1,9 @@
-//! The page of figures, read as a scraper reads it.
+//! Tests of the metrics page, parsed like a scraper does.
 
 use super::*;
 use std::collections::BTreeMap;
 
-/// What dashboards made for etcd look for, and of which type it must be.
+/// Metrics that dashboards for etcd use, with the type that each must have.
 const NAMES: &[(&str, &str)] = &[
     ("etcd_debugging_lease_granted_total", "counter"),
     ("etcd_debugging_lease_renewed_total", "counter"),
@@ -34,7 +34,7 @@ const NAMES: &[(&str, &str)] = &[
     ("grpc_server_handled_total", "counter"),
 ];
 
-/// A family of samples.
+/// A metric family.
 #[derive(Default)]
 struct Family {
     kind: String,
@@ -42,8 +42,8 @@ struct Family {
     samples: Vec<(String, f64)>,
 }
 
-/// The page, family by family. Fails on whatever a scraper would refuse: a sample outside of its family, a family that comes
-/// twice, or has no help or no type.
+/// Parses the page into families. Panics on what a scraper would refuse: a sample outside of its family, a repeated
+/// family, a family without help or type.
 fn parse(page: &str) -> BTreeMap<String, Family> {
     let mut families = BTreeMap::<String, Family>::new();
     let (mut current, mut helped) = (String::new(), String::new());
@@ -80,7 +80,7 @@ fn value(families: &BTreeMap<String, Family>, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn every_name_that_dashboards_look_for_is_there_with_its_type() {
+async fn every_metric_of_etcd_dashboards_exists_with_its_type() {
     let server = Server::start().await;
     let families = families(&server).await;
     for (name, kind) in NAMES {
@@ -92,7 +92,7 @@ async fn every_name_that_dashboards_look_for_is_there_with_its_type() {
 }
 
 #[tokio::test]
-async fn figures_follow_what_was_done() {
+async fn metrics_count_operations() {
     let server = Server::start().await;
     server.put("a", "1").await;
     server.put("a", "2").await;
@@ -137,7 +137,7 @@ async fn syncs_and_checkpoints_of_a_store_on_disk_fill_the_histograms() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with(Config::durable(folder.path())).await;
     server.put("a", "1").await;
-    // Ends with a checkpoint.
+    // Defragmentation ends with a checkpoint.
     server.maintenance().defragment(pb::DefragmentRequest {}).await.unwrap();
     let families = families(&server).await;
     for name in ["etcd_disk_wal_fsync_duration_seconds", "etcd_disk_backend_commit_duration_seconds"] {

@@ -1,10 +1,10 @@
-//! The Maintenance and Cluster services, and the end of a server.
+//! Tests of the Maintenance and Cluster services, and of a server's shutdown.
 
 use super::*;
 use sha2::Digest as _;
 
 #[tokio::test]
-async fn the_status_is_that_of_a_leader_of_one() {
+async fn the_status_is_that_of_a_single_leader() {
     let server = Server::start().await;
     server.put("a", "1").await;
     let status = server.maintenance().status(pb::StatusRequest {}).await.unwrap().into_inner();
@@ -14,7 +14,7 @@ async fn the_status_is_that_of_a_leader_of_one() {
 }
 
 #[tokio::test]
-async fn the_one_member_says_where_it_is_reached() {
+async fn the_member_list_has_the_client_url() {
     let server = Server::start().await;
     let request = pb::MemberListRequest { linearizable: true };
     let list = server.cluster().member_list(request).await.unwrap().into_inner();
@@ -26,7 +26,7 @@ async fn the_one_member_says_where_it_is_reached() {
 }
 
 #[tokio::test]
-async fn a_snapshot_comes_in_pieces_and_ends_with_their_digest() {
+async fn a_snapshot_is_sent_in_pieces_followed_by_their_digest() {
     let server = Server::start().await;
     let value = bytes::Bytes::from(vec![7; 100_000]);
     server.kv().put(pb::PutRequest { value, ..put("k", "") }).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_snapshot_comes_in_pieces_and_ends_with_their_digest() {
 }
 
 #[tokio::test]
-async fn when_the_server_stops_streams_are_told_so() {
+async fn streams_end_with_an_error_when_the_server_stops() {
     let server = Server::start().await;
     let (mut watches, requests) = super::watch::open(&server).await;
     super::watch::create(&requests, super::watch::on("k")).await;

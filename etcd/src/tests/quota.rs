@@ -1,4 +1,4 @@
-//! Out of space, and the way back that etcd's manual teaches: delete, compact, defragment, disarm.
+//! Tests of recovery from a full quota as in etcd's manual: delete, compact, defragment, disarm.
 
 use super::*;
 use kstore_store::Limits;
@@ -11,7 +11,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Status>) {
     assert_eq!((code, text.as_str()), NO_SPACE);
 }
 
-/// A value per key until one is refused; says how many there was room for.
+/// Writes a value per key until one is refused. Returns the number of accepted values.
 async fn fill(server: &Server) -> usize {
     let value = bytes::Bytes::from(vec![b'v'; 50_000]);
     for at in 0..1_000 {
@@ -66,14 +66,14 @@ async fn the_way_back(server: &Server) {
     assert_eq!(server.put("k", "v").await, revision + 1);
     server.kv().delete_range(delete("k", "")).await.unwrap();
 
-    // All of the space is there again.
+    // All of the space is free again.
     assert!(fill(server).await + 1 >= room);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn from_out_of_space_on_disk_there_is_a_way_back() {
+async fn a_store_on_disk_recovers_from_a_full_quota() {
     let folder = tempfile::tempdir().unwrap();
-    // Only the quota is to be reached, not the end of a disk that others fill.
+    // Only the quota must be reached, not the end of a disk that other programs use.
     let limits =
         Limits { quota_bytes: Some(QUOTA), disk_free_bytes: 0, reserve_bytes: 0, ..Limits::default() };
     let server = Server::with(Config { limits, ..Config::durable(folder.path()) }).await;
@@ -81,7 +81,7 @@ async fn from_out_of_space_on_disk_there_is_a_way_back() {
 }
 
 #[tokio::test]
-async fn from_out_of_space_in_memory_there_is_a_way_back() {
+async fn a_store_in_memory_recovers_from_a_full_quota() {
     let limits = Limits { quota_bytes: Some(QUOTA), ..Limits::default() };
     the_way_back(&Server::with(Config { limits, ..Config::memory() }).await).await;
 }

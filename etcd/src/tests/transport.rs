@@ -1,4 +1,4 @@
-//! What etcd's clients expect of a connection, and what the port answers that is no call.
+//! Tests of the transport: what etcd's clients expect of a connection, and the HTTP pages.
 
 use super::*;
 use futures::future::join_all;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn one_connection_carries_thousands_of_streams_and_survives_their_end() {
+async fn one_connection_serves_thousands_of_streams_and_survives_their_end() {
     let server = Server::start().await;
     let open = (0..3_000).map(|_| async {
         let mut client = server.watch();
@@ -19,25 +19,25 @@ async fn one_connection_carries_thousands_of_streams_and_survives_their_end() {
     });
     let streams = join_all(open).await;
     assert_eq!(server.put("k", "1").await, 2);
-    // All at once, as clients do when they go.
+    // Drops all streams at once, as a client does that ends.
     drop(streams);
     assert_eq!(server.put("k", "2").await, 3);
 }
 
 #[tokio::test]
-async fn a_burst_of_calls_that_nobody_waits_for_does_not_cost_the_connection() {
+async fn a_burst_of_cancelled_calls_does_not_end_the_connection() {
     let server = Server::start().await;
     for _ in 0..2_000 {
         let mut client = server.kv();
         let mut call = std::pin::pin!(client.range(range("k", "")));
-        // Begun, and dropped.
+        // Started and dropped.
         assert!(futures::poll!(call.as_mut()).is_pending());
         tokio::task::yield_now().await;
     }
     assert_eq!(server.put("k", "1").await, 2);
 }
 
-/// A plain HTTP/1.1 request's answer.
+/// The response to a plain HTTP/1.1 request.
 pub(super) async fn page(server: &Server, request: &str) -> String {
     let mut socket = TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap();
     let request = format!("{request} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
@@ -48,7 +48,7 @@ pub(super) async fn page(server: &Server, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_pages_of_etcd_are_on_the_same_port() {
+async fn etcds_pages_are_on_the_same_port() {
     let server = Server::start().await;
     server.put("k", "1").await;
     for (request, status, body) in [
@@ -71,7 +71,7 @@ async fn the_pages_of_etcd_are_on_the_same_port() {
 }
 
 #[tokio::test]
-async fn an_alarm_makes_the_pages_unwell_unless_it_is_excluded() {
+async fn an_alarm_fails_the_health_pages_unless_excluded() {
     let server = Server::start().await;
     server.store.alarm_raise(kstore_store::Alarm::Corrupt).await.unwrap();
     for (request, expected) in [
@@ -87,7 +87,7 @@ async fn an_alarm_makes_the_pages_unwell_unless_it_is_excluded() {
 }
 
 #[tokio::test]
-async fn health_is_also_told_by_grpc() {
+async fn health_is_also_served_over_grpc() {
     use tonic_health::pb::{
         HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
     };
@@ -98,7 +98,7 @@ async fn health_is_also_told_by_grpc() {
 }
 
 #[tokio::test]
-async fn a_write_whose_time_is_over_is_there_as_a_whole_or_not_at_all() {
+async fn a_timed_out_write_is_done_completely_or_not_at_all() {
     let server = Server::start().await;
     let mut late = 0;
     for round in 0..200 {

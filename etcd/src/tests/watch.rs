@@ -1,4 +1,4 @@
-//! The Watch service.
+//! Tests of the Watch service.
 
 use super::*;
 use futures::stream;
@@ -10,10 +10,10 @@ use kstore_store::Revision;
 use tokio::sync::mpsc;
 use tonic::Streaming;
 
-/// Where requests of a stream go in.
+/// Sender for the requests of a stream.
 pub(super) type Requests = mpsc::Sender<WatchRequest>;
 
-/// Opens a stream.
+/// Opens a watch stream.
 pub(super) async fn open(server: &Server) -> (Streaming<WatchResponse>, Requests) {
     let (sender, mut receiver) = mpsc::channel(16);
     let requests = stream::poll_fn(move |cx| receiver.poll_recv(cx));
@@ -48,7 +48,7 @@ async fn next(stream: &mut Streaming<WatchResponse>) -> WatchResponse {
     stream.message().await.unwrap().unwrap()
 }
 
-/// `type key=value@revision`, and what was before.
+/// Formats events as `type key=value@revision`, with the previous version.
 fn shown(response: &WatchResponse) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let show = |event: &kstore_proto::etcd::mvccpb::Event| {
@@ -60,7 +60,7 @@ fn shown(response: &WatchResponse) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn events_come_after_the_creation_with_what_was_before_if_asked_for() {
+async fn events_follow_the_creation_with_previous_versions_if_requested() {
     let server = Server::start().await;
     server.put("k", "1").await;
     let (mut stream, requests) = open(&server).await;
@@ -85,7 +85,7 @@ async fn events_come_after_the_creation_with_what_was_before_if_asked_for() {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_in_history_and_goes_on_live() {
+async fn a_watch_resumes_in_history_and_continues_live() {
     let server = Server::start().await;
     for value in ["1", "2", "3"] {
         server.put("k", value).await;
@@ -101,7 +101,7 @@ async fn a_watch_resumes_in_history_and_goes_on_live() {
 }
 
 #[tokio::test]
-async fn long_history_comes_a_thousand_revisions_at_a_time() {
+async fn long_history_arrives_a_thousand_revisions_at_a_time() {
     let server = Server::start().await;
     for _ in 0..2_300 {
         server.store.txn(kstore_store::Txn::of(vec![kstore_store::Op::put("k", "v")])).await.unwrap();
@@ -166,7 +166,7 @@ async fn refused_watches_are_created_and_cancelled_at_once_under_no_id() {
 }
 
 #[tokio::test]
-async fn a_cancelled_watch_is_silent_and_an_unknown_one_not_answered() {
+async fn a_cancelled_watch_gets_no_events_and_an_unknown_one_no_response() {
     let server = Server::start().await;
     let (mut stream, requests) = open(&server).await;
     create(&requests, on("k")).await;
@@ -177,17 +177,17 @@ async fn a_cancelled_watch_is_silent_and_an_unknown_one_not_answered() {
     let cancelled = next(&mut stream).await;
     assert!(cancelled.canceled && cancelled.watch_id == 0 && cancelled.compact_revision == 0);
     server.put("k", "1").await;
-    // Ids are not given twice.
+    // No id is given twice.
     create(&requests, from("k", 2)).await;
     assert_eq!(next(&mut stream).await.watch_id, 1);
     assert_eq!(next(&mut stream).await.watch_id, 1);
 }
 
 #[tokio::test]
-async fn progress_covers_all_watches_of_the_stream_and_comes_after_their_events() {
+async fn progress_covers_all_watches_of_the_stream_and_follows_their_events() {
     let server = Server::start().await;
     let (mut stream, requests) = open(&server).await;
-    // Without watches there is no answer, which the next response shows.
+    // Without watches there is no response to a progress request, as the next response shows.
     ask_progress(&requests).await;
     create(&requests, on("k")).await;
     create(&requests, on("other")).await;
@@ -200,18 +200,18 @@ async fn progress_covers_all_watches_of_the_stream_and_comes_after_their_events(
     assert_eq!((progress.watch_id, progress.header.unwrap().revision), (-1, 3));
     assert!(progress.events.is_empty() && !progress.created && !progress.canceled);
 
-    // A watch that starts in the future has no progress, hence the stream neither.
+    // A watch that starts in the future has no progress, so the stream has none either.
     create(&requests, from("k", 6)).await;
     ask_progress(&requests).await;
     assert!(next(&mut stream).await.created);
     server.put("k", "2").await;
     assert_eq!(shown(&next(&mut stream).await), ["Put k=2@4"]);
     server.put("x", "2").await;
-    // At 5 the watch from 6 has not begun, in etcd neither.
+    // At 5 the watch from 6 has not started; etcd does not respond either.
     ask_progress(&requests).await;
     server.put("x", "3").await;
     ask_progress(&requests).await;
-    // An answer to what was asked before may still come first; it does not go back behind what was sent.
+    // A response to the earlier request may arrive first. It must not be below what was sent.
     let mut told = Revision(4);
     while told < Revision(6) {
         let progress = next(&mut stream).await;
@@ -223,7 +223,7 @@ async fn progress_covers_all_watches_of_the_stream_and_comes_after_their_events(
 }
 
 #[tokio::test]
-async fn after_the_client_has_sent_everything_its_watches_go_on() {
+async fn watches_continue_after_the_client_closed_its_side() {
     let server = Server::start().await;
     let (mut stream, requests) = open(&server).await;
     create(&requests, on("k")).await;
@@ -233,7 +233,7 @@ async fn after_the_client_has_sent_everything_its_watches_go_on() {
     assert_eq!(shown(&next(&mut stream).await), ["Put k=1@2"]);
 }
 
-/// Only the leap is on a stopped clock: the connection needs a running one.
+/// Advances the time. It is paused only meanwhile, because the connection needs running time.
 async fn leap() {
     tokio::time::pause();
     tokio::time::advance(crate::limits::PROGRESS_EVERY).await;
@@ -241,7 +241,7 @@ async fn leap() {
 }
 
 #[tokio::test]
-async fn a_quiet_watch_that_asked_for_it_hears_so_from_the_first_interval_on() {
+async fn an_idle_watch_gets_progress_notifications_if_requested() {
     let server = Server::start().await;
     let (mut stream, requests) = open(&server).await;
     create(&requests, WatchCreateRequest { progress_notify: true, ..on("k") }).await;
@@ -254,7 +254,7 @@ async fn a_quiet_watch_that_asked_for_it_hears_so_from_the_first_interval_on() {
     for _ in 0..2 {
         assert_eq!(shown(&next(&mut stream).await), ["Put k=1@2"]);
     }
-    // The event stands for this interval's word.
+    // The event counts as this interval's notification.
     leap().await;
     server.put("other", "1").await;
     leap().await;

@@ -1,61 +1,61 @@
-//! When a stream may say "all of you have seen everything up to here". Pure: it is told what the watches delivered and says
-//! which to ask.
+//! Progress of a watch stream: decides when the stream may report that all its watches have received everything up to a
+//! revision. Pure: the session reports what the watches delivered, and gets the watches to query.
 //!
-//! The announced revision is covered by every watch and is not below anything the stream has sent: clients take it for the
-//! current revision, which must not go back.
+//! Every watch covers the reported revision, and it is not below anything that the stream has sent: clients take it for
+//! the current revision, which must not go back.
 
 use std::collections::BTreeMap;
 
 use kstore_store::Revision;
 
-/// How far one watch is.
+/// Progress of one watch.
 #[derive(Debug)]
-struct Level {
-    /// Everything up to here has been sent.
+struct WatchProgress {
+    /// The revision up to which everything has been sent.
     reached: Revision,
-    /// It was asked, and has not answered.
+    /// Whether the watch was queried and has not answered.
     asked: bool,
 }
 
-/// The progress of one stream.
+/// Progress of all watches of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    watches: BTreeMap<i64, Level>,
-    /// How many were asked and have not answered.
+    watches: BTreeMap<i64, WatchProgress>,
+    /// Number of watches that were queried and have not answered.
     outstanding: usize,
-    /// The client asked at this revision, and has no answer yet.
+    /// The store's revision at the client's unanswered progress request.
     wanted: Option<Revision>,
-    /// It asked again meanwhile.
+    /// The store's revision at a further request meanwhile.
     later: Option<Revision>,
-    /// It asked again since [`Progress::next`].
+    /// Whether the client repeated its request since [`Progress::next`].
     again: bool,
     /// The newest revision sent.
     sent: Revision,
 }
 
-/// What to do next.
+/// What the session must do next.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Next {
-    /// Say this to the client.
+pub(crate) struct ProgressActions {
+    /// The revision to report to the client.
     pub(crate) announce: Option<Revision>,
-    /// Ask these watches how far they are; their answer comes through [`Progress::answered`].
+    /// Watches to query; each answers through [`Progress::answered`].
     pub(crate) ask: Vec<i64>,
 }
 
 impl Progress {
-    /// A watch joins, which has nothing to send up to `reached`.
+    /// Adds a watch that has nothing to send up to `reached`.
     pub(crate) fn add(&mut self, id: i64, reached: Revision) {
-        self.watches.insert(id, Level { reached, asked: false });
+        self.watches.insert(id, WatchProgress { reached, asked: false });
     }
 
-    /// A watch leaves.
+    /// Removes a watch.
     pub(crate) fn remove(&mut self, id: i64) {
         if self.watches.remove(&id).is_some_and(|level| level.asked) {
             self.outstanding -= 1;
         }
     }
 
-    /// The client asks, the store being at `current`. With no watches there is nobody to tell.
+    /// Handles a progress request while the store is at `current`. Without watches there is no response, as in etcd.
     pub(crate) fn request(&mut self, current: Revision) {
         if self.watches.is_empty() {
             return;
@@ -67,7 +67,7 @@ impl Progress {
         }
     }
 
-    /// Events up to `revision` of a watch are sent.
+    /// Notes that a watch's events up to `revision` are sent.
     pub(crate) fn sent(&mut self, id: i64, revision: Revision) {
         self.sent = self.sent.max(revision);
         if let Some(level) = self.watches.get_mut(&id) {
@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// A watch has nothing outstanding up to `revision`.
+    /// Notes that a watch has nothing to send up to `revision`.
     pub(crate) fn answered(&mut self, id: i64, revision: Revision) {
         if let Some(level) = self.watches.get_mut(&id) {
             level.reached = revision;
@@ -85,14 +85,14 @@ impl Progress {
         }
     }
 
-    /// What follows from what has been told. To be called after each change.
-    pub(crate) fn next(&mut self) -> Next {
-        let mut next = Next::default();
+    /// Decides what to do. Must be called after each change.
+    pub(crate) fn next(&mut self) -> ProgressActions {
+        let mut next = ProgressActions::default();
         if std::mem::take(&mut self.again) && self.outstanding > 0 {
-            // A watch that starts in the future answers late; it is reminded at the client's pace.
+            // A watch that starts in the future answers late; it is queried again at the client's pace.
             next.ask = self.watches.iter().filter(|(_, level)| level.asked).map(|(id, _)| *id).collect();
         }
-        // As long as somebody was asked, looking at the others gains nothing.
+        // While queried watches have not answered, checking the others gains nothing.
         while let Some(wanted) = self.wanted
             && self.outstanding == 0
         {
@@ -128,16 +128,16 @@ impl Progress {
 mod tests {
     use super::*;
 
-    fn ask(ids: &[i64]) -> Next {
-        Next { announce: None, ask: ids.to_vec() }
+    fn ask(ids: &[i64]) -> ProgressActions {
+        ProgressActions { announce: None, ask: ids.to_vec() }
     }
 
-    fn announce(revision: i64) -> Next {
-        Next { announce: Some(Revision(revision)), ask: Vec::new() }
+    fn announce(revision: i64) -> ProgressActions {
+        ProgressActions { announce: Some(Revision(revision)), ask: Vec::new() }
     }
 
     #[test]
-    fn it_is_announced_once_all_that_were_behind_have_answered() {
+    fn progress_is_reported_once_all_lagging_watches_have_answered() {
         let mut progress = Progress::default();
         progress.add(1, Revision(5));
         progress.add(2, Revision(3));
@@ -145,14 +145,14 @@ mod tests {
         progress.request(Revision(5));
         assert_eq!(progress.next(), ask(&[2, 3]));
         progress.answered(2, Revision(6));
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
         progress.answered(3, Revision(6));
         assert_eq!(progress.next(), announce(5));
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
     }
 
     #[test]
-    fn it_is_never_below_an_event_that_was_sent() {
+    fn progress_is_never_below_a_sent_event() {
         let mut progress = Progress::default();
         progress.add(1, Revision(5));
         progress.add(2, Revision(4));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_during_a_request_is_answered_after_it_unless_covered() {
+    fn a_request_during_another_is_answered_after_it_unless_covered() {
         let mut progress = Progress::default();
         progress.add(1, Revision(1));
         progress.request(Revision(5));
@@ -174,18 +174,18 @@ mod tests {
         progress.request(Revision(7));
         assert_eq!(progress.next(), ask(&[1]), "reminded");
         progress.answered(1, Revision(6));
-        assert_eq!(progress.next(), Next { announce: Some(Revision(6)), ask: vec![1] });
+        assert_eq!(progress.next(), ProgressActions { announce: Some(Revision(6)), ask: vec![1] });
         progress.request(Revision(7));
         progress.answered(1, Revision(8));
         assert_eq!(progress.next(), announce(8));
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
     }
 
     #[test]
-    fn watches_that_leave_are_not_waited_for_and_without_watches_nothing_is_said() {
+    fn removed_watches_are_not_waited_for_and_without_watches_nothing_is_reported() {
         let mut progress = Progress::default();
         progress.request(Revision(5));
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
         progress.add(1, Revision(5));
         progress.add(2, Revision(1));
         progress.request(Revision(5));
@@ -195,6 +195,6 @@ mod tests {
         progress.request(Revision(6));
         assert_eq!(progress.next(), ask(&[1]));
         progress.remove(1);
-        assert_eq!(progress.next(), Next::default());
+        assert_eq!(progress.next(), ProgressActions::default());
     }
 }

@@ -1,5 +1,5 @@
-//! Responses of a watch stream as bytes in gRPC's frames, events straight from the stored form of versions; those that are too
-//! large for a client are cut into parts. Pure.
+//! Encoding of watch responses as gRPC messages, directly from the stored form of versions. Responses that are too
+//! large for a client are split into fragments. Pure.
 
 use kstore_proto::etcd::etcdserverpb::{ResponseHeader, WatchResponse};
 use kstore_store::{Event, EventKind};
@@ -8,13 +8,13 @@ use prost::Message;
 use crate::codec::{self, Sink, kv_size, message_size, number, prefix, write_kv};
 use crate::limits::MESSAGE_BYTES;
 
-// Fields of a response, and of an event.
+// Field numbers of a response and of an event.
 const EVENTS: u32 = 11;
 const EVENT_TYPE: u32 = 1;
 const EVENT_KV: u32 = 2;
 const EVENT_PREV: u32 = 3;
 
-/// Appends a response that tells of no events.
+/// Appends a response without events.
 pub(crate) fn write(response: &WatchResponse, out: &mut Vec<u8>) {
     frame(response.encoded_len(), out);
     response.encode(out).expect("a vector has room");
@@ -25,17 +25,17 @@ fn frame(len: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&(len as u32).to_be_bytes());
 }
 
-/// Events of one watch.
+/// Events of one watch for a response.
 pub(crate) struct Batch<'a> {
     pub(crate) header: ResponseHeader,
     pub(crate) watch_id: i64,
     pub(crate) events: &'a [&'a Event],
-    /// Tell what was before, if it is known; an event may know it although nobody asked.
+    /// Whether to send previous versions. An event may have one although this watch did not request it.
     pub(crate) prev_kv: bool,
 }
 
 impl Batch<'_> {
-    /// Appends them as one response or, if they may be cut, as several below the bound, as far as single events allow.
+    /// Appends the events as one response or, if `may_cut`, as fragments below the limit; a single event may exceed it.
     pub(crate) fn write(&self, may_cut: bool, out: &mut Vec<u8>) {
         let limit = if may_cut { MESSAGE_BYTES } else { usize::MAX };
         let sizes = self.events.iter().map(|event| message_size(self.event_size(event)));
@@ -57,7 +57,7 @@ impl Batch<'_> {
         }
     }
 
-    /// A response without its events, which come last.
+    /// A response without its events, which are its last field.
     fn rest(&self, fragment: bool) -> WatchResponse {
         let header = Some(self.header);
         WatchResponse { header, watch_id: self.watch_id, fragment, ..WatchResponse::default() }
@@ -79,16 +79,17 @@ impl Batch<'_> {
     }
 }
 
-/// How many events a part has, and their bytes.
+/// Number of events in a fragment, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Part {
+struct Fragment {
     events: usize,
     bytes: usize,
 }
 
-/// Parts of events of these sizes, each with `base` more bytes below `limit` unless it is a single event.
-fn cut(sizes: impl Iterator<Item = usize>, base: usize, limit: usize) -> Vec<Part> {
-    let (mut parts, mut part) = (Vec::new(), Part::default());
+/// Splits events of these sizes into fragments of less than `limit` bytes, including `base` bytes of overhead. A single
+/// event may exceed the limit.
+fn cut(sizes: impl Iterator<Item = usize>, base: usize, limit: usize) -> Vec<Fragment> {
+    let (mut parts, mut part) = (Vec::new(), Fragment::default());
     for size in sizes {
         if part.events > 0 && base + part.bytes + size >= limit {
             parts.push(std::mem::take(&mut part));
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_values() {
+    fn encoded_responses_equal_those_of_prost() {
         let events = [
             event(EventKind::Put, 10, None),
             event(EventKind::Put, 1_000, Some(200)),
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_hold_all_events_in_order_below_the_bound_and_only_the_last_is_unmarked() {
+    fn fragments_contain_all_events_in_order_below_the_limit() {
         let large = MESSAGE_BYTES / 2 - 500;
         for (sizes, expected) in [
             (&[10, 10][..], &[2][..]),

@@ -1,5 +1,5 @@
-//! One watch stream: takes requests in order, and puts everything the client gets into one order. Not the waiting for
-//! events: that is the store's.
+//! A watch stream: handles its requests in order, and merges the responses of its watches into one order. The store
+//! waits for events.
 
 use std::collections::BTreeMap;
 
@@ -16,49 +16,49 @@ use tonic::Status;
 
 use super::progress::Progress;
 use super::response;
-use super::subscription::{Step, Subscription};
+use super::subscription::{Subscription, SubscriptionStep};
 use crate::error::{self, EtcdError};
 use crate::limits::{PROGRESS_EVERY, WATCH_CHUNK_BYTES, WATCHES_PER_STREAM};
 use crate::node::{Node, WatchStream};
 
-/// The id of what concerns no watch, or all of them.
+/// The watch id of responses that concern no watch, or all of them.
 const ALL: i64 = -1;
 const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
 const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream";
 
-/// A watch as the stream knows it.
-struct Watch {
+/// A watch on the stream.
+struct StreamWatch {
     handle: WatchHandle,
     abort: AbortHandle,
     prev_kv: bool,
     fragment: bool,
-    /// Wants to hear when nothing happens.
+    /// Whether the client requested progress notifications.
     notify: bool,
-    /// Nothing was sent since the last tick.
+    /// Whether nothing was sent since the last tick.
     quiet: bool,
-    /// Was asked because of a tick.
+    /// Whether a progress notification was requested from the store because of a tick.
     due: bool,
 }
 
-/// What the client asks.
+/// The client's requests.
 pub(crate) type Requests = BoxStream<'static, Result<WatchRequest, Status>>;
 
-/// The state of a stream.
+/// The state of a watch stream.
 pub(crate) struct Session {
     node: Node,
     _counted: WatchStream,
     requests: Requests,
-    /// The client may send more. After it says that it will not, watches go on.
+    /// Whether the client may send more requests. Watches continue after the client has closed its side.
     open: bool,
     /// Why the stream ends, once it does.
     ended: Option<Status>,
-    /// Responses to be sent, whole and in gRPC's frames.
+    /// Encoded responses that wait to be sent, each one complete.
     out: Vec<u8>,
     subscriptions: SelectAll<Abortable<Subscription>>,
-    watches: BTreeMap<i64, Watch>,
+    watches: BTreeMap<i64, StreamWatch>,
     next_id: i64,
     progress: Progress,
-    /// Runs once a watch wants it.
+    /// The timer of progress notifications; created when a watch requests them.
     ticks: Option<Interval>,
 }
 
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// The next responses, all that are at hand up to a bound, as bytes in gRPC's frames; or why the stream is over.
+    /// Returns the next encoded responses, up to a bound; or the status with which the stream ends.
     pub(crate) async fn next(&mut self) -> Result<Bytes, Status> {
         while self.out.is_empty() {
             if let Some(status) = self.ended.take() {
@@ -95,7 +95,7 @@ impl Session {
         self.ended.is_none() && self.out.len() < WATCH_CHUNK_BYTES
     }
 
-    /// Waits for something and does what follows from it. Can be dropped while it waits.
+    /// Waits for one event and handles it. Cancel safe while it waits.
     async fn turn(&mut self) {
         tokio::select! {
             biased;
@@ -110,8 +110,8 @@ impl Session {
         }
     }
 
-    /// A step, and those at hand behind it.
-    fn steps(&mut self, id: i64, step: Step) {
+    /// Handles a step and the steps that are available after it.
+    fn steps(&mut self, id: i64, step: SubscriptionStep) {
         let mut next = Some((id, step));
         while let Some((id, step)) = next {
             if let Some(error) = self.step(id, step) {
@@ -161,7 +161,7 @@ impl Session {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             self.ticks = Some(ticks);
         }
-        let watch = Watch {
+        let watch = StreamWatch {
             handle,
             abort,
             prev_kv: create.prev_kv,
@@ -173,7 +173,7 @@ impl Session {
         self.watches.insert(id, watch);
     }
 
-    /// Registers with the store, or says why not.
+    /// Registers a watch with the store, or returns the error text.
     fn begin(&mut self, create: &WatchCreateRequest) -> Result<(i64, Watcher), &'static str> {
         if self.watches.len() >= WATCHES_PER_STREAM {
             return Err(error::TOO_MANY_REQUESTS.text);
@@ -203,7 +203,7 @@ impl Session {
         }
     }
 
-    /// Zero asks for the next free id, which is not given twice.
+    /// Chooses the id of a watch. Zero requests the next free id; no id is given twice at a time.
     fn id(&self, wish: i64) -> Result<i64, &'static str> {
         match wish {
             0 => Ok((self.next_id..).find(|id| !self.watches.contains_key(id)).unwrap_or(i64::MAX)),
@@ -220,7 +220,7 @@ impl Session {
         }
     }
 
-    /// Forgets a watch; says whether there was one.
+    /// Removes a watch. Returns whether it existed.
     fn remove(&mut self, id: i64) -> bool {
         let Some(watch) = self.watches.remove(&id) else { return false };
         watch.abort.abort();
@@ -228,14 +228,16 @@ impl Session {
         true
     }
 
-    /// Takes what a watch has to say; on an error the stream is over.
-    fn step(&mut self, id: i64, step: Step) -> Option<EtcdError> {
+    /// Handles a step of a watch; an error ends the stream.
+    fn step(&mut self, id: i64, step: SubscriptionStep) -> Option<EtcdError> {
         match step {
-            Step::History(revisions, last) => self.events(id, &revisions, last, self.node.store.revision()),
-            Step::Live(revisions, last) => self.events(id, &revisions, last, last),
-            Step::Level(revision) => self.level(id, revision),
-            Step::End(None | Some(WatchError::Stopped(_))) => return Some(error::STOPPED),
-            Step::End(Some(error)) => self.lost(id, error),
+            SubscriptionStep::History(revisions, last) => {
+                self.events(id, &revisions, last, self.node.store.revision());
+            }
+            SubscriptionStep::Live(revisions, last) => self.events(id, &revisions, last, last),
+            SubscriptionStep::CaughtUp(revision) => self.level(id, revision),
+            SubscriptionStep::End(None | Some(WatchError::Stopped(_))) => return Some(error::STOPPED),
+            SubscriptionStep::End(Some(error)) => self.lost(id, error),
         }
         self.make_progress();
         None
@@ -266,7 +268,7 @@ impl Session {
         }
     }
 
-    /// A watch cannot go on. That it was compacted away is recognised by the revision alone.
+    /// Cancels a watch that cannot continue. Clients recognize a compacted watch by its compact revision alone.
     fn lost(&mut self, id: i64, error: WatchError) {
         self.remove(id);
         let response = match error {
@@ -299,7 +301,7 @@ impl Session {
         }
     }
 
-    /// A tick: asks the watches that want it and sent nothing since the last one.
+    /// Requests progress of the watches that want notifications and sent nothing since the last tick.
     fn remind(&mut self) {
         for watch in self.watches.values_mut().filter(|watch| watch.notify) {
             if watch.quiet {
@@ -315,13 +317,14 @@ impl Session {
     }
 }
 
-/// An empty key is the smallest key there is.
+/// The watched range. An empty key means the smallest key.
 fn keys(create: &WatchCreateRequest) -> KeyRange {
     let key = if create.key.is_empty() { vec![0].into() } else { create.key.clone() };
     KeyRange::from_etcd(key, create.range_end.clone())
 }
 
-/// Up to where a new watch has nothing to send. One that starts in the future is nowhere: it has nothing to say before.
+/// The revision up to which a new watch has nothing to send; zero for a watch that starts in the future, which must not
+/// report progress before.
 fn reached(start: i64, created_at: Revision) -> Revision {
     match Revision(start) {
         Revision::CURRENT => created_at,

@@ -1,5 +1,5 @@
-//! One watch of a stream: the store's watcher under its id. History is gathered into larger responses; what happens after the
-//! watch was made is passed on revision by revision, unless the client does not keep up.
+//! One watch of a stream: the store's watcher under its watch id. History is gathered into larger responses. Later
+//! events are passed on revision by revision, unless the client is slow.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,34 +9,35 @@ use kstore_store::{Batch, Events, Revision, WatchError, Watcher};
 
 use crate::limits::{HISTORY_BYTES, HISTORY_REVISIONS};
 
-/// What a watch has to say.
+/// One step of a watch.
 #[derive(Debug)]
-pub(crate) enum Step {
-    /// Whole revisions that were history when the watch was made.
+pub(crate) enum SubscriptionStep {
+    /// Whole revisions that were history when the watch was created, and the last revision.
     History(Vec<Events>, Revision),
-    /// A revision that came later; several of a watch that is behind.
+    /// A later revision, or several if the watch lags, and the last revision.
     Live(Vec<Events>, Revision),
-    /// Everything up to here has been handed out.
-    Level(Revision),
-    /// It is over; without an error because the store closed.
+    /// Everything up to this revision has been returned.
+    CaughtUp(Revision),
+    /// The watch has ended; without an error because the store closed.
     End(Option<WatchError>),
 }
 
-type Polled = Option<Result<Batch, WatchError>>;
+type PolledBatch = Option<Result<Batch, WatchError>>;
 
 /// The watch as a stream of steps, each with the watch's id.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     id: i64,
     watcher: Watcher,
-    /// Taken from the watcher while gathering, but not part of what was gathered.
-    held: Option<Polled>,
-    /// Steps since there was nothing to say.
+    /// A batch that was polled while gathering, but belongs to the next step.
+    held: Option<PolledBatch>,
+    /// Number of steps since the watch was last idle.
     burst: usize,
     ended: bool,
 }
 
-/// After so many steps without a pause a watch is behind: as in etcd, its revisions then share responses.
+/// Number of steps without a pause after which a watch counts as lagging: as in etcd, its revisions then share
+/// responses.
 const BURST: usize = 8;
 
 impl Subscription {
@@ -48,14 +49,14 @@ impl Subscription {
         batch.revision <= self.watcher.created_at()
     }
 
-    fn poll_watcher(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
+    fn poll_watcher(&mut self, cx: &mut Context<'_>) -> Poll<PolledBatch> {
         match self.held.take() {
             Some(held) => Poll::Ready(held),
             None => Pin::new(&mut self.watcher).poll_next(cx),
         }
     }
 
-    /// Adds what is at hand to `first`, as long as it is history too, or is not history either.
+    /// Gathers available batches behind `first`, as long as they are history like `first`, or are not history like it.
     fn gather(&mut self, first: Batch, history: bool, cx: &mut Context<'_>) -> (Vec<Events>, Revision) {
         let (mut bytes, mut last) = (size(&first.events), first.revision);
         let mut revisions = vec![first.events];
@@ -82,7 +83,7 @@ fn size(events: &Events) -> usize {
 }
 
 impl Stream for Subscription {
-    type Item = (i64, Step);
+    type Item = (i64, SubscriptionStep);
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.ended {
@@ -94,20 +95,20 @@ impl Stream for Subscription {
         };
         self.burst += 1;
         let step = match polled {
-            Some(Ok(batch)) if batch.events.is_empty() => Step::Level(batch.revision),
+            Some(Ok(batch)) if batch.events.is_empty() => SubscriptionStep::CaughtUp(batch.revision),
             Some(Ok(batch)) if self.is_past(&batch) => {
                 let (revisions, last) = self.gather(batch, true, cx);
-                Step::History(revisions, last)
+                SubscriptionStep::History(revisions, last)
             }
             Some(Ok(batch)) if self.burst > BURST => {
                 let (revisions, last) = self.gather(batch, false, cx);
-                Step::Live(revisions, last)
+                SubscriptionStep::Live(revisions, last)
             }
-            Some(Ok(batch)) => Step::Live(vec![batch.events], batch.revision),
-            Some(Err(error)) => Step::End(Some(error)),
-            None => Step::End(None),
+            Some(Ok(batch)) => SubscriptionStep::Live(vec![batch.events], batch.revision),
+            Some(Err(error)) => SubscriptionStep::End(Some(error)),
+            None => SubscriptionStep::End(None),
         };
-        self.ended = matches!(step, Step::End(_));
+        self.ended = matches!(step, SubscriptionStep::End(_));
         Poll::Ready(Some((self.id, step)))
     }
 }

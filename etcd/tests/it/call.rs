@@ -1,5 +1,5 @@
-//! A unary call as a value, and its answer as a text in which what may differ between two servers is levelled: identities,
-//! terms, sizes, and the fields that etcd 3.5 does not have yet.
+//! A unary call as a value, and its response as text. Values that differ between two servers are replaced: ids, terms,
+//! sizes, and fields that etcd 3.5 does not have.
 
 use std::fmt::Debug;
 
@@ -11,7 +11,7 @@ use kstore_proto::etcd::etcdserverpb::{
 use tonic::Status;
 use tonic::transport::Channel;
 
-/// A call.
+/// A unary call with its request.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Range(pb::RangeRequest),
@@ -51,7 +51,7 @@ pub(crate) enum Call {
     RoleRevoke,
 }
 
-/// Each server has its own; what matters is that there is one.
+/// Replaces a header's ids and term, which each server chooses; keeps whether they are set.
 fn level(header: &mut Option<pb::ResponseHeader>) {
     if let Some(header) = header {
         header.cluster_id = (header.cluster_id != 0).into();
@@ -86,7 +86,7 @@ fn refused(status: &Status) -> String {
 }
 
 impl Call {
-    /// Makes the call and shows its answer.
+    /// Makes the call and formats its response.
     pub(crate) async fn perform(&self, channel: &Channel) -> String {
         match self.clone() {
             Self::Range(request) => shown!(KvClient::new(channel.clone()).range(request).await),
@@ -115,14 +115,14 @@ impl Call {
         match self.clone() {
             Self::Grant(request) => shown!(client.lease_grant(request).await),
             Self::Revoke(request) => shown!(client.lease_revoke(request).await),
-            // The seconds that remain are not the same at two moments.
+            // The remaining seconds differ between two moments.
             Self::TimeToLive(request) => {
                 shown!(client.lease_time_to_live(request).await, |response| {
                     response.ttl = response.ttl.signum();
                     response.keys.sort();
                 })
             }
-            // Their order is not promised.
+            // The order of the leases is unspecified.
             _ => shown!(client.lease_leases(pb::LeaseLeasesRequest {}).await, |response| {
                 response.leases.sort_by_key(|lease| lease.id);
             }),
@@ -134,7 +134,7 @@ impl Call {
         let mut cluster = ClusterClient::new(channel.clone());
         match self.clone() {
             Self::HashKv(revision) => {
-                // Not known to etcd 3.5.
+                // etcd 3.5 does not have this field.
                 shown!(client.hash_kv(pb::HashKvRequest { revision }).await, |response| {
                     response.hash_revision = 0;
                 })
@@ -168,7 +168,7 @@ impl Call {
 
     async fn auth(&self, channel: &Channel) -> String {
         let mut client = AuthClient::new(channel.clone());
-        let name = || "nobody".to_owned();
+        let name = || "unknown-user".to_owned();
         match self.clone() {
             Self::AuthEnable => shown!(client.auth_enable(pb::AuthEnableRequest {}).await),
             Self::AuthDisable => shown!(client.auth_disable(pb::AuthDisableRequest {}).await),

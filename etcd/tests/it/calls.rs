@@ -1,9 +1,9 @@
-//! Scripts of calls whose answers are worth being looked at: the rules that clients rely on, and the errors.
+//! Scripted calls whose responses are compared: the rules that clients rely on, and the errors.
 
 use kstore_proto::etcd::etcdserverpb::{self as pb, compare::TargetUnion, request_op::Request};
 
 use crate::call::Call;
-use crate::duel::Duel;
+use crate::comparison::Comparison;
 
 pub(crate) fn put(key: &'static str, value: &'static str) -> pb::PutRequest {
     pb::PutRequest { key: key.into(), value: value.into(), ..Default::default() }
@@ -52,7 +52,7 @@ fn compact(revision: i64, physical: bool) -> Call {
 
 #[tokio::test]
 async fn histories_have_the_same_hash_at_every_step() {
-    let Some(duel) = Duel::begin().await else { return };
+    let Some(comparison) = Comparison::begin().await else { return };
     let script = [
         Call::HashKv(0),
         Call::Put(put("a", "1")),
@@ -69,12 +69,12 @@ async fn histories_have_the_same_hash_at_every_step() {
         Call::HashKv(4),
         Call::HashKv(0),
     ];
-    duel.all("hashes", &script).await;
+    comparison.all("hashes", &script).await;
 }
 
 #[tokio::test]
-async fn a_transaction_answers_with_the_headers_and_shapes_of_etcd() {
-    let Some(duel) = Duel::begin().await else { return };
+async fn transaction_responses_equal_etcds() {
+    let Some(comparison) = Comparison::begin().await else { return };
     let script = [
         txn(vec![]),
         txn(vec![
@@ -112,14 +112,14 @@ async fn a_transaction_answers_with_the_headers_and_shapes_of_etcd() {
         txn(vec![nested((0..127).map(|_| range_op("a", "")).collect())]),
         txn(vec![nested((0..128).map(|_| range_op("a", "")).collect())]),
     ];
-    duel.all("transactions", &script).await;
+    comparison.all("transactions", &script).await;
 }
 
 #[tokio::test]
-async fn guards_hold_as_in_etcd_also_when_they_make_no_sense() {
-    let Some(duel) = Duel::begin().await else { return };
-    duel.both("setup", &Call::Put(put("a", "5"))).await;
-    duel.both("setup", &Call::Put(put("b", "5"))).await;
+async fn compares_hold_as_in_etcd_even_if_malformed() {
+    let Some(comparison) = Comparison::begin().await else { return };
+    comparison.both("setup", &Call::Put(put("a", "5"))).await;
+    comparison.both("setup", &Call::Put(put("b", "5"))).await;
     let unions = [
         None,
         Some(TargetUnion::Version(1)),
@@ -140,30 +140,32 @@ async fn guards_hold_as_in_etcd_also_when_they_make_no_sense() {
                     range_end: range_end.into(),
                     target_union,
                 };
-                duel.both("guards", &guarded(compare)).await;
+                comparison.both("guards", &guarded(compare)).await;
             }
         }
     }
 }
 
 #[tokio::test]
-async fn reads_and_compactions_meet_the_same_ends_of_history() {
-    let Some(duel) = Duel::begin().await else { return };
-    // What etcd tells as hashes after the first of these makes no sense.
-    duel.all("setup", &[compact(0, false), compact(0, false), compact(2, false), compact(-1, false)]).await;
+async fn reads_and_compactions_have_the_same_bounds_as_in_etcd() {
+    let Some(comparison) = Comparison::begin().await else { return };
+    // After the first of these, etcd's hashes are wrong.
+    comparison
+        .all("setup", &[compact(0, false), compact(0, false), compact(2, false), compact(-1, false)])
+        .await;
     for value in ["1", "2", "3", "4", "5"] {
-        duel.both("setup", &Call::Put(put("a", value))).await;
+        comparison.both("setup", &Call::Put(put("a", value))).await;
     }
     let at = |revision| Call::Range(pb::RangeRequest { revision, ..range("a", "") });
     for compacted in [3, 3, 2, 6, 7, 5] {
-        duel.both("compaction", &compact(compacted, compacted == 6)).await;
-        duel.all("reads", &[-1, 0, 1, 2, 3, 4, 5, 6, 7, 8].map(at)).await;
+        comparison.both("compaction", &compact(compacted, compacted == 6)).await;
+        comparison.all("reads", &[-1, 0, 1, 2, 3, 4, 5, 6, 7, 8].map(at)).await;
     }
 }
 
 #[tokio::test]
 async fn leases_are_granted_attached_and_refused_as_in_etcd() {
-    let Some(duel) = Duel::begin().await else { return };
+    let Some(comparison) = Comparison::begin().await else { return };
     let grant = |id, ttl| Call::Grant(pb::LeaseGrantRequest { ttl, id });
     let leased = |key, lease| Call::Put(pb::PutRequest { lease, ..put(key, "v") });
     let ask = |id, keys| Call::TimeToLive(pb::LeaseTimeToLiveRequest { id, keys });
@@ -196,32 +198,35 @@ async fn leases_are_granted_attached_and_refused_as_in_etcd() {
         Call::Range(range("a", "z")),
         Call::HashKv(0),
     ];
-    duel.all("leases", &script).await;
+    comparison.all("leases", &script).await;
 }
 
 #[tokio::test]
-async fn requests_at_the_limits_of_size_are_refused_by_the_same_words() {
-    let Some(duel) = Duel::begin().await else { return };
+async fn requests_at_the_size_limits_get_the_same_errors() {
+    let Some(comparison) = Comparison::begin().await else { return };
     let sized = |bytes: usize| {
         Call::Put(pb::PutRequest { key: "k".into(), value: vec![b'v'; bytes].into(), ..Default::default() })
     };
-    // A few bytes below 1.5 MiB the answer hangs on how long the request's number in etcd's log is.
+    // Just below 1.5 MiB, etcd's result depends on the length of the request's id in its log.
     for bytes in [1_572_800, 1_572_864, 1_600_000, 2_097_140, 2_097_152, 2_200_000] {
-        let theirs = sized(bytes).perform(&duel.channels[0]).await;
-        let ours = sized(bytes).perform(&duel.channels[1]).await;
+        let theirs = sized(bytes).perform(&comparison.channels[0]).await;
+        let ours = sized(bytes).perform(&comparison.channels[1]).await;
         assert_eq!(ours, theirs, "{bytes}");
     }
     let key = |bytes: usize| {
         Call::Delete(pb::DeleteRangeRequest { key: vec![b'k'; bytes].into(), ..Default::default() })
     };
     for bytes in [1_500_000, 1_600_000] {
-        assert_eq!(key(bytes).perform(&duel.channels[1]).await, key(bytes).perform(&duel.channels[0]).await);
+        assert_eq!(
+            key(bytes).perform(&comparison.channels[1]).await,
+            key(bytes).perform(&comparison.channels[0]).await
+        );
     }
 }
 
 #[tokio::test]
-async fn what_is_asked_of_a_member_is_answered_as_by_one() {
-    let Some(duel) = Duel::begin().await else { return };
+async fn member_requests_are_answered_as_by_a_single_member() {
+    let Some(comparison) = Comparison::begin().await else { return };
     let alarm = |action, alarm| Call::Alarm(pb::AlarmRequest { action, member_id: 0, alarm });
     let downgrade =
         |action, version: &str| Call::Downgrade(pb::DowngradeRequest { action, version: version.to_owned() });
@@ -271,23 +276,23 @@ async fn what_is_asked_of_a_member_is_answered_as_by_one() {
         Call::Range(range("a", "")),
         Call::HashKv(0),
     ];
-    duel.all("members", &script).await;
+    comparison.all("members", &script).await;
 }
 
 #[tokio::test]
-async fn a_target_without_an_order_sorts_upwards() {
-    let Some(duel) = Duel::begin().await else { return };
+async fn a_sort_target_without_an_order_sorts_ascending() {
+    let Some(comparison) = Comparison::begin().await else { return };
     for (key, value) in [("c", "1"), ("a", "3"), ("b", "2"), ("a", "1"), ("a", "9")] {
-        duel.both("setup", &Call::Put(put(key, value))).await;
+        comparison.both("setup", &Call::Put(put(key, value))).await;
     }
     for sort_target in 0..=4 {
-        duel.both("sorting", &Call::Range(pb::RangeRequest { sort_target, ..range("a", "z") })).await;
+        comparison.both("sorting", &Call::Range(pb::RangeRequest { sort_target, ..range("a", "z") })).await;
     }
 }
 
 #[tokio::test]
-async fn without_users_authentication_answers_as_in_etcd() {
-    let Some(duel) = Duel::begin().await else { return };
+async fn without_users_the_auth_service_answers_as_in_etcd() {
+    let Some(comparison) = Comparison::begin().await else { return };
     let script = [
         Call::AuthStatus,
         Call::AuthEnable,
@@ -311,7 +316,7 @@ async fn without_users_authentication_answers_as_in_etcd() {
         Call::RoleGrant(Some(("b", "a"))),
         Call::RoleRevoke,
     ];
-    duel.all("authentication", &script).await;
-    let added = Call::UserAdd("ada").perform(&duel.channels[1]).await;
+    comparison.all("authentication", &script).await;
+    let added = Call::UserAdd("ada").perform(&comparison.channels[1]).await;
     assert!(added.starts_with("Unimplemented: kstore: users"), "{added}");
 }

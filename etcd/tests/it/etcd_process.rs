@@ -1,4 +1,4 @@
-//! A real etcd on free ports of the loopback, with its data in a temporary directory. Killed when dropped.
+//! A real etcd on free loopback ports, with its data in a temporary directory. Killed when dropped.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A program of etcd's, if it is installed. Without it the test is over, and says so; or fails, if it must not be skipped.
+/// The path of an etcd program. If it is missing, prints so and returns none, or panics if the tests must not be
+/// skipped.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file());
@@ -18,14 +19,14 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// A command of one of etcd's tools, which takes only the path from the environment: variables stand for flags there.
+/// A command of one of etcd's tools. Its environment has only the path, because the tools read flags from variables.
 pub(crate) fn tool(name: &str) -> Command {
     let mut command = Command::new(program(name).expect("etcd's tools come together"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command
 }
 
-/// A running etcd.
+/// A running etcd process.
 pub(crate) struct EtcdProcess {
     process: Child,
     url: String,
@@ -33,19 +34,19 @@ pub(crate) struct EtcdProcess {
 }
 
 impl EtcdProcess {
-    /// Starts an empty one and waits until it answers; none if there is none to start.
+    /// Starts an empty etcd and waits until it serves; none if it is not installed.
     pub(crate) fn start() -> Option<Self> {
         Self::start_over(None)
     }
 
-    /// Starts one over what its own tool made of a snapshot.
+    /// Starts an etcd on data that etcdutl restored from a snapshot.
     pub(crate) fn restore(snapshot: &Path) -> Option<Self> {
         Self::start_over(Some(snapshot))
     }
 
     fn start_over(snapshot: Option<&Path>) -> Option<Self> {
         let program = program("etcd")?;
-        // Between the choice of a port and its use somebody else may take it.
+        // Another process may take the port before etcd uses it.
         (0..5).find_map(|_| Self::try_start(&program, snapshot)).or_else(|| panic!("etcd does not start"))
     }
 
@@ -70,7 +71,7 @@ impl EtcdProcess {
         let mut line = String::new();
         while log.read_line(&mut line).unwrap() > 0 {
             if line.contains("serving client traffic insecurely") {
-                // To the end: a full pipe would stop it.
+                // Reads the log to its end, because a full pipe would block etcd.
                 std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
                 return Some(Self { process, url: client, _data: data });
             }
@@ -80,7 +81,7 @@ impl EtcdProcess {
         None
     }
 
-    /// Where it answers.
+    /// The client URL.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -106,7 +107,7 @@ fn unpack(snapshot: &Path, data: &Path, peer: &str) {
 }
 
 fn free_ports() -> [u16; 2] {
-    // Held together, so that they differ.
+    // Both listeners are open at the same time, so that the ports differ.
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }

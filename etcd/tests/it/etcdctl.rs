@@ -1,12 +1,12 @@
-//! etcdctl against both servers: the same commands print the same, but for what names a server.
+//! etcdctl against both servers: the same commands print the same text, except server-specific values.
 
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::duel::Duel;
+use crate::comparison::Comparison;
 use crate::etcd_process::tool;
 
-/// A line, as typed; what follows ` < ` is typed into the command.
+/// Command lines; the text after ` < ` is the standard input.
 const SCRIPT: &[&str] = &[
     "put a 1",
     "put a 2 --prev-kv",
@@ -82,7 +82,7 @@ const SCRIPT: &[&str] = &[
     "version",
 ];
 
-/// What it prints and how it ends, both outputs together, without what is a server's own.
+/// Output and exit status of a command, both streams together, without server-specific values.
 fn run(url: &str, line: &str) -> String {
     let (arguments, input) = line.split_once(" < ").unwrap_or((line, ""));
     let mut command = tool("etcdctl");
@@ -92,20 +92,20 @@ fn run(url: &str, line: &str) -> String {
     process.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = process.wait_with_output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
-    // The client's own log repeats the error with times and addresses.
+    // etcdctl's own log repeats the error with times and addresses.
     let lines = text.lines().filter(|line| !line.starts_with(r#"{"level":"#) && !is_rule(line));
     let lines: Vec<_> = lines.map(|line| levelled(url, line)).collect();
     format!("{}\n[{:?}]", lines.join("\n"), output.status.code())
 }
 
-/// A line between rows of a table: as long as names are.
+/// Whether a line separates rows of a table; its length depends on names.
 fn is_rule(line: &str) -> bool {
     line.starts_with("+-") && line.bytes().all(|byte| matches!(byte, b'+' | b'-'))
 }
 
-/// Numbers of many digits are identities; times and sizes have units behind them.
+/// Replaces server-specific values. Integers with many digits are ids; times and sizes have units.
 fn levelled(url: &str, line: &str) -> String {
-    // etcd's peers come to another port.
+    // etcd's peer URL has another port.
     let line = line.replace(url, "URL");
     let parts = line.split("http://127.0.0.1:").enumerate().map(|(number, part)| match number {
         0 => part.to_owned(),
@@ -128,7 +128,7 @@ fn levelled(url: &str, line: &str) -> String {
     words.map(|word| if is_own(word) { "OWN" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
-/// Sizes and places in the log are a server's own, too.
+/// Removes sizes and log positions, which are server-specific.
 fn without_figures(text: &str) -> String {
     let own = ["dbSize", "raftIndex", "raftAppliedIndex", "storageVersion", "dbSizeInUse", "dbSizeQuota"];
     let mut words: Vec<&str> = Vec::new();
@@ -140,9 +140,9 @@ fn without_figures(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcdctl_prints_the_same_of_both() {
-    let Some(duel) = Duel::begin().await else { return };
-    let (theirs, ours) = (duel.etcd.url().to_owned(), duel.ours.url.clone());
+async fn etcdctl_prints_the_same_for_both() {
+    let Some(comparison) = Comparison::begin().await else { return };
+    let (theirs, ours) = (comparison.etcd.url().to_owned(), comparison.ours.url.clone());
     let differing = tokio::task::spawn_blocking(move || {
         let differs = |line: &&str| {
             let (ours, theirs) = (run(&ours, line), run(&theirs, line));

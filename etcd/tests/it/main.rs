@@ -1,20 +1,20 @@
-//! The façade against a real etcd: the same script to both, and the answers must be the same. Where no etcd is installed, a
-//! test says so and passes, unless `KSTORE_REQUIRE_ETCD` is set.
+//! Comparison with a real etcd: the same calls to both, and the responses must be equal. Without an installed etcd a
+//! test prints so and passes, unless `KSTORE_REQUIRE_ETCD` is set.
 #![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
-/// A call and its answer, made comparable.
+/// Calls and their comparable responses.
 mod call;
-/// Calls whose answers are worth being looked at one by one.
+/// Scripted calls.
 mod calls;
-/// The two sides of a comparison.
-mod duel;
+/// Both servers side by side.
+mod comparison;
 /// The real etcd as a child process.
 mod etcd_process;
-/// What etcdctl prints.
+/// etcdctl's output.
 mod etcdctl;
 /// Random calls from a seed.
 mod random;
-/// Back to etcd.
+/// Restoring kstore's snapshot in etcd.
 mod snapshot;
 /// Watch streams.
 mod watch;

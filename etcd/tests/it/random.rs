@@ -1,4 +1,4 @@
-//! Random calls from a seed, over few keys, so that they meet. One long history: nothing is begun anew between calls.
+//! Random calls from a seed, over few keys, so that they interact. Each seed makes one long history.
 
 use kstore_proto::etcd::etcdserverpb::{self as pb, compare::TargetUnion, request_op::Request};
 use proptest::prelude::*;
@@ -7,13 +7,13 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::call::Call;
 use crate::calls::op;
-use crate::duel::Duel;
+use crate::comparison::Comparison;
 
 /// Calls per seed.
 const CALLS: usize = 1_500;
 const SEEDS: [u8; 3] = [1, 2, 3];
 
-/// Where the history is when a call is made; revisions are chosen around it.
+/// The current revision when a call is made; its revisions are chosen around it.
 type At = i64;
 
 pub(crate) fn key() -> impl Strategy<Value = bytes::Bytes> {
@@ -33,7 +33,7 @@ pub(crate) fn flag() -> impl Strategy<Value = bool> {
     prop::bool::weighted(0.2)
 }
 
-/// Mostly the present; else around it, far below, and above.
+/// Mostly the current revision; otherwise one around it, far below, or above.
 fn revision(at: At) -> impl Strategy<Value = i64> {
     prop_oneof![4 => Just(0), 3 => at - 8..=at + 2, 1 => -2..=3_i64]
 }
@@ -48,8 +48,8 @@ fn lease() -> impl Strategy<Value = i64> {
 
 fn range(at: At) -> impl Strategy<Value = pb::RangeRequest> {
     let bounds = (bound(at), bound(at), bound(at), bound(at));
-    // Left out on purpose. Unknown orders and targets: refused since 3.6, taken as they come before. A target without an
-    // order, but with a limit: etcd then sorts only as many keys as it sends.
+    // Left out on purpose: unknown orders and targets, which etcd refuses since 3.6. Also a target without an order but
+    // with a limit, for which etcd sorts only the keys that it sends.
     let sort = prop_oneof![1 => Just((0, 0)), 2 => (1..=2_i32, 0..=4_i32)];
     let flags = (flag(), flag(), flag());
     let limit = prop_oneof![2 => Just(0), 2 => 1..=5_i64, 1 => Just(-3)];
@@ -78,7 +78,7 @@ fn put() -> impl Strategy<Value = pb::PutRequest> {
         |(key, value, lease, prev_kv, ignore_value, ignore_lease)| pb::PutRequest {
             key,
             value,
-            // Of a key to be kept and a lease, both of them missing, etcd names the one or the other by how it was asked.
+            // If both the kept key and the lease are missing, etcd's error depends on details of the request.
             lease: if ignore_value && !ignore_lease { 0 } else { lease },
             prev_kv,
             ignore_value,
@@ -141,8 +141,8 @@ pub(crate) fn call(at: At) -> BoxedStrategy<Call> {
         8 => put().prop_map(Call::Put),
         4 => delete().prop_map(Call::Delete),
         12 => txn(at).prop_map(Call::Txn),
-        // Not at the present: of a history that was just compacted, etcd tells the hash that it had before. Nor at zero,
-        // after which it tells that of an empty history for ever.
+        // Not the current revision: for a history that was just compacted, etcd returns the previous hash. Nor zero,
+        // after which etcd returns the hash of an empty history for ever.
         1 => (prop_oneof![5 => at - 20..=at - 1, 1 => Just(at + 1)], flag())
             .prop_filter("see above", |(revision, _)| *revision != 0)
             .prop_map(|(revision, physical)| Call::Compact(pb::CompactionRequest { revision, physical })),
@@ -161,20 +161,20 @@ pub(crate) fn call(at: At) -> BoxedStrategy<Call> {
 #[tokio::test]
 async fn random_calls_have_the_same_answers_and_end_with_the_same_history() {
     for seed in SEEDS {
-        let Some(duel) = Duel::begin().await else { return };
+        let Some(comparison) = Comparison::begin().await else { return };
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
         let mut at = 1;
         for number in 0..CALLS {
             let call = call(at).new_tree(&mut runner).unwrap().current();
-            let answer = duel.both(&format!("call {number} of seed {seed}"), &call).await;
+            let answer = comparison.both(&format!("call {number} of seed {seed}"), &call).await;
             at = revision_in(&answer).unwrap_or(at);
         }
-        duel.both("the end", &Call::HashKv(0)).await;
+        comparison.both("the end", &Call::HashKv(0)).await;
     }
 }
 
-/// Of the header, which comes first.
+/// The revision in the header, which is the first field.
 pub(crate) fn revision_in(answer: &str) -> Option<i64> {
     let (_, rest) = answer.split_once(" revision: ")?;
     rest.split(',').next()?.parse().ok()

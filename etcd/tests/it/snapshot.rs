@@ -1,4 +1,4 @@
-//! Back to etcd: a snapshot of kstore, saved by etcdctl, restored by etcdutl, served by etcd.
+//! A snapshot of kstore that etcdctl saves, etcdutl restores, and etcd serves.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use kstore_proto::etcd::etcdserverpb as pb;
 
 use crate::call::Call;
 use crate::calls::{delete, put, range};
-use crate::duel::{Duel, Ours, connect};
+use crate::comparison::{Comparison, KstoreServer, connect};
 use crate::etcd_process::{EtcdProcess, program, tool};
 
-/// A history with everything in it, compacted in its middle.
+/// A history with every kind of change, compacted in its middle.
 fn history() -> Vec<Call> {
     let leased = |key, lease| Call::Put(pb::PutRequest { lease, ..put(key, "leased") });
     vec![
@@ -46,7 +46,7 @@ async fn a_snapshot_is_restored_and_served_by_etcd() {
     if program("etcd").is_none() {
         return;
     }
-    let ours = Ours::start().await;
+    let ours = KstoreServer::start().await;
     let channel = connect(&ours.url).await;
     for call in history() {
         let answer = call.perform(&channel).await;
@@ -57,7 +57,7 @@ async fn a_snapshot_is_restored_and_served_by_etcd() {
     let (url, saved) = (ours.url.clone(), file.clone());
     tokio::task::spawn_blocking(move || save(&url, &saved)).await.unwrap();
     let etcd = EtcdProcess::restore(&file).unwrap();
-    let duel = Duel::between(etcd, ours).await;
+    let comparison = Comparison::between(etcd, ours).await;
     let at = |revision| Call::Range(pb::RangeRequest { revision, ..range("a", "z") });
     let script = [
         at(0),
@@ -73,5 +73,5 @@ async fn a_snapshot_is_restored_and_served_by_etcd() {
         at(0),
         Call::HashKv(0),
     ];
-    duel.all("what was restored", &script).await;
+    comparison.all("what was restored", &script).await;
 }

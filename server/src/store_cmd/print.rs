@@ -2,7 +2,7 @@
 
 use crate::args::Output;
 use kstore_store::Alarm;
-use kstore_store::maintenance::{Examined, Problem, Salvaged};
+use kstore_store::maintenance::{Problem, SalvageReport, VerifyReport};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -60,7 +60,7 @@ pub(super) fn alarm(alarm: Alarm) -> &'static str {
 }
 
 /// What a directory holds, and what is wrong if `judge`.
-pub(super) fn examined(examined: &Examined, judge: bool) -> Value {
+pub(super) fn examined(examined: &VerifyReport, judge: bool) -> Value {
     let status = &examined.status;
     let alarms = status.alarms.iter().copied().map(alarm);
     let mut answer = json!({
@@ -89,7 +89,7 @@ pub(super) fn examined(examined: &Examined, judge: bool) -> Value {
 }
 
 /// What was salvaged, and what is wrong.
-pub(super) fn salvaged(file: &Path, salvaged: &Salvaged) -> Value {
+pub(super) fn salvaged(file: &Path, salvaged: &SalvageReport) -> Value {
     json!({
         "file": file.display().to_string(),
         "revision": salvaged.snapshot.revision.0,

@@ -1,5 +1,5 @@
-//! Single pages as bytes: header, meta, leaf, branch. What a page says of itself is checked against its bytes before it is
-//! followed.
+//! Encoding and decoding of single pages: header, meta, leaf, branch. Decoding checks every offset and length of a page
+//! against its bytes.
 
 use super::{ELEMENT, NO_FREELIST, PAGE, PAGE_HEADER};
 
@@ -10,22 +10,22 @@ const META_PAGE: u16 = 0x04;
 const MAGIC: u32 = 0xED0C_DAED;
 const VERSION: u32 = 2;
 
-/// A meta behind its page's header, without and with its checksum.
+/// Size of a meta after the page header, without and with its checksum.
 const META_BODY: usize = 56;
 const META: usize = META_BODY + 8;
 
-/// What counts of a meta.
+/// The fields of a meta that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) page_size: u32,
-    /// The page at the root of the tree of buckets.
+    /// The root page of the tree of buckets.
     pub(crate) root: u64,
-    /// The number of pages.
+    /// Number of pages.
     pub(crate) pages: u64,
     pub(crate) transaction: u64,
 }
 
-/// FNV-1a, 64 bits: a meta's checksum.
+/// FNV-1a with 64 bits: the checksum of a meta.
 fn checksum(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
@@ -40,7 +40,7 @@ fn header(number: u64, flags: u16, count: u16, overflow: u32) -> [u8; PAGE_HEADE
     out
 }
 
-/// The meta page of that number (0 or 1).
+/// Encodes the meta page `number` (0 or 1).
 pub(crate) fn encode_meta(number: u64, meta: &Meta) -> Vec<u8> {
     let mut out = header(number, META_PAGE, 0, 0).to_vec();
     for field in [MAGIC, VERSION, meta.page_size, 0] {
@@ -56,7 +56,7 @@ pub(crate) fn encode_meta(number: u64, meta: &Meta) -> Vec<u8> {
     out
 }
 
-/// Reads a meta page; none if it does not check.
+/// Decodes a meta page; none if its checksum or format is wrong.
 pub(crate) fn decode_meta(page: &[u8]) -> Option<Meta> {
     let meta = page.get(PAGE_HEADER..PAGE_HEADER + META)?;
     let (body, sum) = meta.split_at(META_BODY);
@@ -72,44 +72,44 @@ pub(crate) fn decode_meta(page: &[u8]) -> Option<Meta> {
     })
 }
 
-/// A leaf's or a branch's entries, collected until the page is full.
+/// A leaf or branch under construction: entries are added until the page is full.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
-    /// Flags and sizes of key and value; of a branch: the page below and the key's size.
-    entries: Vec<Entry>,
-    /// Keys and values, one behind the other.
+pub(crate) struct PageBuilder {
+    /// Flags and sizes of key and value; in a branch, the child page and the key's size.
+    entries: Vec<DraftEntry>,
+    /// Keys and values, concatenated.
     data: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct DraftEntry {
     offset: usize,
     key: usize,
     value: usize,
-    /// Flags in a leaf, page in a branch.
+    /// Flags in a leaf, child page in a branch.
     tag: u64,
 }
 
-/// Which of the two.
+/// The type of a tree page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Leaf,
     Branch,
 }
 
-impl Draft {
+impl PageBuilder {
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What the page would occupy with another entry of that size.
+    /// Size of the page in bytes after another entry of this size.
     pub(crate) fn len_with(&self, key: usize, value: usize) -> usize {
         PAGE_HEADER + (self.entries.len() + 1) * ELEMENT + self.data.len() + key + value
     }
 
-    /// Adds an entry. `tag`: flags in a leaf, the page below in a branch (whose value is empty).
+    /// Adds an entry. `tag` has the flags in a leaf, or the child page in a branch (whose value is empty).
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8], tag: u64) {
-        self.entries.push(Entry { offset: self.data.len(), key: key.len(), value: value.len(), tag });
+        self.entries.push(DraftEntry { offset: self.data.len(), key: key.len(), value: value.len(), tag });
         self.data.extend_from_slice(key);
         self.data.extend_from_slice(value);
     }
@@ -119,8 +119,8 @@ impl Draft {
         self.entries.first().map_or(&[], |first| &self.data[first.offset..][..first.key])
     }
 
-    /// Makes the page of that number from what was collected, which is then empty again; appends it to `out` and says how
-    /// many pages it occupies.
+    /// Encodes the page and appends it to `out`; the draft is empty afterwards. Returns the number of pages it
+    /// occupies.
     pub(crate) fn seal(&mut self, kind: Kind, number: u64, out: &mut Vec<u8>) -> u64 {
         let len = PAGE_HEADER + self.entries.len() * ELEMENT + self.data.len();
         let pages = len.div_ceil(PAGE);
@@ -133,7 +133,7 @@ impl Draft {
         };
         out.extend_from_slice(&header(number, flags, count, overflow));
         for (at, entry) in self.entries.iter().enumerate() {
-            // From the entry to its key.
+            // Offset from the entry's header to its key.
             let position = (self.entries.len() - at) * ELEMENT + entry.offset;
             out.extend_from_slice(&element(kind, position, entry));
         }
@@ -145,7 +145,7 @@ impl Draft {
     }
 }
 
-fn element(kind: Kind, position: usize, entry: &Entry) -> [u8; ELEMENT] {
+fn element(kind: Kind, position: usize, entry: &DraftEntry) -> [u8; ELEMENT] {
     let small = |n: usize| u32::try_from(n).expect("an entry is bounded far below 4 GiB").to_le_bytes();
     let mut out = [0; ELEMENT];
     match kind {
@@ -164,7 +164,7 @@ fn element(kind: Kind, position: usize, entry: &Entry) -> [u8; ELEMENT] {
     out
 }
 
-/// A page's header, as read.
+/// The decoded header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) number: u64,
@@ -173,7 +173,7 @@ pub(crate) struct Header {
     pub(crate) overflow: u32,
 }
 
-/// Reads the header of a leaf or branch; none if it is neither.
+/// Decodes the header of a leaf or branch; none if the page is neither.
 pub(crate) fn decode_header(page: &[u8]) -> Option<Header> {
     let header = page.get(..PAGE_HEADER)?;
     let kind = match u16_at(header, 8)? {
@@ -189,13 +189,13 @@ pub(crate) fn decode_header(page: &[u8]) -> Option<Header> {
     })
 }
 
-/// An entry of a page, as read.
+/// A decoded entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Element<'a> {
     pub(crate) key: &'a [u8],
     /// Empty in a branch.
     pub(crate) value: &'a [u8],
-    /// Flags in a leaf, the page below in a branch.
+    /// Flags in a leaf, child page in a branch.
     pub(crate) tag: u64,
 }
 
@@ -204,7 +204,7 @@ impl Header {
         usize::from(self.count)
     }
 
-    /// The entry of that place in a page with its overflow; none if it does not lie inside.
+    /// Decodes the entry at index `at` of a page with its overflow; none if it exceeds the page.
     pub(crate) fn element<'a>(&self, page: &'a [u8], at: usize) -> Option<Element<'a>> {
         let from = PAGE_HEADER + at * ELEMENT;
         let fields = page.get(from..from + ELEMENT)?;

@@ -1,5 +1,5 @@
-//! Reading an image that nobody vouches for: every number is checked before it is followed, and the work is bounded by the
-//! image's length, whatever stands in it.
+//! Reading an untrusted database image: every number is checked before use, and the work is bounded by the image's
+//! length, whatever it contains.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,24 +8,24 @@ use super::page::{Header, Kind, Meta, decode_header, decode_meta, u64_at};
 use super::{BUCKET, BUCKET_HEADER};
 use crate::disk::{File, read_full};
 
-/// Why an image cannot be read.
+/// Why a database image cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// It does not begin as a bbolt file does.
+    /// The image does not start like a bbolt file.
     #[error("it is not a bbolt database ({0})")]
     Foreign(&'static str),
-    /// A page is not what it should be.
+    /// A page is invalid.
     #[error("page {number} {detail}")]
     Page {
         /// The page.
         number: u64,
-        /// What is wrong with it, as what follows "page 7".
+        /// What is wrong with the page: the predicate that follows "page 7".
         detail: &'static str,
     },
-    /// What was found was refused by whoever asked for it.
+    /// The caller's visitor refused an entry.
     #[error("{0}")]
     Refused(String),
-    /// The system refused something.
+    /// The operating system returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -34,29 +34,29 @@ fn wrong(number: u64, detail: &'static str) -> ReadError {
     ReadError::Page { number, detail }
 }
 
-/// An opened image.
+/// An opened database image.
 pub(crate) struct Image<'a> {
     file: &'a dyn File,
     meta: Meta,
     buckets: BTreeMap<Vec<u8>, Bucket>,
 }
 
-/// Where a bucket's entries are.
+/// Location of a bucket's entries.
 #[derive(Clone, Debug)]
 enum Bucket {
-    /// In the tree below this page.
+    /// In the tree with this root page.
     Tree(u64),
-    /// In this leaf.
+    /// In this inline leaf page.
     Inline(Vec<u8>),
 }
 
-/// Deeper trees than this would hold more than any file can.
+/// Maximum depth of a tree. A deeper tree would have more entries than any file can hold.
 const DEPTH: usize = 32;
 
-/// Page sizes that bbolt has on any machine.
+/// Page sizes that bbolt uses on any machine.
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 1 << 10..=1 << 16;
 
-/// Takes an entry's key and value.
+/// Visitor of an entry's key and value.
 type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
 
 impl<'a> Image<'a> {
@@ -81,17 +81,17 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    /// The bytes that the image occupies by its own account.
+    /// Size of the image in bytes, as its meta says.
     pub(crate) fn bytes(&self) -> u64 {
         self.meta.pages * u64::from(self.meta.page_size)
     }
 
-    /// The buckets' names, ascending.
+    /// Names of the buckets, ascending.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = &[u8]> {
         self.buckets.keys().map(Vec::as_slice)
     }
 
-    /// All entries of a bucket, ascending by key; none if there is no such bucket.
+    /// Visits all entries of a bucket, ascending by key; visits nothing if there is no such bucket.
     pub(crate) fn visit(&self, bucket: &[u8], visit: &mut Visit<'_>) -> Result<(), ReadError> {
         match self.buckets.get(bucket) {
             Some(bucket) => self.visit_bucket(bucket, visit),
@@ -109,37 +109,37 @@ impl<'a> Image<'a> {
             Bucket::Inline(page) => {
                 let header = decode_header(page).filter(|header| header.kind == Kind::Leaf);
                 let header = header.ok_or(wrong(0, "inside a bucket is not a leaf"))?;
-                Walk::new(self, &mut plain).leaf(&header, page, 0)
+                Traversal::new(self, &mut plain).leaf(&header, page, 0)
             }
         }
     }
 
     fn walk(&self, root: u64, visit: &mut VisitFlagged<'_>) -> Result<(), ReadError> {
-        Walk::new(self, visit).page(root, DEPTH)
+        Traversal::new(self, visit).page(root, DEPTH)
     }
 }
 
-/// As [`Visit`], with the entry's flags.
+/// Visitor of an entry's key, value and flags.
 type VisitFlagged<'a> = dyn FnMut(&[u8], &[u8], u32) -> Result<(), String> + 'a;
 
-/// One way through a tree.
-struct Walk<'a, 'v> {
+/// A traversal of one tree.
+struct Traversal<'a, 'v> {
     image: &'a Image<'a>,
     visit: &'v mut VisitFlagged<'v>,
-    /// The last key; every next one is higher. So no page is visited twice to any effect.
+    /// The last visited key. Keys must ascend, so a page that is reached twice is an error.
     last: Option<Vec<u8>>,
-    /// Bytes that may still be read: a tree has no more than the file.
+    /// Bytes that may still be read: a tree has at most as many as the file.
     budget: u64,
 }
 
-impl<'a, 'v> Walk<'a, 'v> {
+impl<'a, 'v> Traversal<'a, 'v> {
     fn new(image: &'a Image<'a>, visit: &'v mut VisitFlagged<'v>) -> Self {
         Self { image, visit, last: None, budget: image.bytes() }
     }
 
     fn page(&mut self, number: u64, depth: usize) -> Result<(), ReadError> {
         let (header, page) = self.read(number)?;
-        // Only a root may be empty: a hostile tree of empty pages would be endless.
+        // Only a root page may be empty. Otherwise a hostile tree of empty pages would be endless.
         if header.count() == 0 && (depth < DEPTH || header.kind == Kind::Branch) {
             return Err(wrong(number, "is empty"));
         }
@@ -171,7 +171,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         Ok(())
     }
 
-    /// A page with its overflow.
+    /// Reads a page with its overflow.
     fn read(&mut self, number: u64) -> Result<(Header, Vec<u8>), ReadError> {
         let meta = &self.image.meta;
         if number < 2 || number >= meta.pages {
@@ -204,7 +204,7 @@ impl<'a, 'v> Walk<'a, 'v> {
     }
 }
 
-/// The meta that counts: the valid one with the higher transaction.
+/// Reads the current meta: the valid one with the higher transaction id.
 fn newest_meta(file: &dyn File) -> Result<Meta, ReadError> {
     let at = |offset: u64| -> io::Result<Option<Meta>> {
         let mut bytes = vec![0; 128];
@@ -214,7 +214,7 @@ fn newest_meta(file: &dyn File) -> Result<Meta, ReadError> {
     let first = at(0)?;
     let second = match &first {
         Some(first) => at(first.page_size.into())?,
-        // Its place depends on the size that it names.
+        // The offset of the second meta depends on the page size that it contains.
         None => {
             let mut sizes = PAGE_SIZES.filter(|size| size.is_power_of_two());
             sizes.find_map(|size| at(size.into()).transpose().filter(|found| found.is_ok())).transpose()?

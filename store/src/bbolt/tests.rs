@@ -1,4 +1,4 @@
-//! The format against itself, and against hostile bytes.
+//! Tests of the bbolt format: what is written reads back, and hostile bytes are refused.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use super::page::decode_meta;
 use super::read::{Image, ReadError};
 use super::tree::{Pages, Tree};
 use crate::disk::File;
-use crate::maintenance::fuzz::Held;
+use crate::maintenance::fuzz::BytesFile;
 
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -30,7 +30,7 @@ fn image(buckets: &[(&str, &Entries)]) -> Vec<u8> {
 }
 
 fn read(bytes: Vec<u8>) -> Result<BTreeMap<Vec<u8>, Entries>, ReadError> {
-    let file = Held(bytes);
+    let file = BytesFile(bytes);
     let image = Image::open(&file, file.len().unwrap())?;
     let mut all: BTreeMap<Vec<u8>, Entries> = BTreeMap::new();
     for bucket in image.buckets() {
@@ -48,7 +48,7 @@ fn numbered(count: u32, value: usize) -> Entries {
 }
 
 #[test]
-fn trees_of_every_height_read_back() {
+fn trees_of_every_height_decode() {
     for (count, value) in [(0, 0), (1, 0), (1, 100_000), (200, 3), (5_000, 10), (30_000, 5), (40, 9_000)] {
         let entries = numbered(count, value);
         let bytes = image(&[("a", &Entries::new()), ("b", &entries)]);
@@ -60,7 +60,7 @@ fn trees_of_every_height_read_back() {
 }
 
 #[test]
-fn either_meta_will_do_but_one_must_check() {
+fn one_valid_meta_suffices() {
     let bytes = image(&[("a", &numbered(9, 9))]);
     assert!(decode_meta(&bytes).is_some() && decode_meta(&bytes[PAGE..]).is_some());
     for broken in [0, PAGE] {
@@ -73,10 +73,10 @@ fn either_meta_will_do_but_one_must_check() {
 }
 
 #[test]
-fn a_tree_that_bites_its_tail_or_repeats_itself_is_refused() {
+fn a_cyclic_or_repeating_tree_is_refused() {
     let bytes = image(&[("a", &numbered(5_000, 10))]);
     let pages = bytes.len() / PAGE;
-    // The first entry of every branch names every page in turn, but for the first leaf, which it may.
+    // The first entry of every branch points to every page in turn, except the first leaf, which is its correct target.
     for target in (0..pages as u64 + 2).filter(|page| *page != 2) {
         let mut bytes = bytes.clone();
         for page in bytes[2 * PAGE..].chunks_mut(PAGE).filter(|page| page[8] == 1) {
@@ -91,7 +91,7 @@ static SOUND: LazyLock<Vec<u8>> =
 
 proptest! {
     #[test]
-    fn any_buckets_read_back(
+    fn any_buckets_decode(
         one in btree_map(vec(any::<u8>(), 0..9), (any::<u8>(), 0..3_000_usize), 0..60),
         two in btree_map(any::<u16>(), 0..9_usize, 0..300),
     ) {
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_an_error_or_another_content_but_never_a_panic_or_endless(
+    fn damaged_images_never_cause_a_panic_or_an_endless_loop(
         hits in vec((any::<proptest::sample::Index>(), any::<u8>()), 1..9),
         cut in any::<proptest::sample::Index>(),
         headers_only in any::<bool>(),

@@ -1,42 +1,42 @@
-//! Making trees front to back: entries come in ascending order, pages leave as they fill, and a branch is written when the
-//! pages below it are. So an image of any size is made with one open page per level in memory.
+//! Writing trees front to back: entries arrive in ascending order, pages are finished as they fill, and a branch is
+//! written after the pages below it. So an image of any size needs one open page per level in memory.
 
-use super::page::{Draft, Kind, Meta, encode_meta};
+use super::page::{Kind, Meta, PageBuilder, encode_meta};
 use super::{BUCKET, BUCKET_HEADER, PAGE};
 
-/// Finished pages, in the order of their numbers.
+/// Finished pages, ascending by page number.
 #[derive(Debug)]
 pub(crate) struct Pages {
     next: u64,
     out: Vec<u8>,
 }
 
-/// The pages that metas occupy.
+/// Number of pages for the metas.
 const METAS: u64 = 2;
 
 impl Pages {
-    /// Room for the metas, which come last, and nothing else.
+    /// Creates an image with space for the metas, which are written last.
     pub(crate) fn new() -> Self {
         Self { next: METAS, out: vec![0; METAS as usize * PAGE] }
     }
 
-    /// How many finished bytes wait to be taken.
+    /// Number of finished bytes that the caller has not taken.
     pub(crate) fn waiting(&self) -> usize {
         self.out.len()
     }
 
-    /// The finished bytes; the caller empties them when they are where they belong.
+    /// The finished bytes. The caller clears them after writing them to the file.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    fn seal(&mut self, draft: &mut Draft, kind: Kind) -> u64 {
+    fn seal(&mut self, draft: &mut PageBuilder, kind: Kind) -> u64 {
         let number = self.next;
         self.next += draft.seal(kind, number, &mut self.out);
         number
     }
 
-    /// Ends the image with the tree of buckets. What is returned goes to the very beginning of the file.
+    /// Completes the image with the tree of buckets. Returns the meta pages, which belong at the start of the file.
     pub(crate) fn finish(&mut self, buckets: &[(&str, u64)]) -> Vec<u8> {
         let mut tree = Tree::default();
         for (name, root) in buckets {
@@ -45,23 +45,23 @@ impl Pages {
             tree.push_flagged(self, name.as_bytes(), &value, BUCKET);
         }
         let root = tree.finish(self);
-        // Each of the two counts when it has the higher transaction; both say the same.
+        // Both metas point to the same tree, so either can be current.
         let meta =
             |number| Meta { page_size: PAGE as u32, root, pages: self.next, transaction: METAS + number };
         [encode_meta(0, &meta(0)), encode_meta(1, &meta(1))].concat()
     }
 }
 
-/// A tree being made.
+/// A tree under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    leaf: Draft,
-    /// From the lowest up.
-    branches: Vec<Draft>,
+    leaf: PageBuilder,
+    /// The open branch of each level, lowest level first.
+    branches: Vec<PageBuilder>,
 }
 
 impl Tree {
-    /// Adds an entry behind the ones before.
+    /// Adds an entry, whose key must be above all previous keys.
     pub(crate) fn push(&mut self, pages: &mut Pages, key: &[u8], value: &[u8]) {
         self.push_flagged(pages, key, value, 0);
     }
@@ -76,14 +76,14 @@ impl Tree {
     fn seal_leaf(&mut self, pages: &mut Pages) {
         let first = self.leaf.first_key().to_vec();
         let number = pages.seal(&mut self.leaf, Kind::Leaf);
-        self.adopt(pages, 0, first, number);
+        self.add_page(pages, 0, first, number);
     }
 
-    /// Enters a finished page into the branch of a level; a full branch goes into the next one up.
-    fn adopt(&mut self, pages: &mut Pages, level: usize, mut key: Vec<u8>, mut number: u64) {
+    /// Adds a finished page to the branch of a level. A full branch is finished and added to the next level.
+    fn add_page(&mut self, pages: &mut Pages, level: usize, mut key: Vec<u8>, mut number: u64) {
         for level in level.. {
             if self.branches.len() == level {
-                self.branches.push(Draft::default());
+                self.branches.push(PageBuilder::default());
             }
             let branch = &mut self.branches[level];
             if branch.is_empty() || branch.len_with(key.len(), 0) <= PAGE {
@@ -97,7 +97,7 @@ impl Tree {
         }
     }
 
-    /// Ends the tree and says which page is its root.
+    /// Completes the tree and returns its root page.
     pub(crate) fn finish(mut self, pages: &mut Pages) -> u64 {
         if self.branches.is_empty() {
             return pages.seal(&mut self.leaf, Kind::Leaf);
@@ -110,7 +110,7 @@ impl Tree {
             if level + 1 == self.branches.len() {
                 return number;
             }
-            self.adopt(pages, level + 1, first, number);
+            self.add_page(pages, level + 1, first, number);
             level += 1;
         }
     }

@@ -1,5 +1,4 @@
-//! The form in which etcd stores a history record: the revision as a key, the version as a value. What is hashed and what
-//! a snapshot holds.
+//! etcd's stored form of a history record: the revision as key, the version as value. The hash and the snapshot use it.
 
 use bytes::Bytes;
 
@@ -8,26 +7,26 @@ use crate::engine::{Record, RecordKind};
 use crate::kv::Stamp;
 use crate::{KeyValue, Revision};
 
-/// What ends the key of a deletion.
+/// Suffix of a tombstone's key.
 const DEAD: u8 = b't';
 
-/// The length of a put's key.
+/// Length of a put's key.
 pub(crate) const REVISION_BYTES: usize = 17;
 
-/// A record as etcd stores it.
+/// A record in etcd's stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct EtcdRecord {
     key: [u8; REVISION_BYTES + 1],
     dead: bool,
-    /// The version; a deletion's holds nothing but the key.
+    /// The encoded version; a tombstone's has only the key.
     pub(crate) value: Bytes,
 }
 
-impl Stored {
-    /// None if it is a note, which etcd does not know.
+impl EtcdRecord {
+    /// Converts a record. None if it is a note, which etcd does not have.
     ///
     /// # Errors
-    /// The record is no version.
+    /// [`Malformed`] if the record does not contain a version.
     pub(crate) fn of(record: &Record) -> Result<Option<Self>, Malformed> {
         let mut key = [DEAD; REVISION_BYTES + 1];
         key[..REVISION_BYTES].copy_from_slice(&revision_bytes(record.key));
@@ -47,11 +46,11 @@ impl Stored {
     }
 }
 
-/// The record does not hold a version.
+/// Error: the record does not contain a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Revision and place, so that bytes sort as they do.
+/// Encodes revision and sub-revision so that the bytes sort in the same order.
 pub(crate) fn revision_bytes(key: RecordKey) -> [u8; REVISION_BYTES] {
     let mut bytes = [b'_'; REVISION_BYTES];
     bytes[..8].copy_from_slice(&key.main.0.to_be_bytes());
@@ -59,7 +58,7 @@ pub(crate) fn revision_bytes(key: RecordKey) -> [u8; REVISION_BYTES] {
     bytes
 }
 
-/// Reads a record's key: its name, and whether it is a deletion's.
+/// Decodes a record's key: its revision, and whether it is a tombstone's.
 pub(crate) fn parse_key(bytes: &[u8]) -> Option<(RecordKey, bool)> {
     let (main, rest) = bytes.split_first_chunk::<8>()?;
     let (sub, rest) = rest.strip_prefix(b"_")?.split_first_chunk::<8>()?;
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_the_bytes_that_etcd_writes() {
+    fn records_are_encoded_as_etcd_does() {
         let stamp =
             Stamp { create_revision: Revision(2), mod_revision: Revision(2), version: 1, ..Stamp::default() };
         let put = Record {
@@ -89,7 +88,7 @@ mod tests {
             kind: RecordKind::Put,
             bytes: KeyValue::new(b"a", b"1", stamp).encoded().clone(),
         };
-        let stored = Stored::of(&put).unwrap().unwrap();
+        let stored = EtcdRecord::of(&put).unwrap().unwrap();
         assert_eq!(hex(stored.key()), "00000000000000025f0000000000000000");
         assert_eq!(hex(&stored.value), "0a01611002180220012a0131");
         let delete = Record {
@@ -97,13 +96,13 @@ mod tests {
             kind: RecordKind::Delete,
             bytes: KeyValue::tombstone(b"a", Revision(5)).encoded().clone(),
         };
-        let stored = Stored::of(&delete).unwrap().unwrap();
+        let stored = EtcdRecord::of(&delete).unwrap().unwrap();
         assert_eq!(hex(stored.key()), "00000000000000055f000000000000000174");
         assert_eq!(hex(&stored.value), "0a0161");
     }
 
     #[test]
-    fn keys_read_back_and_others_are_refused() {
+    fn record_keys_decode_and_other_keys_are_refused() {
         let key = RecordKey::new(Revision(1 << 40), 9);
         let mut bytes = revision_bytes(key).to_vec();
         assert_eq!(parse_key(&bytes), Some((key, false)));

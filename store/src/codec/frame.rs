@@ -1,57 +1,58 @@
-//! The log's framing: what a segment begins with, and the group, which is the unit that is written, synced and checked.
+//! The log's framing: the segment header, and the group, which is the unit of writing, syncing and checking.
 //!
-//! A group is a header with its own checksum (so that a length is not trusted before it is checked), the records, a
-//! checksum over all of it seeded with the group before (so that a lost or stale group breaks the chain), and zeros up to
-//! a multiple of eight. Fixed-width integers, little-endian.
+//! A group is a header with its own checksum (so that its length is checked before it is used), the records, and a
+//! checksum over both. The checksum is seeded with the previous group's (so that a lost or stale group breaks the
+//! chain). Zeros pad the group to a multiple of eight bytes. All integers have fixed width and are little-endian.
 
 use bincode::config::legacy;
 use bincode::{Decode, Encode};
 
-/// What a segment's header occupies: one page, so that groups do not share it.
+/// Size of a segment's header: one page, so that no group shares a page with it.
 pub(crate) const SEGMENT_HEADER: usize = 4096;
 
-/// What a group's header occupies, its checksum included.
+/// Size of a group's header, including its checksum.
 pub(crate) const GROUP_HEADER: usize = 52;
 
-/// Groups begin at multiples of this.
+/// Alignment of groups.
 pub(crate) const ALIGN: usize = 8;
 
 const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"kstoreWL");
-/// What every group begins with.
+/// The first bytes of every group.
 pub(crate) const GROUP_MAGIC: [u8; 4] = *b"kGRP";
 const FORMAT: u32 = 1;
 
-/// The beginning of a segment.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct SegmentHeader {
     magic: u64,
     format: u32,
-    /// Whose log this is.
+    /// The id of the data that this log belongs to.
     pub(crate) cluster: u64,
-    /// Random per segment: groups of another one cannot be taken for its own, nor can a value forge one.
+    /// A random number per segment, so that neither groups of another segment nor a stored value can be taken for a
+    /// group of this one.
     pub(crate) epoch: u64,
-    /// The first record's place in the log.
+    /// Sequence number of the first record.
     pub(crate) first_seq: u64,
-    /// The checksum of the group before `first_seq`.
+    /// Checksum of the group before `first_seq`.
     pub(crate) chain: u32,
 }
 
-/// The beginning of a group.
+/// The header of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct GroupHeader {
     magic: u32,
     /// Bytes of records.
     pub(crate) len: u32,
-    /// Number of records; none in a group that only says how far the log is synced.
+    /// Number of records; zero in a sync note, which only records how far the log is synced.
     pub(crate) count: u32,
-    /// The checksum of the group before.
+    /// Checksum of the previous group.
     pub(crate) chain: u32,
     pub(crate) epoch: u64,
-    /// Where in its file it stands.
+    /// Offset of the group in its file.
     pub(crate) offset: u64,
-    /// The first record's place in the log.
+    /// Sequence number of the first record.
     pub(crate) first_seq: u64,
-    /// Every record up to this one was known to be durable when the group was written.
+    /// Sequence number up to which all records were durable when the group was written.
     pub(crate) synced_seq: u64,
 }
 
@@ -60,7 +61,7 @@ impl SegmentHeader {
         Self { magic: SEGMENT_MAGIC, format: FORMAT, cluster, epoch, first_seq, chain }
     }
 
-    /// The header's page.
+    /// Encodes the header, padded to its page.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(SEGMENT_HEADER);
         put_checked(&mut out, self);
@@ -68,36 +69,37 @@ impl SegmentHeader {
         out
     }
 
-    /// Reads a header; none if it is not one of this format.
+    /// Decodes a header; none if it is not one of this format.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let header: Self = take_checked(bytes)?;
         (header.magic == SEGMENT_MAGIC && header.format == FORMAT).then_some(header)
     }
 }
 
-/// What every group of a segment shares, and where the next one goes.
+/// Where the next group of a segment is written: epoch, offset, and checksum chain.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Position {
+pub(crate) struct LogPosition {
     pub(crate) epoch: u64,
     pub(crate) offset: u64,
     pub(crate) chain: u32,
 }
 
-/// What a new group says of itself.
+/// The record count and sequence numbers of a new group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct GroupSpan {
     pub(crate) count: usize,
     pub(crate) first_seq: u64,
     pub(crate) synced_seq: u64,
 }
 
-/// Makes a group in `out`, which then holds nothing else: `records` appends its records. Returns the position behind it.
+/// Encodes a group into `out`, replacing its content; `records` appends the records. Returns the position after the
+/// group.
 pub(crate) fn encode_group(
     out: &mut Vec<u8>,
-    at: Position,
-    span: Span,
+    at: LogPosition,
+    span: GroupSpan,
     records: impl FnOnce(&mut Vec<u8>),
-) -> Position {
+) -> LogPosition {
     out.clear();
     out.resize(GROUP_HEADER, 0);
     records(out);
@@ -118,28 +120,28 @@ pub(crate) fn encode_group(
     let chain = chained(at.chain, out);
     out.extend_from_slice(&chain.to_le_bytes());
     out.resize(out.len().next_multiple_of(ALIGN), 0);
-    Position { offset: at.offset + out.len() as u64, chain, ..at }
+    LogPosition { offset: at.offset + out.len() as u64, chain, ..at }
 }
 
-/// How many bytes a group of records of `len` bytes occupies.
+/// Size of a group whose records have `len` bytes.
 pub(crate) const fn group_len(len: usize) -> usize {
     (GROUP_HEADER + len + 4).next_multiple_of(ALIGN)
 }
 
-/// A checked group.
+/// A decoded group with valid checksums.
 #[derive(Debug)]
-pub(crate) struct Group<'a> {
+pub(crate) struct DecodedGroup<'a> {
     pub(crate) header: GroupHeader,
     pub(crate) payload: &'a [u8],
-    /// Its checksum, which seeds the next one's.
+    /// The group's checksum, which seeds the next group's.
     pub(crate) chain: u32,
-    /// Where the next one goes.
+    /// Offset of the next group.
     pub(crate) end: usize,
 }
 
-/// Reads the group at `offset` of a segment; none if there is no whole group of that epoch. Whether it continues the chain
-/// is for the caller to compare.
-pub(crate) fn decode_group(segment: &[u8], offset: usize, epoch: u64) -> Option<Group<'_>> {
+/// Decodes the group at `offset` of a segment; none if there is no intact group of that epoch. The caller checks
+/// whether it continues the chain.
+pub(crate) fn decode_group(segment: &[u8], offset: usize, epoch: u64) -> Option<DecodedGroup<'_>> {
     let bytes = segment.get(offset..)?;
     let header: GroupHeader = take_checked(bytes)?;
     let own = header.magic == u32::from_le_bytes(GROUP_MAGIC)
@@ -153,7 +155,7 @@ pub(crate) fn decode_group(segment: &[u8], offset: usize, epoch: u64) -> Option<
     let stored = u32::from_le_bytes(*bytes.get(end..)?.first_chunk()?);
     let chain = chained(header.chain, whole);
     let next = offset + group_len(header.len as usize);
-    (chain == stored).then_some(Group { header, payload: &whole[GROUP_HEADER..], chain, end: next })
+    (chain == stored).then_some(DecodedGroup { header, payload: &whole[GROUP_HEADER..], chain, end: next })
 }
 
 fn chained(seed: u32, bytes: &[u8]) -> u32 {
@@ -179,11 +181,11 @@ fn take_checked<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
 mod tests {
     use super::*;
 
-    const AT: Position = Position { epoch: 9, offset: 16, chain: 77 };
+    const AT: LogPosition = LogPosition { epoch: 9, offset: 16, chain: 77 };
 
     fn group() -> Vec<u8> {
         let mut out = Vec::new();
-        let span = Span { count: 2, first_seq: 5, synced_seq: 4 };
+        let span = GroupSpan { count: 2, first_seq: 5, synced_seq: 4 };
         encode_group(&mut out, AT, span, |out| out.extend_from_slice(b"onetwo"));
         let mut segment = vec![0; 16];
         segment.append(&mut out);
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_reads_back() {
+    fn a_group_decodes() {
         let segment = group();
         let read = decode_group(&segment, 16, 9).unwrap();
         assert_eq!(read.payload, b"onetwo");
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_elsewhere_of_another_epoch_or_damaged_is_none() {
+    fn a_misplaced_damaged_or_foreign_group_does_not_decode() {
         let segment = group();
         assert!(decode_group(&segment, 16, 8).is_none());
         assert!(decode_group(&segment[8..], 8, 9).is_none());
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_header_reads_back_and_is_checked() {
+    fn a_segment_header_decodes_and_is_checked() {
         let header = SegmentHeader::new(1, 2, 3, 4);
         let mut page = header.encode();
         assert_eq!((page.len(), SegmentHeader::decode(&page)), (SEGMENT_HEADER, Some(header)));

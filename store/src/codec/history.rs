@@ -1,7 +1,7 @@
-//! The form of records in the files of the `segments` engine, and of the list of those files.
+//! The encoding of records in the files of the `segments` engine, and of the list of those files.
 //!
-//! A record is kind, revision, place in the revision, length, checksum over all of it, then the bytes. Fixed-width
-//! integers, little-endian.
+//! A record is kind, revision, sub-revision, length, checksum over all of it, then the content. All integers have fixed
+//! width and are little-endian.
 
 use bincode::config::legacy;
 use bincode::{Decode, Encode};
@@ -11,10 +11,10 @@ use crate::Revision;
 use crate::commit::RecordKey;
 use crate::engine::RecordKind;
 
-/// What a file of the engine begins with: magic and version.
+/// First bytes of an engine file: magic and version.
 pub(crate) const FILE_HEADER: &[u8; 8] = b"kstoreH1";
 
-/// What a record occupies beside its bytes.
+/// Size of a record's header.
 pub(crate) const RECORD_HEADER: usize = 21;
 
 #[derive(Encode, Decode)]
@@ -27,35 +27,36 @@ struct Header {
 
 const HEADER: usize = RECORD_HEADER - 4;
 
-/// What stands in a file.
+/// A decoded entry of an engine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum HistoryEntry<'a> {
     /// A record of history.
     Record(RecordKind, RecordKey, &'a [u8]),
-    /// The keys of records that are no longer wanted, wherever they stand.
+    /// The keys of removed records, in this or other files.
     Removed(&'a [u8]),
-    /// In place of a record that was damaged beyond repair.
+    /// The replacement of a record that was damaged beyond repair.
     StandIn(StandIn<'a>),
 }
 
-/// What replaces a record whose bytes are lost: its name, so that no read takes an older record for it, and where the
-/// damaged bytes are, so that the next start does not trip over them.
+/// Replaces a record whose content is lost. It keeps the record's name, so that no read returns an older record
+/// instead. It also locates the damaged bytes, so that the next start skips them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StandIn<'a> {
     pub(crate) kind: RecordKind,
     pub(crate) key: RecordKey,
-    /// The file with the damaged bytes.
+    /// The number of the file with the damaged bytes.
     pub(crate) file: u32,
     pub(crate) offset: u32,
     pub(crate) len: u32,
-    /// A version's key and revision, encoded as a version without value; of a note, nothing.
+    /// The name of the record: for a version its key and revision, encoded as a version without value; for a note,
+    /// empty.
     pub(crate) name: &'a [u8],
 }
 
 const REMOVED: u8 = 3;
 const STAND_IN: u8 = 4;
 
-/// What a stand-in says before the name: the kind of the record, then file, offset and length of the damaged bytes.
+/// Size of a stand-in's fields before the name: the record's kind, then file, offset and length of the damaged bytes.
 const STAND_IN_FIELDS: usize = 13;
 
 /// Appends a record.
@@ -94,7 +95,7 @@ fn stand_in(key: RecordKey, body: &[u8]) -> Option<StandIn<'_>> {
     Some(StandIn { kind: kind_of(*kind)?, key, file, offset, len, name })
 }
 
-/// Appends the keys of records that are no longer wanted.
+/// Appends an entry with the keys of removed records.
 pub(crate) fn put_removed(out: &mut Vec<u8>, keys: &[RecordKey]) {
     let mut bytes = Vec::with_capacity(keys.len() * REMOVED_KEY);
     for key in keys {
@@ -104,10 +105,10 @@ pub(crate) fn put_removed(out: &mut Vec<u8>, keys: &[RecordKey]) {
     append(out, REMOVED, RecordKey::new(Revision(0), 0), &bytes);
 }
 
-/// What the removal of a record occupies.
+/// Size of one key in a removal entry.
 pub(crate) const REMOVED_KEY: usize = 12;
 
-/// The keys in [`Entry::Removed`].
+/// Decodes the keys of [`HistoryEntry::Removed`].
 pub(crate) fn removed_keys(bytes: &[u8]) -> impl Iterator<Item = RecordKey> + '_ {
     bytes.chunks_exact(REMOVED_KEY).map(|key| {
         let (main, sub) = key.split_at(8);
@@ -133,8 +134,8 @@ fn checksum(header: &[u8], bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads the entry that `bytes` begins with, and says how long it is; none if it is not whole or does not check.
-pub(crate) fn read(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
+/// Decodes the entry at the start of `bytes` and returns its length; none if it is incomplete or its checksum is wrong.
+pub(crate) fn read(bytes: &[u8]) -> Option<(HistoryEntry<'_>, usize)> {
     let (header, rest) = bytes.split_at_checked(HEADER)?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let (fields, _) = bincode::decode_from_slice::<Header, _>(header, legacy()).ok()?;
@@ -144,17 +145,17 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
     }
     let key = RecordKey::new(Revision(fields.main), fields.sub);
     let entry = match fields.kind {
-        REMOVED => Entry::Removed(body),
-        STAND_IN => Entry::StandIn(stand_in(key, body)?),
-        code => Entry::Record(kind_of(code)?, key, body),
+        REMOVED => HistoryEntry::Removed(body),
+        STAND_IN => HistoryEntry::StandIn(stand_in(key, body)?),
+        code => HistoryEntry::Record(kind_of(code)?, key, body),
     };
     Some((entry, RECORD_HEADER + body.len()))
 }
 
-/// The entry that `bytes` begins with as it was written, if one flipped bit is all that is wrong with it.
+/// Corrects the entry at the start of `bytes` if a single bit of it is flipped.
 ///
-/// The checksum names the bit: no two single bits of an entry below 512 MiB change a CRC-32 alike. More damage than one bit
-/// passes for one bit with a probability of (bits of the entry) / 2^32.
+/// The checksum identifies the bit: no two single bits of an entry below 512 MiB change a CRC-32 in the same way.
+/// Greater damage is mistaken for one bit with a probability of (bits of the entry) / 2^32.
 pub(crate) fn correct(bytes: &[u8]) -> Option<Vec<u8>> {
     let header = bytes.get(..HEADER)?;
     let stored = u32::from_le_bytes(*bytes.get(HEADER..)?.first_chunk()?);
@@ -176,10 +177,10 @@ pub(crate) fn correct(bytes: &[u8]) -> Option<Vec<u8>> {
     read(&entry).is_some_and(|(_, len)| len == entry.len()).then_some(entry)
 }
 
-/// Where in the header the length is; the header's last field.
+/// Offset of the length in the header; it is the header's last field.
 const LEN_FIELD: usize = HEADER - 4;
 
-/// The same for an entry whose length is right.
+/// Corrects an entry whose length field is right.
 fn correct_in_place(entry: &[u8], stored: u32) -> Option<Vec<u8>> {
     let (header, body) = (&entry[..HEADER], &entry[RECORD_HEADER..]);
     let difference = checksum(header, body) ^ stored;
@@ -192,7 +193,7 @@ fn correct_in_place(entry: &[u8], stored: u32) -> Option<Vec<u8>> {
     let (byte, mask) = flipped_bit(difference, HEADER + body.len())?;
     let at = match byte {
         byte if byte < LEN_FIELD => byte,
-        // A wrong length would have meant other bytes.
+        // With a flipped length the entry would have had another length.
         byte if byte < HEADER => return None,
         byte => byte + RECORD_HEADER - HEADER,
     };
@@ -200,10 +201,10 @@ fn correct_in_place(entry: &[u8], stored: u32) -> Option<Vec<u8>> {
     Some(entry)
 }
 
-/// Which one bit of `len` bytes changes their CRC-32 by `difference`: the byte, and the bit in it.
+/// Finds the single bit of `len` bytes whose flip changes their CRC-32 by `difference`: its byte, and the bit in it.
 fn flipped_bit(difference: u32, len: usize) -> Option<(usize, u8)> {
     const POLYNOMIAL: u32 = 0xedb8_8320;
-    // What flipping the last bit changes; each earlier one is a step further through the register.
+    // The effect of flipping the last bit; each earlier bit is one more step of the shift register.
     let mut change = POLYNOMIAL;
     for byte in (0..len).rev() {
         for bit in (0..8).rev() {
@@ -216,8 +217,8 @@ fn flipped_bit(difference: u32, len: usize) -> Option<(usize, u8)> {
     None
 }
 
-/// The bytes of an entry that a copy of its record allows to be written anew: those that the copy encodes to, if the stored
-/// checksum or the stored body is the copy's. None if the copy must be of another record, as a damaged name makes it.
+/// Restores a damaged entry from a copy of its record. Returns the encoded copy if the stored checksum or the stored
+/// content matches the copy. None if neither matches: then a damaged name points to the copy of another record.
 pub(crate) fn restored(damaged: &[u8], kind: RecordKind, key: RecordKey, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut entry = Vec::with_capacity(RECORD_HEADER + bytes.len());
     put(&mut entry, kind, key, bytes);
@@ -226,8 +227,8 @@ pub(crate) fn restored(damaged: &[u8], kind: RecordKind, key: RecordKey, bytes: 
     (same(HEADER..RECORD_HEADER) || same(RECORD_HEADER..entry.len())).then_some(entry)
 }
 
-/// What the entry that `bytes` begins with says of itself, unchecked: a record's name, and how long it is. None if no
-/// record begins so.
+/// Reads the record key and length of the entry at the start of `bytes` without checking them. None if it is not a
+/// record.
 pub(crate) fn peek(bytes: &[u8]) -> Option<(RecordKey, usize)> {
     let header = bytes.get(..HEADER)?;
     let (fields, _) = bincode::decode_from_slice::<Header, _>(header, legacy()).ok()?;
@@ -235,7 +236,7 @@ pub(crate) fn peek(bytes: &[u8]) -> Option<(RecordKey, usize)> {
     (fields.kind < REMOVED).then_some((key, RECORD_HEADER + fields.len as usize))
 }
 
-/// The files that make up a state, with the length that counts of each.
+/// The files of an engine state, each with the length that belongs to the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct FileList {
     pub(crate) files: Vec<(u32, u64)>,
@@ -256,9 +257,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_claims_more_files_than_its_bytes_can_hold_takes_no_space_for_them() {
+    fn a_file_list_with_a_wrong_count_allocates_no_memory_for_it() {
         for claimed in [1u64 << 60, 1 << 32] {
-            // A count behind the mark of one that takes eight bytes.
+            // A count after the marker for an 8-byte integer.
             let mut bytes = vec![crate::codec::VERSION, 253];
             bytes.extend_from_slice(&claimed.to_le_bytes());
             bytes.extend_from_slice(&[1, 20, 7, 30]);
@@ -267,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn entries_read_back_in_order_and_any_flipped_bit_is_noticed() {
+    fn entries_decode_in_order_and_any_flipped_bit_is_detected() {
         let key = RecordKey::new(Revision(1 << 40), 3);
         let mut bytes = Vec::new();
         put(&mut bytes, RecordKind::Put, key, b"value");
         let first = bytes.len();
         put_removed(&mut bytes, &[key, RecordKey::note(Revision(2))]);
-        assert_eq!(read(&bytes), Some((Entry::Record(RecordKind::Put, key, b"value"), first)));
-        let Some((Entry::Removed(keys), _)) = read(&bytes[first..]) else {
+        assert_eq!(read(&bytes), Some((HistoryEntry::Record(RecordKind::Put, key, b"value"), first)));
+        let Some((HistoryEntry::Removed(keys), _)) = read(&bytes[first..]) else {
             panic!("the second is a removal")
         };
         assert!(removed_keys(keys).eq([key, RecordKey::note(Revision(2))]));
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flipped_bit_anywhere_in_an_entry_is_found_and_two_are_not_taken_for_one() {
+    fn any_single_flipped_bit_of_an_entry_is_corrected_and_two_are_not() {
         let key = RecordKey::new(Revision(77), 3);
         let stand_in = StandIn { kind: RecordKind::Put, key, file: 1, offset: 2, len: 3, name: b"name" };
         let mut records = vec![Vec::new(); 4];
@@ -295,7 +296,7 @@ mod tests {
         put_removed(&mut records[1], &[key, RecordKey::note(Revision(2))]);
         put_stand_in(&mut records[2], &stand_in);
         put(&mut records[3], RecordKind::Delete, key, b"");
-        assert_eq!(read(&records[2]), Some((Entry::StandIn(stand_in), records[2].len())));
+        assert_eq!(read(&records[2]), Some((HistoryEntry::StandIn(stand_in), records[2].len())));
         for entry in &records {
             let behind = [&entry[..], &records[0]].concat();
             for bit in 0..entry.len() * 8 {
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_replaces_damaged_bytes_only_if_checksum_or_body_are_its_own() {
+    fn a_copy_restores_a_damaged_entry_only_if_checksum_or_content_match() {
         let (key, other) = (RecordKey::new(Revision(7), 0), RecordKey::new(Revision(8), 0));
         let mut entry = Vec::new();
         put(&mut entry, RecordKind::Put, key, b"a body");

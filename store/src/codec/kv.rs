@@ -1,5 +1,5 @@
-//! The encoded form of a version: etcd's `mvccpb.KeyValue`, written by hand because the positions of key and value
-//! inside the bytes are needed. Fields in number order, default fields left out.
+//! The encoding of a version: etcd's `mvccpb.KeyValue`. It is written by hand because the positions of key and value in
+//! the bytes are needed. Fields are in ascending order; default fields are omitted.
 
 use std::ops::{Range, RangeTo};
 
@@ -9,7 +9,7 @@ use prost::encoding::{decode_varint, encode_varint, encoded_len_varint};
 use crate::kv::Stamp;
 use crate::{LeaseId, Revision};
 
-/// What an encoded version says, and where.
+/// The decoded numbers of a version, and the positions of its key and value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub(crate) key: Range<usize>,
@@ -61,7 +61,7 @@ fn put_number(out: &mut Vec<u8>, tag: u8, number: i64) {
     }
 }
 
-/// Reads what [`encode`] writes; anything else is none.
+/// Decodes what [`encode`] writes; none for any other bytes.
 pub(crate) fn decode(encoded: &[u8]) -> Option<Fields> {
     let mut fields = Fields::default();
     let (mut rest, mut before) = (encoded, 0);
@@ -90,7 +90,7 @@ fn take(whole: &[u8], rest: &mut &[u8], len: u64) -> Option<Range<usize>> {
     Some(start..start + len)
 }
 
-/// Where the key of a whole version lies. The first field, so that finding it costs next to nothing: the index compares
+/// Position of the key in an encoded version. The key is the first field, so finding it is cheap: the index compares
 /// keys all the time.
 pub(crate) fn key(encoded: &[u8]) -> Range<usize> {
     match *encoded {
@@ -103,7 +103,7 @@ pub(crate) fn key(encoded: &[u8]) -> Range<usize> {
     }
 }
 
-/// Where the encoding of a version without a lease ends once its value field is left off. The value is not empty.
+/// Where the encoding of a version without a lease ends when its value is removed. The value must not be empty.
 pub(crate) fn end_before_value(value: &Range<usize>) -> RangeTo<usize> {
     ..value.start - 1 - encoded_len_varint(value.len() as u64)
 }
@@ -114,7 +114,7 @@ mod tests {
     use crate::KeyValue;
     use prost::Message;
 
-    /// The message as prost would have it: the judge of the hand-written form.
+    /// The message as prost encodes it: the reference for the hand-written form.
     #[derive(Clone, PartialEq, Message)]
     struct Reference {
         #[prost(bytes = "vec", tag = "1")]
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_protobuf_and_reads_back() {
+    fn versions_are_encoded_as_protobuf_and_decode() {
         for (key, value, stamp) in samples() {
             let kv = KeyValue::new(&key, &value, stamp);
             let reference = Reference {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_its_value_is_well_formed() {
+    fn a_version_without_its_value_decodes() {
         for (key, value, stamp) in samples() {
             let bare = KeyValue::new(&key, &value, stamp).without_value();
             let read = KeyValue::decode(bare.encoded().clone()).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_one_form_of_a_version_is_read() {
+    fn only_the_canonical_encoding_of_a_version_decodes() {
         let fields: [&[u8]; 4] = [&[KEY, 1, b'a'], &[MOD, 7], &[VERSION, 1], &[VALUE, 1, b'x']];
         assert!(decode(&fields.concat()).is_some());
         for (a, b) in [(0, 1), (0, 3), (1, 2), (2, 3)] {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused_or_shorter_but_never_a_panic() {
+    fn truncated_versions_are_refused_or_shorter_and_never_panic() {
         for (key, value, stamp) in samples() {
             let kv = KeyValue::new(&key, &value, stamp);
             (0..kv.encoded().len().min(100)).for_each(|cut| {

@@ -1,6 +1,7 @@
-//! The manifest: the one small file that says which state on disk counts.
+//! The manifest: a small file that defines which state on disk is current.
 //!
-//! Version 2 adds the alarms and how far compaction has got. Version 1 is still read: no alarm, nothing compacted for sure.
+//! Version 2 adds the alarms and the progress of physical compaction. Version 1 is still read: no alarm, no compaction
+//! finished.
 
 use bincode::{Decode, Encode};
 
@@ -8,37 +9,37 @@ use super::{DecodeError, VERSION};
 use crate::Revision;
 use crate::alarm::Alarms;
 
-/// See the module.
+/// The checkpointed state: the log position, the engine's token, leases and alarms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// Random, for the life of the directory: every file of ours carries it.
+    /// The random id of the data, constant for the life of the directory. Every log segment carries it.
     pub(crate) cluster: u64,
-    /// Counts checkpoints.
+    /// Number of checkpoints.
     pub(crate) generation: u64,
-    /// The engine has every commit up to this place in the log.
+    /// The log's sequence number up to which the engine has every commit.
     pub(crate) seq: u64,
-    /// The revision then.
+    /// The revision at the checkpoint.
     pub(crate) revision: i64,
-    /// The compacted revision then.
+    /// The compacted revision at the checkpoint.
     pub(crate) compacted: i64,
-    /// The leases then, with their times to live.
+    /// The leases at the checkpoint, with their times to live in seconds.
     pub(crate) leases: Vec<(i64, i64)>,
-    /// The name of the engine, as on the command line.
+    /// The engine's name, as in `--engine`.
     pub(crate) engine: String,
-    /// What the engine needs to find that state.
+    /// The engine's token, with which it reopens this state.
     pub(crate) token: Vec<u8>,
-    /// The alarms then.
+    /// The alarms at the checkpoint.
     pub(crate) alarms: Alarms,
-    /// What compaction up to this revision makes superfluous has been removed from the engine.
+    /// The revision up to which superseded records are removed from the engine.
     pub(crate) swept: i64,
 }
 
 /// The version that is written.
 const CURRENT: u8 = 2;
 
-/// The form of version 1, with which version 2 begins.
+/// The fields of version 1, which are the first fields of version 2.
 #[derive(Encode, Decode)]
-struct Basics {
+struct ManifestV1 {
     cluster: u64,
     generation: u64,
     seq: u64,
@@ -49,23 +50,23 @@ struct Basics {
     token: Vec<u8>,
 }
 
-impl Basics {
+impl ManifestV1 {
     fn with(self, alarms: Alarms, swept: i64) -> Manifest {
         let Self { cluster, generation, seq, revision, compacted, leases, engine, token } = self;
         Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept }
     }
 }
 
-/// What a manifest begins with.
+/// First bytes of a manifest file.
 const MAGIC: &[u8; 8] = b"kstoreMF";
 
-/// A manifest's file.
+/// Encodes a manifest file.
 pub(crate) fn encode(manifest: &Manifest) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     let Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept } =
         manifest.clone();
-    let basics = Basics { cluster, generation, seq, revision, compacted, leases, engine, token };
-    super::put_as(&mut out, CURRENT, &(basics, alarms.bits(), swept));
+    let v1 = ManifestV1 { cluster, generation, seq, revision, compacted, leases, engine, token };
+    super::put_as(&mut out, CURRENT, &(v1, alarms.bits(), swept));
     seal(out)
 }
 
@@ -76,7 +77,7 @@ fn seal(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// Reads a manifest's file; none if it is not a whole one.
+/// Decodes a manifest file; none if it is incomplete or damaged.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Result<Manifest, DecodeError>> {
     let (body, crc) = bytes.split_last_chunk::<4>()?;
     let rest = body.strip_prefix(MAGIC)?;
@@ -89,13 +90,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Result<Manifest, DecodeError>> {
 fn decode_body(bytes: &[u8]) -> Result<Manifest, DecodeError> {
     match super::version(bytes)? {
         (VERSION, body) => {
-            let (basics, _) = super::take_body::<Basics>(body)?;
-            Ok(basics.with(Alarms::default(), Revision::NEVER_COMPACTED.0))
+            let (v1, _) = super::take_body::<ManifestV1>(body)?;
+            Ok(v1.with(Alarms::default(), Revision::NEVER_COMPACTED.0))
         }
         (CURRENT, body) => {
-            let ((basics, bits, swept), _) = super::take_body::<(Basics, u8, i64)>(body)?;
+            let ((v1, bits, swept), _) = super::take_body::<(ManifestV1, u8, i64)>(body)?;
             let alarms = Alarms::from_bits(bits).ok_or(DecodeError::Malformed)?;
-            Ok(basics.with(alarms, swept))
+            Ok(v1.with(alarms, swept))
         }
         (other, _) => Err(DecodeError::Version(other)),
     }
@@ -107,8 +108,8 @@ mod tests {
     use crate::Alarm;
     use crate::alarm::AlarmChange;
 
-    fn basics() -> Basics {
-        Basics {
+    fn v1() -> ManifestV1 {
+        ManifestV1 {
             cluster: 7,
             generation: 3,
             seq: 1 << 33,
@@ -121,24 +122,24 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_still_read() {
+    fn manifest_version_1_decodes() {
         let mut bytes = MAGIC.to_vec();
-        super::super::put(&mut bytes, &basics());
-        let expected = basics().with(Alarms::default(), -1);
+        super::super::put(&mut bytes, &v1());
+        let expected = v1().with(Alarms::default(), -1);
         assert_eq!(decode(&seal(bytes)), Some(Ok(expected)));
     }
 
     #[test]
-    fn a_manifest_of_a_later_version_is_refused_not_called_broken() {
+    fn a_manifest_of_a_later_version_is_refused_as_unknown() {
         let mut bytes = MAGIC.to_vec();
         super::super::put_as(&mut bytes, CURRENT + 1, &0u8);
         assert_eq!(decode(&seal(bytes)), Some(Err(DecodeError::Version(CURRENT + 1))));
     }
 
     #[test]
-    fn a_manifest_reads_back_and_any_flipped_bit_is_noticed() {
+    fn a_manifest_decodes_and_any_flipped_bit_is_detected() {
         let alarms = Alarms::default().after(AlarmChange::Raise(Alarm::Corrupt)).after(AlarmChange::LowDisk);
-        let manifest = basics().with(alarms, 9);
+        let manifest = v1().with(alarms, 9);
         let bytes = encode(&manifest);
         assert_eq!(decode(&bytes), Some(Ok(manifest)));
         for at in 0..bytes.len() {

@@ -1,7 +1,7 @@
-//! Every stored byte is made and read here, one file per kind of record. Pure: no files, no clock.
+//! Encoding and decoding of all stored bytes, one file per kind of record. Pure: no files, no clock.
 //!
-//! A version of a key has etcd's own form (`kv`). What frames such versions is bincode, pinned to 2.0.1, whose layout has a
-//! specification; each record begins with a version byte, so that another encoding can follow.
+//! A version of a key has etcd's own encoding (`kv`). Other records use bincode, pinned to 2.0.1, whose layout has a
+//! specification. Each such record starts with a version byte, so that another encoding can replace it.
 
 pub(crate) mod etcd;
 pub(crate) mod frame;
@@ -13,35 +13,35 @@ pub(crate) mod record;
 use bincode::config::{Configuration, standard};
 use bincode::{BorrowDecode, Encode};
 
-/// The first version of every record, and the only one of most.
+/// The first version of every record, and the only version of most.
 const VERSION: u8 = 1;
 
-/// Little-endian, variable-length integers.
+/// bincode's layout: little-endian, variable-length integers.
 const LAYOUT: Configuration = standard();
 
-/// Why bytes cannot be read. Their checksum was right, so another version or a bug wrote them.
+/// Why a record cannot be decoded. Its checksum was right, so another version or a bug wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DecodeError {
-    /// An unknown version.
+    /// The version byte is unknown.
     #[error("version {0} is not known")]
     Version(u8),
-    /// Not the form that the version promises.
-    #[error("the form is not right")]
+    /// The bytes do not have the form of their version.
+    #[error("the record is malformed")]
     Malformed,
 }
 
-/// Appends version byte and value.
+/// Appends the first version byte and the value.
 fn put<T: Encode>(out: &mut Vec<u8>, value: &T) {
     put_as(out, VERSION, value);
 }
 
-/// The same as a later version.
+/// Appends `version` and the value.
 fn put_as<T: Encode>(out: &mut Vec<u8>, version: u8, value: &T) {
     out.push(version);
     bincode::encode_into_std_write(value, out, LAYOUT).expect("a vector takes everything");
 }
 
-/// Reads what [`put`] appended, and what it occupied.
+/// Decodes what [`put`] appended, and returns its length.
 fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Result<(T, usize), DecodeError> {
     match version(bytes)? {
         (VERSION, body) => take_body(body),
@@ -49,12 +49,12 @@ fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Result<(T, usize), Deco
     }
 }
 
-/// The version of what stands there, and what follows it.
+/// The version byte, and the bytes after it.
 fn version(bytes: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
     bytes.split_first().map(|(version, body)| (*version, body)).ok_or(DecodeError::Malformed)
 }
 
-/// Reads a value behind its version byte; says what both occupied.
+/// Decodes the value after a version byte. Returns the length of both.
 fn take_body<'a, T: BorrowDecode<'a, ()>>(body: &'a [u8]) -> Result<(T, usize), DecodeError> {
     let decoded = match body.len() {
         len if len <= SMALL => {
@@ -68,12 +68,14 @@ fn take_body<'a, T: BorrowDecode<'a, ()>>(body: &'a [u8]) -> Result<(T, usize), 
     decoded.map(|(value, len)| (value, len + 1)).map_err(|_| DecodeError::Malformed)
 }
 
-/// Space for as many items as the bytes claim to hold is taken before the first is read. So that a lie does not take all there
-/// is, that space is bounded by the bytes' length, in steps since the bound is a constant of the layout.
+/// Largest record of the first size class. Decoding reserves space for as many items as the bytes claim to hold, before
+/// it reads the first one. The space is bounded by the length of the bytes, so that a wrong count cannot exhaust
+/// memory. The bound is a constant of the layout, so there are size classes.
 const SMALL: usize = 64 << 10;
 
-/// The second step: more than a record has.
+/// The second size class: larger than any record.
 const LARGE: usize = 16 << 20;
 
-/// No item takes up more bytes in memory for each of its stored ones: a lease that is gone has two and takes up 24.
+/// The most bytes of memory per stored byte of an item. The worst case is an ended lease: 24 bytes of memory for two
+/// stored bytes.
 const SPREAD: usize = 32;

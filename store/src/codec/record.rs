@@ -1,8 +1,8 @@
-//! The log's record: the effects of one commit, complete in themselves.
+//! Log records: the effects of one commit, complete in themselves.
 //!
-//! Version 1 has no alarms; version 2 has the set of them behind it. What a commit changes decides which is written, so that
-//! a log in which no alarm was ever raised can still be read by what only knows version 1. A set with a bit that a program does
-//! not know is malformed to it.
+//! Version 1 has no alarms; version 2 appends the set of alarms. A commit that changes no alarm is written as version
+//! 1, so that a program that only knows version 1 can read a log without alarms. A set of alarms with an unknown bit is
+//! malformed.
 
 use bincode::{BorrowDecode, Encode};
 
@@ -11,10 +11,10 @@ use crate::alarm::Alarms;
 use crate::commit::{Commit, LeaseChange};
 use crate::event::EventKind;
 
-/// The version that has alarms.
+/// The version with alarms.
 const WITH_ALARMS: u8 = 2;
 
-/// A commit as it is logged. Borrows the versions' own bytes.
+/// A logged commit. It borrows the encoded versions.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LogRecord<'a> {
     pub(crate) seq: u64,
@@ -26,9 +26,9 @@ pub(crate) struct LogRecord<'a> {
     pub(crate) alarms: Option<Alarms>,
 }
 
-/// The form of version 1, with which version 2 begins.
+/// The fields of version 1, which are the first fields of version 2.
 #[derive(Encode, BorrowDecode)]
-struct Effects<'a> {
+struct LogRecordV1<'a> {
     seq: u64,
     revision: i64,
     changes: Vec<LogChange<'a>>,
@@ -37,14 +37,14 @@ struct Effects<'a> {
     compacted: Option<i64>,
 }
 
-impl<'a> Effects<'a> {
+impl<'a> LogRecordV1<'a> {
     fn with(self, alarms: Option<Alarms>) -> LogRecord<'a> {
         let Self { seq, revision, changes, note, leases, compacted } = self;
         LogRecord { seq, revision, changes, note, leases, compacted, alarms }
     }
 }
 
-/// A changed key: the encoded version, or the encoded deletion.
+/// A changed key: the encoded version or tombstone.
 #[derive(Debug, PartialEq, Eq, Encode, BorrowDecode)]
 pub(crate) enum LogChange<'a> {
     Put(&'a [u8]),
@@ -58,7 +58,7 @@ pub(crate) enum LogLease {
     Gone { id: i64 },
 }
 
-/// Appends a commit's record.
+/// Appends the record of a commit.
 pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
     let changes = commit.events.iter().map(|event| match event.kind {
         EventKind::Put => LogChange::Put(event.kv.encoded()),
@@ -68,7 +68,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
         LeaseChange::Granted(id, ttl) => LogLease::Granted { id: id.0, ttl },
         LeaseChange::Gone(id) => LogLease::Gone { id: id.0 },
     });
-    let effects = Effects {
+    let v1 = LogRecordV1 {
         seq: commit.seq,
         revision: commit.revision.0,
         changes: changes.collect(),
@@ -77,21 +77,19 @@ pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
         compacted: commit.compacted.map(|revision| revision.0),
     };
     match commit.alarms {
-        None => super::put(out, &effects),
-        Some(alarms) => super::put_as(out, WITH_ALARMS, &(effects, alarms.bits())),
+        None => super::put(out, &v1),
+        Some(alarms) => super::put_as(out, WITH_ALARMS, &(v1, alarms.bits())),
     }
 }
 
-/// Reads one record and says how long it was.
+/// Decodes one record and returns its length.
 pub(crate) fn decode(bytes: &[u8]) -> Result<(LogRecord<'_>, usize), DecodeError> {
     match super::version(bytes)? {
-        (VERSION, body) => {
-            super::take_body::<Effects<'_>>(body).map(|(effects, len)| (effects.with(None), len))
-        }
+        (VERSION, body) => super::take_body::<LogRecordV1<'_>>(body).map(|(v1, len)| (v1.with(None), len)),
         (WITH_ALARMS, body) => {
-            let ((effects, bits), len) = super::take_body::<(Effects<'_>, u8)>(body)?;
+            let ((v1, bits), len) = super::take_body::<(LogRecordV1<'_>, u8)>(body)?;
             let alarms = Alarms::from_bits(bits).ok_or(DecodeError::Malformed)?;
-            Ok((effects.with(Some(alarms)), len))
+            Ok((v1.with(Some(alarms)), len))
         }
         (other, _) => Err(DecodeError::Version(other)),
     }
@@ -112,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_logged_reads_back(
+        fn logged_commits_decode(
             keys in vec((vec(any::<u8>(), 1..9), vec(any::<u8>(), 0..300), any::<bool>()), 0..5),
             (seq, revision) in any::<(u64, i64)>(),
             note in option::of(vec(any::<u8>(), 0..9)),

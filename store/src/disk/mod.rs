@@ -1,6 +1,6 @@
-//! The seam to the file system: every file of log, manifest and our own engine goes through it, so that a simulated disk
-//! can lose, tear and refuse what a real one may. What an operation promises before a sync is written here, and no more.
-//! Who may read the files is in `private`.
+//! The interface to the file system. The log, the manifest and the segment engine access all files through it, so that
+//! a simulated disk can lose, tear and refuse writes as a real one may. The traits state what an operation guarantees
+//! before a sync. `private` sets the permissions of the files.
 
 pub(crate) mod private;
 pub(crate) mod real;
@@ -13,10 +13,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file system. Names survive a crash only after [`Disk::sync_dir`].
+/// A file system. A name survives a crash only after [`Disk::sync_dir`] of its directory.
 pub(crate) trait Disk: Send + Sync + Debug {
-    /// Makes a directory, and those above it; durable on return, also if it is there already: whoever made it may have crashed
-    /// before its name was durable.
+    /// Creates a directory and its parents. They are durable on return, even if they existed before: the process that
+    /// created them may have crashed before their names were durable.
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         let existed = self.is_dir(dir);
@@ -27,58 +27,59 @@ pub(crate) trait Disk: Send + Sync + Debug {
             return Ok(());
         }
         match self.sync_dir(parent.unwrap_or(Path::new("."))) {
-            // Somebody else made it for us, where we may not look.
+            // Another user created the directory in one that this user cannot sync.
             Err(error) if existed && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             other => other,
         }
     }
 
-    /// Whether there is such a directory.
+    /// Whether the directory exists.
     fn is_dir(&self, dir: &Path) -> bool;
 
-    /// Makes a directory in one that exists.
+    /// Creates a directory in an existing one.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Makes an empty file, replacing one of that name.
+    /// Creates an empty file; replaces an existing one.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
 
-    /// Opens a file that exists.
+    /// Opens an existing file.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
 
-    /// The names of the files in a directory, sorted; none if there is no such directory.
+    /// Names of the files in a directory, sorted; empty if there is no such directory.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Gives a file another name in the same directory, replacing one of that name.
+    /// Renames a file within its directory; replaces an existing file of the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Bytes that files in a directory can still take up.
+    /// Bytes that are free for files in a directory.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;
 
-    /// Makes a directory's names durable.
+    /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
-/// An open file. Contents survive a crash only after [`File::sync`]; before it, any part of what was written may.
+/// An open file. Its content survives a crash only after [`File::sync`]. Before that, any part of what was written may
+/// survive.
 pub(crate) trait File: Send + Sync + Debug {
-    /// Its length.
+    /// Length of the file in bytes.
     fn len(&self) -> io::Result<u64>;
 
-    /// Reads as much as there is, up to the buffer's length; says how much.
+    /// Reads up to the buffer's length at `offset`. Returns the number of bytes read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Writes all of it, growing the file if needed.
+    /// Writes all bytes at `offset`; grows the file if needed.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Takes up space for so many bytes from the beginning of an empty file, which then reads as zeros.
+    /// Allocates `bytes` from the start of an empty file, which then reads as zeros.
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         write_zeros(self, bytes)
     }
 
-    /// Makes everything written so far durable, length included. After an error nothing is known of what was written since
-    /// the last success, and trying again does not help.
+    /// Makes everything written so far durable, including the length. After an error the state of everything written
+    /// since the last successful sync is unknown, and another attempt does not help.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn read_all(file: &dyn File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Fills the buffer unless the file ends; says how much there was.
+/// Fills the buffer, or reads to the end of the file. Returns the number of bytes read.
 pub(crate) fn read_full(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -103,9 +104,9 @@ pub(crate) fn read_full(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::
     Ok(filled)
 }
 
-/// Writes zeros from the beginning of a file on.
+/// Writes zeros from the start of a file.
 pub(crate) fn write_zeros<F: File + ?Sized>(file: &F, bytes: u64) -> io::Result<()> {
-    /// Written at once.
+    /// Bytes per write.
     const PIECE: usize = 1 << 20;
     let zeros = vec![0; PIECE.min(usize::try_from(bytes).unwrap_or(PIECE))];
     let mut at = 0;
@@ -126,22 +127,22 @@ mod tests {
 
     use super::*;
 
-    /// Directories, of which names survive a crash only when the directory above was synced.
+    /// A disk of directories; a name survives a crash only if its parent directory was synced.
     #[derive(Debug, Default)]
-    struct Dirs(Mutex<State>);
+    struct Dirs(Mutex<DirState>);
 
     #[derive(Debug, Default)]
-    struct State {
+    struct DirState {
         made: BTreeSet<PathBuf>,
         durable: BTreeSet<PathBuf>,
-        /// Syncs that are done before one fails.
+        /// Number of syncs that succeed before one fails.
         syncs: Option<usize>,
     }
 
     impl Dirs {
         fn crash(&self) {
             let mut state = self.0.lock();
-            // A directory is gone with the one that it is in.
+            // A directory is lost with its parent.
             let durable = &state.durable;
             let is_kept =
                 |dir: &&PathBuf| dir.ancestors().all(|dir| dir == Path::new("/") || durable.contains(dir));
@@ -195,9 +196,9 @@ mod tests {
         }
     }
 
-    /// A directory that the process before made, but did not live to sync, was taken for durable.
+    /// Regression: a directory that an earlier process created, but did not sync, was taken for durable.
     #[test]
-    fn a_directory_is_durable_when_it_was_made_whatever_became_of_earlier_attempts() {
+    fn creating_a_directory_makes_it_durable_after_failed_attempts() {
         let dir = Path::new("/a/b/c");
         for syncs in 0..3 {
             for crashes in [false, true] {

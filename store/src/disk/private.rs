@@ -1,5 +1,6 @@
-//! Permissions of the data directory: only its owner may read what the store keeps, whatever the umask of the process that made
-//! it. New files and directories get these modes; [`protect`] brings those of an older version, or of another tool, to them.
+//! Permissions of the data directory: only its owner may read the store's files, whatever the umask of the process that
+//! created them. New files and directories get these modes; [`protect`] applies them to files of an older version or
+//! another program.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -8,22 +9,23 @@ use std::path::Path;
 
 use crate::error::OpenError;
 
-/// Mode of every file that the store makes.
+/// Mode of every file that the store creates.
 pub(crate) const FILE_MODE: u32 = 0o600;
-/// Mode of every directory that the store makes.
+/// Mode of every directory that the store creates.
 pub(crate) const DIR_MODE: u32 = 0o700;
 
-/// The bits of a mode that give anything to others than the owner.
+/// Mode bits that grant any access to group and others.
 const OTHERS: u32 = 0o077;
-/// The bits of a mode that let others than the owner add and remove names.
+/// Mode bits that let group and others add and remove names.
 const OTHERS_WRITE: u32 = 0o022;
-/// The bit of a directory that several users share, as `/tmp`.
+/// The sticky bit of a directory that several users share, such as `/tmp`.
 const SHARED: u32 = 0o1000;
 
-/// Subdirectories that belong to a data directory. A directory with others in it serves more than the store.
+/// Subdirectories of a data directory. A directory with any other subdirectory is used by other programs too.
 const OWN_DIRECTORIES: [&str; 4] = ["wal", "engine", "pki", "lost+found"];
 
-/// Gives a file that was just opened or made its mode: the umask may have taken bits away, an older file may have more.
+/// Sets the mode of a file that was just opened or created: the umask may have removed bits, and an older file may have
+/// more.
 pub(crate) fn protect_file(file: &File) -> io::Result<()> {
     if mode(&file.metadata()?) == FILE_MODE {
         return Ok(());
@@ -31,18 +33,18 @@ pub(crate) fn protect_file(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(FILE_MODE))
 }
 
-/// Makes one directory with its mode.
+/// Creates one directory with its mode.
 pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(DIR_MODE).create(dir)?;
-    // The umask may have taken bits from the owner too.
+    // The umask may have removed bits of the owner too.
     fs::set_permissions(dir, Permissions::from_mode(DIR_MODE))
 }
 
-/// Takes from other users what they may do with a data directory and what the store has in it.
+/// Removes other users' access to a data directory and to the store's files in it.
 ///
 /// # Errors
 ///
-/// [`OpenError::Exposed`] if the directory is one that users share, or if the modes cannot be changed.
+/// [`OpenError::Exposed`] if several users share the directory, or if the modes cannot be changed.
 pub(crate) fn protect(dir: &Path) -> Result<(), OpenError> {
     let found = read_metadata(dir)?;
     if found.mode() & SHARED != 0 {
@@ -61,7 +63,7 @@ pub(crate) fn protect(dir: &Path) -> Result<(), OpenError> {
     protect_files(dir)
 }
 
-/// Takes from other users what they may do with a directory and everything below it.
+/// Removes other users' access to a directory and everything below it.
 pub(crate) fn protect_tree(dir: &Path) -> Result<(), OpenError> {
     tighten(dir, DIR_MODE)?;
     protect_files(dir)?;
@@ -73,7 +75,8 @@ pub(crate) fn protect_tree(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Gives a directory and everything below it the store's modes. For files that a library makes with the modes of the umask.
+/// Sets the store's modes on a directory and everything below it. Used for files that a library creates with the
+/// umask's modes.
 pub(crate) fn set_modes(dir: &Path) -> io::Result<()> {
     set_mode(dir, DIR_MODE)?;
     for entry in fs::read_dir(dir)? {
@@ -88,7 +91,7 @@ pub(crate) fn set_modes(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets a mode. A file that is removed meanwhile needs none.
+/// Sets a mode. Succeeds if the file was removed meanwhile.
 fn set_mode(path: &Path, wanted: u32) -> io::Result<()> {
     let set = || {
         if mode(&fs::metadata(path)?) == wanted {
@@ -102,7 +105,7 @@ fn set_mode(path: &Path, wanted: u32) -> io::Result<()> {
     }
 }
 
-/// The files in a directory, links left out: what they point to may belong to something else.
+/// Protects the files in a directory, except links, whose targets may belong to other programs.
 fn protect_files(dir: &Path) -> Result<(), OpenError> {
     read_dir(dir)?
         .into_iter()
@@ -110,38 +113,38 @@ fn protect_files(dir: &Path) -> Result<(), OpenError> {
         .try_for_each(|entry| tighten(&entry.path, FILE_MODE))
 }
 
-/// Sets the mode if others than the owner have any rights.
+/// Sets the mode if group or others have any access.
 fn tighten(path: &Path, wanted: u32) -> Result<(), OpenError> {
     let found = read_metadata(path)?;
     if found.mode() & OTHERS == 0 {
         return Ok(());
     }
     let before = format!("{:04o}", mode(&found));
-    tracing::warn!(path = %path.display(), before, "other users had access to stored data; the store takes it away");
+    tracing::warn!(path = %path.display(), before, "other users had access to stored data; access removed");
     fs::set_permissions(path, Permissions::from_mode(wanted))
         .map_err(|error| exposed(path, &found, format!("that cannot be changed ({error})")))
 }
 
-/// Whether the directory holds directories that have nothing to do with a store.
+/// Whether the directory contains subdirectories that do not belong to a store.
 fn serves_others(dir: &Path) -> Result<bool, OpenError> {
     let is_foreign =
-        |entry: Entry| entry.is_dir && !OWN_DIRECTORIES.iter().any(|own| entry.path.ends_with(own));
+        |entry: DirEntry| entry.is_dir && !OWN_DIRECTORIES.iter().any(|own| entry.path.ends_with(own));
     Ok(read_dir(dir)?.into_iter().any(is_foreign))
 }
 
-struct Entry {
+struct DirEntry {
     path: std::path::PathBuf,
     is_dir: bool,
     is_file: bool,
 }
 
-fn read_dir(dir: &Path) -> Result<Vec<Entry>, OpenError> {
+fn read_dir(dir: &Path) -> Result<Vec<DirEntry>, OpenError> {
     let read = || {
         fs::read_dir(dir)?
             .map(|entry| {
                 let entry = entry?;
                 let kind = entry.file_type()?;
-                Ok(Entry { path: entry.path(), is_dir: kind.is_dir(), is_file: kind.is_file() })
+                Ok(DirEntry { path: entry.path(), is_dir: kind.is_dir(), is_file: kind.is_file() })
             })
             .collect::<io::Result<_>>()
     };

@@ -1,4 +1,4 @@
-//! The operating system's files, and the lock that keeps a second process out.
+//! The operating system's file system, and the lock that excludes other processes.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use super::{Disk, File, private};
 use crate::error::OpenError;
 
-/// The operating system's files.
+/// The operating system's file system.
 #[derive(Debug)]
 pub(crate) struct RealDisk;
 
-/// One of them.
+/// An open file of the operating system.
 #[derive(Debug)]
 struct RealFile(fs::File);
 
 impl RealDisk {
-    /// Opens a file that exists and need not be writable.
+    /// Opens an existing file for reading.
     pub(crate) fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(RealFile(fs::File::open(path)?)))
     }
@@ -101,7 +101,7 @@ impl File for RealFile {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::Errno;
         match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
-            // Not every file system can; all can be written to.
+            // Not every file system can allocate; all can be written to.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => super::write_zeros(self, bytes),
             other => Ok(other?),
         }
@@ -113,17 +113,17 @@ impl File for RealFile {
     }
 }
 
-/// Holds a directory against other processes while it lives. The lock goes with the process, however it ends.
+/// Locks a data directory against other processes while it lives. The system releases the lock when the process ends.
 #[derive(Debug)]
 pub(crate) struct DirLock {
     _file: fs::File,
 }
 
-/// The lock's file.
+/// Name of the lock file.
 const LOCK: &str = "LOCK";
 
 impl DirLock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or returns which process holds it.
     pub(crate) fn take(dir: &Path) -> Result<Self, OpenError> {
         let path = dir.join(LOCK);
         let io = |source| OpenError::Io { path: path.clone(), source };

@@ -1,6 +1,6 @@
-//! An engine whose damaged records are put right while a copy is known: in memory, in the log, or in the record itself when
-//! one flipped bit is all that is wrong. A record of which no copy is left is reported, and quarantined by the background:
-//! reads of it are refused, everything else goes on.
+//! An engine wrapper that repairs damaged records from copies: from memory, from the log, or by correcting a single
+//! flipped bit. A record without a copy is reported, and the background worker quarantines it. Reads of it fail;
+//! everything else works.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,100 +10,100 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{Engine, EngineError, EngineSize, LostRecord, Record, Scan, Scrubbed, Tidied};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
 use crate::commit::RecordKey;
 use crate::core::Core;
 use crate::damage::DamagedRecord;
 use crate::feed::Feed;
 use crate::metrics::Counter;
-use crate::recall::Known;
-use crate::wal::{self, Segments};
+use crate::recall::RecalledRecord;
+use crate::wal::{self, WalSegments};
 use crate::{KeyValue, Revision};
 
-/// Lost records that are remembered, so that the log is not searched again for each read of one, and reported. More are
-/// refused all the same.
+/// Lost records that are remembered and reported, so that the log is not searched again for each read of one. Reads of
+/// further ones fail as well.
 const REMEMBERED: usize = 4_096;
 
-/// Records that are logged one by one when they are healed; the metric counts all.
+/// Healed records that are logged one by one; the metric counts all.
 const LOGGED: u64 = 100;
 
-/// See the module.
-pub(crate) struct Healing {
+/// The wrapped engine, the sources of copies, and the records without a copy.
+pub(crate) struct HealingEngine {
     inner: Arc<dyn Engine>,
-    log: OnceLock<Arc<Segments>>,
+    log: OnceLock<Arc<WalSegments>>,
     memory: OnceLock<Weak<Core>>,
-    /// Told when a record is lost: the background quarantines it.
+    /// Notified when a record is lost: the background worker quarantines it.
     feed: Arc<Feed>,
-    /// Locked while copies are looked for: once, not once per reader.
-    lost: Mutex<Lost>,
-    /// Damage was dealt with, and a crash would undo that.
+    /// Lost records. The lock is held while copies are searched, so that several readers of one record search once.
+    lost: Mutex<LostRecords>,
+    /// A repair was made that a crash would undo.
     unsealed: AtomicBool,
-    /// Records that were put right.
+    /// Number of repaired records.
     pub(crate) healed: Counter,
 }
 
-/// Records of which no copy is left.
+/// Records without a copy.
 #[derive(Default)]
-struct Lost {
+struct LostRecords {
     known: BTreeMap<RecordKey, DamagedRecord>,
-    /// Those that the background has not seen.
+    /// Records that the background worker has not handled.
     fresh: BTreeSet<RecordKey>,
 }
 
-impl Healing {
+impl HealingEngine {
     pub(crate) fn new(inner: Arc<dyn Engine>, feed: Arc<Feed>) -> Self {
         let quarantined = inner.quarantined().into_iter().take(REMEMBERED);
         let known = quarantined.map(|lost| (lost.key, DamagedRecord::of(&lost))).collect();
         let healed = Counter::default();
-        healed.add(inner.mended());
+        healed.add(inner.repaired());
         Self {
             inner,
             log: OnceLock::new(),
             memory: OnceLock::new(),
             feed,
-            lost: Mutex::new(Lost { known, fresh: BTreeSet::new() }),
+            lost: Mutex::new(LostRecords { known, fresh: BTreeSet::new() }),
             unsealed: AtomicBool::new(false),
             healed,
         }
     }
 
-    /// Where copies are.
-    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+    /// Sets the log, in which copies are searched.
+    pub(crate) fn set_log(&self, segments: Arc<WalSegments>) {
         self.log.set(segments).expect("a store has one log");
     }
 
-    /// Where else copies are.
+    /// Sets the core, in whose memory copies are searched.
     pub(crate) fn set_memory(&self, core: Weak<Core>) {
         self.memory.set(core).expect("a store has one core");
     }
 
-    /// The records that were lost and are still wanted, by revision.
+    /// The lost records that compaction has not removed, by revision.
     pub(crate) fn damage(&self) -> Vec<DamagedRecord> {
         self.lost.lock().known.values().cloned().collect()
     }
 
-    /// The same with their places in the history.
+    /// The lost records that compaction has not removed, with their record keys.
     pub(crate) fn lost(&self) -> BTreeMap<RecordKey, DamagedRecord> {
         self.lost.lock().known.clone()
     }
 
-    /// How many those are.
+    /// Number of lost records that compaction has not removed.
     pub(crate) fn damaged(&self) -> u64 {
         self.lost.lock().known.len() as u64
     }
 
-    /// Whether damage was dealt with since this was last asked.
+    /// Takes the flag that a repair was made since the last call.
     pub(crate) fn take_unsealed(&self) -> bool {
         self.unsealed.swap(false, Ordering::AcqRel)
     }
 
-    /// What memory knows of records.
-    fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Known> {
+    /// What memory holds of these records.
+    fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
         let core = self.memory.get().and_then(Weak::upgrade);
         core.map(|core| core.recall(keys)).unwrap_or_default()
     }
 
-    /// Copies of damaged records, as far as there are any; and what memory knows of the others.
+    /// Copies of damaged records, and the names of the records without a copy that memory knows.
     fn copies(
         &self,
         keys: &BTreeSet<RecordKey>,
@@ -111,8 +111,8 @@ impl Healing {
         let (mut copies, mut names) = (BTreeMap::new(), BTreeMap::new());
         for (key, known) in self.recall(keys) {
             match known {
-                Known::Whole(record) => copies.insert(key, record),
-                Known::Named(record) => names.insert(key, record),
+                RecalledRecord::Whole(record) => copies.insert(key, record),
+                RecalledRecord::Named(record) => names.insert(key, record),
             };
         }
         let missing: BTreeSet<_> = keys.iter().filter(|key| !copies.contains_key(key)).copied().collect();
@@ -132,23 +132,24 @@ impl Healing {
     fn was_healed(&self, key: RecordKey) {
         self.healed.add(1);
         if self.healed.get() <= LOGGED {
-            tracing::warn!(revision = key.main.0, "a damaged record of the history was healed from a copy");
+            tracing::warn!(revision = key.main.0, "repaired a damaged history record from a copy");
         }
     }
 
-    /// Remembers a lost record; once.
-    fn report(&self, lost: &mut Lost, key: RecordKey, name: Option<&Record>) {
+    /// Reports a lost record, once.
+    fn report(&self, lost: &mut LostRecords, key: RecordKey, name: Option<&Record>) {
         if lost.known.contains_key(&key) || lost.known.len() >= REMEMBERED {
             return;
         }
         let (file, offset) = self.inner.locate(key).unwrap_or((PathBuf::new(), 0));
         let name = name.map(|record| record.bytes.clone()).unwrap_or_default();
         let record = DamagedRecord::of(&LostRecord { key, name, file, offset });
-        tracing::error!(%record, "a record of the history is damaged, and no copy of it is left: it is not served");
+        tracing::error!(%record, "a history record is damaged and has no intact copy: reads of it fail");
         lost.known.insert(key, record);
     }
 
-    /// The copy of a damaged record, which then takes its place; the damage if there is none. From any thread.
+    /// Finds a copy of a damaged record and repairs the record with it. Fails with the damage if there is no copy.
+    /// Callable from any thread.
     fn heal(&self, key: RecordKey) -> Result<Record, EngineError> {
         let mut lost = self.lost.lock();
         if lost.known.contains_key(&key) {
@@ -159,17 +160,20 @@ impl Healing {
             self.report(&mut lost, key, names.get(&key));
             lost.fresh.insert(key);
             drop(lost);
-            self.feed.nudge();
+            self.feed.wake();
             return Err(EngineError::Damaged(key));
         };
         match self.inner.repair(&record) {
             Ok(()) => self.was_healed(key),
-            Err(error) => tracing::warn!(%error, revision = key.main.0, "a damaged record stays as it is"),
+            Err(error) => {
+                tracing::warn!(%error, revision = key.main.0, "cannot repair a damaged history record on disk");
+            }
         }
         Ok(record)
     }
 
-    /// Quarantines what readers met and no copy is left of; says whether all of it could be. From the thread that feeds.
+    /// Quarantines the lost records that readers found. Returns whether that was possible for all. Called from the
+    /// thread that feeds the engine.
     pub(crate) fn confine(&self) -> Result<bool, EngineError> {
         let fresh = std::mem::take(&mut self.lost.lock().fresh);
         if fresh.is_empty() {
@@ -178,7 +182,8 @@ impl Healing {
         self.replace(&fresh).inspect_err(|_| self.lost.lock().fresh.extend(fresh))
     }
 
-    /// Replaces damaged records in the engine: by their copies, or by what names them. Says whether that could be done.
+    /// Replaces damaged records in the engine by their copies or by stand-ins. Returns whether that was possible for
+    /// all.
     fn replace(&self, keys: &BTreeSet<RecordKey>) -> Result<bool, EngineError> {
         let (copies, names) = self.copies(keys);
         let mut confined = true;
@@ -192,7 +197,7 @@ impl Healing {
             self.report(&mut self.lost.lock(), *key, names.get(key));
             match names.get(key) {
                 Some(name) => confined &= self.inner.quarantine(name)?,
-                None => self.inner.leave_damaged(*key),
+                None => self.inner.skip_damaged(*key),
             }
         }
         self.unsealed.store(true, Ordering::Release);
@@ -200,7 +205,7 @@ impl Healing {
     }
 }
 
-impl Engine for Healing {
+impl Engine for HealingEngine {
     fn put(&self, records: &[Record]) -> Result<(), EngineError> {
         self.inner.put(records)
     }
@@ -235,7 +240,7 @@ impl Engine for Healing {
         let mut last = None;
         loop {
             match self.inner.scan_without(from, to, budget, left_out) {
-                // Damaged again although it was put right: it cannot be.
+                // The record is damaged again after its repair: it cannot be repaired.
                 Err(EngineError::Damaged(key)) if last != Some(key) => {
                     self.heal(key)?;
                     last = Some(key);
@@ -265,22 +270,22 @@ impl Engine for Healing {
         self.inner.sealed()
     }
 
-    /// Damage that holds the step up is dealt with, so that it never does so for long.
-    fn tidy(&self) -> Result<Tidied, EngineError> {
-        match self.inner.tidy()? {
-            Tidied::Damaged(keys) => {
+    /// Repairs damage that blocks the step, so that it blocks no later one.
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
+        match self.inner.defragment()? {
+            DefragmentOutcome::Damaged(keys) => {
                 let keys: BTreeSet<_> = keys.into_iter().collect();
                 if self.replace(&keys)? {
-                    Ok(Tidied::More)
+                    Ok(DefragmentOutcome::More)
                 } else {
-                    Ok(Tidied::Damaged(keys.into_iter().collect()))
+                    Ok(DefragmentOutcome::Damaged(keys.into_iter().collect()))
                 }
             }
             other => Ok(other),
         }
     }
 
-    fn scrub(&self, bytes: u64) -> Result<Scrubbed, EngineError> {
+    fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {
         self.inner.scrub(bytes)
     }
 

@@ -1,4 +1,5 @@
-//! History in a map of blocks. Nothing survives. A fork shares every block until one of the two changes it.
+//! An engine in memory: a map of blocks of records. Nothing survives the process. A fork shares every block until one
+//! of the two changes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,27 +7,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan, Tidied};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
 use crate::Revision;
 use crate::commit::RecordKey;
 
-/// Revisions of one block: few enough that the copy of a block costs microseconds, many enough that a fork of a long history
+/// Revisions per block: few enough that copying a block takes microseconds, many enough that a fork of a long history
 /// copies few pointers.
 const BLOCK: i64 = if cfg!(test) { 4 } else { 256 };
 
-/// See the module.
+/// An engine in memory, which forks share copy-on-write.
 #[derive(Default)]
 pub(crate) struct MemoryEngine {
     records: RwLock<Records>,
 }
 
 /// A record as a block stores it.
-type Stored = (RecordKey, RecordKind, Bytes);
+type BlockRecord = (RecordKey, RecordKind, Bytes);
 
 #[derive(Clone, Default)]
 struct Records {
-    /// By block number; the records of each ascend by key, and there is at least one.
-    blocks: BTreeMap<i64, Arc<Vec<Stored>>>,
+    /// Blocks by number; each has at least one record, ascending by key.
+    blocks: BTreeMap<i64, Arc<Vec<BlockRecord>>>,
     bytes: u64,
 }
 
@@ -48,7 +49,7 @@ impl Records {
         }
     }
 
-    /// Removes keys of one block; `keys` ascend.
+    /// Removes keys of one block; `keys` must ascend.
     fn remove(&mut self, number: i64, keys: &[RecordKey]) {
         let Some(block) = self.blocks.get_mut(&number) else { return };
         let block = Arc::make_mut(block);
@@ -66,7 +67,7 @@ impl Records {
     }
 
     /// The records of `from..=to`, ascending.
-    fn range(&self, from: RecordKey, to: RecordKey) -> impl Iterator<Item = &Stored> {
+    fn range(&self, from: RecordKey, to: RecordKey) -> impl Iterator<Item = &BlockRecord> {
         let blocks = self.blocks.range(block_of(from.main)..=block_of(to.main));
         blocks.flat_map(move |(_, block)| {
             let first = block.partition_point(|(key, ..)| *key < from);
@@ -76,7 +77,7 @@ impl Records {
 }
 
 impl MemoryEngine {
-    /// A copy that shares the records; from then on the two are independent.
+    /// A copy that shares the records; afterwards the two are independent.
     pub(crate) fn fork(&self) -> Self {
         Self { records: RwLock::new(self.records.read().clone()) }
     }
@@ -137,8 +138,8 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<Tidied, EngineError> {
-        Ok(Tidied::Idle)
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
+        Ok(DefragmentOutcome::Idle)
     }
 
     fn size(&self) -> EngineSize {

@@ -1,5 +1,5 @@
-//! The seam behind which history lives: a map from record keys to immutable bytes. An engine knows nothing of keys,
-//! transactions or watchers, and it is disposable: what it holds can be made again from older state and the log.
+//! The engine interface: a map from record keys to immutable bytes that stores the history. An engine knows nothing of
+//! keys, transactions or watchers. It is disposable: its content can be rebuilt from an older state and the log.
 
 pub(crate) mod healing;
 pub(crate) mod memory;
@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::Revision;
 use crate::commit::RecordKey;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
     /// A version of a key.
@@ -32,7 +32,7 @@ pub(crate) enum RecordKind {
     Note,
 }
 
-/// One immutable record.
+/// One immutable record of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) key: RecordKey,
@@ -40,89 +40,92 @@ pub(crate) struct Record {
     pub(crate) bytes: Bytes,
 }
 
-/// A part of history in order, whole revisions only.
+/// A part of the history in order; it contains whole revisions.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) records: Vec<Record>,
-    /// Where to go on: behind everything returned.
+    /// The revision to continue from, after everything returned.
     pub(crate) next: Revision,
 }
 
-/// What an engine occupies.
+/// Bytes that an engine occupies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EngineSize {
     /// Bytes on disk (or in memory).
     pub(crate) allocated: u64,
-    /// Bytes of records that are wanted.
+    /// Bytes of live records.
     pub(crate) live: u64,
 }
 
-/// A record that was damaged beyond repair, and where its bytes were.
+/// A record that was damaged beyond repair, and the location of its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct LostRecord {
     pub(crate) key: RecordKey,
-    /// A version's key and revision, encoded as a version without value; of a note, nothing.
+    /// The name of the record: for a version its key and revision, encoded as a version without value; for a note,
+    /// empty.
     pub(crate) name: Bytes,
     pub(crate) file: PathBuf,
     pub(crate) offset: u64,
 }
 
-/// What a step of winning back space came to.
+/// Result of one step of defragmentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Tidied {
-    /// There is nothing more to do.
+pub(crate) enum DefragmentOutcome {
+    /// Nothing is left to do.
     Idle,
-    /// There is more to do.
+    /// More is left to do.
     More,
-    /// These records do not check, and hold the step up until they are rewritten, quarantined or left.
+    /// These records are damaged and block the step until they are rewritten, quarantined or skipped.
     Damaged(Vec<RecordKey>),
 }
 
-/// What a step of scrubbing came to.
+/// Result of one step of scrubbing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scrubbed {
-    /// The pass over all files is complete.
+pub(crate) struct ScrubOutcome {
+    /// Whether the pass over all files is complete.
     pub(crate) complete: bool,
-    /// Something does not check; [`Engine::tidy`] sees to it.
+    /// Whether damage was found; [`Engine::defragment`] handles it.
     pub(crate) damaged: bool,
 }
 
-/// Why an engine did not do something.
+/// Why an operation of an engine failed.
 #[derive(Debug, Error)]
 pub(crate) enum EngineError {
-    /// A record does not check. Others may.
-    #[error("the record of revision {} does not check", .0.main)]
+    /// The record's checksum is wrong. Other records may be intact.
+    #[error("the record of revision {} is damaged", .0.main)]
     Damaged(RecordKey),
-    /// What the engine wrote does not fit together.
+    /// The engine's files contradict each other.
     #[error("{0}")]
     Corrupt(String),
-    /// The system refused something.
+    /// The operating system returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl EngineError {
-    /// Whether it failed for want of space: the same may be tried again when there is some.
+    /// Whether the disk is full: the operation may be repeated when there is space.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Io(error) if crate::room::is_full(error))
+        matches!(self, Self::Io(error) if crate::disk_space::is_full(error))
     }
 }
 
-/// See the module. `put` and `remove` come from one thread in order; reads come from any.
+/// A store of history records. `put` and `remove` are called from one thread, in order; reads from any thread.
 pub(crate) trait Engine: Send + Sync {
-    /// Adds records, newest revision last. Adding one again is no change. Not durable until [`Engine::seal`].
+    /// Adds records, the newest revision last. Adding a record again has no effect. Not durable until [`Engine::seal`].
     fn put(&self, records: &[Record]) -> Result<(), EngineError>;
 
-    /// Forgets records. May come back after a crash: whoever removes says so again after a restart.
+    /// Removes records. They may come back after a crash, so the caller repeats the removal after a restart.
     fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError>;
 
-    /// One record, checked.
+    /// Reads one record and checks it.
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError>;
 
-    /// The records of `from..=to` in order, checked, stopping behind a whole revision once `budget` bytes are reached.
+    /// Reads the records of `from..=to` in order and checks them. Stops after a whole revision once `budget` bytes are
+    /// reached.
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError>;
 
-    /// The same without some records, which are not read either. An engine that cannot leave records out leaves out none.
+    /// Reads like [`Engine::scan`], but skips some records without reading them. An engine that cannot skip records
+    /// skips none.
     fn scan_without(
         &self,
         from: Revision,
@@ -133,8 +136,8 @@ pub(crate) trait Engine: Send + Sync {
         self.scan(from, to, budget)
     }
 
-    /// Puts a record right that was found damaged, if it is still there. From any thread. An engine that cannot leaves it
-    /// as it is.
+    /// Repairs a damaged record in place, if it still exists. Callable from any thread. An engine that cannot do so
+    /// leaves the record as it is.
     fn repair(&self, _record: &Record) -> Result<(), EngineError> {
         Ok(())
     }
@@ -142,67 +145,70 @@ pub(crate) trait Engine: Send + Sync {
     /// The revisions below `below` that have notes, ascending.
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError>;
 
-    /// The newest revision of which it has a record, if after a crash that may be more than what was sealed.
+    /// The newest revision with a record, if that may be newer than the last seal after a crash; otherwise none.
     fn newest(&self) -> Result<Option<Revision>, EngineError> {
         Ok(None)
     }
 
-    /// Makes everything so far durable. The token reopens exactly this state once it stands in the manifest.
+    /// Makes everything so far durable. The returned token reopens exactly this state once the manifest has it.
     fn seal(&self) -> Result<Bytes, EngineError>;
 
-    /// The manifest with the newest token is durable: what only tokens before the last two need can go.
+    /// Tells the engine that the manifest with the newest token is durable. Files that only tokens before the last two
+    /// need can be deleted.
     fn sealed(&self) -> Result<(), EngineError>;
 
-    /// One bounded step of winning back space.
-    fn tidy(&self) -> Result<Tidied, EngineError>;
+    /// Does one bounded step of defragmentation.
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError>;
 
-    /// The record as it was written, if it can be read after all, or one flipped bit is all that is wrong with it.
+    /// The record as it was written, if another read succeeds or if a single bit is flipped.
     fn correct(&self, _key: RecordKey) -> Result<Option<Record>, EngineError> {
         Ok(None)
     }
 
-    /// Writes a damaged record anew, in another place. From the thread that feeds, as the next three are.
+    /// Rewrites a damaged record at another location. Called from the thread that feeds the engine, like the next three
+    /// methods.
     fn rewrite(&self, record: &Record) -> Result<(), EngineError> {
         self.repair(record)
     }
 
-    /// Puts what names a damaged record in its place, for good: it is reported as damaged wherever it is read, and holds up
-    /// nothing. `record` has the name for its bytes (see [`LostRecord::name`]). False if this engine cannot.
+    /// Replaces a damaged record by its name, for good. Every read of it reports the damage, and it blocks no step.
+    /// `record` has the name as its bytes (see [`LostRecord::name`]). Returns false if this engine cannot do so.
     fn quarantine(&self, _record: &Record) -> Result<bool, EngineError> {
         Ok(false)
     }
 
-    /// A damaged record that nobody knows, as those are that are about to be removed: its file is left as it is until then.
-    fn leave_damaged(&self, _key: RecordKey) {}
+    /// Leaves a damaged record whose name is unknown, such as one that is about to be removed. Its file stays as it is
+    /// until then.
+    fn skip_damaged(&self, _key: RecordKey) {}
 
-    /// Reads on through the files, about so many bytes, to find damage before a reader does.
-    fn scrub(&self, _bytes: u64) -> Result<Scrubbed, EngineError> {
-        Ok(Scrubbed { complete: true, damaged: false })
+    /// Reads about so many more bytes of the files, to find damage before a reader does.
+    fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
+        Ok(ScrubOutcome { complete: true, damaged: false })
     }
 
-    /// The records that are quarantined.
+    /// The quarantined records.
     fn quarantined(&self) -> Vec<LostRecord> {
         Vec::new()
     }
 
-    /// In which file and where in it a record is.
+    /// The file of a record, and its offset in the file.
     fn locate(&self, _key: RecordKey) -> Option<(PathBuf, u64)> {
         None
     }
 
-    /// Entries that were put right when it was opened.
-    fn mended(&self) -> u64 {
+    /// Number of entries that were repaired when the engine was opened.
+    fn repaired(&self) -> u64 {
         0
     }
 
-    /// Bytes on disk that go with the next seals, whether anything changes or not.
+    /// Bytes of files that the next seals delete, even if nothing changes.
     fn retired(&self) -> u64 {
         0
     }
 
-    /// What it occupies.
+    /// Bytes that the engine occupies.
     fn size(&self) -> EngineSize;
 
-    /// Lets go of its files. Nothing is asked of it afterwards.
+    /// Closes the engine's files. No other method is called afterwards.
     fn close(&self);
 }

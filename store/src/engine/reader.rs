@@ -1,48 +1,52 @@
-//! How the records that an engine has when it is opened get to whoever wants to know them all, reading each once. Not a scan:
-//! they come in no useful order, prepared on several threads.
+//! Reading all records of an engine once while it is opened. Unlike a scan, the records arrive in no order, and several
+//! threads prepare them.
 
 use super::{Engine, EngineError, RecordKind};
 use crate::Revision;
 use crate::commit::RecordKey;
 use crate::index::Version;
 
-/// A record met while an engine is opened.
+/// A record read while an engine is opened.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Met<'a> {
+pub(crate) struct LoadedRecord<'a> {
     pub(crate) key: RecordKey,
     pub(crate) kind: RecordKind,
     pub(crate) bytes: &'a [u8],
 }
 
-/// What became of some records: versions, each with the place of its record among them.
-pub(crate) type Prepared = Vec<(u32, Version)>;
+/// Prepared versions, each with the index of its record in the input.
+pub(crate) type PreparedVersions = Vec<(u32, Version)>;
 
-/// Makes of some records what can be made without knowing the others; on any thread. Some of them may turn out to be no
-/// longer wanted.
-pub(crate) type Prepare = fn(&[Met<'_>]) -> Result<Prepared, EngineError>;
+/// Prepares a batch of records independently of other batches, on any thread. Some of the records may turn out to be
+/// removed.
+pub(crate) type PrepareVersions = fn(&[LoadedRecord<'_>]) -> Result<PreparedVersions, EngineError>;
 
-/// Takes what was prepared, as far as the second argument says of a record that it is still wanted. On the caller's thread.
-pub(crate) type Take<'a> = dyn FnMut(Prepared, &dyn Fn(u32) -> bool) + 'a;
+/// Consumes prepared versions on the caller's thread. The second argument tells whether a record is still live.
+pub(crate) type ConsumeVersions<'a> = dyn FnMut(PreparedVersions, &dyn Fn(u32) -> bool) + 'a;
 
-/// Who reads.
-pub(crate) struct Reader<'a> {
-    pub(crate) prepare: Prepare,
-    pub(crate) take: &'a mut Take<'a>,
+/// The callbacks that receive the records of an engine.
+pub(crate) struct LoadCallbacks<'a> {
+    pub(crate) prepare: PrepareVersions,
+    pub(crate) take: &'a mut ConsumeVersions<'a>,
 }
 
-/// Reads an engine that is open already, by scanning it.
-pub(crate) fn read(engine: &dyn Engine, upto: Revision, reader: &mut Reader<'_>) -> Result<(), EngineError> {
-    /// Bytes of records held at once.
+/// Reads an open engine by scanning it.
+pub(crate) fn read(
+    engine: &dyn Engine,
+    upto: Revision,
+    reader: &mut LoadCallbacks<'_>,
+) -> Result<(), EngineError> {
+    /// Bytes of records per scan.
     const STEP: usize = 8 << 20;
     let mut from = Revision(0);
     while from <= upto {
         let scan = engine.scan(from, upto, STEP)?;
-        let met = scan.records.iter().map(|record| Met {
+        let loaded = scan.records.iter().map(|record| LoadedRecord {
             key: record.key,
             kind: record.kind,
             bytes: &record.bytes,
         });
-        let prepared = (reader.prepare)(&met.collect::<Vec<_>>())?;
+        let prepared = (reader.prepare)(&loaded.collect::<Vec<_>>())?;
         (reader.take)(prepared, &|_| true);
         from = scan.next;
     }

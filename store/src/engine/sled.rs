@@ -1,6 +1,6 @@
-//! History in the embedded database `sled`. Its own flush is no durability point on Linux: it neither syncs the file nor
-//! the blobs that hold large values. So after a flush we sync its files ourselves, the main one through a descriptor that
-//! was open before the writes.
+//! The sled engine: history in the embedded database `sled`. sled's own flush is no durability point on Linux: it syncs
+//! neither the file nor the blobs with large values. So after a flush the engine syncs sled's files itself, the main
+//! one through a descriptor that was opened before the writes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,41 +11,42 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan, Tidied};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
 use crate::Revision;
 use crate::commit::RecordKey;
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, private};
 
-/// Memory for sled's page cache. The newest versions are in our index; this is for history.
+/// Bytes of sled's page cache. The newest versions are in the index; the cache serves history.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// Where the number of the last seal stands: in front of every record.
+/// Key of the last seal's number; it sorts before every record.
 pub(crate) const SEAL_KEY: &[u8] = b"";
 
-/// Kind and checksum before a record's bytes.
+/// Size of kind and checksum before a record's content.
 const HEADER: usize = 5;
 
-/// See the module.
+/// An engine that stores history in a sled database.
 pub(crate) struct SledEngine {
     dir: PathBuf,
     /// None once closed.
-    open: RwLock<Option<Open>>,
+    open: RwLock<Option<OpenDatabase>>,
     seals: Mutex<u64>,
-    content: Mutex<Content>,
+    content: Mutex<DatabaseContent>,
 }
 
-/// What the database holds. Counted here: the size of its files never shrinks, so that a quota on it could never be met again.
+/// The size of the database's content. It is counted here because sled's files never shrink, so a quota on them could
+/// not be met again.
 #[derive(Debug, Default)]
-struct Content {
-    /// Bytes of records, without what frames them.
+struct DatabaseContent {
+    /// Bytes of records, without their headers.
     live: u64,
-    /// The newest record ever put: what comes after it is new, and need not be looked up.
+    /// The newest record ever put. Later records are new and need no lookup.
     newest: Option<RecordKey>,
 }
 
-impl Content {
-    /// Reads everything once.
+impl DatabaseContent {
+    /// Counts the content by reading everything once.
     fn count(db: &sled::Db) -> Result<Self, EngineError> {
         let mut content = Self::default();
         for found in db.range(encode_key(RecordKey::new(Revision(0), 0))..) {
@@ -57,14 +58,14 @@ impl Content {
     }
 }
 
-/// The bytes of a stored value's record.
+/// Length of the record in a stored value.
 fn body_len(value: &[u8]) -> u64 {
     value.len().saturating_sub(HEADER) as u64
 }
 
-/// The database and its main file.
+/// The open database and its main file.
 #[derive(Clone)]
-struct Open {
+struct OpenDatabase {
     db: sled::Db,
     main: Arc<File>,
 }
@@ -76,7 +77,7 @@ fn failed(error: sled::Error) -> EngineError {
     }
 }
 
-/// Ascending by revision, then place.
+/// Encodes a key so that the bytes sort by revision, then sub-revision.
 pub(crate) fn encode_key(key: RecordKey) -> [u8; 12] {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&key.main.0.to_be_bytes());
@@ -127,7 +128,7 @@ pub(crate) fn decode_value(key: RecordKey, bytes: &[u8]) -> Result<Record, Engin
 }
 
 impl SledEngine {
-    /// Opens the database, which must be at least as new as `token` says; without one, whatever is there is moved aside.
+    /// Opens the database, which must be at least as new as `token`. Without a token, moves an existing database aside.
     pub(crate) fn open(dir: &Path, token: Option<&[u8]>) -> Result<Self, EngineError> {
         if token.is_none() && dir.exists() {
             let aside = dir.with_extension("broken");
@@ -148,12 +149,12 @@ impl SledEngine {
         if seals < wanted {
             return Err(EngineError::Corrupt(format!("it is at seal {seals}, but {wanted} was confirmed")));
         }
-        let content = Mutex::new(Content::count(&db)?);
-        let open = RwLock::new(Some(Open { db, main: Arc::new(main) }));
+        let content = Mutex::new(DatabaseContent::count(&db)?);
+        let open = RwLock::new(Some(OpenDatabase { db, main: Arc::new(main) }));
         Ok(Self { dir: dir.to_owned(), open, seals: Mutex::new(seals), content })
     }
 
-    fn opened(&self) -> Result<Open, EngineError> {
+    fn opened(&self) -> Result<OpenDatabase, EngineError> {
         self.open.read().clone().ok_or_else(|| EngineError::Io(io::Error::other("the engine is closed")))
     }
 
@@ -162,13 +163,13 @@ impl SledEngine {
     }
 }
 
-/// Opens the database, and before it its main file: a descriptor that is opened later could miss an error.
+/// Opens the database, and before it its main file: a descriptor that is opened later could miss a write error.
 fn open_files(dir: &Path) -> Result<(File, sled::Db), EngineError> {
     RealDisk.create_dir(dir)?;
     let path = dir.join("db");
     let main = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
-    // What it cannot read it may report, or panic.
+    // sled reports unreadable data as an error or a panic.
     let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
     let opened = opened.map_err(|_| EngineError::Corrupt("sled panicked when it was opened".to_owned()))?;
     let opened = opened.map_err(failed)?;
@@ -176,7 +177,7 @@ fn open_files(dir: &Path) -> Result<(File, sled::Db), EngineError> {
     Ok((main, opened))
 }
 
-/// Syncs a directory with everything below it.
+/// Syncs a directory and everything below it.
 fn sync_tree(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -204,7 +205,7 @@ impl Engine for SledEngine {
             batch.insert(&encode_key(record.key), encode_value(record));
         }
         db.apply_batch(batch).map_err(failed)?;
-        *content = Content { live, newest };
+        *content = DatabaseContent { live, newest };
         Ok(())
     }
 
@@ -212,7 +213,7 @@ impl Engine for SledEngine {
         if keys.is_empty() {
             return Ok(());
         }
-        // One batch: a deletion never goes without the versions it hides.
+        // One batch, so that no tombstone is removed without the versions that it hides.
         let (db, mut content) = (self.opened()?.db, self.content.lock());
         let (mut batch, mut removed) = (sled::Batch::default(), 0);
         for key in keys.iter().map(|key| encode_key(*key)) {
@@ -248,7 +249,7 @@ impl Engine for SledEngine {
     fn repair(&self, record: &Record) -> Result<(), EngineError> {
         let (db, key) = (self.opened()?.db, encode_key(record.key));
         if let Some(damaged) = db.get(key).map_err(failed)? {
-            // Not if it was removed meanwhile.
+            // No repair if it was removed meanwhile.
             let _ = db.compare_and_swap(key, Some(damaged), Some(encode_value(record))).map_err(failed)?;
         }
         Ok(())
@@ -271,7 +272,7 @@ impl Engine for SledEngine {
     fn seal(&self) -> Result<Bytes, EngineError> {
         let mut seals = self.seals.lock();
         let next = *seals + 1;
-        let Open { db, main } = self.opened()?;
+        let OpenDatabase { db, main } = self.opened()?;
         db.insert(SEAL_KEY, next.to_le_bytes().as_slice()).map_err(failed)?;
         db.flush().map_err(failed)?;
         main.sync_all()?;
@@ -285,9 +286,9 @@ impl Engine for SledEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<Tidied, EngineError> {
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
         // sled reuses its space, but gives none back.
-        Ok(Tidied::Idle)
+        Ok(DefragmentOutcome::Idle)
     }
 
     fn size(&self) -> EngineSize {
@@ -295,16 +296,16 @@ impl Engine for SledEngine {
         EngineSize { allocated, live: self.content.lock().live }
     }
 
-    /// On return the database can be opened again.
+    /// Closes the database. It can be opened again on return.
     fn close(&self) {
-        let Some(Open { db, main }) = self.open.write().take() else { return };
+        let Some(OpenDatabase { db, main }) = self.open.write().take() else { return };
         drop(db);
-        // sled's own threads may hold the database a moment longer, and its lock with it.
+        // sled's own threads may hold the database, and with it the lock, a moment longer.
         if let Err(error) = main.lock().and_then(|()| main.unlock()) {
-            tracing::warn!(%error, "sled's lock cannot be waited for");
+            tracing::warn!(%error, "cannot wait for sled's lock");
         }
         if let Err(error) = private::set_modes(&self.dir) {
-            tracing::warn!(%error, "the modes of sled's files cannot be set");
+            tracing::warn!(%error, "cannot set the modes of sled's files");
         }
     }
 }

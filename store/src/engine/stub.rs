@@ -1,6 +1,7 @@
-//! An engine that keeps its promises as badly as the seam allows, for tests: after a crash it has lost any suffix of what
-//! was not sealed; as a liar also its last seal; it may not open, and what it kept may have a flipped bit. Like the real
-//! ones it knows how far it is and checks what it reads. It stands in for `sled`, which no simulated disk can carry.
+//! A stub engine for tests that exhausts what the interface permits. After a crash it has lost any suffix of what was
+//! not sealed, and with `lies` also its last seal. It may refuse to open, and a record may have a flipped bit. Like
+//! real engines, it knows its newest revision and checks what it reads. It replaces `sled`, which cannot run on a
+//! simulated disk.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,89 +12,89 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use parking_lot::Mutex;
 
-use super::{Engine, EngineError, EngineSize, Record, Scan, Tidied};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, Scan};
 use crate::Revision;
 use crate::commit::RecordKey;
 use crate::disk::Disk;
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 
-/// Where a stub keeps things over restarts. Clones are the same place.
+/// The storage of a stub engine over restarts. Clones share the same storage.
 #[derive(Clone, Debug)]
-pub(crate) struct StubSite(Arc<Mutex<Medium>>);
+pub(crate) struct StubStorage(Arc<Mutex<StubMedium>>);
 
-/// How bad a stub is.
+/// The faults of a stub engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Malice {
+pub(crate) struct StubFaults {
     /// A crash may also lose the last seal.
     pub(crate) lies: bool,
-    /// It does not open.
-    pub(crate) stays_shut: bool,
+    /// The engine does not open.
+    pub(crate) refuses_to_open: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Medium {
-    /// Counts and fails the engine's operations with all others.
+struct StubMedium {
+    /// The simulated disk, which counts and fails the engine's operations with all others.
     disk: SimDisk,
-    malice: Malice,
-    /// Everything that was done since the beginning.
-    log: Vec<Done>,
-    /// How much of it came through a crash: that is on the disk, and stays.
+    malice: StubFaults,
+    /// Every operation since the beginning.
+    log: Vec<StubOp>,
+    /// Number of operations that survived a crash: they are on disk, and stay.
     settled: usize,
-    /// What it comes to.
-    now: State,
-    /// The record whose bytes are not what was put.
+    /// The state after all operations.
+    now: StubState,
+    /// The record whose bytes are corrupted.
     flipped: Option<RecordKey>,
 }
 
 #[derive(Clone, Debug)]
-enum Done {
+enum StubOp {
     Put(Vec<Record>),
     Remove(Vec<RecordKey>),
     Seal,
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct StubState {
     records: BTreeMap<RecordKey, Record>,
     seals: u64,
 }
 
-impl State {
-    fn apply(&mut self, done: &Done) {
+impl StubState {
+    fn apply(&mut self, done: &StubOp) {
         match done {
-            Done::Put(records) => {
+            StubOp::Put(records) => {
                 self.records.extend(records.iter().map(|record| (record.key, record.clone())));
             }
-            Done::Remove(keys) => keys.iter().for_each(|key| drop(self.records.remove(key))),
-            Done::Seal => self.seals += 1,
+            StubOp::Remove(keys) => keys.iter().for_each(|key| drop(self.records.remove(key))),
+            StubOp::Seal => self.seals += 1,
         }
     }
 }
 
-impl StubSite {
-    pub(crate) fn new(disk: SimDisk, malice: Malice) -> Self {
-        let (log, now) = (Vec::new(), State::default());
-        Self(Arc::new(Mutex::new(Medium { disk, malice, log, settled: 0, now, flipped: None })))
+impl StubStorage {
+    pub(crate) fn new(disk: SimDisk, malice: StubFaults) -> Self {
+        let (log, now) = (Vec::new(), StubState::default());
+        Self(Arc::new(Mutex::new(StubMedium { disk, malice, log, settled: 0, now, flipped: None })))
     }
 
-    /// What the next start finds; `disk` is the rest of that machine.
-    pub(crate) fn crash(&self, disk: SimDisk, policy: Policy, seed: u64) -> Self {
+    /// The storage that the next start finds after a crash; `disk` is the crashed machine's disk.
+    pub(crate) fn crash(&self, disk: SimDisk, policy: CrashPolicy, seed: u64) -> Self {
         let medium = self.0.lock();
         let safe = medium.safe();
         let kept = match policy {
-            Policy::Nothing => safe,
-            Policy::Everything => medium.log.len(),
-            Policy::Prefix | Policy::Subset | Policy::Reordered | Policy::Torn => {
+            CrashPolicy::Nothing => safe,
+            CrashPolicy::Everything => medium.log.len(),
+            CrashPolicy::Prefix | CrashPolicy::Subset | CrashPolicy::Reordered | CrashPolicy::Torn => {
                 safe + Rng::seeded(seed).below((medium.log.len() - safe) as u64 + 1) as usize
             }
         };
         let log = medium.log[..kept].to_vec();
-        let mut now = State::default();
+        let mut now = StubState::default();
         log.iter().for_each(|done| now.apply(done));
-        Self(Arc::new(Mutex::new(Medium { disk, log, settled: kept, now, ..medium.clone() })))
+        Self(Arc::new(Mutex::new(StubMedium { disk, log, settled: kept, now, ..medium.clone() })))
     }
 
-    /// The same for sites that would behave the same from here on.
+    /// A hash that is equal for storages that behave in the same way from now on.
     pub(crate) fn fingerprint(&self) -> u64 {
         let (medium, mut hasher) = (self.0.lock(), DefaultHasher::new());
         for (key, record) in &medium.now.records {
@@ -103,36 +104,36 @@ impl StubSite {
         hasher.finish()
     }
 
-    /// How it is from now on.
-    pub(crate) fn set_malice(&self, malice: Malice) {
+    /// Sets the faults from now on.
+    pub(crate) fn set_malice(&self, malice: StubFaults) {
         self.0.lock().malice = malice;
     }
 
-    /// The records it has.
+    /// The keys of its records.
     pub(crate) fn keys(&self) -> Vec<RecordKey> {
         self.0.lock().now.records.keys().copied().collect()
     }
 
-    /// As if its files had been removed.
+    /// Loses all content, as if its files had been removed.
     pub(crate) fn lose_everything(&self) {
         let mut medium = self.0.lock();
-        (medium.log, medium.settled, medium.now) = (Vec::new(), 0, State::default());
+        (medium.log, medium.settled, medium.now) = (Vec::new(), 0, StubState::default());
     }
 
-    /// Spoils a record.
+    /// Corrupts a record.
     pub(crate) fn flip(&self, key: RecordKey) {
         self.0.lock().flipped = Some(key);
     }
 
-    /// Opens it, at least as new as `token` says; without one, what is there is forgotten.
+    /// Opens the engine, at least as new as `token`. Without a token, its content is dropped.
     pub(crate) fn open(&self, token: Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError> {
         let mut medium = self.0.lock();
-        if medium.malice.stays_shut {
+        if medium.malice.refuses_to_open {
             return Err(EngineError::Corrupt("it does not open".to_owned()));
         }
         medium.step()?;
         match token {
-            None => (medium.log, medium.settled, medium.now) = (Vec::new(), 0, State::default()),
+            None => (medium.log, medium.settled, medium.now) = (Vec::new(), 0, StubState::default()),
             Some(token) => {
                 let wanted = token.try_into().map(u64::from_le_bytes).expect("a token is one of ours");
                 let seals = medium.now.seals;
@@ -146,19 +147,19 @@ impl StubSite {
     }
 }
 
-impl Medium {
-    /// How much of the log a crash cannot take: up to the last seal, of a liar up to the one before.
+impl StubMedium {
+    /// Number of operations that a crash cannot lose: up to the last seal, with `lies` up to the one before.
     fn safe(&self) -> usize {
-        let seals = self.log.iter().enumerate().rev().filter(|(_, done)| matches!(done, Done::Seal));
+        let seals = self.log.iter().enumerate().rev().filter(|(_, done)| matches!(done, StubOp::Seal));
         seals.map(|(at, _)| at + 1).nth(usize::from(self.malice.lies)).unwrap_or(0).max(self.settled)
     }
 
-    /// An operation like those of the disk, which may stop or fail.
+    /// An operation of the disk, which may stop or fail.
     fn step(&self) -> Result<(), EngineError> {
         Ok(self.disk.create_dir(Path::new("/stub"))?)
     }
 
-    fn done(&mut self, done: Done) -> Result<(), EngineError> {
+    fn done(&mut self, done: StubOp) -> Result<(), EngineError> {
         self.step()?;
         self.now.apply(&done);
         self.log.push(done);
@@ -174,18 +175,18 @@ impl Medium {
     }
 }
 
-struct StubEngine(StubSite);
+struct StubEngine(StubStorage);
 
 impl Engine for StubEngine {
     fn put(&self, records: &[Record]) -> Result<(), EngineError> {
-        self.0.0.lock().done(Done::Put(records.to_vec()))
+        self.0.0.lock().done(StubOp::Put(records.to_vec()))
     }
 
     fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
         if keys.is_empty() {
             return Ok(());
         }
-        self.0.0.lock().done(Done::Remove(keys.to_vec()))
+        self.0.0.lock().done(StubOp::Remove(keys.to_vec()))
     }
 
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
@@ -215,7 +216,7 @@ impl Engine for StubEngine {
 
     fn seal(&self) -> Result<Bytes, EngineError> {
         let mut medium = self.0.0.lock();
-        medium.done(Done::Seal)?;
+        medium.done(StubOp::Seal)?;
         Ok(Bytes::copy_from_slice(&medium.now.seals.to_le_bytes()))
     }
 
@@ -223,8 +224,8 @@ impl Engine for StubEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<Tidied, EngineError> {
-        Ok(Tidied::Idle)
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
+        Ok(DefragmentOutcome::Idle)
     }
 
     fn size(&self) -> EngineSize {

@@ -1,4 +1,4 @@
-//! What every engine promises, against a map: random operations, and reopening at the last seal.
+//! Tests of every engine against a map: random operations, and reopening at the last seal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,22 +11,22 @@ use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use super::memory::MemoryEngine;
 use super::segments::SegmentsEngine;
 use super::sled::SledEngine;
-use super::{Engine, Record, RecordKind, Tidied};
+use super::{DefragmentOutcome, Engine, Record, RecordKind};
 use crate::commit::RecordKey;
 use crate::disk::Disk;
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::tests::conformance::cases;
 use crate::{Limits, Revision};
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// A revision with so many changes, and perhaps a note.
+    /// Writes a revision with so many changes, and a note or not.
     Put(u32, bool, usize),
     /// Removes every n-th record.
     Remove(usize, usize),
     Tidy,
     Seal,
-    /// Goes on with what the last seal saved.
+    /// Reopens the engine at the last seal.
     Reopen,
 }
 
@@ -42,18 +42,18 @@ fn action() -> impl Strategy<Value = Action> {
 
 type Model = BTreeMap<RecordKey, Record>;
 
-/// How an engine is opened with a token, after a crash or not.
-trait Site {
+/// Opens an engine with a token, after a crash or not.
+trait EngineFactory {
     fn open(&mut self, token: Option<&[u8]>) -> Box<dyn Engine>;
-    /// Whether what was done after the last seal may be there after all.
+    /// Whether changes after the last seal may survive.
     const MAY_KEEP_MORE: bool = false;
 }
 
 struct Segments(SimDisk);
 
-impl Site for Segments {
+impl EngineFactory for Segments {
     fn open(&mut self, token: Option<&[u8]>) -> Box<dyn Engine> {
-        self.0 = self.0.crash(Policy::Torn, 5);
+        self.0 = self.0.crash(CrashPolicy::Torn, 5);
         self.0.create_dir(Path::new("/engine")).unwrap();
         let limits = Limits { engine_file_bytes: 500, ..Limits::default() };
         Box::new(
@@ -64,7 +64,7 @@ impl Site for Segments {
 
 struct Sled(tempfile::TempDir);
 
-impl Site for Sled {
+impl EngineFactory for Sled {
     fn open(&mut self, token: Option<&[u8]>) -> Box<dyn Engine> {
         Box::new(SledEngine::open(&self.0.path().join("sled"), token).unwrap())
     }
@@ -100,7 +100,7 @@ fn put(main: i64, changes: u32, note: bool, len: usize) -> Vec<Record> {
     (0..changes).map(change).chain(note).collect()
 }
 
-fn run<S: Site>(mut site: S, actions: Vec<Action>) {
+fn run<S: EngineFactory>(mut site: S, actions: Vec<Action>) {
     let mut engine = site.open(None);
     let (mut model, mut sealed, mut token) = (Model::new(), Model::new(), None);
     for (main, action) in (1..).zip(actions) {
@@ -117,7 +117,7 @@ fn run<S: Site>(mut site: S, actions: Vec<Action>) {
                 engine.remove(&keys).unwrap();
                 keys.iter().for_each(|key| drop(model.remove(key)));
             }
-            Action::Tidy => while engine.tidy().unwrap() == Tidied::More {},
+            Action::Tidy => while engine.defragment().unwrap() == DefragmentOutcome::More {},
             Action::Seal => {
                 token = Some(engine.seal().unwrap());
                 engine.sealed().unwrap();
@@ -139,7 +139,7 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn segments_do_as_a_map(actions in vec(action(), 1..80)) {
+    fn the_segment_engine_behaves_like_a_map(actions in vec(action(), 1..80)) {
         run(Segments(SimDisk::default()), actions);
     }
 }
@@ -148,13 +148,13 @@ proptest! {
     #![proptest_config(cases(8))]
 
     #[test]
-    fn sled_does_as_a_map(actions in vec(action(), 1..40)) {
+    fn the_sled_engine_behaves_like_a_map(actions in vec(action(), 1..40)) {
         run(Sled(tempfile::tempdir().unwrap()), actions);
     }
 }
 
 #[test]
-fn memory_does_as_a_map() {
+fn the_memory_engine_behaves_like_a_map() {
     let (engine, mut model) = (MemoryEngine::default(), Model::new());
     for main in 1..50 {
         let records = put(main, main as u32 % 4, main % 3 == 0, 30);
@@ -170,7 +170,7 @@ fn memory_does_as_a_map() {
 }
 
 #[test]
-fn segments_win_space_back() {
+fn defragmentation_frees_the_space_of_removed_records() {
     let mut site = Segments(SimDisk::default());
     let engine = site.open(None);
     for main in 1..400 {
@@ -178,7 +178,7 @@ fn segments_win_space_back() {
         if main > 20 {
             engine.remove(&[RecordKey::new(Revision(main - 20), 0)]).unwrap();
         }
-        while engine.tidy().unwrap() == Tidied::More {}
+        while engine.defragment().unwrap() == DefragmentOutcome::More {}
         if main % 10 == 0 {
             engine.seal().unwrap();
             engine.sealed().unwrap();

@@ -1,46 +1,46 @@
-//! One key of the index: its newest version in full, the names of its older ones.
+//! Index entries: one key with its newest version in full and the names of its older versions.
 
 use std::sync::Arc;
 
 use crate::commit::RecordKey;
 use crate::{KeyValue, Revision};
 
-/// Where a compaction cuts history off.
+/// The bounds of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct CompactionBound {
     /// The lowest revision that can still be read.
     pub(crate) revision: Revision,
-    /// Versions superseded below this one go: the same revision, or the next.
+    /// Versions superseded below this revision are removed: it is `revision` itself, or the next.
     superseded: Revision,
 }
 
-impl From<Revision> for Cut {
-    /// The version superseded exactly at the revision stays one compaction longer than a read needs it: a watch that begins
-    /// there can still say what was before.
+impl From<Revision> for CompactionBound {
+    /// Keeps the version superseded exactly at the revision one compaction longer than reads need it: a watch that
+    /// starts there can still return the previous version.
     fn from(revision: Revision) -> Self {
         Self { revision, superseded: revision }
     }
 }
 
-impl Cut {
-    /// One that also removes what was superseded exactly at the revision.
+impl CompactionBound {
+    /// Also removes versions that were superseded exactly at the revision.
     pub(crate) fn close(revision: Revision) -> Self {
         Self { revision, superseded: revision.next() }
     }
 
-    /// The lowest revision for which there may be something to remove must not be above this one.
+    /// Something can only be removed if its `garbage_at` is at most this revision.
     pub(super) fn reach(self) -> Revision {
         self.superseded
     }
 }
 
-/// A version with its place in history.
+/// A version of a key with its revision and sub-revision.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) kv: Arc<KeyValue>,
     pub(crate) main: Revision,
     pub(crate) sub: u32,
-    /// It is a deletion.
+    /// Whether the version is a tombstone.
     pub(crate) dead: bool,
 }
 
@@ -53,40 +53,40 @@ impl Version {
         (self.main, self.sub)
     }
 
-    fn mark(&self) -> Mark {
-        Mark { main: self.main, sub: self.sub, dead: self.dead }
+    fn mark(&self) -> OlderVersion {
+        OlderVersion { main: self.main, sub: self.sub, dead: self.dead }
     }
 }
 
-/// An older version: where it is, not what it holds.
+/// An older version's name: its revision, without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct OlderVersion {
     main: Revision,
     sub: u32,
     dead: bool,
 }
 
-/// What a key was at some revision.
+/// A key's version at some revision.
 #[derive(Clone, Debug)]
-pub(crate) enum Found<'a> {
-    /// The version that is still the newest.
+pub(crate) enum VersionRef<'a> {
+    /// The newest version, whose content is in memory.
     Newest(&'a Arc<KeyValue>),
-    /// An older one, to be fetched.
+    /// An older version, to be read from the engine.
     Stored(RecordKey),
 }
 
-/// The older versions of a key, ascending. Most keys have none, so that there is one word for them in an entry.
+/// The older versions of a key, ascending. Boxed in the entry, so that the many keys without any pay one word.
 #[derive(Clone, Debug, Default)]
-struct Older(Vec<Mark>);
+struct OlderVersions(Vec<OlderVersion>);
 
-/// See the module.
+/// A key in the index with its versions.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct KeyEntry {
     newest: Version,
-    older: Option<Box<Older>>,
+    older: Option<Box<OlderVersions>>,
 }
 
-impl Entry {
+impl KeyEntry {
     pub(super) fn new(version: Version) -> Self {
         Self { newest: version, older: None }
     }
@@ -97,17 +97,17 @@ impl Entry {
         self.add_older(older.mark());
     }
 
-    /// Takes a version in any order. Then [`Entry::restored`] must follow.
+    /// Adds a version in any order. [`KeyEntry::restored`] must be called afterwards.
     pub(super) fn restore(&mut self, version: Version) {
         let newer = version.place() > self.newest.place();
         let older = if newer { std::mem::replace(&mut self.newest, version) } else { version };
         self.add_older(older.mark());
     }
 
-    /// Puts the older versions in order; one that came twice is one.
+    /// Sorts the older versions and removes duplicates.
     pub(super) fn restored(&mut self) {
         let newest = self.newest.place();
-        if let Some(Older(marks)) = self.older.as_deref_mut() {
+        if let Some(OlderVersions(marks)) = self.older.as_deref_mut() {
             marks.sort_unstable_by_key(|mark| (mark.main, mark.sub));
             marks.dedup();
             marks.pop_if(|mark| (mark.main, mark.sub) == newest);
@@ -118,15 +118,15 @@ impl Entry {
         }
     }
 
-    fn add_older(&mut self, mark: Mark) {
+    fn add_older(&mut self, mark: OlderVersion) {
         self.older.get_or_insert_default().0.push(mark);
     }
 
-    fn older(&self) -> &[Mark] {
+    fn older(&self) -> &[OlderVersion] {
         self.older.as_ref().map_or(&[], |older| &older.0)
     }
 
-    /// Its newest version has it: keys are not kept twice.
+    /// The key, read from the newest version: keys are not stored twice.
     pub(crate) fn key(&self) -> &[u8] {
         self.newest.kv.key()
     }
@@ -135,7 +135,7 @@ impl Entry {
         !self.newest.dead
     }
 
-    /// The newest version, deletion or not.
+    /// The newest version, possibly a tombstone.
     pub(crate) fn newest(&self) -> &Version {
         &self.newest
     }
@@ -144,23 +144,23 @@ impl Entry {
         self.newest.main
     }
 
-    /// What the key was at `revision`; none if it did not exist.
-    pub(crate) fn at(&self, revision: Revision) -> Option<Found<'_>> {
+    /// The key's version at `revision`; none if it did not exist.
+    pub(crate) fn at(&self, revision: Revision) -> Option<VersionRef<'_>> {
         if self.newest.main <= revision {
-            return self.newest.live().map(Found::Newest);
+            return self.newest.live().map(VersionRef::Newest);
         }
         let older = self.older();
         let at = older.partition_point(|mark| mark.main <= revision).checked_sub(1)?;
         let mark = older[at];
-        (!mark.dead).then_some(Found::Stored(RecordKey::new(mark.main, mark.sub)))
+        (!mark.dead).then_some(VersionRef::Stored(RecordKey::new(mark.main, mark.sub)))
     }
 
-    /// The version that a compaction at `revision` keeps for reads: the newest up to it, unless that is a deletion. A
-    /// deletion at `revision` itself hides what the same revision put behind it, as it does in etcd.
+    /// The version that a compaction at `revision` keeps for reads: the newest up to it, unless that is a tombstone. As
+    /// in etcd, a tombstone at `revision` itself hides a later put of the same revision.
     pub(crate) fn kept_at(&self, revision: Revision) -> Option<RecordKey> {
         let Version { main, sub, dead, .. } = self.newest;
         let mut kept = None;
-        for mark in self.older().iter().copied().chain([Mark { main, sub, dead }]) {
+        for mark in self.older().iter().copied().chain([OlderVersion { main, sub, dead }]) {
             if mark.main > revision {
                 break;
             }
@@ -172,19 +172,19 @@ impl Entry {
         kept
     }
 
-    /// The names of all versions that are kept, ascending, each with whether it is a deletion.
+    /// The names of all kept versions, ascending, each with whether it is a tombstone.
     pub(crate) fn places(&self) -> impl Iterator<Item = (RecordKey, bool)> + '_ {
         let Version { main, sub, dead, .. } = self.newest;
-        let marks = self.older().iter().copied().chain([Mark { main, sub, dead }]);
+        let marks = self.older().iter().copied().chain([OlderVersion { main, sub, dead }]);
         marks.map(|mark| (RecordKey::new(mark.main, mark.sub), mark.dead))
     }
 
-    /// The revisions of all versions that are kept.
+    /// The revisions of all kept versions.
     pub(crate) fn revisions(&self) -> impl Iterator<Item = Revision> + '_ {
         self.older().iter().map(|mark| mark.main).chain([self.newest.main])
     }
 
-    /// The lowest revision whose compaction removes something.
+    /// The lowest revision at which a compaction removes something.
     pub(super) fn garbage_at(&self) -> Option<Revision> {
         let (newest, older) = (&self.newest, self.older());
         let successor = older.get(1).map_or(newest.main, |mark| mark.main);
@@ -193,10 +193,11 @@ impl Entry {
         superseded.or(newest.dead.then_some(newest.main.next()))
     }
 
-    /// Removes the versions that no read at or above the cut's revision needs; says whether any is left.
+    /// Removes the versions that no read at or above the cut's revision needs. Returns whether any version is left.
     ///
-    /// A version goes when its successor is older than `cut` says; a deletion when it itself is older than the revision.
-    pub(super) fn compact(&mut self, cut: Cut, removed: &mut Vec<RecordKey>) -> bool {
+    /// A version is removed if its successor is below `cut.superseded`; a tombstone if its own revision is below
+    /// `cut.revision`.
+    pub(super) fn compact(&mut self, cut: CompactionBound, removed: &mut Vec<RecordKey>) -> bool {
         let newest = &self.newest;
         if let Some(older) = &mut self.older {
             older.compact(newest.main, cut, removed);
@@ -212,9 +213,9 @@ impl Entry {
     }
 }
 
-impl Older {
-    /// Does so for all but the newest version, which is of revision `newest`.
-    fn compact(&mut self, newest: Revision, cut: Cut, removed: &mut Vec<RecordKey>) {
+impl OlderVersions {
+    /// Compacts all versions except the newest, whose revision is `newest`.
+    fn compact(&mut self, newest: Revision, cut: CompactionBound, removed: &mut Vec<RecordKey>) {
         let Self(marks) = self;
         let mut kept = 0;
         for at in 0..marks.len() {

@@ -1,21 +1,22 @@
-//! A leaf of the index: entries in order, found without looking at most of them. Beside each entry lies the part of its key
-//! that tells it from its neighbours, so that a search stays within a few lines of memory.
+//! Leaves of the index: sorted entries with search keys. A separate vector has the part of each key that distinguishes
+//! it from its neighbours, so that a search touches few cache lines.
 
 use super::tree::{LEAF, grow, split_off};
-use super::{Entry, Version};
+use super::{KeyEntry, Version};
 
-/// See the module.
+/// A leaf: a sorted run of entries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leaf {
-    /// Ascending by key.
-    entries: Vec<Entry>,
-    /// All keys begin with the same so many bytes.
+    /// Entries, ascending by key.
+    entries: Vec<KeyEntry>,
+    /// Length of the prefix that all keys share.
     shared: usize,
-    /// Of each entry, what its key goes on with.
-    leads: Vec<u64>,
+    /// For each entry, the eight bytes of its key after the shared prefix.
+    search_keys: Vec<u64>,
 }
 
-/// The first eight bytes as a number that compares as they do. What is shorter may be equal to what is longer.
+/// The first eight bytes as a number with the same order. Shorter input is padded, so it may compare equal to longer
+/// input.
 pub(crate) fn lead(bytes: &[u8]) -> u64 {
     if let Some(first) = bytes.first_chunk() {
         return u64::from_be_bytes(*first);
@@ -25,27 +26,27 @@ pub(crate) fn lead(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// How many bytes both begin with.
+/// Length of the common prefix.
 pub(crate) fn alike(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 impl Leaf {
-    fn of(entries: Vec<Entry>) -> Self {
+    fn of(entries: Vec<KeyEntry>) -> Self {
         let mut leaf = Self { entries, ..Self::default() };
-        leaf.measure();
+        leaf.recompute_search_keys();
         leaf
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[KeyEntry] {
         &self.entries
     }
 
-    pub(super) fn entries_mut(&mut self) -> &mut [Entry] {
+    pub(super) fn entries_mut(&mut self) -> &mut [KeyEntry] {
         &mut self.entries
     }
 
-    /// The number of entries below `key`.
+    /// Number of entries below `key`.
     pub(super) fn rank(&self, key: &[u8]) -> usize {
         let Some(first) = self.entries.first() else { return 0 };
         let (head, tail) = key.split_at(key.len().min(self.shared));
@@ -54,28 +55,28 @@ impl Leaf {
             std::cmp::Ordering::Greater => self.entries.len(),
             std::cmp::Ordering::Equal => {
                 let lead = lead(tail);
-                let below = self.leads.partition_point(|other| *other < lead);
-                let equal = self.leads[below..].partition_point(|other| *other == lead);
+                let below = self.search_keys.partition_point(|other| *other < lead);
+                let equal = self.search_keys[below..].partition_point(|other| *other == lead);
                 let equal = &self.entries[below..below + equal];
                 below + equal.partition_point(|entry| entry.key() < key)
             }
         }
     }
 
-    /// The entry of `key`, or its place.
-    pub(super) fn find(&mut self, key: &[u8]) -> Result<&mut Entry, usize> {
+    /// The entry of `key`, or the index where it would be.
+    pub(super) fn find(&mut self, key: &[u8]) -> Result<&mut KeyEntry, usize> {
         let at = self.rank(key);
         self.entries.get_mut(at).filter(|entry| entry.key() == key).ok_or(at)
     }
 
-    /// Puts a new entry at its place. A full leaf splits first; its upper part is returned.
+    /// Inserts a new entry at `at`. A full leaf is split first; returns its upper part.
     pub(super) fn insert(&mut self, at: usize, version: Version, last: bool) -> Option<Self> {
-        let entry = Entry::new(version);
+        let entry = KeyEntry::new(version);
         let Some(upper) = split_off(&mut self.entries, LEAF, last) else {
             self.put(at, entry);
             return None;
         };
-        self.measure();
+        self.recompute_search_keys();
         let (mut upper, lower) = (Self::of(upper), self.entries.len());
         if at > lower {
             upper.put(at - lower, entry);
@@ -85,7 +86,7 @@ impl Leaf {
         Some(upper)
     }
 
-    fn put(&mut self, at: usize, entry: Entry) {
+    fn put(&mut self, at: usize, entry: KeyEntry) {
         grow(&mut self.entries);
         let fits = self.entries.first().is_some_and(|first| {
             let (key, shared) = (entry.key(), &first.key()[..self.shared]);
@@ -94,45 +95,46 @@ impl Leaf {
         let lead = if fits { lead(&entry.key()[self.shared..]) } else { 0 };
         self.entries.insert(at, entry);
         if fits {
-            grow(&mut self.leads);
-            self.leads.insert(at, lead);
+            grow(&mut self.search_keys);
+            self.search_keys.insert(at, lead);
         } else {
-            self.measure();
+            self.recompute_search_keys();
         }
     }
 
-    /// Keeps the entries that `keep` says.
-    pub(super) fn retain(&mut self, keep: impl FnMut(&mut Entry) -> bool) {
+    /// Keeps the entries for which `keep` returns true.
+    pub(super) fn retain(&mut self, keep: impl FnMut(&mut KeyEntry) -> bool) {
         let before = self.entries.len();
         self.entries.retain_mut(keep);
         if self.entries.len() < before {
             self.entries.shrink_to(self.entries.len().next_multiple_of(super::tree::GROW));
-            self.measure();
+            self.recompute_search_keys();
         }
     }
 
-    /// Takes in the entries of the leaf behind it.
+    /// Appends the entries of the next leaf.
     pub(super) fn append(&mut self, mut right: Self) {
         self.entries.append(&mut right.entries);
-        self.measure();
+        self.recompute_search_keys();
     }
 
-    /// Finds anew what the keys share.
-    fn measure(&mut self) {
+    /// Recomputes the shared prefix and the search keys.
+    fn recompute_search_keys(&mut self) {
         let ends = self.entries.first().zip(self.entries.last());
         self.shared = ends.map_or(0, |(first, last)| alike(first.key(), last.key()));
-        let mut leads = Vec::with_capacity(self.entries.capacity());
-        leads.extend(self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])));
-        self.leads = leads;
+        let mut search_keys = Vec::with_capacity(self.entries.capacity());
+        search_keys.extend(self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])));
+        self.search_keys = search_keys;
     }
 
-    /// Panics if the leaf contradicts itself.
+    /// Panics if the leaf is inconsistent.
     #[cfg(test)]
     pub(super) fn check(&self) {
         assert!(self.entries.len() <= LEAF, "a leaf is bounded");
         let first = self.entries.first().map_or(&[][..], |entry| &entry.key()[..self.shared]);
         assert!(self.entries.iter().all(|entry| entry.key().starts_with(first)), "keys begin alike");
-        let leads: Vec<_> = self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])).collect();
-        assert_eq!(self.leads, leads, "leads are those of the keys");
+        let search_keys: Vec<_> =
+            self.entries.iter().map(|entry| lead(&entry.key()[self.shared..])).collect();
+        assert_eq!(self.search_keys, search_keys, "the search keys match the keys");
     }
 }

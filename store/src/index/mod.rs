@@ -1,7 +1,8 @@
-//! The index: every key, its newest version in full and the names of its older ones. Not their values (see `engine`).
+//! The index: every key with its newest version in full and the names of its older versions. The engine has the older
+//! versions' content.
 //!
-//! A tree of sorted leaves with sums in its nodes (see `tree`): lookups are binary searches, scans run over dense memory, and
-//! counting costs the depth of the tree, however many keys there are. A clone shares every node until one of the two changes it.
+//! It is a tree of sorted leaves with sums in its nodes (see `tree`). Lookups are binary searches, scans read dense
+//! memory, and the cost of counting is the tree's depth. A clone shares every node until one of the two changes it.
 
 mod entry;
 mod leaf;
@@ -12,16 +13,16 @@ mod tree;
 
 use std::slice;
 
-pub(crate) use entry::{Cut, Entry, Found, Version};
-pub(crate) use restore::Restore;
+pub(crate) use entry::{CompactionBound, KeyEntry, Version, VersionRef};
+pub(crate) use restore::IndexBuilder;
 
 use self::leaf::Leaf;
-use self::tree::{Node, Swept};
+use self::tree::{CompactStep, Node};
 use crate::commit::RecordKey;
 use crate::{End, KeyRange, Revision};
 pub(crate) use leaf::{alike, lead};
 
-/// See the module.
+/// A sorted map from keys to entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     root: Node,
@@ -35,35 +36,35 @@ impl Default for Index {
 
 impl Index {
     /// The entry of a key.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Entry> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&KeyEntry> {
         let (leaf, _) = self.root.leaf(key);
         leaf.entries().get(leaf.rank(key)).filter(|entry| entry.key() == key)
     }
 
-    /// Makes `version` the newest of its key. Versions of a key arrive in order.
+    /// Adds `version` as the newest of its key. Versions of a key must arrive in order.
     pub(crate) fn apply(&mut self, version: Version) {
-        self.insert(version, Entry::push);
+        self.insert(version, KeyEntry::push);
     }
 
-    fn insert(&mut self, version: Version, push: fn(&mut Entry, Version)) {
+    fn insert(&mut self, version: Version, push: fn(&mut KeyEntry, Version)) {
         if let Some(upper) = self.root.apply(version, true, push).split() {
             self.root.grow(upper);
         }
     }
 
-    /// The entries of a range, ascending.
-    pub(crate) fn range<'a>(&'a self, keys: &'a KeyRange) -> impl Iterator<Item = &'a Entry> + 'a {
+    /// The entries of a range, ascending by key.
+    pub(crate) fn range<'a>(&'a self, keys: &'a KeyRange) -> impl Iterator<Item = &'a KeyEntry> + 'a {
         if keys.end == End::Single {
             let found = self.get(&keys.start).map_or(&[][..], slice::from_ref);
-            return Walk { index: self, keys, entries: found.iter(), next: None };
+            return RangeIter { index: self, keys, entries: found.iter(), next: None };
         }
         let (leaf, next) = self.root.leaf(&keys.start);
         let entries = inside(keys, leaf, next).get(leaf.rank(&keys.start)..).unwrap_or_default();
-        Walk { index: self, keys, entries: entries.iter(), next }
+        RangeIter { index: self, keys, entries: entries.iter(), next }
     }
 
-    /// How many keys of a range exist at a revision. Follows the size of the range only as far as keys in it have
-    /// changed after `revision`.
+    /// Number of keys of a range that exist at a revision. The cost depends on the size of the range only where keys
+    /// have changed after `revision`.
     pub(crate) fn count(&self, keys: &KeyRange, revision: Revision) -> usize {
         let to = match &keys.end {
             End::Single => {
@@ -76,9 +77,9 @@ impl Index {
         self.root.count(Some(&keys.start[..]).filter(|start| !start.is_empty()), to, revision)
     }
 
-    /// All entries, ascending.
+    /// All entries, ascending by key.
     #[cfg(test)]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyEntry> {
         let mut next = Some(&[][..]);
         let leaves = std::iter::from_fn(move || {
             let (leaf, behind) = self.root.leaf(next?);
@@ -88,27 +89,27 @@ impl Index {
         leaves.flatten()
     }
 
-    /// The entries of the leaf where `from` lies, and where the next leaf begins: a walk in steps, between which the index
-    /// may change.
-    pub(crate) fn step(&self, from: &[u8]) -> (&[Entry], Option<Box<[u8]>>) {
+    /// The entries of the leaf that contains `from`, and the start of the next leaf: a traversal in steps, between
+    /// which the index may change.
+    pub(crate) fn step(&self, from: &[u8]) -> (&[KeyEntry], Option<Box<[u8]>>) {
         let (leaf, next) = self.root.leaf(from);
         (leaf.entries(), next.map(Into::into))
     }
 
-    /// Removes what no read at or above `revision` needs from the first leaf that has such and is not wholly before
-    /// `from`, naming what went in `removed`; returns where to go on. Idempotent.
+    /// Compacts the first leaf at or after `from` that has something to remove, and appends the removed versions to
+    /// `removed`. Returns the key to continue from. Idempotent.
     pub(crate) fn compact(
         &mut self,
         from: &[u8],
-        cut: impl Into<Cut>,
+        cut: impl Into<CompactionBound>,
         removed: &mut Vec<RecordKey>,
     ) -> Option<Box<[u8]>> {
-        let Swept::Leaf(next) = self.root.sweep(Some(from), cut.into(), removed) else { return None };
+        let CompactStep::Leaf(next) = self.root.sweep(Some(from), cut.into(), removed) else { return None };
         self.root.shrink();
         next
     }
 
-    /// Panics if the index contradicts itself.
+    /// Panics if the index is inconsistent.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         tree::check(&self.root);
@@ -116,8 +117,8 @@ impl Index {
     }
 }
 
-/// The part of a leaf's entries that is before the end of a range; `next` is where the next leaf begins.
-fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [Entry] {
+/// The entries of a leaf that are before the end of a range; `next` is the start of the next leaf.
+fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [KeyEntry] {
     let entries = leaf.entries();
     match &keys.end {
         End::Before(end) if next.is_none_or(|next| next > &end[..]) => &entries[..leaf.rank(end)],
@@ -125,20 +126,20 @@ fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [Entr
     }
 }
 
-/// See [`Index::range`].
-struct Walk<'a> {
+/// Iterator of [`Index::range`].
+struct RangeIter<'a> {
     index: &'a Index,
     keys: &'a KeyRange,
-    /// What is left of a leaf.
-    entries: slice::Iter<'a, Entry>,
-    /// Where the next leaf begins.
+    /// Remaining entries of the current leaf.
+    entries: slice::Iter<'a, KeyEntry>,
+    /// Start of the next leaf.
     next: Option<&'a [u8]>,
 }
 
-impl<'a> Iterator for Walk<'a> {
-    type Item = &'a Entry;
+impl<'a> Iterator for RangeIter<'a> {
+    type Item = &'a KeyEntry;
 
-    fn next(&mut self) -> Option<&'a Entry> {
+    fn next(&mut self) -> Option<&'a KeyEntry> {
         loop {
             if let Some(entry) = self.entries.next() {
                 return Some(entry);

@@ -1,22 +1,22 @@
-//! Building the index from versions that come in any order, as recovery reads them. Not for use while a store serves.
+//! Bulk construction of the index during recovery, from versions in any order.
 
-use super::{Entry, Index, Version};
+use super::{Index, KeyEntry, Version};
 
-/// An index being built; of no use before [`Restore::finish`].
+/// An index under construction; usable after [`IndexBuilder::finish`].
 #[derive(Debug, Default)]
-pub(crate) struct Restore {
+pub(crate) struct IndexBuilder {
     index: Index,
 }
 
-impl Restore {
-    /// Takes a version. Fastest for versions whose keys are near those of the one before.
+impl IndexBuilder {
+    /// Adds a version. Fastest if its key is near the previous one's.
     pub(crate) fn add(&mut self, version: Version) {
-        self.index.insert(version, Entry::restore);
+        self.index.insert(version, KeyEntry::restore);
     }
 
-    /// All versions are there.
+    /// Sorts the versions of each entry and returns the index.
     pub(crate) fn finish(mut self) -> Index {
-        self.index.root.visit_mut(&mut Entry::restored);
+        self.index.root.visit_mut(&mut KeyEntry::restored);
         self.index
     }
 }

@@ -1,18 +1,18 @@
-//! The index against a map that remembers everything.
+//! Tests of the index against a map that keeps every version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-use super::{Found, Index, Restore, Version};
+use super::{Index, IndexBuilder, Version, VersionRef};
 use crate::kv::Stamp;
 use crate::{KeyRange, KeyValue, Revision};
 
-/// Per key, what it was from each revision on: alive or not.
+/// For each key, whether it exists from each revision on.
 type Model = BTreeMap<Vec<u8>, BTreeMap<i64, bool>>;
 
-/// Keys that differ early, late, and by being longer.
+/// Keys that differ early, late, and in their length.
 fn key(n: u16) -> Vec<u8> {
     match n % 4 {
         0 => format!("{n:03}").into_bytes(),
@@ -35,11 +35,11 @@ fn alive(model: &Model, keys: &KeyRange, revision: i64) -> Vec<(Vec<u8>, i64)> {
 }
 
 fn found(index: &Index, keys: &KeyRange, revision: i64) -> Vec<(Vec<u8>, i64)> {
-    let name = |found: Found<'_>| match found {
-        Found::Newest(kv) => kv.mod_revision().0,
-        Found::Stored(key) => key.main.0,
+    let name = |found: VersionRef<'_>| match found {
+        VersionRef::Newest(kv) => kv.mod_revision().0,
+        VersionRef::Stored(key) => key.main.0,
     };
-    let at = |entry: &super::Entry| Some((entry.key().to_vec(), name(entry.at(Revision(revision))?)));
+    let at = |entry: &super::KeyEntry| Some((entry.key().to_vec(), name(entry.at(Revision(revision))?)));
     index.range(keys).filter_map(at).collect()
 }
 
@@ -54,8 +54,8 @@ fn ranges() -> impl Strategy<Value = KeyRange> {
     ]
 }
 
-/// What compaction leaves of a history: a version goes when its successor is older than `floor`, a deletion when it itself
-/// is.
+/// Reference for compaction: removes a version if its successor is below `floor`, and a tombstone if it is itself
+/// below.
 fn compact_naively(model: &mut Model, floor: i64) {
     for history in model.values_mut() {
         let versions: Vec<_> = history.iter().map(|(r, alive)| (*r, *alive)).collect();
@@ -69,7 +69,7 @@ fn compact_naively(model: &mut Model, floor: i64) {
     model.retain(|_, history| !history.is_empty());
 }
 
-/// Compacts step by step; returns how many versions went.
+/// Compacts step by step. Returns the number of removed versions.
 fn compact(index: &mut Index, floor: i64) -> usize {
     let (mut removed, mut from) = (Vec::new(), Some(Box::default()));
     while let Some(key) = from {
@@ -79,17 +79,17 @@ fn compact(index: &mut Index, floor: i64) -> usize {
 }
 
 fn histories(index: &Index) -> Vec<(Vec<u8>, Vec<i64>)> {
-    let kept = |entry: &super::Entry| entry.revisions().map(|revision| revision.0).collect();
+    let kept = |entry: &super::KeyEntry| entry.revisions().map(|revision| revision.0).collect();
     index.iter().map(|entry| (entry.key().to_vec(), kept(entry))).collect()
 }
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// Writes a key, or deletes it if it exists and the dice say so.
+    /// Writes a key, or deletes it if it exists and the random number says so.
     Write(u16, u8),
-    /// Deletes every key of a range that exists, as one revision each.
+    /// Deletes every existing key of a range, in one revision each.
     Clear(KeyRange),
-    /// Compacts at that part of what can be.
+    /// Compacts at this fraction of the readable revisions.
     Compact(f64),
 }
 
@@ -101,15 +101,15 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Index and model, changed together.
-struct Both {
+/// The index and its model, changed together.
+struct IndexAndModel {
     index: Index,
     model: Model,
     newest: i64,
     floor: i64,
 }
 
-impl Both {
+impl IndexAndModel {
     fn write(&mut self, key: &[u8], dead: bool) {
         self.newest += 1;
         self.index.apply(version(key, self.newest, dead));
@@ -120,7 +120,7 @@ impl Both {
         match action {
             Action::Write(key_number, dice) => {
                 let key = key(key_number);
-                let exists = self.index.get(&key).is_some_and(super::Entry::is_live);
+                let exists = self.index.get(&key).is_some_and(super::KeyEntry::is_live);
                 self.write(&key, exists && dice < 90);
             }
             Action::Clear(keys) => {
@@ -142,7 +142,7 @@ impl Both {
         }
     }
 
-    /// A revision that can be read.
+    /// A readable revision.
     fn at(&self, part: f64) -> i64 {
         self.floor + (part * (self.newest - self.floor + 1) as f64) as i64
     }
@@ -150,11 +150,11 @@ impl Both {
 
 proptest! {
     #[test]
-    fn every_revision_reads_as_it_was_written(
+    fn every_revision_reads_as_written(
         actions in proptest::collection::vec(action(), 1..1500),
         reads in proptest::collection::vec((ranges(), 0.0..1.0), 20),
     ) {
-        let mut both = Both { index: Index::default(), model: Model::new(), newest: 1, floor: 1 };
+        let mut both = IndexAndModel { index: Index::default(), model: Model::new(), newest: 1, floor: 1 };
         actions.into_iter().for_each(|action| both.act(action));
         both.index.check();
         let naive = both.model.iter().map(|(key, history)| (key.clone(), history.keys().copied().collect()));
@@ -171,7 +171,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn restored_from_any_order_is_as_it_was(
+    fn an_index_rebuilt_in_any_order_equals_the_original(
         versions in proptest::collection::btree_map(0i64..1000, (0u16..200, any::<bool>()), 0..400)
             .prop_flat_map(|versions| {
                 let versions: Vec<_> = versions.into_iter().collect();
@@ -180,7 +180,7 @@ proptest! {
         twice in 0usize..50,
     ) {
         let (ordered, shuffled) = versions;
-        let (mut index, mut restore) = (Index::default(), Restore::default());
+        let (mut index, mut restore) = (Index::default(), IndexBuilder::default());
         ordered.iter().for_each(|(main, (n, dead))| index.apply(version(&key(*n), *main, *dead)));
         for (main, (n, dead)) in shuffled.iter().chain(shuffled.iter().take(twice)) {
             restore.add(version(&key(*n), *main, *dead));
@@ -197,8 +197,8 @@ proptest! {
 }
 
 #[test]
-fn compaction_keeps_what_a_read_needs_and_one_step_more() {
-    /// Versions of one key as (revision, dead), the compacted revision, what stays.
+fn compaction_keeps_the_versions_that_reads_and_watches_need() {
+    /// Versions of one key as (revision, tombstone), the compacted revision, and the revisions that stay.
     type Row = (&'static [(i64, bool)], i64, &'static [i64]);
     let table: &[Row] = &[
         (&[(2, false), (5, false)], 4, &[2, 5]),

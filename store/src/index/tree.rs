@@ -1,78 +1,78 @@
-//! The shape of the index: a tree of leaves full of entries, where every node knows sums over what is below it, so that
-//! counting and compaction pass by subtrees instead of visiting keys. Nodes are shared by clones of the tree and copied before their
-//! first change. Knows no requests.
+//! The tree of the index: inner nodes over leaves of entries. Every node has sums over its subtree, so that counting
+//! and compaction skip subtrees instead of visiting keys. Clones of the tree share nodes, and a node is copied before
+//! its first change.
 
 use std::sync::Arc;
 
 use super::leaf::Leaf;
-use super::{Cut, Entry, Version};
+use super::{CompactionBound, KeyEntry, Version};
 use crate::Revision;
 use crate::commit::RecordKey;
 
-/// A full leaf splits. Large enough that a scan runs over dense memory, small enough that an insert moves little of it.
-/// Tests have deep trees of few keys.
+/// Entries at which a leaf splits. Large enough that a scan reads dense memory, small enough that an insert moves few
+/// entries. Tests use deep trees with few keys.
 pub(super) const LEAF: usize = if cfg!(test) { 8 } else { 128 };
 
-/// A full inner node splits.
+/// Children at which an inner node splits.
 const FANOUT: usize = if cfg!(test) { 6 } else { 64 };
 
-/// Vectors grow by this much, not to twice their size: memory per key counts for more than a few copies.
+/// Capacity by which vectors grow, instead of doubling: memory per key matters more than a few copies.
 pub(super) const GROW: usize = 16;
 
-/// A subtree; all leaves are equally deep.
+/// A subtree; all leaves have the same depth.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Leaf(Arc<Leaf>),
-    /// Never empty, ascending by `from`.
+    /// An inner node: not empty, ascending by `from`.
     Inner(Arc<Vec<Child>>),
 }
 
-/// A subtree as its parent knows it.
+/// A child of an inner node with its sums.
 #[derive(Clone, Debug)]
 pub(super) struct Child {
-    /// No key of the subtree is below it, none of those before it is at or above it. Without meaning in the leftmost
-    /// child, which takes all that is lower.
+    /// Lower bound of the subtree's keys, and upper bound of the previous subtree's. Without meaning in the leftmost
+    /// child, which takes all lower keys.
     pub(super) from: Box<[u8]>,
-    pub(super) sum: Sum,
+    pub(super) sum: SubtreeSum,
     pub(super) node: Node,
 }
 
-/// What can be known of a subtree without looking into it.
+/// Sums over a subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sum {
-    /// Keys whose newest version is not a deletion.
+pub(super) struct SubtreeSum {
+    /// Number of keys whose newest version is not a tombstone.
     pub(super) live: usize,
     /// The newest revision of any key.
     pub(super) newest: Revision,
-    /// No compaction below this revision removes anything.
+    /// The lowest revision at which a compaction removes something.
     pub(super) garbage_at: Revision,
 }
 
-/// What an insertion did to a subtree.
-pub(super) struct Applied {
+/// The effect of an insertion on a subtree.
+pub(super) struct InsertEffect {
     gained: bool,
     lost: bool,
-    /// A later compaction has something to do.
+    /// A later compaction has something to remove.
     garbage: bool,
-    /// The upper part of the subtree, if it grew too large.
+    /// The upper part of the subtree, if it was split.
     split: Option<Child>,
 }
 
-impl Applied {
+impl InsertEffect {
     pub(super) fn split(self) -> Option<Child> {
         self.split
     }
 }
 
-/// How far a step of compaction came.
-pub(super) enum Swept {
-    /// There was nothing to do.
+/// Result of one compaction step.
+pub(super) enum CompactStep {
+    /// Nothing was removed.
     Nothing,
-    /// A leaf was done; the next one, if there is one in this subtree, begins here.
+    /// A leaf was compacted; the next leaf of this subtree, if there is one, starts here.
     Leaf(Option<Box<[u8]>>),
 }
 
-impl Sum {
+impl SubtreeSum {
     pub(super) const EMPTY: Self = Self { live: 0, newest: Revision(0), garbage_at: Revision(i64::MAX) };
 
     fn and(self, other: Self) -> Self {
@@ -83,7 +83,7 @@ impl Sum {
         }
     }
 
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &KeyEntry) -> Self {
         Self {
             live: usize::from(entry.is_live()),
             newest: entry.newest_revision(),
@@ -91,7 +91,7 @@ impl Sum {
         }
     }
 
-    fn apply(&mut self, revision: Revision, applied: &Applied) {
+    fn apply(&mut self, revision: Revision, applied: &InsertEffect) {
         self.live += usize::from(applied.gained);
         self.live -= usize::from(applied.lost);
         self.newest = self.newest.max(revision);
@@ -101,15 +101,15 @@ impl Sum {
     }
 }
 
-/// The place of the child that has `key`, or would have it.
+/// The index of the child that contains `key`, or would contain it.
 pub(super) fn child_of(children: &[Child], key: &[u8]) -> usize {
     children.partition_point(|child| *child.from <= *key).saturating_sub(1)
 }
 
-/// The upper part of a vector that is full.
+/// Splits off the upper part of a full vector.
 pub(super) fn split_off<T>(items: &mut Vec<T>, most: usize, last: bool) -> Option<Vec<T>> {
     (items.len() >= most).then(|| {
-        // Keys often arrive in ascending order: then the lower part is as good as finished.
+        // Keys often arrive in ascending order; then few keys will be added to the lower part.
         let middle = if last { most - most.div_ceil(8) } else { most / 2 };
         let upper = items.split_off(middle);
         items.shrink_to(middle + GROW);
@@ -117,14 +117,14 @@ pub(super) fn split_off<T>(items: &mut Vec<T>, most: usize, last: bool) -> Optio
     })
 }
 
-/// Makes room for one more.
+/// Reserves space for one more item.
 pub(super) fn grow<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact(GROW);
     }
 }
 
-/// Puts a child at its place. A full node splits first; its upper part is returned.
+/// Inserts a child at `at`. A full node is split first; returns its upper part.
 fn insert(children: &mut Vec<Child>, at: usize, child: Child, last: bool) -> Option<Vec<Child>> {
     let mut split = split_off(children, FANOUT, last);
     let lower = children.len();
@@ -142,7 +142,7 @@ fn insert(children: &mut Vec<Child>, at: usize, child: Child, last: bool) -> Opt
 }
 
 impl Child {
-    /// A subtree whose keys begin with `from`.
+    /// Creates a child whose keys start at `from`.
     pub(super) fn new(from: Box<[u8]>, node: Node) -> Self {
         Self { from, sum: node.sum(), node }
     }
@@ -160,14 +160,18 @@ impl Node {
         }
     }
 
-    pub(super) fn sum(&self) -> Sum {
+    pub(super) fn sum(&self) -> SubtreeSum {
         match self {
-            Self::Leaf(leaf) => leaf.entries().iter().map(Sum::of).fold(Sum::EMPTY, Sum::and),
-            Self::Inner(children) => children.iter().map(|child| child.sum).fold(Sum::EMPTY, Sum::and),
+            Self::Leaf(leaf) => {
+                leaf.entries().iter().map(SubtreeSum::of).fold(SubtreeSum::EMPTY, SubtreeSum::and)
+            }
+            Self::Inner(children) => {
+                children.iter().map(|child| child.sum).fold(SubtreeSum::EMPTY, SubtreeSum::and)
+            }
         }
     }
 
-    /// The leaf that has `key`, or would have it, and where the next leaf begins.
+    /// The leaf that contains `key` or would contain it, and the start of the next leaf.
     pub(super) fn leaf(&self, key: &[u8]) -> (&Leaf, Option<&[u8]>) {
         let (mut node, mut next) = (self, None);
         loop {
@@ -182,13 +186,14 @@ impl Node {
         }
     }
 
-    /// Gives `version` to its entry by `push`, or to a new one. `last`: no subtree is to the right of this one.
+    /// Adds `version` to its entry with `push`, or creates an entry. `last` tells that no subtree is to the right of
+    /// this one.
     pub(super) fn apply(
         &mut self,
         version: Version,
         last: bool,
-        push: impl Fn(&mut Entry, Version),
-    ) -> Applied {
+        push: impl Fn(&mut KeyEntry, Version),
+    ) -> InsertEffect {
         match self {
             Self::Leaf(leaf) => apply_to_leaf(Arc::make_mut(leaf), version, last, push),
             Self::Inner(children) => {
@@ -203,7 +208,7 @@ impl Node {
                         children[at].sum = children[at].node.sum();
                         let split = insert(children, at + 1, upper, last);
                         applied.split = split.map(|mut upper| {
-                            // In the leftmost place the name of the subtree is that of its parent.
+                            // The lower bound of the leftmost child is kept in its parent.
                             let from = std::mem::take(&mut upper[0].from);
                             Child::new(from, Self::Inner(Arc::new(upper)))
                         });
@@ -214,13 +219,13 @@ impl Node {
         }
     }
 
-    /// A root grows a level when it splits.
+    /// Adds a level after the root was split.
     pub(super) fn grow(&mut self, upper: Child) {
         let lower = std::mem::replace(self, Self::empty());
         *self = Self::Inner(Arc::new(vec![Child::new(Box::default(), lower), upper]));
     }
 
-    /// How many keys of `from..to` existed at `revision`; none is no bound.
+    /// Number of keys of `from..to` that existed at `revision`; none is no bound.
     pub(super) fn count(&self, from: Option<&[u8]>, to: Option<&[u8]>, revision: Revision) -> usize {
         match self {
             Self::Leaf(leaf) => {
@@ -247,19 +252,24 @@ impl Node {
         }
     }
 
-    /// Compacts the first leaf with something to remove that is not wholly before `from`.
-    pub(super) fn sweep(&mut self, from: Option<&[u8]>, cut: Cut, removed: &mut Vec<RecordKey>) -> Swept {
+    /// Compacts the first leaf at or after `from` with something to remove.
+    pub(super) fn sweep(
+        &mut self,
+        from: Option<&[u8]>,
+        cut: CompactionBound,
+        removed: &mut Vec<RecordKey>,
+    ) -> CompactStep {
         match self {
             Self::Leaf(leaf) => {
                 Arc::make_mut(leaf).retain(|entry| entry.compact(cut, removed));
-                Swept::Leaf(None)
+                CompactStep::Leaf(None)
             }
             Self::Inner(children) => {
                 let first = from.map_or(0, |from| child_of(children, from));
                 // Nodes without garbage stay shared.
                 let has_garbage = |child: &Child| child.sum.garbage_at <= cut.reach();
                 if !children[first..].iter().any(has_garbage) {
-                    return Swept::Nothing;
+                    return CompactStep::Nothing;
                 }
                 let children = Arc::make_mut(children);
                 for at in first..children.len() {
@@ -268,18 +278,18 @@ impl Node {
                         continue;
                     }
                     let from = from.filter(|_| at == first);
-                    if let Swept::Leaf(next) = child.node.sweep(from, cut, removed) {
+                    if let CompactStep::Leaf(next) = child.node.sweep(from, cut, removed) {
                         let next = next.or_else(|| children.get(at + 1).map(|child| child.from.clone()));
-                        settle(children, at);
-                        return Swept::Leaf(next);
+                        rebalance(children, at);
+                        return CompactStep::Leaf(next);
                     }
                 }
-                Swept::Nothing
+                CompactStep::Nothing
             }
         }
     }
 
-    /// A root with one subtree gives way to it.
+    /// Replaces a root that has one child by that child.
     pub(super) fn shrink(&mut self) {
         loop {
             match self {
@@ -291,8 +301,8 @@ impl Node {
         }
     }
 
-    /// Visits all entries, which may change, in order; then makes the sums anew.
-    pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut Entry)) {
+    /// Visits all entries mutably, in order, then recomputes the sums.
+    pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut KeyEntry)) {
         match self {
             Self::Leaf(leaf) => Arc::make_mut(leaf).entries_mut().iter_mut().for_each(visit),
             Self::Inner(children) => {
@@ -304,8 +314,8 @@ impl Node {
         }
     }
 
-    /// Whether together with a neighbour it is thin enough to be one with it.
-    fn joins(&self, right: &Self) -> bool {
+    /// Whether two neighbouring nodes are small enough to be merged.
+    fn can_merge(&self, right: &Self) -> bool {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => left.entries().len() + right.entries().len() <= LEAF / 2,
             (Self::Inner(left), Self::Inner(right)) => left.len() + right.len() <= FANOUT / 2,
@@ -320,33 +330,34 @@ fn apply_to_leaf(
     leaf: &mut Leaf,
     version: Version,
     last: bool,
-    push: impl Fn(&mut Entry, Version),
-) -> Applied {
+    push: impl Fn(&mut KeyEntry, Version),
+) -> InsertEffect {
     let dead = version.dead;
     match leaf.find(version.kv.key()) {
         Ok(entry) => {
             let before = entry.is_live();
             push(entry, version);
             let after = entry.is_live();
-            Applied { gained: after && !before, lost: before && !after, garbage: true, split: None }
+            InsertEffect { gained: after && !before, lost: before && !after, garbage: true, split: None }
         }
         Err(at) => {
             let split = leaf.insert(at, version, last).map(|upper| {
                 let from = upper.entries()[0].key().into();
                 Child::new(from, Node::Leaf(Arc::new(upper)))
             });
-            Applied { gained: !dead, lost: false, garbage: dead, split }
+            InsertEffect { gained: !dead, lost: false, garbage: dead, split }
         }
     }
 }
 
-/// A child has become smaller: its sum is made anew, an empty one goes, a thin one joins the one behind it.
-fn settle(children: &mut Vec<Child>, at: usize) {
+/// Handles a child that has shrunk: recomputes its sum, removes it if it is empty, or merges it with the next one if
+/// both are small.
+fn rebalance(children: &mut Vec<Child>, at: usize) {
     let child = &mut children[at];
     child.sum = child.node.sum();
     if child.node.is_empty() {
         children.remove(at);
-    } else if children.get(at + 1).is_some_and(|right| children[at].node.joins(&right.node)) {
+    } else if children.get(at + 1).is_some_and(|right| children[at].node.can_merge(&right.node)) {
         let right = children.remove(at + 1);
         let left = &mut children[at];
         left.sum = left.sum.and(right.sum);
@@ -364,7 +375,7 @@ fn settle(children: &mut Vec<Child>, at: usize) {
     }
 }
 
-/// Panics if the tree contradicts itself.
+/// Panics if the tree is inconsistent.
 #[cfg(test)]
 pub(super) fn check(root: &Node) {
     fn depth(node: &Node, from: Option<&[u8]>, to: Option<&[u8]>) -> usize {
@@ -372,7 +383,7 @@ pub(super) fn check(root: &Node) {
             Node::Leaf(leaf) => {
                 leaf.check();
                 let within = |key: &[u8]| from.is_none_or(|from| from <= key) && to.is_none_or(|to| key < to);
-                let mut keys = leaf.entries().iter().map(Entry::key);
+                let mut keys = leaf.entries().iter().map(KeyEntry::key);
                 assert!(keys.all(within), "keys lie between what their leaf begins with and the next");
                 0
             }

@@ -1,4 +1,4 @@
-//! The task that ends leases: sleeps until the next deadline, then asks the writer to end what is over.
+//! The expiry task: sleeps until the next deadline, then requests the revocation of expired leases from the writer.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,21 +10,21 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::Alarm;
 use crate::core::Core;
 use crate::driver::Driver;
-use crate::request::{Refused, Request};
+use crate::request::{Rejection, Request};
 
-/// How long to wait when the writer's queue is full.
+/// Pause when the writer's queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Leases that are ended together: they share writes of the log, and other requests find room in the queue.
+/// Number of leases revoked together: they share writes of the log, and leave space in the queue for other requests.
 const BATCH: usize = 256;
 
-/// Runs until the store is closed or its last handle is gone.
+/// Runs until the store is closed or its last handle is dropped.
 pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
-    while core.serving().is_ok() {
+    while core.check_serving().is_ok() {
         let changed = core.leases.changed.notified();
         let corrupt = core.visible().alarms.contains(Alarm::Corrupt);
         let Some(deadline) = core.leases.next().filter(|_| !corrupt) else {
-            // While data is damaged, nothing is deleted; disarming rings.
+            // While data is damaged the store deletes nothing. Disarming the alarm notifies.
             changed.await;
             continue;
         };
@@ -40,15 +40,15 @@ pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
         let Some(driver) = driver.upgrade() else { return };
         match end(&core, &driver, now).await {
             Ok(()) => yield_now().await,
-            Err(Refused::Busy) => sleep(BUSY_PAUSE).await,
-            Err(Refused::Stopped) => return,
+            Err(Rejection::Busy) => sleep(BUSY_PAUSE).await,
+            Err(Rejection::Stopped) => return,
         }
     }
 }
 
-/// Ends some of the leases that are over. Whether one was ended, renewed meanwhile or gone already: its deadline is no
-/// longer among the first.
-async fn end(core: &Core, driver: &Driver, now: Instant) -> Result<(), Refused> {
+/// Revokes some of the expired leases. Afterwards each was revoked, renewed or already gone, so its deadline is not
+/// among the earliest any more.
+async fn end(core: &Core, driver: &Driver, now: Instant) -> Result<(), Rejection> {
     let over = core.leases.due(now, BATCH).into_iter();
     let ends = over.map(|id| driver.submit(Request::Expire { id, now }, 0));
     join_all(ends).await.into_iter().try_for_each(|answer| answer.map(drop))

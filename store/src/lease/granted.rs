@@ -1,5 +1,5 @@
-//! Which leases exist in the published state, with their times to live: for whoever copies that state. Not what hangs on
-//! them (`table`), nor when they end (`clock`).
+//! The published leases with their times to live, for copies of the published state. `table` has the attached keys,
+//! `clock` the deadlines.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use parking_lot::Mutex;
 use crate::LeaseId;
 use crate::commit::LeaseChange;
 
-/// See the module. Changed only while the published state is; so it belongs to it for whoever holds that.
+/// The published leases. Changed only while the published state is locked, so that both are consistent for a thread
+/// that holds the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Granted {
+pub(crate) struct PublishedLeases {
     leases: Mutex<BTreeMap<LeaseId, i64>>,
 }
 
-impl Granted {
-    /// Begins with what a recovery found.
+impl PublishedLeases {
+    /// Sets the leases that recovery found.
     pub(crate) fn seed(&self, leases: impl Iterator<Item = (LeaseId, i64)>) {
         *self.leases.lock() = leases.collect();
     }
 
-    /// Follows a commit.
+    /// Applies the lease changes of a commit.
     pub(crate) fn apply(&self, changes: &[LeaseChange]) {
         if changes.is_empty() {
             return;
@@ -34,7 +35,7 @@ impl Granted {
         }
     }
 
-    /// All of them, by id.
+    /// All leases, ascending by id.
     pub(crate) fn list(&self) -> Vec<(LeaseId, i64)> {
         self.leases.lock().iter().map(|(id, ttl)| (*id, *ttl)).collect()
     }

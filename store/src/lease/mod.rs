@@ -1,5 +1,5 @@
-//! Leases: keys that go when nobody renews them. What callers get to see; `table` is what the writer owns, `clock` knows
-//! when each ends.
+//! Leases: attached keys are deleted when a lease expires. This module has the public types. `table` is the writer's
+//! state, `clock` has the deadlines.
 
 pub(crate) mod clock;
 pub(crate) mod expire;
@@ -10,34 +10,34 @@ use bytes::Bytes;
 
 use crate::{LeaseId, Revision};
 
-/// A lease that was granted.
+/// A granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseGranted {
-    /// Its name.
+    /// The id of the lease.
     pub id: LeaseId,
-    /// Its time to live in seconds; may be more than asked for.
+    /// The granted time to live in seconds; may be more than requested.
     pub ttl: i64,
-    /// The store's revision then. A grant takes none.
+    /// The store's revision at the grant, which takes no revision itself.
     pub revision: Revision,
 }
 
-/// A lease that was renewed.
+/// A renewed lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRenewed {
-    /// Its time to live in seconds, counted anew from now.
+    /// The time to live in seconds, counted from the renewal.
     pub ttl: i64,
     /// The store's revision before the renewal.
     pub revision: Revision,
 }
 
-/// What is known of a lease.
+/// The remaining time and the keys of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseStatus {
-    /// Whole seconds that remain.
+    /// Remaining time in whole seconds.
     pub ttl: i64,
-    /// The time to live it was granted with, in seconds.
+    /// The granted time to live in seconds.
     pub granted_ttl: i64,
-    /// The keys that hang on it, in order, if asked for.
+    /// The attached keys in order, if requested.
     pub keys: Vec<Bytes>,
     /// The store's revision.
     pub revision: Revision,

@@ -1,4 +1,4 @@
-//! The leases and the keys that hang on them, as the writer sees them. Knows no time: `clock` does.
+//! The writer's table of leases and attached keys. It has no deadlines; `clock` has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use bytes::Bytes;
 use crate::LeaseId;
 use crate::event::Event;
 
-/// See the module.
+/// The leases and their attached keys in staged state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeaseTable {
     leases: BTreeMap<LeaseId, Lease>,
-    /// Which lease a key hangs on.
+    /// The lease of each attached key.
     attached: BTreeMap<Bytes, LeaseId>,
 }
 
@@ -19,22 +19,22 @@ pub(crate) struct LeaseTable {
 struct Lease {
     ttl: i64,
     keys: BTreeSet<Bytes>,
-    /// Its end was decided, and some of its keys are deleted already.
+    /// Whether the revocation has started and some of its keys are deleted already.
     ending: bool,
 }
 
 impl LeaseTable {
-    /// Whether there is such a lease, and its end has not begun: keys may be attached to it.
+    /// Whether the lease exists and is not being revoked, so that keys may be attached to it.
     pub(crate) fn lives(&self, id: LeaseId) -> bool {
         self.leases.get(&id).is_some_and(|lease| !lease.ending)
     }
 
-    /// Whether there is such a lease, perhaps one that is ending.
+    /// Whether the lease exists, possibly while it is being revoked.
     pub(crate) fn contains(&self, id: LeaseId) -> bool {
         self.leases.contains_key(&id)
     }
 
-    /// The lease's end begins: nothing is attached to it any more.
+    /// Starts the revocation of a lease: no key can be attached to it any more.
     pub(crate) fn begin_end(&mut self, id: LeaseId) {
         self.leases.entry(id).and_modify(|lease| lease.ending = true);
     }
@@ -48,14 +48,14 @@ impl LeaseTable {
             ttl;
     }
 
-    /// Forgets a lease. Its keys, if any are left, hang on nothing.
+    /// Removes a lease and detaches its remaining keys.
     pub(crate) fn remove(&mut self, id: LeaseId) {
         for key in self.leases.remove(&id).into_iter().flat_map(|lease| lease.keys) {
             self.attached.remove(&key);
         }
     }
 
-    /// The time to live a lease was granted with, in seconds.
+    /// The granted time to live in seconds.
     pub(crate) fn ttl(&self, id: LeaseId) -> Option<i64> {
         self.leases.get(&id).map(|lease| lease.ttl)
     }
@@ -65,7 +65,8 @@ impl LeaseTable {
         self.leases.get(&id).map_or_else(Vec::new, |lease| lease.keys.iter().cloned().collect())
     }
 
-    /// The first keys of a lease whose deletion makes changes of about `most` bytes, at least one; and whether those are all.
+    /// The first keys of a lease whose deletions make changes of about `most` bytes, at least one key; and whether
+    /// these are all.
     pub(crate) fn keys_within(&self, id: LeaseId, most: usize) -> (Vec<Bytes>, bool) {
         let (mut keys, mut bytes) = (Vec::new(), 0);
         for key in self.leases.get(&id).into_iter().flat_map(|lease| &lease.keys) {
@@ -83,7 +84,7 @@ impl LeaseTable {
         self.leases.iter().map(|(id, lease)| (*id, lease.ttl))
     }
 
-    /// Hangs a key on a lease, or on none.
+    /// Attaches a key to a lease, or detaches it.
     pub(crate) fn attach(&mut self, key: &[u8], to: LeaseId) {
         if to.is_none() && self.attached.is_empty() {
             return;

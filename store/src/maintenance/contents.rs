@@ -1,5 +1,5 @@
-//! What a snapshot says, as records and numbers of ours. The file may come from anywhere: each entry is held to what a
-//! store could have written before it is believed.
+//! Parsing of a snapshot's content into records and leases. The file is untrusted: every entry must be one that a store
+//! could have written.
 
 use bytes::Bytes;
 
@@ -13,37 +13,37 @@ use crate::limits::LEASE_TTL_MAX_SECONDS;
 use crate::snapshot::layout;
 use crate::{KeyValue, LeaseId, Revision};
 
-/// What of a snapshot is not history.
+/// The content of a snapshot apart from its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Contents {
+pub(super) struct SnapshotContents {
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
-    /// With the times to live they were granted with.
+    /// Leases with their granted times to live in seconds.
     pub(super) leases: Vec<(LeaseId, i64)>,
     pub(super) alarms: Alarms,
-    /// Versions and deletions.
+    /// Number of versions and tombstones.
     pub(super) records: u64,
-    /// It comes from an etcd with users, of whom we know nothing.
+    /// Whether the snapshot has users, because it comes from an etcd with authentication. kstore does not restore them.
     pub(super) has_users: bool,
 }
 
-/// Higher revisions are no store's: counting on from one must not overflow.
+/// Highest accepted revision, so that later revisions cannot overflow.
 pub(super) const HIGHEST: Revision = Revision(1 << 62);
 
-/// Takes a record.
+/// Callback that receives a record.
 pub(super) type Sink<'a> = dyn FnMut(Record) -> Result<(), String> + 'a;
 
-/// Takes an entry's key and value in.
-type Take<'a> = dyn FnMut(&mut Contents, &[u8], &[u8]) -> Result<(), String> + 'a;
+/// Callback that parses an entry's key and value.
+type ParseEntry<'a> = dyn FnMut(&mut SnapshotContents, &[u8], &[u8]) -> Result<(), String> + 'a;
 
-/// Reads a snapshot: its history, in order, then its notes go to `sink`.
-pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents, SnapshotFileError> {
+/// Reads a snapshot. Passes its history, in order, and then its notes to `sink`.
+pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<SnapshotContents, SnapshotFileError> {
     let image = file.image()?;
     let wrong = |error| file.malformed(error);
     if !image.buckets().any(|name| name == layout::KEY.as_bytes()) {
         return Err(wrong(ReadError::Foreign("it has no history")));
     }
-    let mut contents = Contents {
+    let mut contents = SnapshotContents {
         revision: Revision::FIRST,
         compacted: Revision::NEVER_COMPACTED,
         leases: Vec::new(),
@@ -51,7 +51,7 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents,
         records: 0,
         has_users: false,
     };
-    let mut visit = |name: &str, take: &mut Take<'_>| {
+    let mut visit = |name: &str, take: &mut ParseEntry<'_>| {
         let visited = image.visit(name.as_bytes(), &mut |key, value| take(&mut contents, key, value));
         visited.map_err(wrong)
     };
@@ -87,12 +87,12 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents,
     Ok(contents)
 }
 
-/// A record of history. None is what `etcdutl` leaves to move the revision on.
+/// Parses a record of the history. None for an entry that `etcdutl` writes only to raise the revision.
 fn parse_record(key: &[u8], value: &[u8]) -> Result<(Revision, Option<Record>), String> {
     let (name, dead) = parse_key(key).ok_or("a record's key is malformed")?;
     let wrong = |what: &str| format!("the record of revision {} {what}", name.main);
     if name.main < Revision::FIRST || name.main > HIGHEST || name.is_note() {
-        return Err(wrong("is none that a store makes"));
+        return Err(wrong("is not one that a store writes"));
     }
     if value.is_empty() && !dead {
         return Ok((name.main, None));
@@ -108,9 +108,9 @@ fn parse_record(key: &[u8], value: &[u8]) -> Result<(Revision, Option<Record>), 
     if kv.mod_revision() != name.main {
         return Err(wrong("says that it is of another"));
     }
-    // Equal bytes are what makes hashes equal.
+    // Only the canonical encoding is accepted, so that hashes stay equal.
     if KeyValue::new(kv.key(), kv.value(), kv.stamp()).encoded() != kv.encoded() {
-        return Err(wrong("is encoded as no store does it"));
+        return Err(wrong("is not encoded as a store does"));
     }
     Ok((name.main, Some(Record { key: name, kind: RecordKind::Put, bytes: kv.encoded().clone() })))
 }
@@ -128,12 +128,12 @@ fn parse_note(key: &[u8], value: &[u8]) -> Result<Record, String> {
 fn parse_lease(key: &[u8], value: &[u8]) -> Result<(LeaseId, i64), String> {
     let (id, ttl) = layout::decode_lease(value).ok_or("a lease is malformed")?;
     if key != layout::lease_key(id) {
-        return Err(format!("lease {id} stands in another's place"));
+        return Err(format!("lease {id} is stored under another id"));
     }
     Ok((id, ttl.clamp(1, LEASE_TTL_MAX_SECONDS)))
 }
 
-fn parse_meta(contents: &mut Contents, key: &[u8], value: &[u8]) -> Result<(), String> {
+fn parse_meta(contents: &mut SnapshotContents, key: &[u8], value: &[u8]) -> Result<(), String> {
     if key != layout::SCHEDULED_COMPACTION && key != layout::FINISHED_COMPACTION {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! The records in an engine's files, read without the engine: where damage would make that refuse to open, the records
-//! around it are found all the same.
+//! Reading an engine's files without the engine, for damaged directories: where the engine would refuse to open, intact
+//! records are found all the same.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,54 +7,54 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::site;
-use super::survey::{Named, Problems};
+use super::data_dir;
+use super::survey::{Problems, RecordMap};
 use crate::EngineKind;
-use crate::codec::history::{self, Entry, FILE_HEADER};
+use crate::codec::history::{self, FILE_HEADER, HistoryEntry};
 use crate::commit::RecordKey;
 use crate::disk::{Disk, File, read_all, read_full};
 use crate::engine::Record;
 use crate::engine::segments::{file_name, file_number};
 use crate::engine::sled::{self as sled_engine, SEAL_KEY};
 
-/// What was found.
+/// The records found in an engine's files.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) records: Named<Located>,
-    /// Records that do not check, as far as their names can be read.
+pub(super) struct EngineRecords {
+    pub(super) records: RecordMap<RecordSource>,
+    /// Damaged records whose names can be read.
     pub(super) damaged: Vec<RecordKey>,
-    /// What the files occupy.
+    /// Total size of the files in bytes.
     pub(super) bytes: u64,
     files: Vec<Arc<dyn File>>,
     sled: Option<sled::Db>,
 }
 
-/// Where a record is.
+/// Location of a found record.
 #[derive(Clone, Debug)]
-pub(super) enum Located {
-    /// In one of the files: which, where, how long with its header.
+pub(super) enum RecordSource {
+    /// In a file: its index, the offset, and the length with its header.
     File(usize, u64, u32),
-    /// In sled.
+    /// In the sled database.
     Sled,
-    /// At hand.
+    /// In memory.
     Held(Record),
 }
 
-impl Found {
-    /// The record of that name, checked again.
-    pub(super) fn read(&self, key: RecordKey, located: &Located) -> io::Result<Option<Record>> {
+impl EngineRecords {
+    /// Reads the record and checks it again.
+    pub(super) fn read(&self, key: RecordKey, located: &RecordSource) -> io::Result<Option<Record>> {
         match located {
-            Located::Held(record) => Ok(Some(record.clone())),
-            Located::Sled => {
+            RecordSource::Held(record) => Ok(Some(record.clone())),
+            RecordSource::Sled => {
                 let Some(db) = &self.sled else { return Ok(None) };
                 let value = db.get(sled_engine::encode_key(key)).map_err(io::Error::other)?;
                 Ok(value.and_then(|value| sled_engine::decode_value(key, &value).ok()))
             }
-            Located::File(file, offset, len) => {
+            RecordSource::File(file, offset, len) => {
                 let mut bytes = vec![0; *len as usize];
                 let read = read_full(&*self.files[*file], *offset, &mut bytes)?;
                 Ok(match history::read(&bytes[..read]) {
-                    Some((Entry::Record(kind, found, body), _)) if found == key => {
+                    Some((HistoryEntry::Record(kind, found, body), _)) if found == key => {
                         Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
                     }
                     Some(_) | None => None,
@@ -64,18 +64,18 @@ impl Found {
     }
 }
 
-/// Finds the records of the state that `token` names; without one, of whatever files there are.
+/// Finds the records of the state that `token` names; without a token, of all files.
 pub(super) fn find(
     disk: &dyn Disk,
     dir: &Path,
     kind: EngineKind,
     token: Option<&[u8]>,
     problems: &mut Problems,
-) -> io::Result<Found> {
+) -> io::Result<EngineRecords> {
     match kind {
         EngineKind::Segments => find_files(disk, dir, token, problems),
-        EngineKind::Sled => Ok(find_sled(&site::sled_dir(dir), problems)),
-        EngineKind::Memory => Ok(Found::default()),
+        EngineKind::Sled => Ok(find_sled(&data_dir::sled_dir(dir), problems)),
+        EngineKind::Memory => Ok(EngineRecords::default()),
     }
 }
 
@@ -84,8 +84,8 @@ fn find_files(
     dir: &Path,
     token: Option<&[u8]>,
     problems: &mut Problems,
-) -> io::Result<Found> {
-    let mut found = Found::default();
+) -> io::Result<EngineRecords> {
+    let mut found = EngineRecords::default();
     for (path, len) in listed(disk, dir, token, problems)? {
         let file = match disk.open(&path) {
             Ok(file) => file,
@@ -101,7 +101,7 @@ fn find_files(
             if (bytes.len() as u64) < len {
                 problems.add(&path, Some(bytes.len() as u64), "the file is cut off");
             }
-            // What stands behind it was never confirmed.
+            // Bytes beyond the listed length were never confirmed durable.
             bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
         }
         found.files.push(file);
@@ -110,7 +110,7 @@ fn find_files(
     Ok(found)
 }
 
-/// The files to read, ascending, with the lengths that count.
+/// The files to read, ascending, with the lengths in the token.
 fn listed(
     disk: &dyn Disk,
     dir: &Path,
@@ -130,11 +130,11 @@ fn listed(
     Ok(numbers.into_iter().map(|number| (dir.join(file_name(number)), None)).collect())
 }
 
-impl Found {
-    /// Takes in one file; the last one that was opened.
+impl EngineRecords {
+    /// Reads the records of one file, which must be the last one that was opened.
     fn walk(&mut self, path: &Path, bytes: &[u8], problems: &mut Problems) {
         if !bytes.starts_with(FILE_HEADER) {
-            problems.add(path, Some(0), "its beginning is not that of an engine's file");
+            problems.add(path, Some(0), "it does not start like an engine file");
         }
         let file = self.files.len() - 1;
         let mut offset = FILE_HEADER.len().min(bytes.len());
@@ -144,16 +144,16 @@ impl Found {
                 continue;
             };
             match entry {
-                Entry::Record(_, key, _) => {
-                    self.records.insert(key, Located::File(file, offset as u64, len as u32));
+                HistoryEntry::Record(_, key, _) => {
+                    self.records.insert(key, RecordSource::File(file, offset as u64, len as u32));
                 }
-                Entry::StandIn(stand_in) => {
+                HistoryEntry::StandIn(stand_in) => {
                     self.records.remove(&stand_in.key);
                     self.damaged.push(stand_in.key);
                     let what = format!("the record of revision {} is lost to damage", stand_in.key.main);
                     problems.add(path, Some(offset as u64), what);
                 }
-                Entry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
+                HistoryEntry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
                     self.records.remove(&key);
                 }),
             }
@@ -161,17 +161,17 @@ impl Found {
         }
     }
 
-    /// Notes the damage at `offset` and says where the next entry that checks begins.
+    /// Reports the damage at `offset`, and returns the offset of the next intact entry.
     fn pass_over(&mut self, path: &Path, bytes: &[u8], offset: usize, problems: &mut Problems) -> usize {
         let claim = history::peek(&bytes[offset..]);
         let checks = |at: &usize| *at == bytes.len() || history::read(&bytes[*at..]).is_some();
-        // If only the body was hit, the header says where the next one is.
+        // If only the content is damaged, the header has the offset of the next entry.
         let claimed = claim.map(|(_, len)| offset + len).filter(|at| *at <= bytes.len() && checks(at));
         let next = claimed.or_else(|| (offset + 1..bytes.len()).find(checks)).unwrap_or(bytes.len());
         let named = claim.filter(|_| claimed.is_some()).map(|(key, _)| key);
         let what = match named {
-            Some(key) => format!("the record of revision {} does not check", key.main),
-            None => format!("{} bytes do not check", next - offset),
+            Some(key) => format!("the record of revision {} is damaged", key.main),
+            None => format!("{} bytes are damaged", next - offset),
         };
         problems.add(path, Some(offset as u64), what);
         self.damaged.extend(named);
@@ -179,8 +179,8 @@ impl Found {
     }
 }
 
-fn find_sled(dir: &Path, problems: &mut Problems) -> Found {
-    let mut found = Found::default();
+fn find_sled(dir: &Path, problems: &mut Problems) -> EngineRecords {
+    let mut found = EngineRecords::default();
     if !dir.exists() {
         problems.add(dir, None, "the engine is missing");
         return found;
@@ -204,10 +204,10 @@ fn find_sled(dir: &Path, problems: &mut Problems) -> Found {
         match sled_engine::decode_key(&key) {
             None => problems.add(dir, None, "there is a key that is not the engine's"),
             Some(key) if sled_engine::decode_value(key, &value).is_ok() => {
-                found.records.insert(key, Located::Sled);
+                found.records.insert(key, RecordSource::Sled);
             }
             Some(key) => {
-                problems.add(dir, None, format!("the record of revision {} does not check", key.main));
+                problems.add(dir, None, format!("the record of revision {} is damaged", key.main));
                 found.damaged.push(key);
             }
         }

@@ -1,62 +1,63 @@
-//! Reading every record of a state and holding it to its neighbours: what opening the directory would find, and more.
+//! Verification: reads every record of a state and checks it against its neighbours. It checks everything that opening
+//! the directory does, and more.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::restore::Progress;
-use super::state::State;
+use super::state::SurveyedState;
 use super::survey::{LogRange, Problem, Problems, Survey, SurveyError};
-use crate::codec::etcd::Stored;
+use crate::codec::etcd::EtcdRecord;
 use crate::engine::{Record, RecordKind};
 use crate::{Alarm, KeyValue, Revision};
 
-/// What a directory holds.
+/// Status of a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryStatus {
-    /// The engine's name, as on the command line.
+    /// The engine's name, as in `--engine`.
     pub engine: &'static str,
-    /// What names the data.
+    /// The random id of the data.
     pub identity: u64,
     /// The newest revision.
     pub revision: Revision,
     /// The oldest revision that can be read.
     pub compacted: Revision,
-    /// Keys that exist.
+    /// Number of existing keys.
     pub keys: u64,
-    /// Records of history, notes not counted.
+    /// Number of history records, without notes.
     pub records: u64,
-    /// Bytes of those records.
+    /// Bytes of the history records.
     pub record_bytes: u64,
-    /// Leases.
+    /// Number of leases.
     pub leases: u64,
-    /// Alarms, ascending.
+    /// The raised alarms, ascending.
     pub alarms: Vec<Alarm>,
-    /// The place in the log of the last checkpoint.
+    /// The log's sequence number at the last checkpoint.
     pub checkpoint: u64,
-    /// What the engine's files occupy.
+    /// Size of the engine's files in bytes.
     pub engine_bytes: u64,
-    /// The log.
+    /// The range of the log.
     pub log: LogRange,
 }
 
-/// What was found out about a directory.
+/// Result of verifying a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Examined {
-    /// What it holds, as far as it can be read.
+pub struct VerifyReport {
+    /// The directory's status, as far as it is readable.
     pub status: DirectoryStatus,
-    /// What is wrong; empty if nothing is. At most a thousand.
+    /// The problems found; empty if there are none. At most a thousand.
     pub problems: Vec<Problem>,
 }
 
-/// Reads every record of log, manifests and engine, checks checksums and the chain of the log, and that versions follow each
-/// other as their writer made them. Nothing is changed.
-pub fn verify(dir: &Path, progress: &mut Progress<'_>) -> Result<Examined, SurveyError> {
+/// Verifies a data directory: reads every record of log, manifests and engine, and checks the checksums and the chain
+/// of the log. Also checks that each version is a valid successor of the previous one. Changes nothing.
+pub fn verify(dir: &Path, progress: &mut Progress<'_>) -> Result<VerifyReport, SurveyError> {
     Ok(examine(Survey::take(dir)?, progress))
 }
 
-pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Examined {
-    let state = State::of(&mut survey);
-    let mut check = Check {
+pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> VerifyReport {
+    let state = SurveyedState::of(&mut survey);
+    let mut check = Verifier {
         compacted: state.compacted,
         engine: survey.dir.join("engine"),
         keys: BTreeMap::new(),
@@ -76,13 +77,13 @@ pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Examin
         }
         match survey.found.read(*key, located) {
             Ok(Some(record)) => check.record(&record),
-            Ok(None) => check.wrong(key.main, "does not check when read again"),
+            Ok(None) => check.wrong(key.main, "is damaged when read again"),
             Err(error) => check.wrong(key.main, &error.to_string()),
         }
     }
     progress(total, total);
     let status = DirectoryStatus {
-        engine: super::site::engine_name(survey.engine),
+        engine: super::data_dir::engine_name(survey.engine),
         identity: survey.cluster,
         revision: state.revision,
         compacted: state.compacted,
@@ -95,26 +96,26 @@ pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Examin
         engine_bytes: survey.found.bytes,
         log: survey.log,
     };
-    Examined { status, problems: check.problems.list }
+    VerifyReport { status, problems: check.problems.list }
 }
 
 /// The newest version of a key so far.
-struct Known {
+struct LastVersion {
     create: Revision,
     version: i64,
     dead: bool,
 }
 
-struct Check {
+struct Verifier {
     compacted: Revision,
     engine: PathBuf,
-    keys: BTreeMap<Box<[u8]>, Known>,
+    keys: BTreeMap<Box<[u8]>, LastVersion>,
     records: u64,
     bytes: u64,
     problems: Problems,
 }
 
-impl Check {
+impl Verifier {
     fn wrong(&mut self, revision: Revision, what: &str) {
         self.problems.add(&self.engine, None, format!("a record of revision {revision} {what}"));
     }
@@ -128,23 +129,23 @@ impl Check {
             RecordKind::Note => return,
         };
         self.records += 1;
-        let decoded = Stored::of(record).ok().and_then(|_| KeyValue::decode(record.bytes.clone()));
+        let decoded = EtcdRecord::of(record).ok().and_then(|_| KeyValue::decode(record.bytes.clone()));
         let Some(kv) = decoded.filter(|kv| kv.mod_revision() == main && !kv.key().is_empty()) else {
             return self.wrong(main, "is not a version of that revision");
         };
         let known = self.keys.get(kv.key());
-        // Below, predecessors may be gone.
+        // Below the compacted revision, the previous version may be gone.
         if main > self.compacted && !follows(known, &kv, dead) {
             let key = kv.key().escape_ascii().to_string();
-            self.wrong(main, &format!("does not follow the version before of key {key}"));
+            self.wrong(main, &format!("is no valid successor of the previous version of key {key}"));
         }
-        let known = Known { create: kv.create_revision(), version: kv.version(), dead };
+        let known = LastVersion { create: kv.create_revision(), version: kv.version(), dead };
         self.keys.insert(kv.key().into(), known);
     }
 }
 
-/// Whether a version can come after what is known of its key.
-fn follows(known: Option<&Known>, kv: &KeyValue, dead: bool) -> bool {
+/// Whether a version is a valid successor of the last known version of its key.
+fn follows(known: Option<&LastVersion>, kv: &KeyValue, dead: bool) -> bool {
     match known.filter(|known| !known.dead) {
         _ if dead && known.is_none_or(|known| known.dead) => false,
         _ if dead => true,

@@ -1,4 +1,4 @@
-//! Making a snapshot's file: of an open store, of a directory that is whole, or of what can be read of one that is not.
+//! Writing a snapshot file: from an open store, from an intact directory, or from the readable part of a damaged one.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -7,70 +7,70 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::restore::Progress;
-use super::state::State;
+use super::state::SurveyedState;
 use super::survey::{Problem, Survey, SurveyError};
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, File, read_full};
 use crate::snapshot::build::Builder;
 use crate::{Revision, SnapshotError, SnapshotInfo, Store};
 
-/// Why no snapshot was made.
+/// Why a snapshot file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The directory cannot be looked at.
+    /// The directory cannot be read.
     #[error(transparent)]
     Directory(#[from] SurveyError),
-    /// The directory is damaged: restore a backup, or salvage what can be read.
-    #[error("the directory is damaged ({first}); what can be read can be salvaged")]
+    /// The directory is damaged: restore a backup, or salvage the readable part.
+    #[error("the directory is damaged ({first}); use salvage to save the readable part")]
     Damaged {
-        /// What was found first.
+        /// The first problem found.
         first: Problem,
     },
-    /// The snapshot was not made.
+    /// The snapshot could not be made.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// The file was not made.
+    /// The file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
 
-/// What was salvaged.
+/// Result of salvaging a damaged directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Salvaged {
-    /// What the file holds.
+pub struct SalvageReport {
+    /// The content of the written file.
     pub snapshot: SnapshotInfo,
-    /// The newest revision that the directory knows of; what is between is lost.
+    /// The newest revision that the directory shows. Revisions between the snapshot's and this one are lost.
     pub newest: Revision,
-    /// Records within what was exported that are lost: their keys are missing or older than they were.
+    /// Number of lost records within the snapshot: their keys are missing or have an older version.
     pub holes: u64,
-    /// What is wrong with the directory, the first bad place first.
+    /// The problems of the directory, in the order in which they were found.
     pub problems: Vec<Problem>,
 }
 
-/// Writes a snapshot of an open store, with the checksum that `snapshot save` appends, to a file that is whole and durable
-/// as soon as it has its name. Blocks.
+/// Writes a snapshot of an open store to a file, with the checksum that `etcdctl snapshot save` appends. The file gets
+/// its name when it is complete and durable. Blocks.
 pub fn snapshot_to_file(store: &Store, path: &Path) -> Result<SnapshotInfo, ExportError> {
     create(&RealDisk, path, |to| store.snapshot(to))
 }
 
-/// The same of a directory that no store is open on. Nothing in it is changed.
+/// Writes a snapshot of a directory that no store has open. Changes nothing in the directory.
 pub fn save(dir: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<SnapshotInfo, ExportError> {
     save_from(Survey::take(dir)?, &RealDisk, to, progress)
 }
 
-/// The same from a survey.
+/// Writes a snapshot from a survey.
 pub(super) fn save_from(
     mut survey: Survey,
     disk: &dyn Disk,
     to: &Path,
     progress: &mut Progress<'_>,
 ) -> Result<SnapshotInfo, ExportError> {
-    let state = State::of(&mut survey);
+    let state = SurveyedState::of(&mut survey);
     if let Some(first) = survey.problems.list.first() {
         return Err(ExportError::Damaged { first: first.clone() });
     }
@@ -81,20 +81,21 @@ pub(super) fn save_from(
     create(disk, to, |to| build(&survey, &state, state.revision, to, progress).map(|(info, _)| info))
 }
 
-/// Writes what can be read of a directory that no store is open on: its state at the last revision up to which history is
-/// whole. A damaged record of the compacted past leaves a hole there. Nothing in the directory is changed.
-pub fn salvage(dir: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<Salvaged, ExportError> {
+/// Writes the readable part of a damaged directory that no store has open: its state at the last revision up to which
+/// the history is complete. A damaged record below the compacted revision leaves a hole. Changes nothing in the
+/// directory.
+pub fn salvage(dir: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<SalvageReport, ExportError> {
     salvage_from(Survey::take(dir)?, &RealDisk, to, progress)
 }
 
-/// The same from a survey.
+/// Salvages from a survey.
 pub(super) fn salvage_from(
     mut survey: Survey,
     disk: &dyn Disk,
     to: &Path,
     progress: &mut Progress<'_>,
-) -> Result<Salvaged, ExportError> {
-    let state = State::of(&mut survey);
+) -> Result<SalvageReport, ExportError> {
+    let state = SurveyedState::of(&mut survey);
     let whole = state.whole_upto();
     let mut unreadable = 0;
     let snapshot = create(disk, to, |to| {
@@ -104,15 +105,15 @@ pub(super) fn salvage_from(
     })?;
     let lost = state.lost.iter().filter(|key| key.main <= whole).count() as u64;
     let problems = survey.problems.list;
-    Ok(Salvaged { snapshot, newest: state.revision, holes: lost + unreadable, problems })
+    Ok(SalvageReport { snapshot, newest: state.revision, holes: lost + unreadable, problems })
 }
 
-/// Writes the records up to `upto`; also says how many could not be read.
+/// Writes the records up to `upto`. Also returns how many could not be read.
 fn build(
     survey: &Survey,
-    state: &State,
+    state: &SurveyedState,
     upto: Revision,
-    to: &mut Writer,
+    to: &mut FileWriter,
     progress: &mut Progress<'_>,
 ) -> Result<(SnapshotInfo, u64), SnapshotError> {
     let mut builder = Builder::begin(to)?;
@@ -135,23 +136,23 @@ fn build(
     Ok((builder.finish(&state.closing(upto))?, missed))
 }
 
-/// What a file is called until it is whole.
+/// The file's name until it is complete.
 fn partial(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     path.with_file_name(name)
 }
 
-/// Makes a snapshot's file.
+/// Creates a snapshot file; `fill` writes its content.
 fn create(
     disk: &dyn Disk,
     path: &Path,
-    fill: impl FnOnce(&mut Writer) -> Result<SnapshotInfo, SnapshotError>,
+    fill: impl FnOnce(&mut FileWriter) -> Result<SnapshotInfo, SnapshotError>,
 ) -> Result<SnapshotInfo, ExportError> {
     let write = |source| ExportError::Write { path: path.to_owned(), source };
     let part = partial(path);
     let file = disk.create(&part).map_err(write)?;
-    let filled = fill(&mut Writer { file: file.clone(), at: 0 }).map_err(ExportError::from);
+    let filled = fill(&mut FileWriter { file: file.clone(), at: 0 }).map_err(ExportError::from);
     let finished = filled.and_then(|info| finish(disk, &*file, &part, path, info).map_err(write));
     if finished.is_err() {
         let _ = disk.remove(&part);
@@ -159,7 +160,7 @@ fn create(
     finished
 }
 
-/// Appends the checksum and gives the file its name.
+/// Appends the checksum and renames the file to its final name.
 fn finish(
     disk: &dyn Disk,
     file: &dyn File,
@@ -183,13 +184,13 @@ fn finish(
     Ok(info)
 }
 
-/// A file that is written from some place on.
-struct Writer {
+/// Writes to a file from an offset on.
+struct FileWriter {
     file: Arc<dyn File>,
     at: u64,
 }
 
-impl Write for Writer {
+impl Write for FileWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write_at(self.at, bytes)?;
         self.at += bytes.len() as u64;
@@ -201,7 +202,7 @@ impl Write for Writer {
     }
 }
 
-impl Seek for Writer {
+impl Seek for FileWriter {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let moved = match to {
             SeekFrom::Start(at) => Some(at),

@@ -1,4 +1,4 @@
-//! The door for fuzzers: bytes that claim to be a snapshot.
+//! Entry point for fuzzing the restore of a snapshot.
 
 use std::io;
 use std::path::Path;
@@ -10,20 +10,20 @@ use crate::disk::File;
 use crate::engine::Engine;
 use crate::engine::memory::MemoryEngine;
 
-/// Reads `bytes` as a restore would, into memory. Whatever they are, it returns.
+/// Reads `bytes` as a restore would, into memory. Returns for any bytes.
 #[doc(hidden)]
 pub fn fuzz_restore(bytes: &[u8]) {
-    let file = Arc::new(Held(bytes.to_vec()));
+    let file = Arc::new(BytesFile(bytes.to_vec()));
     let Ok(snapshot) = SnapshotFile::of(Path::new("fuzz"), file) else { return };
     let engine = MemoryEngine::default();
     let _ = contents::read(&snapshot, &mut |record| engine.put(&[record]).map_err(|error| error.to_string()));
 }
 
-/// Bytes as a file that is only read.
+/// A read-only file in memory.
 #[derive(Debug)]
-pub(crate) struct Held(pub(crate) Vec<u8>);
+pub(crate) struct BytesFile(pub(crate) Vec<u8>);
 
-impl File for Held {
+impl File for BytesFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
     }

@@ -1,7 +1,8 @@
-//! Offline work: on the directory of a store that is not open, and on snapshot files. Each function takes the directory's
-//! lock where it needs one, blocks, and is done when it returns.
+//! Offline operations on the directory of a closed store, and on snapshot files. Each function takes the directory's
+//! lock where needed, and blocks until it is done.
 
 mod contents;
+mod data_dir;
 mod engine_files;
 mod examine;
 mod export;
@@ -10,19 +11,18 @@ pub(crate) mod fuzz;
 mod offline_tests;
 mod rescue;
 mod restore;
-mod site;
 mod snapshot_file;
 mod state;
 mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use examine::{DirectoryStatus, Examined, verify};
-pub use export::{ExportError, Salvaged, salvage, save, snapshot_to_file};
+pub use examine::{DirectoryStatus, VerifyReport, verify};
+pub use export::{ExportError, SalvageReport, salvage, save, snapshot_to_file};
 #[doc(hidden)]
 pub use fuzz::fuzz_restore;
-pub use rescue::{RescueError, Rescued, rescue};
+pub use rescue::{RescueError, RescueReport, rescue};
 pub(crate) use restore::MARK;
-pub use restore::{Progress, Restore, RestoreError, Restored, restore};
+pub use restore::{Progress, Restore, RestoreError, RestoreReport, restore};
 pub use snapshot_file::{SnapshotFileError, SnapshotStatus, snapshot_status};
 pub use survey::{LogRange, Problem, SurveyError};

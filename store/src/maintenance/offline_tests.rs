@@ -1,4 +1,4 @@
-//! Looking at directories that no store is open on, whole and damaged.
+//! Tests of offline verification and salvage, with intact and damaged directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -8,12 +8,12 @@ use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::sample::Index;
 
-use super::examine::{Examined, examine};
+use super::examine::{VerifyReport, examine};
 use super::export::{salvage_from, save_from};
 use super::survey::Survey;
 use super::tests::{DIR, apart, assert_equal, open, request};
 use super::{ExportError, Restore, SurveyError, rescue, restore, salvage, save, snapshot_to_file, verify};
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::disk::{Disk, read_all};
 use crate::tests::conformance::{block_on, block_on_real};
 use crate::tests::samples::{fill, memory};
@@ -28,11 +28,11 @@ fn survey(disk: &SimDisk) -> Survey {
     Survey::on(&disk, Path::new(DIR)).unwrap()
 }
 
-fn examined(disk: &SimDisk) -> Examined {
+fn examined(disk: &SimDisk) -> VerifyReport {
     examine(survey(disk), &mut |_, _| {})
 }
 
-/// Small files, so that there are many.
+/// A configuration with small files, so that there are many.
 fn config() -> Config {
     let limits = Limits {
         first_segment_bytes: 12 << 10,
@@ -45,11 +45,11 @@ fn config() -> Config {
     Config { limits, ..Config::durable(DIR) }
 }
 
-/// A store with several checkpoints, engine files and log segments, and what it answered at each revision.
+/// A store with several checkpoints, engine files and log segments, and its content at each revision.
 struct Sample {
     disk: SimDisk,
     compacted: Revision,
-    /// From the compacted revision on.
+    /// The content at each revision from the compacted one on.
     states: Vec<RangeResult>,
 }
 
@@ -73,7 +73,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         let compacted = store.compacted();
         let all = |at| store.range(&Range::new(KeyRange::all()).at(Revision(at))).unwrap();
         let states = (compacted.0..=store.revision().0).map(all).collect();
-        Sample { disk: disk.crash(Policy::Nothing, 1), compacted, states }
+        Sample { disk: disk.crash(CrashPolicy::Nothing, 1), compacted, states }
     })
 });
 
@@ -87,16 +87,16 @@ fn files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
     files.filter(|(_, len)| *len > 0).collect()
 }
 
-/// The same bytes on another disk.
+/// A copy of a disk.
 fn copy(disk: &SimDisk) -> SimDisk {
-    disk.crash(Policy::Everything, 0)
+    disk.crash(CrashPolicy::Everything, 0)
 }
 
 #[test]
-fn a_sound_directory_has_no_problems_and_is_saved_without_opening_it() {
+fn an_intact_directory_has_no_problems_and_is_saved_offline() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
-        let Examined { status, problems } = examined(&disk);
+        let VerifyReport { status, problems } = examined(&disk);
         assert_eq!(problems, []);
         let last = SAMPLE.states.last().unwrap();
         assert_eq!((status.revision, status.compacted), (last.revision, SAMPLE.compacted));
@@ -109,7 +109,7 @@ fn a_sound_directory_has_no_problems_and_is_saved_without_opening_it() {
     });
 }
 
-/// Restores what was written to [`FILE`] and opens it.
+/// Restores the file at [`FILE`] and opens the store.
 fn reopened(disk: &SimDisk) -> Store {
     let bytes = read_all(&*disk.open(Path::new(FILE)).unwrap()).unwrap();
     let fresh = SimDisk::default();
@@ -119,7 +119,7 @@ fn reopened(disk: &SimDisk) -> Store {
 }
 
 #[test]
-fn what_is_saved_offline_is_what_the_store_holds() {
+fn an_offline_snapshot_equals_the_stores_content() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
         save_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
@@ -128,7 +128,7 @@ fn what_is_saved_offline_is_what_the_store_holds() {
     });
 }
 
-/// What salvage makes of a damaged disk: the state at some revision of the sample, unless it says that there are holes.
+/// Salvages a damaged disk, and checks that the result is the sample's state at some revision, unless it reports holes.
 fn salvage_and_judge(disk: &SimDisk) {
     let file = Path::new(FILE);
     let examined = examined(disk);
@@ -148,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn damage_is_found_and_the_rest_is_salvaged(
+    fn damage_is_reported_and_the_rest_is_salvaged(
         hits in vec((any::<Index>(), any::<Index>()), 1..4),
     ) {
         block_on(async {
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn a_missing_file_is_found_and_the_rest_is_salvaged(gone in any::<Index>()) {
+    fn a_missing_file_is_reported_and_the_rest_is_salvaged(gone in any::<Index>()) {
         block_on(async {
             let disk = copy(&SAMPLE.disk);
             let files = files(&disk);
@@ -174,7 +174,7 @@ proptest! {
 }
 
 #[test]
-fn damage_in_an_engine_file_is_named_and_healed_from_the_log_where_that_has_a_copy() {
+fn damage_in_an_engine_file_is_reported_and_repaired_from_the_log() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
         let engine = Path::new(DIR).join("engine");
@@ -190,7 +190,7 @@ fn damage_in_an_engine_file_is_named_and_healed_from_the_log_where_that_has_a_co
 }
 
 #[test]
-fn damage_in_the_log_ends_what_is_salvaged_there() {
+fn salvage_ends_at_damage_in_the_log() {
     block_on(async {
         let disk = copy(&SAMPLE.disk);
         let wal = Path::new(DIR).join("wal");
@@ -212,7 +212,7 @@ fn damage_in_the_log_ends_what_is_salvaged_there() {
 }
 
 #[test]
-fn a_directory_in_use_is_not_looked_at_and_one_without_a_store_is_named() {
+fn a_directory_in_use_and_one_without_a_store_are_refused() {
     block_on_real(async {
         let dir = tempfile::tempdir().unwrap();
         let nothing = verify(dir.path(), &mut |_, _| {});
@@ -264,7 +264,7 @@ fn both_engines_are_verified_saved_and_restored_on_a_real_disk() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_leaves_none() {
+fn a_failed_write_leaves_no_file() {
     block_on(async {
         let store = memory().await;
         let dir = tempfile::tempdir().unwrap();
@@ -277,7 +277,7 @@ fn a_file_that_cannot_be_written_leaves_none() {
     });
 }
 
-/// Flips what is in the middle of a file, of which the end may be room for later.
+/// Flips bytes in the middle of a file's content; zeros at the end may be unused space.
 fn damage_the_middle(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
@@ -286,7 +286,7 @@ fn damage_the_middle(path: &Path) {
 }
 
 #[test]
-fn a_store_that_damage_keeps_from_opening_goes_on_with_what_can_be_read() {
+fn rescue_replaces_an_unopenable_store_by_its_readable_part() {
     block_on_real(async {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("data");

@@ -1,5 +1,5 @@
-//! Going on with a damaged directory: what can be read of it becomes a new store in its place, and the damaged files stay beside it.
-//! Not how damage is read around (see `export`), and not how a store is made of a snapshot (see `restore`).
+//! Rescue of a damaged directory: the readable part becomes a new store in its place, and the damaged files are kept in
+//! a directory beside it. `export` reads around damage, and `restore` creates the store.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,81 +7,81 @@ use std::path::{Path, PathBuf};
 
 use kstore_nondet::Rng;
 
-use super::export::{ExportError, Salvaged, salvage};
-use super::restore::{Progress, Restore, RestoreError, Restored, restore};
+use super::export::{ExportError, SalvageReport, salvage};
+use super::restore::{Progress, Restore, RestoreError, RestoreReport, restore};
 use crate::disk::real::DirLock;
 use crate::error::OpenError;
 use crate::{EngineKind, manifest};
 
-/// Names that are tried for the directory of the damaged files. Who has so many should look at the disk first.
+/// Most names to try for the directory of the damaged files.
 const NAMES: u32 = 100;
 
-/// How far the revision is moved past the newest one that the damaged directory knows. Watchers may have seen later ones, which the
-/// damage hides; nobody writes so many between two looks at a log.
+/// How far the revision is raised above the newest one that the damaged directory shows. Watchers may have seen later
+/// revisions that the damage hides; the bump exceeds them by far.
 const BUMP: u64 = 1_000_000;
 
-/// What the damaged store's manifest is called until the new store has its place.
+/// Temporary name of the damaged store's manifest, until the new store is in its place.
 const HIDDEN: &str = "MANIFEST.damaged";
 
-/// What became of a damaged directory.
+/// Result of rescuing a damaged directory.
 #[derive(Clone, Debug)]
-pub struct Rescued {
-    /// What could be read of it, and what is wrong with it.
-    pub salvaged: Salvaged,
-    /// The store that is in its place now.
-    pub restored: Restored,
-    /// Where the damaged files are.
+pub struct RescueReport {
+    /// The salvaged part, and the problems of the directory.
+    pub salvaged: SalvageReport,
+    /// The store that is now in the directory's place.
+    pub restored: RestoreReport,
+    /// The directory with the damaged files.
     pub damaged: PathBuf,
 }
 
-/// Why a damaged directory was left as it is, unless the text says otherwise.
+/// Why a rescue failed. The damaged directory is unchanged, unless the text says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum RescueError {
-    /// Nothing could be read.
+    /// Nothing could be salvaged.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// What was read could not be made a store.
+    /// The salvaged part could not be restored.
     #[error(transparent)]
     Restore(#[from] RestoreError),
     /// The directory is in use.
     #[error(transparent)]
     Directory(#[from] OpenError),
-    /// There is no free name beside the directory.
-    #[error("{} and a hundred like it exist: remove those that nobody needs", path.display())]
+    /// All names for the directory of the damaged files exist.
+    #[error("{} and a hundred like it exist: remove those that are no longer needed", path.display())]
     NoName {
         /// The first of the names.
         path: PathBuf,
     },
-    /// The files were not exchanged, or not all of them.
+    /// The files of the two directories could not be exchanged, or only some of them.
     #[error(
-        "what could be read is a store in {}, but cannot take the place of {} ({source}): start with the former as the \
-         data directory, or move its files by hand", new.display(), dir.display()
+        "the readable part is restored to a store in {}, but it could not replace {} ({source}): start with the former \
+         as the data directory, or move its files by hand", new.display(), dir.display()
     )]
     Exchange {
         /// The damaged directory.
         dir: PathBuf,
-        /// Where the restored store is.
+        /// The directory with the restored store.
         new: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
 
-/// Makes a store of what can be read of a damaged directory and puts it in its place: afterwards the directory opens. The damaged
-/// files are in a directory beside it, which is named after it. All revisions that watchers may know are compacted, so that they
-/// begin anew. Needs room for a copy of the data.
+/// Replaces a damaged directory by a store with its readable part, so that the directory opens. The damaged files are
+/// moved to a directory beside it, whose name starts with the same name. All revisions that watchers may have seen are
+/// compacted, so that watchers list again. Needs space for a copy of the data.
 ///
-/// Blocks. A crash leaves either the damaged store, or a directory that does not open, with the restored store beside it; never an
-/// empty one.
+/// Blocks. A crash leaves either the damaged store, or a directory that does not open with the restored store beside
+/// it, but never an empty store.
 ///
 /// # Errors
-/// [`RescueError`]; the damaged files are never removed.
+/// [`RescueError`]; the damaged files are never deleted.
 pub fn rescue(
     dir: &Path,
     engine: EngineKind,
     rng: &Rng,
     progress: &mut Progress<'_>,
-) -> Result<Rescued, RescueError> {
+) -> Result<RescueReport, RescueError> {
     let new = beside(dir)?;
     let snapshot = named(&new, ".db");
     let salvaged = salvage(dir, &snapshot, progress)?;
@@ -101,24 +101,25 @@ pub fn rescue(
         let (dir, new) = (dir.to_owned(), new.clone());
         RescueError::Exchange { dir, new, source }
     })?;
-    Ok(Rescued { salvaged, restored, damaged: new })
+    Ok(RescueReport { salvaged, restored, damaged: new })
 }
 
-/// A directory beside this one that does not exist.
+/// A path beside the directory that does not exist.
 fn beside(dir: &Path) -> Result<PathBuf, RescueError> {
     let numbered = |number: u32| named(dir, &format!(".damaged-{number}"));
     let free = (1..=NAMES).map(numbered).find(|path| !path.exists() && !named(path, ".db").exists());
     free.ok_or_else(|| RescueError::NoName { path: numbered(1) })
 }
 
-/// The path with something behind its name.
+/// The path with a suffix added to its name.
 fn named(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(end);
     path.with_file_name(name)
 }
 
-/// Exchanges the stores of two directories. Without its manifests a log opens as no store, and the log is exchanged in one step.
+/// Exchanges the stores of two directories. A log without manifests does not open as a store, and the logs are
+/// exchanged in one atomic step.
 fn exchange(dir: &Path, new: &Path) -> io::Result<()> {
     let (current, previous) = (manifest::CURRENT, manifest::PREVIOUS);
     let sync = || File::open(dir)?.sync_all().and_then(|()| File::open(new)?.sync_all());
@@ -141,14 +142,14 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Each gets the other's name, in one step.
+/// Exchanges two names atomically.
 #[cfg(target_os = "linux")]
 fn swap(one: &Path, other: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(Into::into)
 }
 
-/// Each gets the other's name, in one step.
+/// Exchanges two names atomically; not supported on this system.
 #[cfg(not(target_os = "linux"))]
 fn swap(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

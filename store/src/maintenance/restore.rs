@@ -1,7 +1,7 @@
-//! Restoring: makes a store's directory from a snapshot, ours or etcd's.
+//! Restore: creates a data directory from a snapshot of kstore or etcd.
 //!
-//! The manifest is written last, so a directory is a store only when all of it is there and durable. What an interrupted
-//! attempt leaves is marked as such: no store opens on it, and the next attempt clears it away.
+//! The manifest is written last, so a directory is a store only when it is complete and durable. An interrupted restore
+//! leaves a marker file: no store opens the directory, and the next restore clears it.
 
 use std::fs;
 use std::io;
@@ -10,50 +10,51 @@ use std::sync::Arc;
 
 use kstore_nondet::Rng;
 
-use super::contents::{self, Contents, HIGHEST};
-use super::site;
+use super::contents::{self, HIGHEST, SnapshotContents};
+use super::data_dir;
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::manifest::Manifest;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
 use crate::engine::{Engine, EngineError, Record};
 use crate::error::OpenError;
-use crate::wal::{Replayed, Segments, Wal};
+use crate::wal::{ReplayResult, Wal, WalSegments};
 use crate::{EngineKind, Limits, Revision, manifest};
 
-/// What to restore, where, and how.
+/// A request to restore a snapshot.
 #[derive(Clone, Debug)]
 pub struct Restore {
-    /// The file: from [`crate::Store::snapshot`], `etcdctl snapshot save`, or (unchecked) out of an etcd's data directory.
+    /// The snapshot file: from [`crate::Store::snapshot`], `etcdctl snapshot save`, or (with `unchecked`) from an
+    /// etcd's data directory.
     pub snapshot: PathBuf,
-    /// The directory. It is made; if it exists, there is no store in it.
+    /// The directory to create. If it exists, it must not contain a store.
     pub dir: PathBuf,
-    /// The engine to write; the store is to be opened with it.
+    /// The engine to write; the store must be opened with the same one.
     pub engine: EngineKind,
-    /// Use the file even if no checksum follows the database.
+    /// Whether to accept a file without a checksum.
     pub unchecked: bool,
-    /// Move the revision on by so many and compact everything before: who watched the lost store then learns that its
-    /// revisions are gone, instead of meeting other changes under the same numbers. Zero keeps the snapshot's revision.
+    /// Raises the revision by so many and compacts everything before. Watchers of the lost store then get a compaction
+    /// error, instead of different changes under the same revisions. Zero keeps the snapshot's revision.
     pub bump: u64,
 }
 
-/// What was restored.
+/// Result of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Restored {
-    /// The revision that the store begins with.
+pub struct RestoreReport {
+    /// The revision at which the store starts.
     pub revision: Revision,
-    /// The oldest revision that can be read.
+    /// The oldest readable revision.
     pub compacted: Revision,
-    /// Records of history.
+    /// Number of history records.
     pub records: u64,
-    /// Leases; each begins with its full time to live.
+    /// Number of leases; each starts with its full time to live.
     pub leases: u64,
-    /// The snapshot had users and their rights, as an etcd has when authentication was set up. They were left out: the
-    /// store admits whoever reaches it.
+    /// Whether the snapshot has users and roles, from an etcd with authentication. They are not restored: the store
+    /// grants access to every client that can reach it.
     pub users_left_out: bool,
 }
 
-/// Why nothing was restored.
+/// Why a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The snapshot cannot be used.
@@ -62,33 +63,37 @@ pub enum RestoreError {
     /// The directory cannot be used.
     #[error(transparent)]
     Directory(#[from] OpenError),
-    /// There is a store in it: choose another one.
-    #[error("{} holds a store already: choose another directory", dir.display())]
+    /// The directory contains a store: choose another one.
+    #[error("{} contains a store already: choose another directory", dir.display())]
     Occupied {
         /// The directory.
         dir: PathBuf,
     },
-    /// The revision cannot be moved on that far.
-    #[error("the revision cannot be moved on by {0}")]
+    /// The revision cannot be raised that far.
+    #[error("the revision cannot be raised by {0}")]
     Bump(u64),
-    /// A store in memory has no directory.
-    #[error("the memory engine keeps nothing: choose another one")]
+    /// The memory engine has no directory.
+    #[error("the memory engine stores nothing on disk: choose another engine")]
     NoEngine,
-    /// The system refused to write.
+    /// The operating system refused a write.
     #[error("cannot write in {}: {source}", dir.display())]
     Write {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
 
-/// Says how far something is: bytes done, bytes in all.
+/// Progress callback: bytes done, total bytes.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// Restores. On return the directory is durable, complete, and not locked any more; on an error it holds no store.
-pub fn restore(request: &Restore, rng: &Rng, progress: &mut Progress<'_>) -> Result<Restored, RestoreError> {
+/// Restores a snapshot. On return the directory is durable, complete and unlocked; after an error it contains no store.
+pub fn restore(
+    request: &Restore,
+    rng: &Rng,
+    progress: &mut Progress<'_>,
+) -> Result<RestoreReport, RestoreError> {
     let io = |source| SnapshotFileError::Io { path: request.snapshot.clone(), source };
     let file = RealDisk.open_read(&request.snapshot).map_err(io)?;
     let snapshot = SnapshotFile::of(&request.snapshot, file).map_err(io)?;
@@ -103,14 +108,14 @@ fn write_error(dir: &Path, source: io::Error) -> RestoreError {
     RestoreError::Write { dir: dir.to_owned(), source }
 }
 
-/// The same on any disk, whose directory is there and held.
+/// Restores on any disk, into a directory that exists and is locked.
 pub(super) fn restore_from(
     disk: &Arc<dyn Disk>,
     snapshot: &SnapshotFile,
     request: &Restore,
     rng: &Rng,
     progress: &mut Progress<'_>,
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoreReport, RestoreError> {
     if request.engine == EngineKind::Memory {
         return Err(RestoreError::NoEngine);
     }
@@ -122,19 +127,19 @@ pub(super) fn restore_from(
     target.prepare()?;
     let restored = target.fill(snapshot, request.bump, progress);
     if restored.is_err() {
-        // Best effort: what is left is marked, and cleared by the next attempt.
+        // Best effort: remaining files are marked, and the next restore clears them.
         let _ = target.clear();
     }
     restored
 }
 
-/// A file that is there while a directory is half made.
+/// Name of the marker file that a directory has while a restore is in progress.
 pub(crate) const MARK: &str = "RESTORING";
 
-/// The log's place of the state that is restored: in front of the first record that will be logged.
+/// The log's sequence number of the restored state, before the first record that will be logged.
 const SEQ: u64 = 1;
 
-/// The directory being made.
+/// The directory that is being restored.
 struct Target<'a> {
     disk: &'a Arc<dyn Disk>,
     dir: &'a Path,
@@ -155,7 +160,7 @@ impl Target<'_> {
         |source| write_error(self.dir, source)
     }
 
-    /// Makes sure that there is no store, and marks the directory.
+    /// Checks that there is no store, and writes the marker file.
     fn prepare(&self) -> Result<(), RestoreError> {
         let occupied = || RestoreError::Occupied { dir: self.dir.to_owned() };
         let names = self.disk.list(self.dir).map_err(self.error())?;
@@ -177,7 +182,7 @@ impl Target<'_> {
         make().map_err(self.error())
     }
 
-    /// Removes everything of a half-made store, the mark last.
+    /// Removes all files of an incomplete restore, the marker last.
     fn clear(&self) -> io::Result<()> {
         self.clear_files()?;
         self.unmark()
@@ -190,8 +195,8 @@ impl Target<'_> {
             }
             self.disk.sync_dir(&dir)?;
         }
-        // Only where there is an operating system below: sled's files are its own.
-        let sled = site::sled_dir(&self.engine());
+        // sled's files exist only on the operating system's file system.
+        let sled = data_dir::sled_dir(&self.engine());
         if self.engine == EngineKind::Sled && sled.exists() { fs::remove_dir_all(sled) } else { Ok(()) }
     }
 
@@ -205,9 +210,9 @@ impl Target<'_> {
         snapshot: &SnapshotFile,
         bump: u64,
         progress: &mut Progress<'_>,
-    ) -> Result<Restored, RestoreError> {
+    ) -> Result<RestoreReport, RestoreError> {
         let cluster = self.rng.next_u64() | 1;
-        // A log without a manifest: from here on no store opens here until all is done.
+        // A log without a manifest: no store opens this directory until the restore is done.
         self.begin_log(cluster).map_err(self.error())?;
         let (contents, token) = self.fill_engine(snapshot, progress)?;
         let (revision, compacted) = bumped(&contents, bump)?;
@@ -218,7 +223,7 @@ impl Target<'_> {
             revision: revision.0,
             compacted: compacted.0,
             leases: contents.leases.iter().map(|(id, ttl)| (id.0, *ttl)).collect(),
-            engine: site::engine_name(self.engine).to_owned(),
+            engine: data_dir::engine_name(self.engine).to_owned(),
             token,
             alarms: contents.alarms,
             swept: Revision::NEVER_COMPACTED.0,
@@ -226,7 +231,7 @@ impl Target<'_> {
         manifest::replace(&**self.disk, self.dir, &manifest)
             .and_then(|()| self.unmark())
             .map_err(self.error())?;
-        Ok(Restored {
+        Ok(RestoreReport {
             revision,
             compacted,
             records: contents.records,
@@ -235,25 +240,25 @@ impl Target<'_> {
         })
     }
 
-    /// A log that begins behind what is restored.
+    /// Creates a log that starts after the restored state.
     fn begin_log(&self, cluster: u64) -> io::Result<()> {
-        let segments = Arc::new(Segments::list(self.disk.clone(), &self.wal())?);
-        let before = Replayed { last_seq: SEQ, confirmed: (SEQ, 0), ..Replayed::default() };
+        let segments = Arc::new(WalSegments::list(self.disk.clone(), &self.wal())?);
+        let before = ReplayResult { last_seq: SEQ, confirmed: (SEQ, 0), ..ReplayResult::default() };
         Wal::begin(segments, cluster, self.rng.fork("wal"), &before, &Limits::default()).map(drop)
     }
 
-    /// Gives all records to a new engine; returns its token.
+    /// Writes all records to a new engine; returns its token.
     fn fill_engine(
         &self,
         snapshot: &SnapshotFile,
         progress: &mut Progress<'_>,
-    ) -> Result<(Contents, Vec<u8>), RestoreError> {
-        let engine = site::new_engine(self.disk, &self.engine(), self.engine);
+    ) -> Result<(SnapshotContents, Vec<u8>), RestoreError> {
+        let engine = data_dir::new_engine(self.disk, &self.engine(), self.engine);
         let engine = engine.map_err(|error| write_error(self.dir, engine_error(error)))?;
         let mut batch = Batch::new(&*engine, snapshot.len(), progress);
         let read = contents::read(snapshot, &mut |record| batch.add(record));
         let flushed = batch.finish();
-        // If the engine failed, that is why reading did.
+        // An engine error also fails the reading, so it is reported first.
         flushed.map_err(|error| write_error(self.dir, engine_error(error)))?;
         let contents = read?;
         let token = engine.seal().map_err(|error| write_error(self.dir, engine_error(error)))?;
@@ -269,8 +274,8 @@ fn engine_error(error: EngineError) -> io::Error {
     }
 }
 
-/// The revisions to begin with.
-fn bumped(contents: &Contents, bump: u64) -> Result<(Revision, Revision), RestoreError> {
+/// The store's first revision and compacted revision.
+fn bumped(contents: &SnapshotContents, bump: u64) -> Result<(Revision, Revision), RestoreError> {
     if bump == 0 {
         return Ok((contents.revision, contents.compacted));
     }
@@ -280,7 +285,7 @@ fn bumped(contents: &Contents, bump: u64) -> Result<(Revision, Revision), Restor
     Ok((revision, revision))
 }
 
-/// Records on their way into an engine, many at once.
+/// Batches records for an engine.
 struct Batch<'a, 'p> {
     engine: &'a dyn Engine,
     records: Vec<Record>,
@@ -297,9 +302,9 @@ impl<'a, 'p> Batch<'a, 'p> {
     }
 
     fn add(&mut self, record: Record) -> Result<(), String> {
-        /// Bytes that are written at once.
+        /// Bytes written per batch.
         const FULL: usize = 1 << 20;
-        /// What a record costs beside its bytes.
+        /// Bytes that a record takes in addition to its content.
         const EACH: usize = 64;
         self.bytes += record.bytes.len() + EACH;
         self.records.push(record);

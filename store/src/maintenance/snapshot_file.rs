@@ -1,5 +1,5 @@
-//! A snapshot's file: the database, and behind it the checksum that `etcdctl snapshot save` appends. Not what stands in
-//! the database.
+//! The snapshot file: a database followed by the checksum that `etcdctl snapshot save` appends. `contents` parses the
+//! database.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,56 +15,55 @@ use crate::disk::{File, read_full};
 use crate::hash::CASTAGNOLI;
 use crate::snapshot::layout;
 
-/// Why a snapshot's file cannot be used.
+/// Why a snapshot file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotFileError {
-    /// The system refused something.
+    /// The operating system returned an error.
     #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// There is no checksum behind the database, as in a file that was copied from a data directory: say that it is to be
-    /// used unchecked, if its origin is trusted.
-    #[error("{} has no checksum: it is not from `snapshot save`, or cut off", path.display())]
+    /// The file has no checksum, like a file copied from a data directory. If its origin is trusted, use it unchecked.
+    #[error("{} has no checksum: it was not written by `snapshot save`, or is truncated", path.display())]
     NoChecksum {
         /// The file.
         path: PathBuf,
     },
-    /// The checksum is not that of the database: the file was damaged after it was saved. Use another one.
-    #[error("{} is damaged: its checksum is not the one that was saved with it", path.display())]
+    /// The checksum does not match the database: the file was damaged after it was saved. Use another one.
+    #[error("{} is damaged: its checksum does not match its content", path.display())]
     WrongChecksum {
         /// The file.
         path: PathBuf,
     },
-    /// The database is not one, or not of etcd's.
+    /// The file is not a database of etcd.
     #[error("{} is not a usable snapshot: {detail}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         detail: String,
     },
 }
 
-/// What a snapshot's file holds.
+/// Status of a snapshot file, as `etcdutl snapshot status` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotStatus {
-    /// CRC-32C over all names, keys and values, as etcd's tools show it.
+    /// CRC-32C over all bucket names, keys and values, as etcd's tools compute it.
     pub hash: u32,
     /// The revision of the newest record.
     pub revision: Revision,
-    /// Entries of all buckets.
+    /// Number of entries in all buckets.
     pub entries: u64,
-    /// The database's length in bytes.
+    /// Length of the database in bytes.
     pub bytes: u64,
-    /// Whether a checksum follows the database; it is then right.
+    /// Whether the file has a checksum, which matches.
     pub checked: bool,
 }
 
-/// Reads a whole snapshot file and says what it holds.
+/// Reads a whole snapshot file and returns its status.
 pub fn snapshot_status(path: &Path) -> Result<SnapshotStatus, SnapshotFileError> {
     let io = |source| SnapshotFileError::Io { path: path.to_owned(), source };
     let file = SnapshotFile::of(path, RealDisk.open_read(path).map_err(io)?).map_err(io)?;
@@ -95,23 +94,23 @@ pub fn snapshot_status(path: &Path) -> Result<SnapshotStatus, SnapshotFileError>
     Ok(status)
 }
 
-/// What a checksum occupies.
+/// Size of the checksum.
 const CHECKSUM: u64 = 32;
 
-/// Databases are multiples of this, so what follows one can be told from it.
+/// The length of a database is a multiple of this, so a checksum after it can be detected.
 const SECTOR: u64 = 512;
 
-/// An opened file.
+/// An opened snapshot file.
 pub(super) struct SnapshotFile {
     path: PathBuf,
     file: Arc<dyn File>,
-    /// The database's.
+    /// Length of the database.
     len: u64,
     checksum: Option<[u8; CHECKSUM as usize]>,
 }
 
 impl SnapshotFile {
-    /// `path` is for messages.
+    /// Opens a file; `path` is for messages.
     pub(super) fn of(path: &Path, file: Arc<dyn File>) -> io::Result<Self> {
         let mut len = file.len()?;
         let mut checksum = None;
@@ -124,7 +123,7 @@ impl SnapshotFile {
         Ok(Self { path: path.to_owned(), file, len, checksum })
     }
 
-    /// The database's length.
+    /// Length of the database.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
@@ -133,7 +132,7 @@ impl SnapshotFile {
         self.checksum.is_some()
     }
 
-    /// Compares the checksum, if there is one, with the database.
+    /// Verifies the checksum, if there is one.
     pub(super) fn check(&self) -> Result<(), SnapshotFileError> {
         const PIECE: u64 = 1 << 20;
         let Some(expected) = self.checksum else { return Ok(()) };

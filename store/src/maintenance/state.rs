@@ -1,32 +1,32 @@
-//! What of a survey counts: the store's newest state, and how far it is whole. Decides, and touches no file.
+//! The store's state from a survey: its newest state, and how far it is complete. Pure; it reads no file.
 //!
-//! The log tells what the engine's records do not: it comes on top of the checkpoint, and where a record of the engine is
-//! damaged the log's copy takes its place. Above the compacted revision every revision has records, so a missing one shows.
+//! The log is applied on top of the checkpoint, and the log's copy replaces a damaged record of the engine. Above the
+//! compacted revision every revision has records, so a missing one is detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::engine_files::Located;
-use super::survey::{Logged, Named, Survey};
+use super::engine_files::RecordSource;
+use super::survey::{LogCommit, RecordMap, Survey};
 use crate::alarm::Alarms;
 use crate::codec::record::LogLease;
 use crate::commit::RecordKey;
-use crate::snapshot::Closing;
+use crate::snapshot::SnapshotMeta;
 use crate::{LeaseId, Revision};
 
-/// See the module.
-pub(super) struct State {
+/// The newest state of a surveyed store.
+pub(super) struct SurveyedState {
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
     pub(super) alarms: Alarms,
-    pub(super) records: Named<Located>,
+    pub(super) records: RecordMap<RecordSource>,
     leases: BTreeMap<LeaseId, i64>,
     cluster: u64,
     /// Records that are known to be missing.
     pub(super) lost: BTreeSet<RecordKey>,
 }
 
-impl State {
-    /// Takes the records out of the survey.
+impl SurveyedState {
+    /// Builds the state; moves the records out of the survey.
     pub(super) fn of(survey: &mut Survey) -> Self {
         let manifest = survey.manifest.as_ref();
         let leases = manifest.map_or(&[][..], |manifest| &manifest.leases);
@@ -48,9 +48,9 @@ impl State {
         }
         let older = logged[..newer].iter().flat_map(|logged| &logged.records);
         for record in older {
-            // What compaction removed must not come back.
+            // Records that compaction removed must not come back.
             if record.key.main > state.compacted || state.lost.contains(&record.key) {
-                state.records.entry(record.key).or_insert_with(|| Located::Held(record.clone()));
+                state.records.entry(record.key).or_insert_with(|| RecordSource::Held(record.clone()));
             }
         }
         state.records.split_off(&RecordKey::new(state.revision.next(), 0));
@@ -58,8 +58,8 @@ impl State {
         state
     }
 
-    /// A change that the checkpoint has not.
-    fn follow(&mut self, logged: &Logged) {
+    /// Applies a logged change that is newer than the checkpoint.
+    fn follow(&mut self, logged: &LogCommit) {
         self.revision = self.revision.max(logged.revision);
         self.compacted = logged.compacted.unwrap_or(self.compacted);
         self.alarms = logged.alarms.unwrap_or(self.alarms);
@@ -70,10 +70,10 @@ impl State {
             };
         }
         let records = logged.records.iter();
-        self.records.extend(records.map(|record| (record.key, Located::Held(record.clone()))));
+        self.records.extend(records.map(|record| (record.key, RecordSource::Held(record.clone()))));
     }
 
-    /// Without a manifest: the newest revision there is, compacted where the revisions cease to be all there.
+    /// Without a manifest: uses the newest revision found, and assumes compaction up to the first gap below it.
     fn guess(&mut self) {
         if let Some((key, _)) = self.records.last_key_value() {
             self.revision = self.revision.max(key.main);
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// The last revision up to which nothing is missing, as far as that can be told.
+    /// The last revision up to which no record is missing, as far as detectable.
     pub(super) fn whole_upto(&self) -> Revision {
         let mut whole = self.compacted.max(Revision::FIRST);
         let mut sub = 0;
@@ -110,7 +110,7 @@ impl State {
         whole.min(self.first_loss())
     }
 
-    /// The revision before the first that has lost a record, unless compaction is past it anyway.
+    /// The revision before the first lost record above the compacted revision.
     fn first_loss(&self) -> Revision {
         let first = self.lost.range(RecordKey::new(self.compacted.next(), 0)..).next();
         first.map_or(self.revision, |key| key.main.previous())
@@ -120,9 +120,9 @@ impl State {
         self.leases.len()
     }
 
-    /// What a snapshot of the state at `revision` says beside history.
-    pub(super) fn closing(&self, revision: Revision) -> Closing {
-        Closing {
+    /// The part of a snapshot at `revision` that is not history.
+    pub(super) fn closing(&self, revision: Revision) -> SnapshotMeta {
+        SnapshotMeta {
             cluster: self.cluster,
             revision,
             compacted: self.compacted.min(revision),

@@ -1,13 +1,13 @@
-//! Everything that a store's directory holds, found without changing any of it: manifests, the engine's records, the log.
-//! Damage is noted and passed over, so that what is behind it is found too. What of all that counts is `state`'s judgement.
+//! Survey of a data directory: reads manifests, engine records and log without changing them. Damage is recorded and
+//! skipped, so that later content is found too. `state` decides what is current.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::engine_files::{self, Found};
-use super::site;
+use super::data_dir;
+use super::engine_files::{self, EngineRecords};
 use crate::codec::frame::SegmentHeader;
 use crate::codec::manifest::{Manifest, decode};
 use crate::codec::record::{LogChange, LogRecord};
@@ -16,17 +16,17 @@ use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, read_all};
 use crate::engine::{Record, RecordKind};
 use crate::error::OpenError;
-use crate::wal::{self, Segments};
+use crate::wal::{self, WalSegments};
 use crate::{EngineKind, Revision, manifest};
 
-/// Something that is not as it should be.
+/// A problem found in a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
-    /// Where in it, if at one place.
+    /// The offset of the problem, if it is at one place.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// Description of the problem.
     pub detail: String,
 }
 
@@ -40,24 +40,24 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a directory cannot be looked at.
+/// Why a data directory cannot be surveyed.
 #[derive(Debug, thiserror::Error)]
 pub enum SurveyError {
-    /// There is no store in it.
-    #[error("{} holds no store", dir.display())]
+    /// The directory contains no store.
+    #[error("{} contains no store", dir.display())]
     NoStore {
         /// The directory.
         dir: PathBuf,
     },
-    /// It is in use, or cannot be read.
+    /// The directory is in use or cannot be read.
     #[error(transparent)]
     Directory(#[from] OpenError),
 }
 
-/// Problems that are listed at most; a file full of damage has no more to say.
+/// Most problems that are listed.
 const PROBLEMS: usize = 1_000;
 
-/// A list that does not grow without bound.
+/// A bounded list of problems.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     pub(super) list: Vec<Problem>,
@@ -71,49 +71,49 @@ impl Problems {
     }
 }
 
-/// A change of the log, without the versions, which are among the records.
+/// A commit of the log with its records.
 #[derive(Debug)]
-pub(super) struct Logged {
+pub(super) struct LogCommit {
     pub(super) seq: u64,
     pub(super) revision: Revision,
-    /// Granted with a time to live, or gone.
+    /// Granted and ended leases.
     pub(super) leases: Vec<crate::codec::record::LogLease>,
     pub(super) compacted: Option<Revision>,
     pub(super) alarms: Option<crate::alarm::Alarms>,
     pub(super) records: Vec<Record>,
 }
 
-/// The log's files.
+/// The range of records in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogRange {
-    /// The first record; zero if there is no log.
+    /// Sequence number of the first record; zero if there is no log.
     pub first: u64,
-    /// The last record.
+    /// Sequence number of the last record.
     pub last: u64,
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// What they occupy.
+    /// Total size of the files in bytes.
     pub bytes: u64,
 }
 
-/// See the module.
+/// The content of a data directory, with its problems.
 pub(super) struct Survey {
     pub(super) dir: PathBuf,
-    /// The newest that is whole.
+    /// The newest intact manifest.
     pub(super) manifest: Option<Manifest>,
     pub(super) engine: EngineKind,
-    pub(super) found: Found,
+    pub(super) found: EngineRecords,
     pub(super) log: LogRange,
-    /// Whose store it is.
+    /// The random id of the data.
     pub(super) cluster: u64,
-    /// The log's changes, as far as it can be read, in order.
-    pub(super) logged: Vec<Logged>,
+    /// The commits of the log, in order, as far as it is readable.
+    pub(super) logged: Vec<LogCommit>,
     pub(super) problems: Problems,
     _lock: Option<DirLock>,
 }
 
 impl Survey {
-    /// Looks at a directory, and keeps others out of it meanwhile.
+    /// Surveys a directory and locks it meanwhile.
     pub(super) fn take(dir: &Path) -> Result<Self, SurveyError> {
         let none = || SurveyError::NoStore { dir: dir.to_owned() };
         if !dir.is_dir() {
@@ -128,13 +128,13 @@ impl Survey {
         Ok(Self { _lock: Some(lock), ..Self::on(&disk, dir)? })
     }
 
-    /// The same on any disk, without the lock.
+    /// Surveys a directory on any disk, without locking it.
     pub(super) fn on(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Self, SurveyError> {
         let mut problems = Problems::default();
         let manifest = manifests(&**disk, dir, &mut problems)?;
         let io = |path: PathBuf| move |source| OpenError::Io { path, source };
         let wal = dir.join("wal");
-        let segments = Segments::list(disk.clone(), &wal).map_err(io(wal))?;
+        let segments = WalSegments::list(disk.clone(), &wal).map_err(io(wal))?;
         if manifest.is_none() && segments.first_seqs().is_empty() {
             return Err(SurveyError::NoStore { dir: dir.to_owned() });
         }
@@ -158,7 +158,7 @@ impl Survey {
         Ok(survey)
     }
 
-    fn read_log(&mut self, segments: &Segments) {
+    fn read_log(&mut self, segments: &WalSegments) {
         let firsts = segments.first_seqs();
         let Some(first) = firsts.first().copied() else {
             self.problems.add(&self.dir.join("wal"), None, "the log is missing");
@@ -192,13 +192,13 @@ impl Survey {
     }
 }
 
-/// Whose log it is.
-fn owner(segments: &Segments, first: u64) -> Option<u64> {
+/// The id of the data that the log belongs to.
+fn owner(segments: &WalSegments, first: u64) -> Option<u64> {
     let bytes = read_all(&*segments.open(first).ok()?).ok()?;
     SegmentHeader::decode(&bytes).map(|header| header.cluster)
 }
 
-fn take(record: LogRecord<'_>) -> Result<Logged, String> {
+fn take(record: LogRecord<'_>) -> Result<LogCommit, String> {
     let main = Revision(record.revision);
     let copy = bytes::Bytes::copy_from_slice;
     let changes = record.changes.iter().zip(0..).map(|(change, sub)| {
@@ -213,7 +213,7 @@ fn take(record: LogRecord<'_>) -> Result<Logged, String> {
         kind: RecordKind::Note,
         bytes: copy(note),
     });
-    Ok(Logged {
+    Ok(LogCommit {
         seq: record.seq,
         revision: main,
         records: if record.changes.is_empty() { Vec::new() } else { changes.chain(note).collect() },
@@ -223,7 +223,7 @@ fn take(record: LogRecord<'_>) -> Result<Logged, String> {
     })
 }
 
-/// The newest manifest that is whole. Changes nothing, not even what opening a store would mend.
+/// The newest intact manifest. Changes nothing, unlike opening a store.
 fn manifests(disk: &dyn Disk, dir: &Path, problems: &mut Problems) -> Result<Option<Manifest>, SurveyError> {
     let mut newest: Option<Manifest> = None;
     for name in disk.list(dir).map_err(|source| OpenError::Io { path: dir.to_owned(), source })? {
@@ -234,7 +234,7 @@ fn manifests(disk: &dyn Disk, dir: &Path, problems: &mut Problems) -> Result<Opt
         let bytes = disk.open(&path).and_then(|file| read_all(&*file));
         match bytes.map(|bytes| decode(&bytes)) {
             Err(error) => problems.add(&path, None, error.to_string()),
-            Ok(None) => problems.add(&path, None, "the manifest does not check"),
+            Ok(None) => problems.add(&path, None, "the manifest is damaged"),
             Ok(Some(Err(error))) => problems.add(&path, None, error.to_string()),
             Ok(Some(Ok(found))) => {
                 if newest.as_ref().is_none_or(|newest| newest.generation < found.generation) {
@@ -247,10 +247,10 @@ fn manifests(disk: &dyn Disk, dir: &Path, problems: &mut Problems) -> Result<Opt
 }
 
 fn engine_of(manifest: Option<&Manifest>, dir: &Path) -> EngineKind {
-    let named = manifest.and_then(|manifest| site::engine_kind(&manifest.engine));
-    let guess = || if site::sled_dir(dir).exists() { EngineKind::Sled } else { EngineKind::Segments };
+    let named = manifest.and_then(|manifest| data_dir::engine_kind(&manifest.engine));
+    let guess = || if data_dir::sled_dir(dir).exists() { EngineKind::Sled } else { EngineKind::Segments };
     named.unwrap_or_else(guess)
 }
 
-/// Records by name.
-pub(super) type Named<T> = BTreeMap<RecordKey, T>;
+/// Records by key.
+pub(super) type RecordMap<T> = BTreeMap<RecordKey, T>;

@@ -1,4 +1,4 @@
-//! Restoring: from ours and from etcd's, on a disk that crashes, from bytes that lie.
+//! Tests of restore: snapshots of kstore and etcd, crashing disks, and hostile bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -9,12 +9,12 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::sample::Index;
 use sha2::{Digest, Sha256};
 
-use super::fuzz::{Held, fuzz_restore};
+use super::fuzz::{BytesFile, fuzz_restore};
 use super::restore::restore_from;
 use super::snapshot_file::SnapshotFile;
-use super::{Restore, RestoreError, Restored, SnapshotFileError, restore, snapshot_status};
+use super::{Restore, RestoreError, RestoreReport, SnapshotFileError, restore, snapshot_status};
 use crate::disk::Disk;
-use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::tests::conformance::{block_on, block_on_real};
 use crate::tests::etcd::{Etcd, output, program};
 use crate::tests::samples::{fill, image, memory};
@@ -29,25 +29,29 @@ pub(crate) fn request(engine: EngineKind) -> Restore {
     Restore { snapshot: "snapshot".into(), dir: DIR.into(), engine, unchecked: true, bump: 0 }
 }
 
-/// A snapshot of these bytes.
+/// A snapshot file with these bytes.
 pub(super) fn held(bytes: &[u8]) -> SnapshotFile {
-    SnapshotFile::of(Path::new("snapshot"), Arc::new(Held(bytes.to_vec()))).unwrap()
+    SnapshotFile::of(Path::new("snapshot"), Arc::new(BytesFile(bytes.to_vec()))).unwrap()
 }
 
-pub(crate) fn restore_to(disk: &SimDisk, bytes: &[u8], request: &Restore) -> Result<Restored, RestoreError> {
+pub(crate) fn restore_to(
+    disk: &SimDisk,
+    bytes: &[u8],
+    request: &Restore,
+) -> Result<RestoreReport, RestoreError> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     disk.create_dir(Path::new(DIR)).map_err(|source| RestoreError::Write { dir: DIR.into(), source })?;
     restore_from(&disk, &held(bytes), request, &Rng::seeded(bytes.len() as u64), &mut |_, _| {})
 }
 
 pub(super) fn open(disk: &SimDisk) -> Result<Store, OpenError> {
-    // A reserve of the usual size would be most of what a simulated disk holds in memory.
+    // A simulated disk would hold a reserve of the default size in memory.
     let limits = Limits { reserve_bytes: 1 << 10, ..Limits::default() };
     let config = Config { limits, ..Config::durable(DIR) };
     Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(8))
 }
 
-/// Compares everything that two stores say of their data.
+/// Asserts that two stores have the same content.
 pub(super) async fn assert_equal(restored: &Store, original: &Store) {
     assert_eq!(restored.revision(), original.revision());
     assert_eq!(restored.compacted(), original.compacted());
@@ -70,7 +74,7 @@ pub(super) async fn assert_equal(restored: &Store, original: &Store) {
 }
 
 #[test]
-fn a_restored_store_is_the_one_that_was_saved() {
+fn a_restored_store_equals_the_saved_one() {
     block_on(async {
         let original = memory().await;
         let disk = SimDisk::default();
@@ -84,7 +88,7 @@ fn a_restored_store_is_the_one_that_was_saved() {
         let store = open(&disk).unwrap();
         assert_equal(&store, &original).await;
         drop(store);
-        let store = open(&disk.crash(Policy::Nothing, 1)).unwrap();
+        let store = open(&disk.crash(CrashPolicy::Nothing, 1)).unwrap();
         assert_equal(&store, &original).await;
         store.alarm_disarm(crate::Alarm::NoSpace).await.unwrap();
         store.txn(crate::Txn::of(vec![crate::Op::put("more", "x".repeat(5_000))])).await.unwrap();
@@ -95,7 +99,7 @@ fn a_restored_store_is_the_one_that_was_saved() {
 }
 
 #[test]
-fn a_directory_serves_after_a_restore_with_either_engine() {
+fn a_restored_directory_serves_with_either_engine() {
     block_on_real(async {
         let original = memory().await;
         fill(&original).await;
@@ -126,7 +130,7 @@ fn a_directory_serves_after_a_restore_with_either_engine() {
 }
 
 #[test]
-fn a_bumped_store_is_above_the_old_one_and_tells_its_watchers() {
+fn a_bumped_store_is_above_the_old_one_and_fails_its_watchers() {
     block_on(async {
         let original = memory().await;
         fill(&original).await;
@@ -145,7 +149,7 @@ fn a_bumped_store_is_above_the_old_one_and_tells_its_watchers() {
         }
         let put = crate::Txn::of(vec![crate::Op::put("new", "")]);
         assert_eq!(store.txn(put).await.unwrap().revision, expected.next());
-        let disk = disk.crash(Policy::Nothing, 2);
+        let disk = disk.crash(CrashPolicy::Nothing, 2);
         assert_eq!(open(&disk).unwrap().revision(), expected.next());
         for bump in [u64::MAX, 1 << 62] {
             let request = Restore { bump, ..bumped.clone() };
@@ -155,7 +159,7 @@ fn a_bumped_store_is_above_the_old_one_and_tells_its_watchers() {
     });
 }
 
-/// Runs on a thread of its own: what is made lazily may be asked for inside a runtime.
+/// Runs a future on its own thread, because a lazily created sample may be requested inside a runtime.
 pub(super) fn apart<T: Send>(future: impl Future<Output = T> + Send) -> T {
     std::thread::scope(|scope| scope.spawn(|| block_on(future)).join().unwrap())
 }
@@ -176,7 +180,7 @@ static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
 });
 
 #[test]
-fn a_crash_at_any_moment_leaves_no_store_or_all_of_it() {
+fn a_crash_during_restore_leaves_no_store_or_a_complete_one() {
     let (mut ops, mut expected) = (0, None);
     block_on(async {
         let disk = SimDisk::default();
@@ -186,9 +190,9 @@ fn a_crash_at_any_moment_leaves_no_store_or_all_of_it() {
     });
     assert!(ops > 20, "{ops}");
     for at in 0..ops {
-        // A runtime for each moment: the tasks of its stores, and with them the memory of their disks, end with it.
+        // One runtime per crash: the stores' tasks, and with them the memory of their disks, end with it.
         block_on(async {
-            for policy in Policy::ALL {
+            for policy in CrashPolicy::ALL {
                 let disk = SimDisk::default();
                 disk.set_fault(Some(Fault::CrashAt(at)));
                 let crashed = restore_to(&disk, &SMALL, &request(EngineKind::Segments));
@@ -206,7 +210,7 @@ fn a_crash_at_any_moment_leaves_no_store_or_all_of_it() {
 }
 
 #[test]
-fn a_disk_error_at_any_moment_is_reported_and_leaves_no_store() {
+fn a_disk_error_during_restore_is_reported_and_leaves_no_store() {
     block_on(async {
         let disk = SimDisk::default();
         restore_to(&disk, &SMALL, &request(EngineKind::Segments)).unwrap();
@@ -219,9 +223,10 @@ fn a_disk_error_at_any_moment_is_reported_and_leaves_no_store() {
     });
 }
 
-/// From the first file on: a restore that was cut off before its log had a segment once left what opened as an empty store.
+/// Regression: a restore that was interrupted before its log had a segment left a directory that opened as an empty
+/// store.
 #[test]
-fn a_half_made_directory_does_not_open_as_an_empty_store() {
+fn a_partially_restored_directory_does_not_open_as_an_empty_store() {
     block_on(async {
         let disk = SimDisk::default();
         restore_to(&disk, &SMALL, &request(EngineKind::Segments)).unwrap();
@@ -230,7 +235,7 @@ fn a_half_made_directory_does_not_open_as_an_empty_store() {
             let disk = SimDisk::default();
             disk.set_fault(Some(Fault::CrashAt(at)));
             assert!(restore_to(&disk, &SMALL, &request(EngineKind::Segments)).is_err());
-            let disk = disk.crash(Policy::Everything, 0);
+            let disk = disk.crash(CrashPolicy::Everything, 0);
             let names = disk.list(Path::new(DIR)).unwrap();
             if names.is_empty() || names.iter().any(|name| name == "MANIFEST") {
                 continue;
@@ -262,7 +267,7 @@ fn with_checksum(image: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_checksum_must_be_right_and_may_be_missing_only_when_said() {
+fn a_checksum_must_match_and_may_be_missing_only_if_unchecked() {
     let checked = Restore { unchecked: false, ..request(EngineKind::Segments) };
     let whole = with_checksum(&SMALL);
     assert_eq!(whole.len() % 512, 32);
@@ -281,7 +286,7 @@ fn a_checksum_must_be_right_and_may_be_missing_only_when_said() {
 }
 
 #[test]
-fn what_is_no_database_of_etcd_is_refused() {
+fn files_that_are_not_etcd_databases_are_refused() {
     for bytes in [vec![], b"not a database".repeat(999), SMALL[..SMALL.len() - 4096].to_vec()] {
         let refused = restore_to(&SimDisk::default(), &bytes, &request(EngineKind::Segments));
         let malformed = RestoreError::Snapshot(SnapshotFileError::Malformed {
@@ -298,7 +303,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_damaged_snapshot_is_refused_or_restored_but_never_a_panic(
+    fn a_damaged_snapshot_is_refused_or_restored_without_panic(
         hits in vec((any::<Index>(), any::<u8>()), 1..9),
         in_entries in any::<bool>(),
     ) {
@@ -323,7 +328,7 @@ proptest! {
 }
 
 #[test]
-fn we_serve_what_an_etcd_saved() {
+fn a_snapshot_of_etcd_is_restored_and_served() {
     let (Some(etcd), Some(ctl)) = (program("etcd"), program("etcdctl")) else { return };
     block_on_real(async {
         let dir = tempfile::tempdir().unwrap();

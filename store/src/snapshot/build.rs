@@ -1,22 +1,22 @@
-//! Making a snapshot from records as they come, in order, with one open page per level of a tree in memory.
+//! Building a snapshot from records in ascending order, with one open page per tree level in memory.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::layout::{self, EMPTY};
-use super::{Closing, SnapshotError, SnapshotInfo};
+use super::{SnapshotError, SnapshotInfo, SnapshotMeta};
 use crate::Revision;
 use crate::bbolt::tree::{Pages, Tree};
-use crate::codec::etcd::{Stored, revision_bytes};
+use crate::codec::etcd::{EtcdRecord, revision_bytes};
 use crate::commit::RecordKey;
 use crate::engine::{EngineError, Record, RecordKind};
 
-/// Bytes that are written at once.
+/// Bytes written at once.
 const PIECE: usize = 1 << 20;
 
-/// See the module.
+/// Writes a snapshot database.
 pub(crate) struct Builder<'w, W> {
     to: &'w mut W,
-    /// Where in `to` the image begins.
+    /// Position in `to` at which the image starts.
     start: u64,
     pages: Pages,
     keys: Tree,
@@ -25,7 +25,7 @@ pub(crate) struct Builder<'w, W> {
 }
 
 impl<'w, W: Write + Seek> Builder<'w, W> {
-    /// Begins where `to` stands. Until [`Builder::finish`] what is there is not a database.
+    /// Starts a snapshot at the current position of `to`. It is no valid database until [`Builder::finish`].
     pub(crate) fn begin(to: &'w mut W) -> io::Result<Self> {
         let start = to.stream_position()?;
         let (revision, compacted) = (Revision(0), Revision(0));
@@ -38,7 +38,7 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
     pub(crate) fn record(&mut self, record: &Record) -> Result<(), SnapshotError> {
         if record.kind == RecordKind::Note {
             self.notes.push(&mut self.pages, &layout::note_key(record.key.main), &record.bytes);
-        } else if let Some(stored) = Stored::of(record).map_err(|_| EngineError::Damaged(record.key))? {
+        } else if let Some(stored) = EtcdRecord::of(record).map_err(|_| EngineError::Damaged(record.key))? {
             self.keys.push(&mut self.pages, stored.key(), &stored.value);
             self.info.records += 1;
         }
@@ -46,7 +46,7 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
         Ok(())
     }
 
-    /// Writes the finished pages if there are more than `least` bytes of them.
+    /// Writes the finished pages if they have more than `least` bytes.
     fn drain(&mut self, least: usize) -> io::Result<()> {
         if self.pages.waiting() > least {
             self.to.write_all(self.pages.out())?;
@@ -56,20 +56,20 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
         Ok(())
     }
 
-    /// A bucket of few entries, which ascend.
+    /// Writes a bucket with few entries, which must be ascending.
     fn small(&mut self, name: &'static str, entries: &[(&[u8], Vec<u8>)]) -> (&'static str, u64) {
         let mut tree = Tree::default();
         entries.iter().for_each(|(key, value)| tree.push(&mut self.pages, key, value));
         (name, tree.finish(&mut self.pages))
     }
 
-    /// Ends the image. `to` is left behind it, flushed; making it durable is the caller's.
-    pub(crate) fn finish(mut self, closing: &Closing) -> Result<SnapshotInfo, SnapshotError> {
+    /// Completes the image. `to` is positioned after it and flushed; the caller makes it durable.
+    pub(crate) fn finish(mut self, closing: &SnapshotMeta) -> Result<SnapshotInfo, SnapshotError> {
         let keys = std::mem::take(&mut self.keys).finish(&mut self.pages);
         let notes = std::mem::take(&mut self.notes).finish(&mut self.pages);
         let mut buckets = vec![(layout::KEY, keys), (layout::NOTES, notes), self.leases(closing)?];
         buckets.extend(EMPTY.map(|name| self.small(name, &[])));
-        // Too little free space is a matter of this file system, not of the data.
+        // Low free space concerns this file system, not the data.
         let alarms = closing.alarms.iter().filter(|alarm| closing.alarms.is_kept(*alarm));
         let alarms = alarms.map(|alarm| layout::encode_alarm(closing.cluster, alarm));
         let alarms: Vec<_> = alarms.collect();
@@ -88,8 +88,8 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
         Ok(SnapshotInfo { revision: closing.revision, compacted: closing.compacted, ..self.info })
     }
 
-    fn leases(&mut self, closing: &Closing) -> io::Result<(&'static str, u64)> {
-        // etcd's order is that of unsigned bytes.
+    fn leases(&mut self, closing: &SnapshotMeta) -> io::Result<(&'static str, u64)> {
+        // etcd orders leases by unsigned bytes.
         let mut leases = closing.leases.clone();
         leases.sort_unstable_by_key(|(id, _)| id.0 as u64);
         let mut tree = Tree::default();
@@ -101,11 +101,11 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
     }
 }
 
-/// The bucket of numbers.
+/// The entries of the meta bucket.
 ///
-/// Compaction is given as asked for, not as carried out: etcd carries it out again when it opens the file, and so removes
-/// what this store keeps a little longer.
-fn meta(closing: &Closing) -> Vec<(&'static [u8], Vec<u8>)> {
+/// Compaction is written as scheduled, not as finished. etcd compacts again when it opens the file, and so removes
+/// versions that this store keeps a little longer.
+fn meta(closing: &SnapshotMeta) -> Vec<(&'static [u8], Vec<u8>)> {
     let mut entries: Vec<(&[u8], Vec<u8>)> = vec![
         (layout::CONF_STATE, format!(r#"{{"voters":[{}],"auto_leave":false}}"#, closing.cluster).into()),
         (layout::CONSISTENT_INDEX, (closing.revision.0 as u64).to_be_bytes().to_vec()),

@@ -1,51 +1,51 @@
-//! What stands where in a snapshot: etcd's buckets and the forms of their small values, and the one bucket of ours. As
-//! etcd 3.5 writes them.
+//! Layout of a snapshot: etcd's buckets with the encodings of their small values, as etcd 3.5 writes them, and kstore's
+//! own bucket.
 
 use prost::encoding::{decode_varint, encode_varint};
 
 use crate::{Alarm, LeaseId, Revision};
 
-/// History: revision to version.
+/// Bucket of the history: revision to version.
 pub(crate) const KEY: &str = "key";
-/// Leases: id to id and time to live.
+/// Bucket of leases: id to id and time to live.
 pub(crate) const LEASE: &str = "lease";
-/// Numbers of the whole.
+/// Bucket of the database's metadata.
 pub(crate) const META: &str = "meta";
-/// The notes of revisions; ours, and ignored by etcd.
+/// Bucket of the revisions' notes, which only kstore has; etcd ignores it.
 pub(crate) const NOTES: &str = "kstore_notes";
-/// Alarms: the member and the alarm to nothing.
+/// Bucket of alarms: the key is member and alarm, the value empty.
 pub(crate) const ALARM: &str = "alarm";
-/// Who may do what; nobody is asked here.
+/// Bucket of the authentication settings.
 pub(crate) const AUTH: &str = "auth";
-/// The users of an etcd with authentication.
+/// Bucket of the users of an etcd with authentication.
 pub(crate) const AUTH_USERS: &str = "authUsers";
-/// Which version's features the members agreed on.
+/// Bucket of the cluster's version.
 pub(crate) const CLUSTER: &str = "cluster";
-/// Buckets that are there and empty. Members are not part of what is restored.
+/// Buckets that are written empty. A snapshot contains no members.
 pub(crate) const EMPTY: [&str; 4] = ["authRoles", AUTH_USERS, "members", "members_removed"];
 
-/// In [`META`]: the revision that compaction was last asked for.
+/// Key in [`META`]: the revision of the last requested compaction.
 pub(crate) const SCHEDULED_COMPACTION: &[u8] = b"scheduledCompactRev";
-/// In [`META`]: the last one that was carried out.
+/// Key in [`META`]: the revision of the last finished compaction.
 pub(crate) const FINISHED_COMPACTION: &[u8] = b"finishedCompactRev";
-/// In [`META`]: the place in etcd's log. Whoever restores begins a new one.
+/// Key in [`META`]: the position in etcd's raft log. A restore starts a new log.
 pub(crate) const CONSISTENT_INDEX: &[u8] = b"consistent_index";
-/// In [`META`]: etcd's term.
+/// Key in [`META`]: etcd's raft term.
 pub(crate) const TERM: &[u8] = b"term";
-/// In [`META`]: who votes, as JSON.
+/// Key in [`META`]: the voting members, as JSON.
 pub(crate) const CONF_STATE: &[u8] = b"confState";
-/// In [`AUTH`]: counts changes of the rules; etcd begins with one.
+/// Key in [`AUTH`]: counts changes of the authentication settings; etcd starts with one.
 pub(crate) const AUTH_REVISION: &[u8] = b"authRevision";
-/// In [`CLUSTER`].
+/// Key in [`CLUSTER`]: the cluster's version.
 pub(crate) const CLUSTER_VERSION: &[u8] = b"clusterVersion";
 
-/// The version whose buckets these are.
+/// The etcd version whose layout this is.
 pub(crate) const VERSION: &[u8] = b"3.5.0";
 
-/// The term of a fresh etcd of one member.
+/// The raft term of a new etcd cluster with one member.
 pub(crate) const FIRST_TERM: u64 = 2;
 
-/// A lease's key.
+/// The key of a lease.
 pub(crate) fn lease_key(id: LeaseId) -> [u8; 8] {
     id.0.to_be_bytes()
 }
@@ -55,7 +55,7 @@ const LEASE_ID: u8 = 0x08;
 const LEASE_TTL: u8 = 0x10;
 const LEASE_REMAINING: u8 = 0x18;
 
-/// A lease's value.
+/// Encodes a lease's value.
 pub(crate) fn encode_lease(id: LeaseId, ttl: i64) -> Vec<u8> {
     let mut out = vec![LEASE_ID];
     encode_varint(id.0 as u64, &mut out);
@@ -66,7 +66,7 @@ pub(crate) fn encode_lease(id: LeaseId, ttl: i64) -> Vec<u8> {
     out
 }
 
-/// Reads a lease's value: its id and the time to live it was granted with.
+/// Decodes a lease's value: its id and granted time to live.
 pub(crate) fn decode_lease(bytes: &[u8]) -> Option<(LeaseId, i64)> {
     let (mut id, mut ttl, mut rest) = (LeaseId::NONE, 0, bytes);
     while let Some((tag, tail)) = rest.split_first() {
@@ -88,7 +88,7 @@ const ALARM_KIND: u8 = 0x10;
 const NO_SPACE: u64 = 1;
 const CORRUPT: u64 = 2;
 
-/// An alarm's key.
+/// Encodes an alarm's key.
 pub(crate) fn encode_alarm(member: u64, alarm: Alarm) -> Vec<u8> {
     let mut out = vec![ALARM_MEMBER];
     encode_varint(member, &mut out);
@@ -101,7 +101,7 @@ pub(crate) fn encode_alarm(member: u64, alarm: Alarm) -> Vec<u8> {
     out
 }
 
-/// Reads an alarm's key; whose it is does not matter.
+/// Decodes an alarm's key; ignores the member.
 pub(crate) fn decode_alarm(bytes: &[u8]) -> Option<Alarm> {
     let (mut alarm, mut rest) = (None, bytes);
     while let Some((tag, tail)) = rest.split_first() {
@@ -117,7 +117,7 @@ pub(crate) fn decode_alarm(bytes: &[u8]) -> Option<Alarm> {
     alarm
 }
 
-/// A note's key.
+/// The key of a note.
 pub(crate) fn note_key(revision: Revision) -> [u8; 8] {
     revision.0.to_be_bytes()
 }

@@ -1,9 +1,9 @@
-//! Snapshots: one revision's state with its history, as a database that etcd's own tools open. `build` makes one from
-//! records, `layout` says what stands where, `bbolt` is the file format below. Reading one is `maintenance::restore`.
+//! Snapshots: the state at one revision with its history, as a database that etcd's tools open. `build` writes it from
+//! records, `layout` has etcd's buckets, and `bbolt` is the file format. `maintenance::restore` reads it.
 
 pub(crate) mod build;
+mod excluded;
 pub(crate) mod layout;
-mod left_out;
 #[cfg(test)]
 mod tests;
 
@@ -17,28 +17,28 @@ use crate::error::Stopped;
 use crate::history::History;
 use crate::{LeaseId, Revision};
 use build::Builder;
-use left_out::LeftOut;
+use excluded::ExcludedRecords;
 
-/// What a snapshot holds.
+/// Summary of a written snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotInfo {
     /// The store's revision at which it was taken.
     pub revision: Revision,
-    /// Records of history in it, notes not counted.
+    /// Number of history records, without notes.
     pub records: u64,
-    /// Its length in bytes; a multiple of 4096.
+    /// Length in bytes; a multiple of 4096.
     pub bytes: u64,
-    /// The oldest revision that can be read from it. Newer than the store's if damaged records were left out: it is then compacted
-    /// to where nothing needs them.
+    /// The oldest readable revision of the snapshot. It is newer than the store's if damaged records were left out.
     pub compacted: Revision,
-    /// Damaged records of which no copy is left, and which are not in it. [`crate::Store::damage`] names them.
+    /// Number of damaged records without an intact copy, which were left out. [`crate::Store::damage`] lists them.
     pub left_out: u64,
 }
 
-/// Why a snapshot was not made. What was written so far is not a database.
+/// Why a snapshot failed. The bytes written so far are not a valid database.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The newest version of a key did not check, and no copy of it is left: write or delete that key, or salvage what is readable.
+    /// The newest version of a key is damaged and has no intact copy: write or delete that key, or salvage the readable
+    /// part.
     #[error(
         "a stored version of revision {revision} is damaged and the newest of its key: write or delete that key first"
     )]
@@ -47,12 +47,12 @@ pub enum SnapshotError {
         revision: Revision,
     },
     /// The history cannot be read.
-    #[error("the history cannot be read: {0}")]
+    #[error("cannot read the history: {0}")]
     Unreadable(String),
-    /// Where it was to be written did not take it: make room, or choose another place.
-    #[error("the snapshot cannot be written: {0}")]
+    /// Writing failed: free some space, or choose another place.
+    #[error("cannot write the snapshot: {0}")]
     Write(#[from] io::Error),
-    /// See [`Stopped`].
+    /// The store was closed or has stopped; see [`Stopped`].
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -67,23 +67,23 @@ impl From<EngineError> for SnapshotError {
     }
 }
 
-/// What of a state is not history.
+/// The state of a snapshot apart from its history.
 #[derive(Clone, Debug)]
-pub(crate) struct Closing {
+pub(crate) struct SnapshotMeta {
     pub(crate) cluster: u64,
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
-    /// With their times to live, ascending.
+    /// Leases with their times to live, ascending by id.
     pub(crate) leases: Vec<(LeaseId, i64)>,
     pub(crate) alarms: Alarms,
 }
 
-/// Writes the current state. Blocks no writer. Damaged records are left out (see `left_out`).
+/// Writes a snapshot of the current state. Blocks no writer. Leaves damaged records out (see `left_out`).
 pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
     let start = to.stream_position()?;
     let info = match write(core, to) {
         Err(SnapshotError::Damaged { .. }) => {
-            // Damage that was not known. All of it is found first: what was written depends on it.
+            // New damage was found. All damage must be known before writing, because it decides what is written.
             let written = to.stream_position()? - start;
             to.seek(SeekFrom::Start(start))?;
             find_damage(core)?;
@@ -96,34 +96,34 @@ pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<Snap
         tracing::error!(
             records = info.left_out,
             compacted = info.compacted.0,
-            "a snapshot was taken without damaged records of the history: in it, revisions below this one are compacted"
+            "the snapshot leaves out damaged history records: revisions below this one are compacted in it"
         );
     }
     Ok(info)
 }
 
-/// Writes the current state without the damaged records that are known.
+/// Writes the current state without the known damaged records.
 fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
-    core.serving()?;
+    core.check_serving()?;
     let pin = core.pins.pin();
     let damage = core.healing.lost();
     let (closing, left_out) = {
         let visible = core.visible();
-        let mut closing = Closing {
+        let mut closing = SnapshotMeta {
             cluster: core.cluster,
             revision: visible.revision,
             compacted: visible.compacted,
             leases: core.granted.list(),
             alarms: visible.alarms,
         };
-        let left_out = LeftOut::plan(&visible.index, damage, &mut closing)?;
+        let left_out = ExcludedRecords::plan(&visible.index, damage, &mut closing)?;
         (closing, left_out)
     };
     let mut history = History::upto(core, closing.revision, pin);
-    history.leave_out(left_out.records.clone());
+    history.skip(left_out.records.clone());
     let mut builder = Builder::begin(to)?;
     while let Some(records) = history.step()? {
-        core.serving()?;
+        core.check_serving()?;
         for record in records.iter().filter(|record| !left_out.has(record)) {
             builder.record(record)?;
         }
@@ -131,13 +131,13 @@ fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, Snap
     Ok(SnapshotInfo { left_out: left_out.records.len() as u64, ..builder.finish(&closing)? })
 }
 
-/// Reads the whole history, so that all damage in it is known.
+/// Reads the whole history to find all damage in it.
 fn find_damage(core: &Core) -> Result<(), SnapshotError> {
     let mut history = History::upto(core, core.revision(), core.pins.pin());
     let mut known: BTreeSet<_> = core.healing.lost().into_keys().collect();
     loop {
-        core.serving()?;
-        history.leave_out(known.clone());
+        core.check_serving()?;
+        history.skip(known.clone());
         match history.step() {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
@@ -147,7 +147,7 @@ fn find_damage(core: &Core) -> Result<(), SnapshotError> {
     }
 }
 
-/// Zeros what an attempt wrote that was longer; they belong to the snapshot as pages that nothing refers to.
+/// Overwrites the rest of a longer earlier attempt with zeros. They stay in the snapshot as unused pages.
 fn fill_up(to: &mut impl Write, info: SnapshotInfo, written: u64) -> io::Result<SnapshotInfo> {
     let missing = written.saturating_sub(info.bytes);
     io::copy(&mut io::repeat(0).take(missing), to)?;

@@ -1,4 +1,4 @@
-//! Snapshots as etcd's tools see them, and as they stand in the file.
+//! Tests of snapshots: with etcd's tools, and on the level of buckets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::tests::samples::{fill, image, memory};
 use crate::{Alarm, KeyRange, LeaseId, Op, Range, Revision, SnapshotError, Txn, maintenance};
 
 #[test]
-fn etcd_serves_what_was_restored_from_our_snapshot() {
+fn etcd_serves_a_restored_snapshot_of_kstore() {
     let programs = (program("etcd"), program("etcdctl"), program("etcdutl"));
     let (Some(etcd), Some(ctl), Some(utl)) = programs else { return };
     block_on(async {
@@ -59,7 +59,7 @@ fn etcd_serves_what_was_restored_from_our_snapshot() {
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Everything in an image, by bucket.
+/// All entries of an image by bucket.
 fn contents(image: Vec<u8>) -> BTreeMap<String, Entries> {
     let disk = SimDisk::default();
     let path = Path::new("/snapshots/one");
@@ -81,7 +81,7 @@ fn contents(image: Vec<u8>) -> BTreeMap<String, Entries> {
 }
 
 #[test]
-fn a_snapshot_has_the_buckets_of_etcd_and_one_of_ours() {
+fn a_snapshot_has_etcds_buckets_and_one_of_kstore() {
     block_on(async {
         let store = memory().await;
         let names =
@@ -102,13 +102,13 @@ fn a_snapshot_has_the_buckets_of_etcd_and_one_of_ours() {
     });
 }
 
-/// Takes what is written, and does something in the middle.
-struct Interrupted<F> {
+/// A writer that runs a closure before its first write.
+struct InterruptingWriter<F> {
     inner: Cursor<Vec<u8>>,
     then: Option<F>,
 }
 
-impl<F: FnOnce()> Write for Interrupted<F> {
+impl<F: FnOnce()> Write for InterruptingWriter<F> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if let Some(then) = self.then.take() {
             then();
@@ -121,14 +121,14 @@ impl<F: FnOnce()> Write for Interrupted<F> {
     }
 }
 
-impl<F> Seek for Interrupted<F> {
+impl<F> Seek for InterruptingWriter<F> {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
         self.inner.seek(to)
     }
 }
 
 #[test]
-fn what_is_written_and_compacted_meanwhile_does_not_show() {
+fn concurrent_writes_and_compaction_do_not_change_a_snapshot() {
     block_on(async {
         let store = memory().await;
         for round in 0..4 {
@@ -137,7 +137,7 @@ fn what_is_written_and_compacted_meanwhile_does_not_show() {
                 store.txn(Txn::of(vec![Op::put(format!("key/{at:04}"), value)])).await.unwrap();
             }
         }
-        // Deleted last, so far from the first piece: its versions must not outlive it.
+        // This key is deleted last, so its tombstone is far from its versions in the file, which must not outlive it.
         store.txn(Txn::of(vec![Op::delete("key/0000")])).await.unwrap();
         let expected = image(&store);
         let other = store.clone();
@@ -147,20 +147,20 @@ fn what_is_written_and_compacted_meanwhile_does_not_show() {
                 other.compact(other.revision()).await.unwrap();
             };
             let mut writing = std::pin::pin!(writing);
-            // In memory it only gives way, it does not wait.
+            // In memory, compaction only yields; it never waits.
             assert!((0..10_000).any(|_| writing.as_mut().now_or_never().is_some()));
         };
-        let mut to = Interrupted { inner: Cursor::default(), then: Some(then) };
+        let mut to = InterruptingWriter { inner: Cursor::default(), then: Some(then) };
         let info = store.snapshot(&mut to).unwrap();
         assert_eq!(info.revision, store.revision().previous());
         assert!(to.inner.into_inner() == expected);
-        // What was held up is gone now.
+        // The delayed removals are done now.
         assert!(contents(image(&store))[layout::KEY].len() < 60);
     });
 }
 
 #[test]
-fn a_closed_store_is_not_copied() {
+fn a_closed_store_refuses_snapshots() {
     block_on(async {
         let store = memory().await;
         store.close().await;

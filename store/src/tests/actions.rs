@@ -1,5 +1,5 @@
-//! What the state-machine test does, in terms that stay meaningful whatever came before: keys from a small alphabet,
-//! revisions as parts of the history there is.
+//! Random actions of the conformance tests, independent of the state before: keys from a small alphabet, revisions as
+//! fractions of the existing history.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -13,20 +13,20 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Txn(Txn),
-    Range(Range, Part),
-    Compact(Part),
+    Range(Range, HistoryPosition),
+    Compact(HistoryPosition),
     Grant(i64),
     Revoke(i64),
-    /// Begins a watch; zero is "from now".
-    Watch(WatchRequest, Option<Part>),
-    /// Takes everything out of the watches and compares.
+    /// Starts a watch; none starts at the next revision.
+    Watch(WatchRequest, Option<HistoryPosition>),
+    /// Reads all pending batches of the watches and compares them.
     Drain,
-    /// Closes in order and opens again.
+    /// Closes the store and opens it again.
     Reopen,
 }
 
-/// A place in the history there is, from its beginning (0) to just behind its end (1).
-pub(super) type Part = f64;
+/// A position in the existing history, from its start (0) to just after its end (1).
+pub(super) type HistoryPosition = f64;
 
 pub(super) fn key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![

@@ -1,20 +1,20 @@
-//! The judge of client histories over a store on a simulated disk: many clients at once, a crash in the middle, and they go
-//! on with what is left. Synced, no history is bad, whatever the disk makes of the rest; relaxed, the judge finds what was
-//! answered and lost.
+//! The history checker over a store on a simulated disk: many concurrent clients, a crash, and clients that continue on
+//! what is left. With `Sync` durability no history is bad, whatever the disk loses; with `Relaxed` the checker detects
+//! lost acknowledged writes.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kstore_checker::history::{
-    self as seen, Blob, Call, History, Keys, OpReply, Operation, Outcome, RangeReply, Refusal, Reply, Said,
-    WatchResponse,
+    self as seen, Blob, Call, History, Keys, OpReply, Operation, Outcome, RangeReply, Refusal, Reply,
+    WatchContent, WatchResponse,
 };
 use kstore_checker::{Guarantee, Verdict, judge};
 use kstore_nondet::Rng;
 
 use super::conformance::{block_on_real, tiny};
-use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::{
     CompactError, Compare, CompareOp, Config, Delete, Durability, EventKind, KeyRange, KeyValue, LeaseError,
     LeaseId, Op, OpResult, Put, Range, RangeError, RangeResult, Revision, Store, Target, Txn, TxnError,
@@ -23,14 +23,14 @@ use crate::{
 
 const CLIENTS: u32 = 6;
 const LIVES: usize = 3;
-/// Changing operations of the disk in one life, at most.
+/// Most changing operations of the disk between two crashes.
 const LIFE: u64 = 120;
 
-/// The clock of a history: every look at it is a moment of its own.
+/// The clock of a history, whose every reading is unique.
 #[derive(Default)]
-struct Moments(Cell<u64>);
+struct HistoryClock(Cell<u64>);
 
-impl Moments {
+impl HistoryClock {
     fn now(&self) -> u64 {
         self.0.set(self.0.get() + 1);
         self.0.get()
@@ -163,7 +163,7 @@ async fn perform(store: &Store, operation: &Operation) -> Outcome {
     }
 }
 
-/// What a client does next, the store being about at `revision`.
+/// A client's next operation; the store is about at `revision`.
 fn choose(rng: &Rng, client: u32, number: u64, revision: i64) -> Operation {
     let key = || Blob::from(format!("k{}", rng.below(5)));
     let value = Blob::from(format!("{client}-{number}"));
@@ -200,8 +200,8 @@ fn choose(rng: &Rng, client: u32, number: u64, revision: i64) -> Operation {
     }
 }
 
-/// One client, until the store stops.
-async fn client(store: &Store, id: u32, rng: &Rng, moments: &Moments) -> Vec<Call> {
+/// Runs one client until the store stops.
+async fn client(store: &Store, id: u32, rng: &Rng, moments: &HistoryClock) -> Vec<Call> {
     let (mut calls, mut lost) = (Vec::new(), false);
     while !lost {
         let operation = choose(rng, id, moments.now(), store.revision().0);
@@ -210,14 +210,15 @@ async fn client(store: &Store, id: u32, rng: &Rng, moments: &Moments) -> Vec<Cal
         let ret = moments.now();
         lost = outcome == Outcome::Unknown;
         calls.push(Call { client: id, call, ret, operation, outcome });
-        // Reads do not wait, and would let nobody else go on.
+        // Reads do not wait, so without yielding no other client would run.
         tokio::task::yield_now().await;
     }
     calls
 }
 
-/// A watch on everything from `start` on, until the store stops, which may be before it begins; also where to go on.
-async fn watch(store: &Store, start: i64, moments: &Moments) -> (seen::Watch, i64) {
+/// Watches everything from `start` on until the store stops, possibly before the watch starts. Also returns the
+/// revision to continue from.
+async fn watch(store: &Store, start: i64, moments: &HistoryClock) -> (seen::Watch, i64) {
     let request = seen::WatchRequest { keys: Keys::all(), start, prev_kv: true, ..Default::default() };
     let (at, mut responses, mut next) = (moments.now(), Vec::new(), start);
     let asked = WatchRequest::new(KeyRange::all()).from(Revision(start)).with_prev_kv();
@@ -236,16 +237,16 @@ async fn watch(store: &Store, start: i64, moments: &Moments) -> (seen::Watch, i6
             seen::Event { kind, kv: kv(&event.kv), prev_kv: event.prev_kv.as_deref().map(kv) }
         };
         let events = batch.events.iter().map(|of| event(of)).collect();
-        let (revision, said) = (batch.revision.0, Said::Events { events, fragment: false });
+        let (revision, said) = (batch.revision.0, WatchContent::Events { events, fragment: false });
         responses.push(WatchResponse { at: moments.now(), revision, said });
         next = revision + 1;
     }
     (seen::Watch { client: CLIENTS, at, request, responses }, next)
 }
 
-/// Lives of a store, each ended by a crash but the last; everything that its clients saw.
-async fn lives(config: &Config, policy: Policy, seed: u64) -> History {
-    let (rng, moments) = (Rng::seeded(seed), Moments::default());
+/// Runs a store several times, each but the last ended by a crash; returns the history of its clients.
+async fn lives(config: &Config, policy: CrashPolicy, seed: u64) -> History {
+    let (rng, moments) = (Rng::seeded(seed), HistoryClock::default());
     let (mut disk, mut history, mut next) = (SimDisk::default(), History::default(), 2);
     for life in 0..LIVES {
         let store = Store::open_threads(Arc::new(disk.clone()), config, &Rng::seeded(seed)).unwrap();
@@ -268,14 +269,14 @@ async fn lives(config: &Config, policy: Policy, seed: u64) -> History {
     history
 }
 
-fn verdict(durability: Durability, policy: Policy, seed: u64) -> Verdict {
+fn verdict(durability: Durability, policy: CrashPolicy, seed: u64) -> Verdict {
     let config = Config { durability, ..tiny(Config::durable("/data"), seed as u8) };
     block_on_real(async { judge(&lives(&config, policy, seed).await) })
 }
 
 #[test]
-fn synced_no_crash_makes_a_bad_history() {
-    for policy in Policy::ALL {
+fn with_sync_durability_no_crash_violates_a_guarantee() {
+    for policy in CrashPolicy::ALL {
         let mut calls = 0;
         for seed in 0..12 {
             let verdict = verdict(Durability::Sync, policy, seed);
@@ -287,9 +288,9 @@ fn synced_no_crash_makes_a_bad_history() {
 }
 
 #[test]
-fn relaxed_the_judge_finds_what_was_answered_and_lost() {
+fn with_relaxed_durability_the_checker_detects_lost_writes() {
     let durability = Durability::Relaxed { interval: Duration::from_secs(3_600) };
-    let verdicts: Vec<_> = (0..12).map(|seed| verdict(durability, Policy::Nothing, seed)).collect();
+    let verdicts: Vec<_> = (0..12).map(|seed| verdict(durability, CrashPolicy::Nothing, seed)).collect();
     for (seed, verdict) in verdicts.iter().enumerate() {
         assert!(!verdict.violations.is_empty(), "seed {seed}: {verdict}");
     }

@@ -1,4 +1,4 @@
-//! Compaction: what goes, what stays, and that nobody can tell when.
+//! Tests of compaction: what is removed, what stays, and that removal is invisible to readers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use futures::future::LocalBoxFuture;
 use kstore_nondet::{Nondet, Rng};
 
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::{
     CompactError, Config, EngineKind, EventKind, KeyRange, Op, Range, RangeError, Revision, Store, Txn,
     WatchRequest, manifest,
@@ -32,20 +32,20 @@ async fn delete(store: &Store, key: &str) -> Revision {
     store.txn(Txn::of(vec![Op::delete(key.to_owned())])).await.unwrap().revision
 }
 
-/// Everything at a revision.
+/// The content at a revision.
 fn state(store: &Store, revision: Revision) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, RangeError> {
     let found = store.range(&Range::new(KeyRange::all()).at(revision))?;
     Ok(found.kvs.iter().map(|kv| (kv.key().to_vec(), kv.value().to_vec())).collect())
 }
 
-/// The revisions of the records that the engine holds, notes aside.
+/// The revisions of the records in the engine, without notes.
 fn kept(store: &Store) -> Vec<i64> {
     let scan = store.driver().core().engine.scan(Revision(0), Revision(i64::MAX - 1), usize::MAX).unwrap();
     let versions = scan.records.iter().filter(|record| !record.key.is_note());
     versions.map(|record| record.key.main.0).collect()
 }
 
-/// a is put at 2, 3 and 4; b at 5, deleted at 6; c at 7, deleted at 8; d at 9.
+/// Writes a history: a is put at 2, 3 and 4; b at 5, deleted at 6; c at 7, deleted at 8; d at 9.
 async fn history(store: &Store) {
     for (at, value) in (2..).zip(["1", "2", "3"]) {
         assert_eq!(put(store, "a", value).await, Revision(at));
@@ -58,8 +58,8 @@ async fn history(store: &Store) {
 }
 
 #[test]
-fn the_newest_version_at_the_revision_stays_and_so_does_a_deletion_at_it() {
-    // What is superseded exactly at the revision stays too, for the event there to say what was before.
+fn compaction_keeps_the_newest_version_and_a_tombstone_at_its_revision() {
+    // A version superseded exactly at the revision stays too, so that the event there has its previous version.
     let table: [(i64, &[i64]); 6] = [
         (2, &[2, 3, 4, 5, 6, 7, 8, 9]),
         (3, &[2, 3, 4, 5, 6, 7, 8, 9]),
@@ -79,7 +79,7 @@ fn the_newest_version_at_the_revision_stays_and_so_does_a_deletion_at_it() {
 }
 
 #[test]
-fn a_watch_from_the_compacted_revision_sees_the_deletion_there_with_what_was_before() {
+fn a_watch_from_the_compacted_revision_gets_its_deletion_with_the_previous_version() {
     block_on(async {
         let store = in_memory().await;
         history(&store).await;
@@ -94,7 +94,7 @@ fn a_watch_from_the_compacted_revision_sees_the_deletion_there_with_what_was_bef
 }
 
 #[test]
-fn a_compaction_is_refused_behind_the_last_one_and_ahead_of_the_store() {
+fn a_compaction_is_refused_at_a_compacted_or_future_revision() {
     block_on(async {
         let store = in_memory().await;
         assert_eq!(store.compact(Revision(0)).await, Ok(()), "a fresh store was compacted at -1");
@@ -110,7 +110,7 @@ fn a_compaction_is_refused_behind_the_last_one_and_ahead_of_the_store() {
 }
 
 #[test]
-fn nobody_can_tell_how_far_the_removal_is() {
+fn the_progress_of_removal_is_not_observable() {
     block_on(async {
         let store = in_memory().await;
         for round in 0..12 {
@@ -142,33 +142,33 @@ fn nobody_can_tell_how_far_the_removal_is() {
 }
 
 #[test]
-fn a_removal_that_a_crash_interrupts_is_taken_up_again() {
+fn removal_resumes_after_a_crash() {
     block_on(async {
         let disk = SimDisk::default();
         let store = on_disk(&disk);
         history(&store).await;
-        let crashed = disk.crash(Policy::Nothing, 1);
+        let crashed = disk.crash(CrashPolicy::Nothing, 1);
         store.compact(Revision(8)).await.unwrap();
         let swept = |disk: &SimDisk| {
             let found = manifest::load(disk, Path::new("/data")).unwrap().unwrap();
             found.newest.swept
         };
-        assert!(swept(&disk) < 8, "nobody was in a hurry");
+        assert!(swept(&disk) < 8, "no caller waits for it");
         drop(crashed);
-        let store = on_disk(&disk.crash(Policy::Nothing, 2));
+        let store = on_disk(&disk.crash(CrashPolicy::Nothing, 2));
         assert_eq!((store.compacted(), store.revision()), (Revision(8), Revision(9)));
         assert_eq!(kept(&store), [4, 7, 8, 9]);
     });
 }
 
 #[test]
-fn a_physical_compaction_is_durable_when_it_resolves() {
+fn a_physical_compaction_is_durable_on_return() {
     block_on(async {
         let disk = SimDisk::default();
         let store = on_disk(&disk);
         history(&store).await;
         store.compact_physical(Revision(8)).await.unwrap();
-        let disk = disk.crash(Policy::Nothing, 1);
+        let disk = disk.crash(CrashPolicy::Nothing, 1);
         let found = manifest::load(&disk, Path::new("/data")).unwrap().unwrap();
         assert_eq!(found.newest.swept, 8, "there is nothing to take up again");
         assert_eq!(kept(&on_disk(&disk)), [4, 7, 8, 9]);
@@ -176,7 +176,7 @@ fn a_physical_compaction_is_durable_when_it_resolves() {
 }
 
 #[test]
-fn a_note_goes_when_nothing_that_exists_is_of_its_revision() {
+fn a_note_is_removed_when_no_key_is_of_its_revision() {
     block_on(async {
         let store = in_memory().await;
         let noted = |key: &'static str| Txn::of(vec![Op::put(key, "v")]).noted("why");
@@ -192,7 +192,7 @@ fn a_note_goes_when_nothing_that_exists_is_of_its_revision() {
 }
 
 #[test]
-fn defragmenting_an_idle_store_wins_back_space_and_changes_nothing() {
+fn defragmenting_an_idle_store_frees_space_and_changes_nothing() {
     block_on(async {
         let disk = SimDisk::default();
         let store = on_disk(&disk);
@@ -210,13 +210,13 @@ fn defragmenting_an_idle_store_wins_back_space_and_changes_nothing() {
         assert!(after.allocated <= before.allocated && after.log <= before.log, "{before:?}, {after:?}");
         assert!(after.allocated < 3 * after.live, "{after:?}");
         assert_eq!(state(&store, at), expected);
-        assert_eq!(state(&on_disk(&disk.crash(Policy::Nothing, 1)), at), expected);
+        assert_eq!(state(&on_disk(&disk.crash(CrashPolicy::Nothing, 1)), at), expected);
         assert_eq!(in_memory().await.defragment().await, Ok(()));
     });
 }
 
 #[test]
-fn the_background_thread_sweeps_and_defragments_for_those_who_wait() {
+fn the_background_thread_compacts_and_defragments_for_waiters() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let dir = tempfile::tempdir().unwrap();

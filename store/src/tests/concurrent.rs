@@ -1,4 +1,4 @@
-//! Many at once, on real threads: what each sees must fit into one order, whoever comes and goes meanwhile.
+//! Concurrency tests on real threads: the clients' observations must fit one order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::{
     Batch, Config, EngineKind, KeyRange, Limits, Op, Range, Revision, Store, Txn, TxnError, WatchRequest,
 };
 
-/// On several threads, with real time.
+/// Runs a future on several threads, in real time.
 fn block_on_threads<T>(future: impl Future<Output = T>) -> T {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().unwrap();
@@ -21,7 +21,7 @@ fn block_on_threads<T>(future: impl Future<Output = T>) -> T {
     })
 }
 
-/// A store with threads on a simulated disk, with tiny bounds.
+/// Opens a store with threads on a simulated disk, with tiny limits.
 fn open(seed: u64) -> Store {
     let config = tiny(Config::durable("/data"), seed as u8);
     Store::open_threads(Arc::new(SimDisk::default()), &config, &Rng::seeded(seed)).unwrap()
@@ -37,7 +37,7 @@ async fn put(store: &Store, key: String) -> Revision {
     }
 }
 
-/// Writers of so many keys each; the handle says when all are done.
+/// Starts writers with so many keys each; the handle completes when all are done.
 fn write(store: &Store, writers: usize, each: usize) -> tokio::task::JoinHandle<()> {
     let store = store.clone();
     tokio::spawn(async move {
@@ -59,7 +59,7 @@ fn all() -> WatchRequest {
     WatchRequest::new(KeyRange::all())
 }
 
-/// W6 and etcd's 15220 and 15271: what a watch says of its progress fits between the events around it, and never goes back.
+/// W6, and etcd's 15220 and 15271: a watch's progress fits between its events, and never goes back.
 #[test]
 fn progress_never_goes_back_and_is_never_ahead_of_an_event() {
     block_on_threads(async {
@@ -87,9 +87,9 @@ fn progress_never_goes_back_and_is_never_ahead_of_an_event() {
     });
 }
 
-/// W3, W5, W20 and W23: watchers that come, go, lag and come again while others write miss nothing and see nothing twice.
+/// W3, W5, W20 and W23: watchers that start, stop, lag and resume during writes get every event once.
 #[test]
-fn watchers_that_come_and_go_under_concurrent_writers_miss_nothing() {
+fn watchers_that_start_and_stop_during_writes_miss_no_event() {
     block_on_threads(async {
         let (store, total) = (open(5), 6 * 80 + 1);
         let watcher = |seed: u64| {
@@ -98,7 +98,7 @@ fn watchers_that_come_and_go_under_concurrent_writers_miss_nothing() {
                 let (rng, mut next) = (Rng::seeded(seed), 2);
                 while next <= total {
                     let mut watcher = store.watch(all().from(Revision(next))).unwrap();
-                    // Some leave soon, some after a while, some while there is much they have not taken.
+                    // Some watchers stop soon, some later, some with many events queued.
                     for _ in 0..rng.below(40) {
                         if next > total {
                             break;
@@ -130,9 +130,9 @@ fn watchers_that_come_and_go_under_concurrent_writers_miss_nothing() {
     });
 }
 
-/// W9, W10: a watcher overtaken by a compaction has seen a prefix of what happened, then learns it, and then nothing.
+/// W9, W10: a watcher overtaken by a compaction gets a prefix of the events, then an error, then the end.
 #[test]
-fn watchers_overtaken_by_compaction_have_a_prefix_and_then_learn_it() {
+fn watchers_overtaken_by_compaction_get_a_prefix_and_then_an_error() {
     block_on_threads(async {
         let store = open(6);
         let watcher = |seed: u64| {
@@ -173,8 +173,8 @@ fn watchers_overtaken_by_compaction_have_a_prefix_and_then_learn_it() {
     });
 }
 
-/// K9 and etcd's 18667: pages at one revision add up to the list at that revision, and a read of the past inside a
-/// transaction is that of the past, whatever is written meanwhile.
+/// K9, and etcd's 18667: pages at one revision add up to the list at that revision during writes. A historical read in
+/// a transaction does too.
 #[test]
 fn pages_and_reads_at_a_revision_do_not_see_later_writes() {
     block_on_threads(async {
@@ -209,9 +209,9 @@ fn pages_and_reads_at_a_revision_do_not_see_later_writes() {
     });
 }
 
-/// A4: a caller may go away at any moment; what it asked for is done whole or not at all.
+/// A4: a call whose future is dropped is done completely or not at all.
 #[test]
-fn a_call_that_is_dropped_is_done_whole_or_not_at_all() {
+fn a_cancelled_call_is_done_completely_or_not_at_all() {
     block_on_threads(async {
         let store = open(8);
         let rng = Rng::seeded(1);
@@ -232,9 +232,9 @@ fn a_call_that_is_dropped_is_done_whole_or_not_at_all() {
     });
 }
 
-/// W18, W19 and P3: watchers that take nothing cost a writer nothing but their bounded queues.
+/// W18, W19 and P3: watchers that do not read cost a writer only their bounded queues.
 #[test]
-fn watchers_that_take_nothing_hold_up_nobody() {
+fn idle_watchers_block_no_writer() {
     block_on_threads(async {
         let limits = Limits { watcher_events: 8, watcher_bytes: 1 << 10, ..Limits::default() };
         let config = Config { engine: EngineKind::Memory, limits, ..Config::memory() };

@@ -1,4 +1,5 @@
-//! The suite that every engine and durability passes: random actions on a store and on the model, all answers compared.
+//! The conformance tests that every engine and durability passes: random actions on a store and on the model; all
+//! results are compared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use kstore_nondet::{Nondet, Rng};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
-use super::actions::{Action, Part, action};
+use super::actions::{Action, HistoryPosition, action};
 use super::model::{self, Change, Model};
 use crate::disk::sim::SimDisk;
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     Store, Txn, TxnError, WatchError, WatchRequest, Watcher,
 };
 
-/// Tiny bounds, so that the rare branches are common.
+/// Tiny limits, so that rare branches are common.
 pub(super) fn tiny(config: Config, dice: u8) -> Config {
     let limits = Limits {
         window_revisions: 1 + usize::from(dice % 7),
@@ -32,16 +33,16 @@ pub(super) fn tiny(config: Config, dice: u8) -> Config {
     Config { limits, ..config }
 }
 
-/// What a store stands on.
+/// How the store under test is opened.
 #[derive(Clone)]
-pub(super) enum Bed {
-    /// What any caller gets.
+pub(super) enum TestSetup {
+    /// Through the public interface.
     Plain(Config),
-    /// No threads, on a simulated disk.
+    /// Without threads, on a simulated disk.
     Stepped(SimDisk, Config),
 }
 
-impl Bed {
+impl TestSetup {
     pub(super) fn stepped(engine: EngineKind, dice: u8) -> Self {
         let config = Config { engine, ..Config::durable("/data") };
         Self::Stepped(SimDisk::default(), tiny(config, dice))
@@ -63,24 +64,24 @@ impl Bed {
     }
 }
 
-/// One store, the model of it, and the watches on it.
-pub(super) struct Bench {
-    bed: Bed,
+/// A store under test, its model, and its watches.
+pub(super) struct Harness {
+    bed: TestSetup,
     opened: u64,
     pub(super) store: Store,
     pub(super) model: Model,
-    watches: Vec<Watched>,
+    watches: Vec<WatchUnderTest>,
 }
 
-struct Watched {
+struct WatchUnderTest {
     watcher: Watcher,
     request: WatchRequest,
-    /// The next revision that the watch has not been compared at.
+    /// The next revision that has not been compared.
     next: i64,
 }
 
-impl Bench {
-    pub(super) async fn open(bed: Bed) -> Self {
+impl Harness {
+    pub(super) async fn open(bed: TestSetup) -> Self {
         let store = bed.open(1).await;
         Self { bed, opened: 1, store, model: Model::new(), watches: vec![] }
     }
@@ -119,12 +120,12 @@ impl Bench {
         }
     }
 
-    /// The revision that a part of the history stands for.
-    fn at(&self, part: Part) -> i64 {
+    /// The revision at a position in the history.
+    fn at(&self, part: HistoryPosition) -> i64 {
         1 + (part * (self.model.revision() + 1) as f64) as i64
     }
 
-    fn range(&self, mut range: Range, part: Part) {
+    fn range(&self, mut range: Range, part: HistoryPosition) {
         range.revision = Revision(if part < 0.2 { 0 } else { self.at(part) });
         let (requested, current) = (range.revision, Revision(self.model.revision()));
         let compacted = Revision(self.model.compacted);
@@ -143,7 +144,7 @@ impl Bench {
         }
     }
 
-    async fn compact(&mut self, part: Part) {
+    async fn compact(&mut self, part: HistoryPosition) {
         let requested = Revision(self.at(part));
         let (current, compacted) = (Revision(self.model.revision()), Revision(self.model.compacted));
         let expected = if requested <= compacted {
@@ -167,18 +168,19 @@ impl Bench {
         }
     }
 
-    fn watch(&mut self, mut request: WatchRequest, part: Option<Part>) {
+    fn watch(&mut self, mut request: WatchRequest, part: Option<HistoryPosition>) {
         request.start = Revision(part.map_or(0, |part| self.at(part)));
         match self.store.watch(request.clone()) {
             Ok(watcher) => {
                 let next = if request.start.0 == 0 { self.model.revision() + 1 } else { request.start.0 };
-                self.watches.push(Watched { watcher, request, next });
+                self.watches.push(WatchUnderTest { watcher, request, next });
             }
             Err(error) => assert!(error == WatchError::EmptyRange && request.keys.is_empty()),
         }
     }
 
-    /// Takes out everything up to the present revision. Asking for progress says when that is, and that it is all.
+    /// Reads all batches up to the current revision and compares them. A progress request tells when everything was
+    /// returned.
     async fn drain(&mut self) {
         let (model, mut kept) = (&self.model, vec![]);
         for mut watched in self.watches.drain(..) {
@@ -213,7 +215,7 @@ impl Bench {
         self.check_state().await;
     }
 
-    /// Everything that can be read, compared: all revisions, the whole history, notes and leases.
+    /// Compares everything readable: all revisions, the whole history, notes and leases.
     pub(super) async fn check_state(&mut self) {
         let everything = Range::new(KeyRange::all());
         for revision in self.model.compacted.max(1)..=self.model.revision() {
@@ -233,13 +235,13 @@ impl Bench {
         let watcher = self.store.watch(request.clone()).unwrap();
         watcher.handle().request_progress();
         if start.0 <= self.model.revision() {
-            assert!(!Watched { watcher, request, next: start.0 }.compare(&self.model).await);
+            assert!(!WatchUnderTest { watcher, request, next: start.0 }.compare(&self.model).await);
         }
     }
 }
 
-impl Watched {
-    /// Compares what comes with the model up to its present; says whether the watch was compacted away.
+impl WatchUnderTest {
+    /// Compares batches with the model up to the current revision. Returns whether the watch was compacted.
     async fn compare(&mut self, model: &Model) -> bool {
         loop {
             let batch = match self.watcher.next().await.expect("a watch of an open store goes on") {
@@ -271,7 +273,7 @@ impl Watched {
         assert!(notes.clone().all(|note| note == model.notes[revision as usize].as_deref()), "{notes:?}");
         let mut found: Vec<_> = batch.events.iter().map(|event| model::change(event)).collect();
         for (found, expected) in found.iter_mut().zip(&expected) {
-            // Not asked for, or compacted away: then it may be there or not.
+            // If not requested, or compacted, the previous version may be there or not.
             let optional = !self.request.prev_kv || revision <= model.compacted;
             if found.3.is_none() && optional {
                 found.3.clone_from(&expected.3);
@@ -290,9 +292,9 @@ impl Watched {
     }
 }
 
-/// Runs actions on a fresh store, and looks at everything in the end.
-pub(super) async fn run(bed: Bed, actions: Vec<Action>) {
-    let mut bench = Bench::open(bed).await;
+/// Runs actions on a new store, and compares everything at the end.
+pub(super) async fn run(bed: TestSetup, actions: Vec<Action>) {
+    let mut bench = Harness::open(bed).await;
     for action in actions {
         bench.act(action).await;
     }
@@ -302,7 +304,7 @@ pub(super) async fn run(bed: Bed, actions: Vec<Action>) {
     bench.store.close().await;
 }
 
-/// On one thread, with time that only moves when nothing else can: what waits for ever fails at once.
+/// Runs a future on one thread with paused time, which advances only when no task can run: a deadlock fails at once.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let patience = Duration::from_secs(1_000_000);
@@ -311,13 +313,13 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(async { tokio::time::timeout(patience, future).await.expect("nothing waits for ever") })
 }
 
-/// So many cases of a property as suit a quick run; `PROPTEST_CASES` scales them, 256 being as they are.
+/// The number of cases of a property in a quick run. `PROPTEST_CASES` scales it; 256 means `usual` cases.
 pub(crate) fn cases(usual: u32) -> ProptestConfig {
     let scale = ProptestConfig::default();
     ProptestConfig { cases: (usual * scale.cases / 256).max(1), ..scale }
 }
 
-/// With real time: virtual time would run ahead of the store's threads.
+/// Runs a future in real time: virtual time would advance ahead of the store's threads.
 pub(crate) fn block_on_real<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
@@ -325,45 +327,45 @@ pub(crate) fn block_on_real<T>(future: impl Future<Output = T>) -> T {
 fn in_a_directory(config: impl FnOnce(std::path::PathBuf) -> Config, actions: Vec<Action>, dice: u8) {
     let dir = tempfile::tempdir().unwrap();
     let config = tiny(config(dir.path().join("data")), dice);
-    block_on_real(run(Bed::Plain(config), actions));
+    block_on_real(run(TestSetup::Plain(config), actions));
 }
 
 proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn in_memory_the_store_does_as_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
-        block_on(run(Bed::Plain(tiny(Config::memory(), dice)), actions));
+    fn a_store_in_memory_conforms_to_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
+        block_on(run(TestSetup::Plain(tiny(Config::memory(), dice)), actions));
     }
 
     #[test]
-    fn with_segments_the_store_does_as_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
-        block_on(run(Bed::stepped(EngineKind::Segments, dice), actions));
+    fn a_store_with_segments_conforms_to_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
+        block_on(run(TestSetup::stepped(EngineKind::Segments, dice), actions));
     }
 
     #[test]
-    fn with_a_log_alone_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
-        block_on(run(Bed::stepped(EngineKind::Memory, dice), actions));
+    fn a_store_with_a_log_alone_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+        block_on(run(TestSetup::stepped(EngineKind::Memory, dice), actions));
     }
 }
 
 proptest! {
-    // Real files and threads: fewer cases.
+    // Real files and threads are slow, so there are fewer cases.
     #![proptest_config(cases(12))]
 
     #[test]
-    fn on_disk_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+    fn a_store_on_disk_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
         in_a_directory(Config::durable, actions, dice);
     }
 
     #[test]
-    fn relaxed_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+    fn a_relaxed_store_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
         let durability = Durability::Relaxed { interval: Duration::from_millis(3) };
         in_a_directory(|dir| Config { durability, ..Config::durable(dir) }, actions, dice);
     }
 
     #[test]
-    fn with_sled_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+    fn a_store_with_sled_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
         in_a_directory(|dir| Config { engine: EngineKind::Sled, ..Config::durable(dir) }, actions, dice);
     }
 }

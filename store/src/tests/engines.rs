@@ -1,5 +1,5 @@
-//! Engines that a restart finds lost, broken, behind or ahead, on real files: what can be made up for is, what cannot be is
-//! refused and said.
+//! Tests of engines that a restart finds lost, broken, behind or ahead, on real files. The store repairs what it can
+//! and refuses to open otherwise.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{
     Config, EngineKind, KeyRange, KeyValue, Limits, Op, OpenError, Range, Revision, Stamp, Store, Txn,
 };
 
-/// With a log of small segments, of which old ones go if `dropped`.
+/// A configuration with small log segments; if `dropped`, old ones are deleted.
 fn config(dir: &Path, engine: EngineKind, dropped: bool) -> Config {
     let checkpoint_bytes = if dropped { 1 << 12 } else { 1 << 40 };
     let limits = Limits {
@@ -26,7 +26,7 @@ fn config(dir: &Path, engine: EngineKind, dropped: bool) -> Config {
     Config { engine, limits, ..Config::durable(dir) }
 }
 
-/// In real time: the stores have threads.
+/// Runs a future in real time, because the stores have threads.
 fn block_on(future: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future);
 }
@@ -58,8 +58,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Writes, closes, lets `harm` do something to the engine's directory (given one of an earlier time), and opens again.
-/// Returns what was there, and what the second opening finds.
+/// Writes, closes, lets `harm` change the engine's directory (given a copy from an earlier time), and opens again.
+/// Returns the content before, and the result of opening.
 async fn after(
     engine: EngineKind,
     dropped: bool,
@@ -73,7 +73,7 @@ async fn after(
     fill(&store, 0, 60).await;
     let mut expected = all(&store);
     store.close().await;
-    // Every close makes a checkpoint; two of them drop the log that the engine could be made from.
+    // Every close makes a checkpoint; two checkpoints delete the log from which the engine could be rebuilt.
     for round in 1..3 * u32::from(dropped) {
         let store = open(&config).await.unwrap();
         fill(&store, round * 30, round * 30 + 30).await;
@@ -105,7 +105,7 @@ fn overwrite(engine: &Path, _: &Path) {
 }
 
 #[test]
-fn whatever_became_of_the_engine_a_complete_log_makes_up_for_it() {
+fn a_complete_log_rebuilds_any_lost_or_broken_engine() {
     block_on(async {
         for engine in [EngineKind::Segments, EngineKind::Sled] {
             for harm in [lose, go_back, overwrite] {
@@ -120,7 +120,7 @@ fn whatever_became_of_the_engine_a_complete_log_makes_up_for_it() {
 }
 
 #[test]
-fn without_the_log_a_lost_engine_is_refused_and_nothing_is_invented() {
+fn without_a_complete_log_a_lost_engine_is_refused() {
     block_on(async {
         for engine in [EngineKind::Segments, EngineKind::Sled] {
             for harm in [lose, go_back, overwrite] {
@@ -133,7 +133,7 @@ fn without_the_log_a_lost_engine_is_refused_and_nothing_is_invented() {
 }
 
 #[test]
-fn an_engine_that_cannot_be_used_is_kept_for_a_person_to_look_at() {
+fn an_unusable_engine_is_set_aside_for_inspection() {
     block_on(async {
         for (engine, kept) in
             [(EngineKind::Segments, "00000000.seg.broken"), (EngineKind::Sled, "sled.broken/db")]
@@ -146,7 +146,7 @@ fn an_engine_that_cannot_be_used_is_kept_for_a_person_to_look_at() {
 }
 
 #[test]
-fn an_engine_ahead_of_the_log_proves_that_the_log_lost_something() {
+fn an_engine_ahead_of_the_log_is_refused_as_a_damaged_log() {
     fn lead(engine: &Path, _: &Path) {
         let seals = (1..20u64).rev().map(u64::to_le_bytes);
         let open = |seals: [u8; 8]| SledEngine::open(&engine.join("sled"), Some(&seals)).ok();

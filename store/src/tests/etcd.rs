@@ -1,14 +1,14 @@
-//! A real etcd, for comparison.
+//! A real etcd for comparison tests.
 
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// What the member is called by others, of which there are none.
+/// The member's peer URL, which no other member uses.
 pub(crate) const PEER: &str = "http://127.0.0.1:1";
 
-/// The path of one of etcd's programs. Without it a test that needs it says so and passes, unless it must not.
+/// The path of an etcd program. If it is missing, the test that needs it prints so and passes, unless it must not.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.exists());
@@ -19,7 +19,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// What a command that must succeed prints.
+/// The output of a command that must succeed.
 pub(crate) fn output(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -27,7 +27,7 @@ pub(crate) fn output(command: &mut Command) -> String {
     text(&stdout)
 }
 
-/// A running etcd that does not outlive its test.
+/// A running etcd, which is killed when the test ends.
 pub(crate) struct Etcd {
     process: Child,
     endpoint: String,
@@ -58,7 +58,7 @@ impl Etcd {
             .spawn()
             .unwrap();
         let etcd = Self { process, endpoint, ctl: ctl.to_owned() };
-        // Not its health: an alarm that was restored is none.
+        // Not the health check: it fails while a restored alarm is raised.
         etcd.ctl(&["get", "nothing", "--command-timeout", "20s"]);
         etcd
     }
@@ -67,7 +67,7 @@ impl Etcd {
         output(Command::new(&self.ctl).args(["--endpoints", &self.endpoint]).args(arguments))
     }
 
-    /// The hash of everything, as etcd sees it.
+    /// etcd's hash of its whole history.
     pub(crate) fn hash(&self) -> u32 {
         let line = self.ctl(&["endpoint", "hashkv"]);
         line.trim().rsplit(' ').next().unwrap().parse().unwrap()

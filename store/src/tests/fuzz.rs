@@ -1,4 +1,4 @@
-//! The fuzz targets without a fuzzer: random bytes, and the corpus that is kept in `fuzz/corpus`.
+//! The fuzz targets without a fuzzer: over random bytes, and over the corpus in `fuzz/corpus`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)
 }
 
-/// With `KSTORE_WRITE_CORPUS` set, first writes what our own code makes.
+/// If `KSTORE_WRITE_CORPUS` is set, first writes the seed inputs.
 #[test]
-fn the_kept_corpus_finds_nothing() {
+fn the_kept_corpus_finds_no_defect() {
     if std::env::var_os("KSTORE_WRITE_CORPUS").is_some() {
         for (target, seeds) in seeds() {
             fs::create_dir_all(corpus(target)).unwrap();
@@ -38,12 +38,12 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn random_bytes_find_nothing(bytes in vec(any::<u8>(), 0..600)) {
+    fn random_bytes_find_no_defect(bytes in vec(any::<u8>(), 0..600)) {
         TARGETS.iter().for_each(|(_, run)| run(&bytes));
     }
 
     #[test]
-    fn what_our_own_code_makes_finds_nothing_when_it_is_damaged(at in any::<u16>(), flip in 1u8..) {
+    fn damaged_seed_inputs_find_no_defect(at in any::<u16>(), flip in 1u8..) {
         for (target, seeds) in seeds() {
             let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).unwrap();
             for mut seed in seeds {

@@ -1,5 +1,5 @@
-//! The hash of a history: etcd's published answers as a table, and the property that it does not depend on how far the
-//! store is with winning back space, nor on the engine.
+//! Tests of the history hash: etcd's published results as a table, and that the hash depends neither on the progress of
+//! compaction nor on the engine.
 
 use kstore_nondet::Nondet;
 use proptest::collection::vec;
@@ -22,7 +22,7 @@ fn hash(store: &Store, revision: i64) -> (u32, i64, i64) {
 }
 
 #[test]
-fn hashes_are_those_of_etcd() {
+fn hashes_equal_etcds() {
     block_on(async {
         let store = memory().await;
         assert_eq!(hash(&store, 0), (1_084_519_789, 1, -1), "of nothing");
@@ -40,7 +40,7 @@ fn hashes_are_those_of_etcd() {
 }
 
 #[test]
-fn a_version_superseded_after_the_compaction_is_stored_but_does_not_count() {
+fn a_version_superseded_after_the_compaction_is_not_hashed() {
     block_on(async {
         let store = memory().await;
         run(&store, vec![Op::put("x", "1")]).await;
@@ -51,7 +51,7 @@ fn a_version_superseded_after_the_compaction_is_stored_but_does_not_count() {
 }
 
 #[test]
-fn only_revisions_that_can_be_read_can_be_hashed() {
+fn only_readable_revisions_can_be_hashed() {
     block_on(async {
         let store = memory().await;
         run(&store, vec![Op::put("x", "1")]).await;
@@ -65,7 +65,7 @@ fn only_revisions_that_can_be_read_can_be_hashed() {
     });
 }
 
-/// Puts and deletes of few keys, then a compaction.
+/// Puts and deletes few keys, then compacts.
 async fn play(store: &Store, steps: &[(u8, bool)], compact: usize) {
     for (at, (key, put)) in steps.iter().enumerate() {
         let key = format!("k{}", key % 5);
@@ -73,7 +73,7 @@ async fn play(store: &Store, steps: &[(u8, bool)], compact: usize) {
         run(store, vec![if *put { Op::put(key, value) } else { Op::delete(key) }]).await;
     }
     let revision = Revision((compact as i64).min(store.revision().0));
-    // A second one removes what the first kept a little longer for watchers.
+    // The second compaction removes versions that the first kept for watchers.
     for revision in [revision.previous(), revision] {
         let _ = store.compact(revision).await;
     }
@@ -81,7 +81,7 @@ async fn play(store: &Store, steps: &[(u8, bool)], compact: usize) {
 
 proptest! {
     #[test]
-    fn neither_the_engine_nor_a_reader_that_holds_up_compaction_changes_the_hash(
+    fn neither_the_engine_nor_a_pin_changes_the_hash(
         steps in vec((any::<u8>(), any::<bool>()), 1..40),
         compact in 1..40_usize,
     ) {
@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn a_store_on_disk_hashes_the_same_before_and_after_a_restart() {
+fn the_hash_is_the_same_after_a_restart() {
     block_on_real(async {
         let steps: Vec<_> = (0..200_u8).map(|at| (at.wrapping_mul(7), at % 3 > 0)).collect();
         let reference = memory().await;

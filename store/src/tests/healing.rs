@@ -1,4 +1,5 @@
-//! Damage in the engine: healed while a copy is known, else reported and never served, while everything else goes on.
+//! Tests of damage in the engine: repaired from a copy, otherwise reported and never served, while everything else
+//! works.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::{Config, Limits, Op, Range, RangeError, Revision, Store, Txn};
 
 const DIR: &str = "/data";
 
-/// Nothing older than the newest revision stays in memory.
+/// A configuration that keeps only the newest revision in memory.
 fn config(checkpoint_bytes: u64) -> Config {
     let limits = Limits {
         window_revisions: 1,
@@ -45,7 +46,7 @@ fn value_at(store: &Store, revision: i64) -> Result<Vec<u8>, RangeError> {
     Ok(read.kvs[0].value().to_vec())
 }
 
-/// Damages the record of a revision in the engine's files; where its value begins is enough.
+/// Damages the record of a revision in the engine's files, at the start of its value.
 fn damage(disk: &SimDisk, revision: i64) {
     let dir = Path::new(DIR).join("engine");
     let needle = format!("value {} ", revision - 2).into_bytes();
@@ -62,7 +63,7 @@ fn damage(disk: &SimDisk, revision: i64) {
 }
 
 #[test]
-fn a_damaged_record_is_healed_while_the_log_has_it() {
+fn a_damaged_record_is_repaired_from_the_log() {
     block_on(async {
         let disk = SimDisk::default();
         let store = open(&disk, 1 << 30);
@@ -76,7 +77,7 @@ fn a_damaged_record_is_healed_while_the_log_has_it() {
         assert_eq!(store.hash_kv(Revision(0)).unwrap(), expected, "a scan heals what it meets");
         assert_eq!((2..60).map(|at| value_at(&store, at).unwrap()).collect::<Vec<_>>(), before);
         assert_eq!(store.alarms(), []);
-        // Put right where it was: it no longer takes the log.
+        // The record was repaired in place, so reading it needs no log.
         let engine = &store.driver().core().healing;
         let wal = Path::new(DIR).join("wal");
         for (name, _) in disk.files(&wal) {
@@ -87,7 +88,7 @@ fn a_damaged_record_is_healed_while_the_log_has_it() {
     });
 }
 
-/// A read of damaged history is the one part of a transaction that can fail on the disk, so it comes before the first change.
+/// A historical read is the only part of a transaction that can fail on the disk, so it precedes the first change.
 #[test]
 fn a_transaction_whose_historical_read_fails_changes_nothing() {
     block_on(async {
@@ -116,7 +117,7 @@ fn a_transaction_whose_historical_read_fails_changes_nothing() {
 }
 
 #[test]
-fn a_damaged_record_without_a_copy_is_named_and_refused_and_everything_else_goes_on() {
+fn a_damaged_record_without_a_copy_is_reported_and_only_its_reads_fail() {
     block_on(async {
         let disk = SimDisk::default();
         let mut store = open(&disk, 4 << 10);
@@ -148,9 +149,9 @@ fn a_damaged_record_without_a_copy_is_named_and_refused_and_everything_else_goes
     });
 }
 
-/// One rotten record kept every file with it from being copied, and so all space from coming back, for ever.
+/// Regression: one damaged record kept its file from being copied, and so all space from being freed.
 #[test]
-fn a_damaged_record_does_not_keep_space_from_being_reclaimed() {
+fn a_damaged_record_does_not_block_defragmentation() {
     block_on(async {
         let disk = SimDisk::default();
         let store = open(&disk, 4 << 10);
@@ -175,9 +176,9 @@ fn a_damaged_record_does_not_keep_space_from_being_reclaimed() {
     });
 }
 
-/// A file that the disk does not give was chosen again and again, and the space of all others stayed in use.
+/// Regression: defragmentation chose an unreadable file again and again, and freed no space of other files.
 #[test]
-fn a_file_that_cannot_be_read_does_not_keep_others_from_being_reclaimed() {
+fn an_unreadable_file_does_not_block_defragmentation_of_others() {
     block_on(async {
         let disk = SimDisk::default();
         let mut config = config(4 << 10);
@@ -204,13 +205,13 @@ fn a_file_that_cannot_be_read_does_not_keep_others_from_being_reclaimed() {
 
         disk.set_unreadable(None);
         tokio::time::advance(Duration::from_millis(2)).await;
-        store.driver().nudge();
+        store.driver().wake();
         for _ in 0..3 {
             store.defragment().await.unwrap();
         }
         assert!(disk.files(&dir).iter().all(|(name, _)| name != first), "it can be read again");
 
-        // Nothing in it is wanted any more: it goes without being read.
+        // All its records are removed, so the file is deleted without being read.
         fill(&store).await;
         let (last, _) = disk.files(&dir).into_iter().rev().nth(3).unwrap();
         disk.set_unreadable(Some(&dir.join(&last)));
@@ -221,14 +222,14 @@ fn a_file_that_cannot_be_read_does_not_keep_others_from_being_reclaimed() {
         }
         assert!(disk.files(&dir).iter().all(|(name, _)| *name != last));
         store.close().await;
-        let store = open(&disk.crash(crate::disk::sim::Policy::Nothing, 1));
+        let store = open(&disk.crash(crate::disk::sim::CrashPolicy::Nothing, 1));
         assert_eq!(store.range(&Range::new(crate::KeyRange::all())).unwrap().count, 1);
     });
 }
 
-/// Snapshots ended at a damaged record until it was compacted.
+/// Regression: snapshots failed at a damaged record until it was compacted.
 #[test]
-fn a_snapshot_leaves_damaged_records_out_and_is_compacted_to_where_nothing_needs_them() {
+fn a_snapshot_leaves_damaged_records_out_and_is_compacted_past_them() {
     use crate::maintenance::tests::{request, restore_to};
     block_on(async {
         for (damaged, is_known) in [(&[3][..], true), (&[3, 4, 20], true), (&[3, 40], false), (&[30], false)]
@@ -267,7 +268,7 @@ fn a_snapshot_leaves_damaged_records_out_and_is_compacted_to_where_nothing_needs
 
 /// The newest version of a key is in memory.
 #[test]
-fn a_damaged_record_is_healed_from_memory_when_space_is_reclaimed() {
+fn defragmentation_repairs_a_damaged_record_from_memory() {
     block_on(async {
         let disk = SimDisk::default();
         let store = open(&disk, 4 << 10);
@@ -287,8 +288,8 @@ fn a_damaged_record_is_healed_from_memory_when_space_is_reclaimed() {
     });
 }
 
-/// What damage may do, whatever it hits: what is served is right, what is not served is named, and all else goes on, also
-/// after a restart.
+/// Checks the outcome of random damage: everything served is right, everything else is reported, and all other
+/// operations work, also after a restart.
 async fn judge_random_damage(seed: u64, hits: u64) {
     let (disk, rng) = (SimDisk::default(), Rng::seeded(seed));
     let mut config = config(4 << 10);
@@ -332,7 +333,7 @@ async fn judge_random_damage(seed: u64, hits: u64) {
     };
     judge(&store);
     tokio::time::advance(Duration::from_millis(2)).await;
-    store.driver().nudge();
+    store.driver().wake();
     judge(&store);
     store.put("after", "goes on").await.unwrap();
     store.defragment().await.unwrap();
@@ -347,15 +348,15 @@ async fn judge_random_damage(seed: u64, hits: u64) {
 }
 
 #[test]
-fn whatever_is_damaged_what_is_served_is_right_and_what_is_not_is_named() {
+fn under_random_damage_served_data_is_right_and_lost_records_are_reported() {
     for seed in 0..40 {
         block_on(judge_random_damage(seed, 1 + seed % 6));
     }
 }
 
-/// A bit that flips while no store is open: it was enough to make the store unopenable.
+/// Regression: one bit that flipped while the store was closed kept it from opening.
 #[test]
-fn a_store_with_one_flipped_bit_in_any_engine_file_opens_with_everything() {
+fn a_store_with_one_flipped_bit_in_an_engine_file_opens_completely() {
     block_on(async {
         let disk = SimDisk::default();
         let store = open(&disk, 4 << 10);
@@ -366,7 +367,7 @@ fn a_store_with_one_flipped_bit_in_any_engine_file_opens_with_everything() {
         let dir = Path::new(DIR).join("engine");
         for (name, len) in disk.files(&dir) {
             for at in (0..len).step_by(211).chain((0..30.min(len)).step_by(3)) {
-                let copy = disk.crash(crate::disk::sim::Policy::Everything, 1);
+                let copy = disk.crash(crate::disk::sim::CrashPolicy::Everything, 1);
                 let byte = copy.content(&dir.join(&name))[at] ^ (1 << (at % 8));
                 copy.overwrite(&dir.join(&name), at, &[byte]);
                 // The log has no copies.

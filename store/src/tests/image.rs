@@ -1,4 +1,4 @@
-//! Stores that begin with an image of another one.
+//! Tests of stores that start from an image.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn value(store: &Store, key: &'static str) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fork_has_the_history_and_goes_on_from_the_same_revision_alone() {
+async fn a_fork_has_the_history_and_continues_independently() {
     let origin = memory().await;
     for nth in 0..300 {
         origin.put(format!("key-{:03}", nth % 100), format!("value {nth}")).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_fork_has_the_history_and_goes_on_from_the_same_revision_alone() {
     );
     assert_eq!((two.metrics().keys, value(&two, "key-001")), (0, None));
     assert_eq!(value(&origin, "key-001").as_deref(), Some("value 201"));
-    // History, by reads and watches.
+    // The fork has the history, in reads and watches.
     let old = one.range(&Range::key("key-050").at(Revision(60))).unwrap();
     assert_eq!(old.kvs[0].value(), b"value 50");
     let mut watcher = one.watch(WatchRequest::new(KeyRange::all()).from(Revision(2))).unwrap();
@@ -49,7 +49,7 @@ async fn a_fork_has_the_history_and_goes_on_from_the_same_revision_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forks_compact_and_change_alone() {
+async fn forks_compact_and_change_independently() {
     let origin = memory().await;
     for nth in 0..500 {
         origin.put(format!("key-{:03}", nth % 50), format!("value {nth}")).await.unwrap();
@@ -70,14 +70,14 @@ async fn forks_compact_and_change_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_have_the_time_left_that_they_had_in_the_image() {
+async fn leases_start_with_their_remaining_time_in_the_image() {
     let origin = memory().await;
     let lease = origin.lease_grant(60, LeaseId::NONE).await.unwrap().id;
     let put = Op::Put(Put { lease, ..Put::new("leased", "value") });
     origin.txn(Txn::of(vec![put])).await.unwrap();
     tokio::time::sleep(Duration::from_secs(40)).await;
     let image = origin.image().unwrap();
-    // The origin's lease ends; the image's time stands still.
+    // The origin's lease expires; time in the image stands still.
     tokio::time::sleep(Duration::from_secs(40)).await;
     assert_eq!(value(&origin, "leased"), None);
     let fork = Store::from_image(&image, &Nondet::simulated(2));

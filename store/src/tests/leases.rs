@@ -1,4 +1,4 @@
-//! Leases under virtual time.
+//! Tests of leases in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use kstore_nondet::{Nondet, Rng};
 use tokio::time::{Instant, sleep};
 
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::lease::LeaseRenewed;
-use crate::request::{Answer, Request};
+use crate::request::{Request, Response};
 use crate::{
     Config, KeyRange, LeaseError, LeaseId, Op, Put, Range, Revision, Store, Txn, TxnError, WatchRequest,
 };
@@ -30,7 +30,7 @@ fn keys(store: &Store) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_lease_ends_at_its_time_and_takes_its_keys_in_one_revision() {
+fn a_lease_expires_on_time_and_its_keys_are_deleted_in_one_revision() {
     block_on(async {
         let store = store().await;
         let mut watcher = store.watch(WatchRequest::new(KeyRange::all()).from(Revision(4))).unwrap();
@@ -52,7 +52,7 @@ fn a_lease_ends_at_its_time_and_takes_its_keys_in_one_revision() {
 }
 
 #[test]
-fn a_renewed_lease_lives_its_full_time_again() {
+fn a_renewed_lease_gets_its_full_time_again() {
     block_on(async {
         let store = store().await;
         store.lease_grant(10, ID).await.unwrap();
@@ -71,7 +71,7 @@ fn a_renewed_lease_lives_its_full_time_again() {
 }
 
 #[test]
-fn a_put_moves_its_key_between_leases_or_off_them() {
+fn a_put_attaches_its_key_to_another_lease_or_detaches_it() {
     block_on(async {
         let store = store().await;
         let other = store.lease_grant(60, LeaseId::NONE).await.unwrap().id;
@@ -92,7 +92,7 @@ fn a_put_moves_its_key_between_leases_or_off_them() {
 }
 
 #[test]
-fn times_are_kept_within_bounds_and_ids_are_unique() {
+fn lease_times_are_bounded_and_ids_are_unique() {
     block_on(async {
         let store = store().await;
         for asked in [1, 0, -5] {
@@ -107,7 +107,7 @@ fn times_are_kept_within_bounds_and_ids_are_unique() {
 }
 
 #[test]
-fn a_renewal_waits_for_no_write_and_leaves_no_trace_in_the_log() {
+fn a_renewal_does_not_wait_and_is_not_logged() {
     block_on(async {
         let disk = SimDisk::default();
         let config = tiny(Config::durable("/data"), 3);
@@ -127,7 +127,7 @@ fn a_renewal_waits_for_no_write_and_leaves_no_trace_in_the_log() {
 }
 
 #[test]
-fn a_renewal_that_comes_too_late_ends_the_lease_before_it_is_refused() {
+fn a_late_renewal_revokes_the_lease_before_it_fails() {
     block_on(async {
         let disk = SimDisk::default();
         let config = tiny(Config::durable("/data"), 3);
@@ -135,10 +135,10 @@ fn a_renewal_that_comes_too_late_ends_the_lease_before_it_is_refused() {
         store.lease_grant(10, ID).await.unwrap();
         attach(&store, "k", ID).await;
         let before = store.revision();
-        // The task that would end it has not had its turn.
+        // The expiry task has not run yet.
         let late = Request::KeepAlive { id: ID, now: Instant::now() + Duration::from_secs(10) };
         let answers = store.driver().submit_group(vec![late]).unwrap();
-        assert!(matches!(answers[..], [Answer::KeepAlive(Err(LeaseError::NotFound(ID)))]), "{answers:?}");
+        assert!(matches!(answers[..], [Response::KeepAlive(Err(LeaseError::NotFound(ID)))]), "{answers:?}");
         assert_eq!((keys(&store).len(), store.revision()), (0, before.next()));
         let put = Op::Put(Put { lease: ID, ..Put::new("k", "v") });
         assert_eq!(store.txn(Txn::of(vec![put])).await, Err(TxnError::LeaseNotFound(ID)));
@@ -146,7 +146,7 @@ fn a_renewal_that_comes_too_late_ends_the_lease_before_it_is_refused() {
 }
 
 #[test]
-fn many_leases_that_end_together_let_others_in_between() {
+fn requests_are_served_while_many_leases_expire() {
     block_on(async {
         const LEASES: i64 = 2_000;
         let store = store().await;
@@ -171,7 +171,7 @@ fn many_leases_that_end_together_let_others_in_between() {
 }
 
 #[test]
-fn a_lease_has_its_whole_time_again_after_a_restart() {
+fn a_lease_gets_its_full_time_after_a_restart() {
     block_on(async {
         let disk = SimDisk::default();
         let config = tiny(Config::durable("/data"), 3);
@@ -180,7 +180,7 @@ fn a_lease_has_its_whole_time_again_after_a_restart() {
         store.lease_grant(10, ID).await.unwrap();
         attach(&store, "k", ID).await;
         sleep(Duration::from_secs(9)).await;
-        let store = open(disk.crash(Policy::Nothing, 1));
+        let store = open(disk.crash(CrashPolicy::Nothing, 1));
         assert_eq!(store.lease_time_to_live(ID, true).await.unwrap().ttl, 10);
         sleep(Duration::from_millis(9_900)).await;
         assert_eq!(keys(&store).len(), 1);
@@ -189,9 +189,9 @@ fn a_lease_has_its_whole_time_again_after_a_restart() {
     });
 }
 
-/// L11: they end in bounded batches, between which others are served, and all end.
+/// L11: leases are revoked in bounded batches, other requests are served in between, and all leases end.
 #[test]
-fn very_many_leases_that_end_together_do_not_hold_up_writers() {
+fn mass_lease_expiry_does_not_block_writers() {
     const LEASES: u64 = 100_000;
     block_on(async {
         let store = store().await;
@@ -215,9 +215,9 @@ fn very_many_leases_that_end_together_do_not_hold_up_writers() {
     });
 }
 
-/// L10: what a keep-alive says of the present is not ahead of a revocation that comes after it.
+/// L10: the revision in a keep-alive's answer is not above that of a later revocation.
 #[test]
-fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
+fn a_keep_alive_header_is_never_above_a_later_revocation() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
     runtime.block_on(async {
         let store = store().await;
@@ -244,9 +244,9 @@ fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
     });
 }
 
-/// The tasks of a store ended with the runtime that had opened it: leases then lived for ever.
+/// Regression: the store's tasks ended with the runtime that had opened it, so that leases never expired.
 #[test]
-fn leases_end_also_when_the_runtime_that_opened_the_store_is_gone() {
+fn leases_expire_after_the_opening_runtime_has_ended() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let first = runtime();
@@ -268,9 +268,9 @@ fn leases_end_also_when_the_runtime_that_opened_the_store_is_gone() {
     });
 }
 
-/// Its grant began to count when it was asked for, and the renewal that was answered meanwhile was forgotten.
+/// Regression: the grant's time counted from its request, and a renewal before its publication was lost.
 #[test]
-fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
+fn a_renewal_before_the_grants_publication_counts_from_its_answer() {
     block_on(async {
         let disk = Arc::new(SimDisk::default());
         let store = Store::open_stepped(disk, &tiny(Config::durable("/d"), 0), &Rng::seeded(1)).unwrap();
@@ -286,9 +286,9 @@ fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
     });
 }
 
-/// All keys of a lease went in one commit, whatever its size.
+/// Regression: all keys of a lease were deleted in one commit of any size.
 #[test]
-fn a_lease_with_more_keys_than_a_commit_holds_ends_in_several_revisions() {
+fn a_lease_with_more_keys_than_a_commit_is_revoked_in_several_revisions() {
     let mut config = Config::memory();
     config.limits.commit_bytes = 10 * (crate::event::Event::COST + 8);
     block_on(async {
@@ -322,7 +322,7 @@ fn a_lease_with_more_keys_than_a_commit_holds_ends_in_several_revisions() {
 }
 
 #[test]
-fn a_lease_whose_end_has_begun_gets_no_keys_and_no_time() {
+fn a_lease_being_revoked_accepts_neither_keys_nor_renewals() {
     let mut config = Config::memory();
     config.limits.commit_bytes = 1;
     block_on(async {
@@ -332,12 +332,12 @@ fn a_lease_whose_end_has_begun_gets_no_keys_and_no_time() {
             attach(&store, key, ID).await;
         }
         let part = store.driver().submit(Request::Revoke(ID), 0).await.unwrap();
-        assert!(matches!(part, Answer::RevokedInPart));
+        assert!(matches!(part, Response::RevokedInPart));
         let put = Op::Put(Put { lease: ID, ..Put::new("e", "v") });
         assert_eq!(store.txn(Txn::of(vec![put])).await, Err(TxnError::LeaseNotFound(ID)));
         assert_eq!(store.lease_keep_alive(ID).await, Err(LeaseError::NotFound(ID)));
         assert_eq!(store.lease_grant(10, ID).await, Err(LeaseError::Exists(ID)));
-        // Nobody asks any more: its time ends it.
+        // No client repeats the revocation, so expiry completes it.
         sleep(Duration::from_secs(11)).await;
         assert_eq!((keys(&store).len(), store.leases().await.unwrap()), (0, vec![]));
     });

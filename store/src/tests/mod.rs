@@ -1,4 +1,4 @@
-//! Tests of the store as a whole, through its public door. `model` is the dumb judge, `actions` what is done to both,
+//! Tests of the whole store through its public interface. `model` is the reference, `actions` the random input,
 //! `conformance` the suite that every engine and durability passes.
 
 mod actions;
@@ -7,6 +7,7 @@ mod compaction;
 mod concurrent;
 pub(crate) mod conformance;
 mod crash;
+mod disk_space;
 mod engines;
 pub(crate) mod etcd;
 mod fuzz;
@@ -20,7 +21,6 @@ mod private;
 mod process;
 mod quota;
 mod regressions;
-mod room;
 mod rules;
 pub(crate) mod samples;
 mod semantics;

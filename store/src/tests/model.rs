@@ -1,4 +1,4 @@
-//! The dumb model: every revision is a whole copy of the map.
+//! The reference model: every revision is a full copy of the map.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ pub(crate) struct ModelKv {
 
 pub(crate) type Map = BTreeMap<Vec<u8>, ModelKv>;
 
-/// Kind, key, what it is now, what it was.
+/// Kind, key, new version, previous version.
 pub(crate) type Change = (EventKind, Vec<u8>, Option<ModelKv>, Option<ModelKv>);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
-    /// The map at each revision; index 0 is no revision.
+    /// The map at each revision; index 0 is unused.
     pub(crate) maps: Vec<Map>,
     /// The changes of each revision.
     pub(crate) changes: Vec<Vec<Change>>,
@@ -46,9 +46,9 @@ impl Model {
         self.maps.last().expect("there always is a revision")
     }
 
-    /// Does a transaction that the store accepted.
+    /// Applies a transaction that the store accepted.
     pub(crate) fn txn(&mut self, txn: &Txn) -> Outcome {
-        let mut run = Run {
+        let mut run = TxnRun {
             base: self.revision(),
             before: self.now().clone(),
             map: self.now().clone(),
@@ -78,14 +78,15 @@ impl Model {
         self.notes.push(note);
     }
 
-    /// Whether a note must still be there: within history, or of a live key's create or mod revision.
+    /// Whether the store must still have a note: if its revision is not compacted, or is a live key's create or mod
+    /// revision.
     pub(crate) fn must_keep_note(&self, revision: i64) -> bool {
         let used = self.now().values().any(|kv| kv.create == revision || kv.modified == revision);
         revision >= self.compacted || used
     }
 }
 
-/// What a transaction answers, in the model's terms.
+/// The result of a transaction in the model's types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) succeeded: bool,
@@ -101,14 +102,14 @@ pub(crate) enum Reply {
     Txn(Outcome),
 }
 
-struct Run {
+struct TxnRun {
     base: i64,
     before: Map,
     map: Map,
     changes: Vec<Change>,
 }
 
-impl Run {
+impl TxnRun {
     fn now(&self) -> i64 {
         self.base + i64::from(!self.changes.is_empty())
     }
@@ -144,7 +145,7 @@ impl Run {
                     lease: if put.ignore_lease { old.map_or(0, |old| old.lease) } else { put.lease.0 },
                 };
                 self.map.insert(put.key.to_vec(), kv.clone());
-                // A put that creates has nothing before it, even if its own transaction deleted the key first.
+                // A put that creates has no previous version, even if its own transaction deleted the key first.
                 let was = self.before.get(&put.key[..]).filter(|_| old.is_some()).cloned();
                 self.changes.push((EventKind::Put, put.key.to_vec(), Some(kv), was));
                 Reply::Put { revision: self.base + 1, prev: prev.filter(|_| put.prev_kv) }
@@ -193,7 +194,7 @@ fn holds(compare: &Compare, map: &Map) -> bool {
     })
 }
 
-/// A read of one map.
+/// Reads a range of one map.
 pub(crate) fn range(map: &Map, range: &Range, revision: i64) -> Reply {
     let all: Vec<_> = inside(map, &range.keys).map(|(key, kv)| (key.clone(), kv.clone())).collect();
     let count = all.len() as i64;
@@ -228,7 +229,7 @@ pub(crate) fn range(map: &Map, range: &Range, revision: i64) -> Reply {
     Reply::Range { revision, kvs, more, count }
 }
 
-// The store's answers in the model's terms.
+// Conversions of the store's results to the model's types.
 
 pub(crate) fn kv(kv: &KeyValue) -> ModelKv {
     ModelKv {

@@ -1,5 +1,5 @@
-//! Evaluation ahead of the log: nobody can tell, except by what a crash leaves. Nothing is answered before all it may tell
-//! of is durable, and what was answered or seen is there after a failure.
+//! Tests of evaluation ahead of the log, which only a crash can reveal. No answer is sent before everything that it
+//! depends on is durable, and everything answered or observed is there after a failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 
 use super::actions;
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{Fault, Policy, SimDisk};
-use crate::request::{Answer, Request};
+use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
+use crate::request::{Request, Response};
 use crate::stepped::Pending;
 use crate::txn::check::check;
 use crate::{
@@ -38,11 +38,11 @@ fn one(store: &Store, request: Request) -> Pending {
     store.driver().evaluate_group(vec![request]).unwrap().pop().unwrap()
 }
 
-fn come(pending: &mut Pending) -> Option<Answer> {
+fn come(pending: &mut Pending) -> Option<Response> {
     pending.try_recv().ok()
 }
 
-/// What is asked on top of a staged change, and tells of it.
+/// Requests whose answers depend on a staged change: a name, the change, and the request.
 fn tellers() -> Vec<(&'static str, Request, Request)> {
     let now = tokio::time::Instant::now();
     let create = |key| Request::Txn(Txn::if_unchanged(key, Revision(0), Op::put(key, "w")));
@@ -61,7 +61,7 @@ fn tellers() -> Vec<(&'static str, Request, Request)> {
 }
 
 #[test]
-fn an_answer_waits_for_the_log_of_all_it_may_tell_of() {
+fn an_answer_waits_until_all_commits_it_depends_on_are_durable() {
     block_on(async {
         for (what, change, tell) in tellers() {
             let disk = SimDisk::default();
@@ -85,7 +85,7 @@ fn an_answer_waits_for_the_log_of_all_it_may_tell_of() {
 }
 
 #[test]
-fn nothing_is_told_of_a_change_whose_sync_failed() {
+fn no_answer_depends_on_a_change_whose_sync_failed() {
     block_on(async {
         for (what, change, tell) in tellers() {
             for fault in [Fault::SyncsFail, Fault::CrashAt(0)] {
@@ -99,7 +99,7 @@ fn nothing_is_told_of_a_change_whose_sync_failed() {
                     assert!(pending.await.is_err(), "{what}");
                 }
                 assert_eq!(store.txn(Txn::default()).await, Err(TxnError::Stopped(Stopped)), "{what}");
-                let again = open(&disk.crash(Policy::Nothing, 1), 2);
+                let again = open(&disk.crash(CrashPolicy::Nothing, 1), 2);
                 assert_eq!((again.revision(), again.compacted()), (Revision(1), Revision(-1)), "{what}");
                 assert_eq!(again.leases().await.unwrap(), [LeaseId(7)], "{what}");
             }
@@ -107,7 +107,7 @@ fn nothing_is_told_of_a_change_whose_sync_failed() {
     });
 }
 
-/// The same request once more.
+/// A copy of a request.
 fn change_again(request: &Request) -> Request {
     match request {
         Request::Txn(txn) => Request::Txn(txn.clone()),
@@ -120,51 +120,51 @@ fn change_again(request: &Request) -> Request {
     }
 }
 
-/// What the two stores of the comparison are asked.
+/// A request to the two stores that are compared.
 #[derive(Clone, Debug)]
-enum Ask {
+enum TestRequest {
     Txn(Txn),
-    /// Reads inside a transaction, at a revision so far back.
+    /// Reads in a transaction, so many revisions back.
     ReadBack(KeyRange, i64),
     Grant(i64),
     Revoke(i64),
-    /// So far back.
+    /// Compacts so many revisions back.
     Compact(i64),
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn ask() -> impl Strategy<Value = TestRequest> {
     prop_oneof![
-        12 => actions::txn(2).prop_map(Ask::Txn),
-        3 => (actions::keys(), 0i64..4).prop_map(|(keys, back)| Ask::ReadBack(keys, back)),
-        1 => (1i64..4).prop_map(Ask::Grant),
-        1 => (1i64..4).prop_map(Ask::Revoke),
-        1 => (0i64..4).prop_map(Ask::Compact),
+        12 => actions::txn(2).prop_map(TestRequest::Txn),
+        3 => (actions::keys(), 0i64..4).prop_map(|(keys, back)| TestRequest::ReadBack(keys, back)),
+        1 => (1i64..4).prop_map(TestRequest::Grant),
+        1 => (1i64..4).prop_map(TestRequest::Revoke),
+        1 => (0i64..4).prop_map(TestRequest::Compact),
     ]
 }
 
-/// The request, given how far the store is ahead; none if it would be refused before it is queued.
-fn request(ask: &Ask, revision: i64, now: tokio::time::Instant) -> Option<Request> {
+/// Builds the request; none if it would be refused before it is queued.
+fn request(ask: &TestRequest, revision: i64, now: tokio::time::Instant) -> Option<Request> {
     Some(match ask {
-        Ask::Txn(txn) => {
+        TestRequest::Txn(txn) => {
             check(txn, &Limits::default()).ok()?;
             Request::Txn(txn.clone())
         }
-        Ask::ReadBack(keys, back) => {
+        TestRequest::ReadBack(keys, back) => {
             let range = Range::new(keys.clone()).at(Revision((revision - back).max(1)));
             Request::Txn(Txn::of(vec![Op::Range(range)]))
         }
-        Ask::Grant(id) => Request::Grant { id: LeaseId(*id), ttl: 1_000, now },
-        Ask::Revoke(id) => Request::Revoke(LeaseId(*id)),
-        Ask::Compact(back) => Request::Compact(Revision(revision - back)),
+        TestRequest::Grant(id) => Request::Grant { id: LeaseId(*id), ttl: 1_000, now },
+        TestRequest::Revoke(id) => Request::Revoke(LeaseId(*id)),
+        TestRequest::Compact(back) => Request::Compact(Revision(revision - back)),
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    /// T10: evaluating ahead of the log is invisible.
+    /// T10: evaluation ahead of the log is invisible.
     #[test]
-    fn answers_are_the_same_however_far_the_log_is_behind(
+    fn answers_do_not_depend_on_the_lag_of_the_log(
         asks in vec((ask(), any::<bool>()), 1..60),
     ) {
         block_on(async {
@@ -192,19 +192,19 @@ proptest! {
     }
 }
 
-/// The value of a key by the revision that made it.
+/// The values of keys by revision.
 type Values = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
 
-/// What clients of a store that is about to fail have learned, whatever way.
+/// The observations of all clients of a store that is about to fail.
 #[derive(Default)]
-struct Learned {
-    /// From answers, failed guards, reads and watches.
+struct Observations {
+    /// Values from answers, failed compares, reads and watches.
     values: Mutex<Values>,
-    /// The highest revision that was mentioned anywhere.
+    /// The highest observed revision.
     revision: AtomicI64,
 }
 
-impl Learned {
+impl Observations {
     fn revision(&self, revision: Revision) {
         self.revision.fetch_max(revision.0, Ordering::Relaxed);
     }
@@ -236,9 +236,9 @@ fn key(n: u64) -> String {
     format!("key-{}", n % KEYS)
 }
 
-/// Tries to change keys under guards that often do not hold, until the store stops. Not every failure of a disk stops it, so
-/// there is an end to it anyway.
-async fn writer(store: Store, learned: Arc<Learned>, rng: Rng) {
+/// Writes keys under compares that often fail, until the store stops. Some disk failures do not stop it, so the
+/// attempts are bounded.
+async fn writer(store: Store, learned: Arc<Observations>, rng: Rng) {
     const ATTEMPTS: usize = 1_000;
     let mut known = vec![Revision(0); KEYS as usize];
     for _ in 0..ATTEMPTS {
@@ -269,7 +269,7 @@ async fn writer(store: Store, learned: Arc<Learned>, rng: Rng) {
 }
 
 /// Reads until the store stops.
-async fn reader(store: Store, learned: Arc<Learned>) {
+async fn reader(store: Store, learned: Arc<Observations>) {
     loop {
         match store.range(&Range::new(KeyRange::all())) {
             Ok(range) => {
@@ -284,7 +284,7 @@ async fn reader(store: Store, learned: Arc<Learned>) {
 }
 
 /// Watches until the store stops, asking for progress now and then.
-async fn watcher(store: Store, learned: Arc<Learned>) {
+async fn watcher(store: Store, learned: Arc<Observations>) {
     let Ok(mut watcher) = store.watch(WatchRequest::new(KeyRange::all())) else { return };
     let mut last = watcher.created_at();
     while let Some(Ok(batch)) = watcher.next().await {
@@ -304,7 +304,7 @@ async fn watcher(store: Store, learned: Arc<Learned>) {
     }
 }
 
-/// Runs clients against a store until its disk fails, then checks that a restart has all that they learned.
+/// Runs clients against a store until its disk fails, then checks that a restart has all their observations.
 fn fail_under_load(round: u64) {
     let rng = Rng::seeded(round);
     let disk = SimDisk::default();
@@ -320,7 +320,7 @@ fn fail_under_load(round: u64) {
     };
     let engine = if round.is_multiple_of(2) { EngineKind::Segments } else { EngineKind::Memory };
     let config = Config { engine, limits, ..Config::durable("/data") };
-    let learned = Arc::new(Learned::default());
+    let learned = Arc::new(Observations::default());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
@@ -346,12 +346,12 @@ fn fail_under_load(round: u64) {
             task.await.unwrap();
         }
     });
-    let policy = Policy::ALL[rng.below(4) as usize];
+    let policy = CrashPolicy::ALL[rng.below(4) as usize];
     block_on(judge(&disk.crash(policy, round), &config, &learned, &format!("round {round}, {policy:?}")));
 }
 
-/// R1, R3, X4, X5: what was learned is there.
-async fn judge(disk: &SimDisk, config: &Config, learned: &Learned, what: &str) {
+/// R1, R3, X4, X5: checks that all observations are there.
+async fn judge(disk: &SimDisk, config: &Config, learned: &Observations, what: &str) {
     let store = Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(7));
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
     let told = learned.revision.load(Ordering::Relaxed);
@@ -370,6 +370,6 @@ async fn judge(disk: &SimDisk, config: &Config, learned: &Learned, what: &str) {
 }
 
 #[test]
-fn whatever_clients_learned_before_a_disk_failed_is_there_after_a_restart() {
+fn everything_observed_before_a_disk_failure_survives_a_restart() {
     (0..40).for_each(fail_under_load);
 }

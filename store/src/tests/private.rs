@@ -1,5 +1,5 @@
-//! Permissions of everything that a store leaves in a real directory. Secrets are stored as plain bytes, so no other user of the
-//! machine may read the files.
+//! Tests of the permissions of all files in a real directory. Secrets are stored as plain bytes, so no other user of
+//! the machine may read the files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -45,7 +45,7 @@ fn assert_private(root: &Path) {
 }
 
 #[test]
-fn stored_files_are_readable_by_their_owner_only_whatever_the_umask() {
+fn stored_files_are_owner_only_under_any_umask() {
     let root = tempfile::tempdir().unwrap();
     let before = rustix::process::umask(rustix::fs::Mode::empty());
     block_on_real(async {
@@ -72,7 +72,7 @@ fn stored_files_are_readable_by_their_owner_only_whatever_the_umask() {
 }
 
 #[test]
-fn files_that_other_users_could_read_are_tightened_at_the_next_start() {
+fn a_start_restricts_files_that_other_users_could_read() {
     let root = tempfile::tempdir().unwrap();
     block_on_real(async {
         for (engine, name) in [(EngineKind::Segments, "segments"), (EngineKind::Sled, "sled")] {
@@ -93,7 +93,7 @@ fn files_that_other_users_could_read_are_tightened_at_the_next_start() {
 }
 
 #[test]
-fn a_directory_that_users_share_is_refused() {
+fn a_shared_directory_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     block_on_real(async {
         let config = config(dir.path(), EngineKind::Segments);
@@ -103,7 +103,7 @@ fn a_directory_that_users_share_is_refused() {
         let text = refused.unwrap().to_string();
         assert!(text.contains("mode 1777") && text.contains("chmod -R go="), "{text}");
 
-        // Another user's directories beside the store's: a mode that others cannot write with stays as it is.
+        // Another user's directory beside the store's: a mode that does not let others write stays as it is.
         fs::create_dir(dir.path().join("photos")).unwrap();
         set_mode(dir.path(), 0o777);
         assert!(matches!(open(&config).await.err(), Some(OpenError::Exposed { .. })));

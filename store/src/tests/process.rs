@@ -1,4 +1,4 @@
-//! The store as a resident of a machine: its directory, its threads, and a disk that fails under them.
+//! Tests of the store as a process: its directory, its threads, and a failing disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use kstore_nondet::{Nondet, Rng};
 
 use super::conformance::{block_on_real, tiny};
-use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::{
     CompactError, Config, DefragmentError, EngineKind, KeyRange, Limits, Op, OpenError, Range, RangeError,
     Revision, Stopped, Store, Txn, TxnError, WatchError, WatchRequest,
@@ -36,7 +36,7 @@ fn a_directory_belongs_to_one_store_at_a_time() {
 }
 
 #[test]
-fn another_engine_and_foreign_files_are_told_apart() {
+fn another_engine_and_foreign_files_are_refused_differently() {
     let dir = tempfile::tempdir().unwrap();
     block_on_real(async {
         let config = Config::durable(dir.path());
@@ -53,7 +53,7 @@ fn another_engine_and_foreign_files_are_told_apart() {
 }
 
 #[test]
-fn limits_with_which_a_store_would_hang_stop_or_contradict_itself_are_refused_by_name() {
+fn unusable_or_contradictory_limits_are_refused_by_name() {
     type Change = fn(&mut Limits);
     let changed = |set: Change| {
         let mut limits = Limits::default();
@@ -130,7 +130,7 @@ fn many_clients_share_a_sync() {
 }
 
 #[test]
-fn a_full_queue_is_said_and_nothing_is_lost() {
+fn a_full_queue_returns_busy_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     block_on_real(async {
         let limits = Limits { queue_jobs: 4, ..Limits::default() };
@@ -145,7 +145,7 @@ fn a_full_queue_is_said_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_failed_sync_stops_the_store_for_everyone() {
+fn a_failed_sync_stops_the_store_for_all_callers() {
     block_on_real(async {
         let disk = SimDisk::default();
         let config = Config::durable("/data");
@@ -164,16 +164,16 @@ fn a_failed_sync_stops_the_store_for_everyone() {
         assert_eq!(store.range(&Range::key("before")), Err(RangeError::Stopped(Stopped)));
         assert_eq!(store.txn(put("after")).await, Err(TxnError::Stopped(Stopped)));
         store.close().await;
-        let disk = disk.crash(Policy::Nothing, 1);
+        let disk = disk.crash(CrashPolicy::Nothing, 1);
         let store = Store::open_threads(Arc::new(disk), &config, &Rng::seeded(2)).unwrap();
         assert_eq!(store.revision(), Revision(2));
         store.close().await;
     });
 }
 
-/// One failed write of the engine: the log holds everything, so the store goes on, and says so wherever somebody looks.
+/// After one failed write of the engine the store continues, since the log has everything, and it reports the failure.
 #[test]
-fn a_store_whose_engine_failed_serves_and_says_so_and_answers_those_who_wait_for_the_engine() {
+fn a_store_with_a_failed_engine_serves_reports_it_and_fails_waiters() {
     block_on_real(async {
         let mut failures = 0;
         for at in 0..12 {
@@ -214,13 +214,13 @@ fn a_store_whose_engine_failed_serves_and_says_so_and_answers_those_who_wait_for
 }
 
 #[test]
-fn a_damaged_newest_state_of_the_engine_is_made_up_for_by_the_one_before() {
+fn recovery_falls_back_from_a_damaged_engine_state_to_the_previous_one() {
     block_on_real(async {
         let disk = SimDisk::default();
         let config = tiny(Config::durable("/data"), 0);
         let limits = Limits { engine_file_bytes: 1 << 20, ..config.limits.clone() };
         let config = Config { limits, ..config };
-        // Three checkpoints, each at a clean end, each with a file of its own.
+        // Three checkpoints, each at a clean close and each with its own file.
         for round in 0..3 {
             let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(round)).unwrap();
             store.txn(Txn::of(vec![Op::put(format!("k{round}"), vec![7; 100])])).await.unwrap();
@@ -239,7 +239,7 @@ fn a_damaged_newest_state_of_the_engine_is_made_up_for_by_the_one_before() {
 }
 
 #[test]
-fn leases_have_their_full_time_again_after_a_restart() {
+fn leases_get_their_full_time_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     block_on_real(async {
         let open = || Store::open(Config::durable(dir.path()), Nondet::real());

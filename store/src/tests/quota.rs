@@ -1,4 +1,4 @@
-//! The quota and the alarms: what they refuse, what they let through, and that they outlive a crash.
+//! Tests of the quota and the alarms: what they refuse and permit, and that they survive a crash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use kstore_nondet::{Nondet, Rng};
 
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::{
     Alarm, CompactError, Compare, CompareOp, Config, Delete, EngineKind, KeyRange, LeaseError, LeaseId,
     Limits, Op, Put, Range, Revision, Store, Target, Txn, TxnError,
@@ -36,7 +36,7 @@ fn delete(keys: KeyRange) -> Op {
     Op::Delete(Delete { keys, prev_kv: false })
 }
 
-/// Writes one key again and again until it is refused; says how often it was not.
+/// Writes one key until a write is refused. Returns the number of accepted writes.
 async fn fill(store: &Store, size: usize) -> usize {
     let mut written = 0;
     loop {
@@ -63,7 +63,7 @@ fn the_write_that_would_reach_the_quota_is_refused_and_raises_the_alarm() {
 }
 
 #[test]
-fn nothing_is_refused_without_a_quota() {
+fn without_a_quota_no_write_is_refused() {
     block_on(async {
         let mut config = Config::memory();
         config.limits.quota_bytes = None;
@@ -76,7 +76,7 @@ fn nothing_is_refused_without_a_quota() {
 }
 
 #[test]
-fn out_of_space_only_what_could_write_is_refused() {
+fn the_nospace_alarm_refuses_only_requests_that_may_write() {
     block_on(async {
         let store = in_memory(10_000).await;
         store.lease_grant(60, LEASE).await.unwrap();
@@ -84,7 +84,7 @@ fn out_of_space_only_what_could_write_is_refused() {
         fill(&store, 1_000).await;
         let current = store.revision();
 
-        // A small write that would fit is refused as well, in either branch, and inside.
+        // A small write that would fit is refused as well, in either branch, and in a nested transaction.
         assert_eq!(put(&store, "tiny", 1).await, Err(TxnError::NoSpace));
         let exists = Compare::key("filler", CompareOp::Greater, Target::Version(0));
         let untaken = Txn { compares: vec![exists], failure: vec![Op::put("k", "v")], ..Txn::default() };
@@ -106,7 +106,7 @@ fn out_of_space_only_what_could_write_is_refused() {
 }
 
 #[test]
-fn the_alarm_stays_until_it_is_disarmed_and_comes_back_if_its_cause_is_still_there() {
+fn an_alarm_stays_until_disarmed_and_is_raised_again_while_its_cause_persists() {
     block_on(async {
         let store = in_memory(10_000).await;
         fill(&store, 1_000).await;
@@ -128,7 +128,7 @@ fn the_alarm_stays_until_it_is_disarmed_and_comes_back_if_its_cause_is_still_the
 }
 
 #[test]
-fn damaged_data_stops_every_change_but_no_read() {
+fn the_corrupt_alarm_refuses_changes_but_not_reads() {
     block_on(async {
         let store = in_memory(1 << 20).await;
         put(&store, "k", 3).await.unwrap();
@@ -155,7 +155,7 @@ fn damaged_data_stops_every_change_but_no_read() {
 }
 
 #[test]
-fn a_lease_that_ends_while_data_is_damaged_ends_when_the_alarm_is_disarmed() {
+fn a_lease_that_expires_under_the_corrupt_alarm_is_revoked_after_disarming() {
     block_on(async {
         let store = in_memory(1 << 20).await;
         store.lease_grant(10, LEASE).await.unwrap();
@@ -180,12 +180,12 @@ fn alarms_survive_a_crash_from_the_log_and_from_the_manifest() {
             if checkpointed {
                 store.close().await;
             }
-            let disk = disk.crash(Policy::Nothing, 1);
+            let disk = disk.crash(CrashPolicy::Nothing, 1);
             let store = on_disk(&disk, EngineKind::Segments, 20_000);
             assert_eq!(store.alarms(), [Alarm::NoSpace], "checkpointed: {checkpointed}");
             assert_eq!(put(&store, "k", 1).await, Err(TxnError::NoSpace));
             assert_eq!(store.alarm_disarm(Alarm::NoSpace).await, Ok(true));
-            let disk = disk.crash(Policy::Nothing, 2);
+            let disk = disk.crash(CrashPolicy::Nothing, 2);
             let store = on_disk(&disk, EngineKind::Segments, 20_000);
             assert_eq!(store.alarms(), [], "checkpointed: {checkpointed}");
         });
@@ -193,7 +193,7 @@ fn alarms_survive_a_crash_from_the_log_and_from_the_manifest() {
 }
 
 #[test]
-fn what_is_used_is_the_same_after_a_restart() {
+fn the_used_bytes_are_the_same_after_a_restart() {
     for engine in [EngineKind::Segments, EngineKind::Memory] {
         block_on(async {
             let disk = SimDisk::default();
@@ -216,9 +216,10 @@ fn what_is_used_is_the_same_after_a_restart() {
     }
 }
 
-/// A deletion of everything would be one commit of any size; etcd's clients know "request is too large" and delete in parts.
+/// A deletion of everything would be a commit of any size. etcd's clients handle "request is too large" by deleting
+/// smaller ranges.
 #[test]
-fn a_deletion_of_more_than_fits_into_a_commit_is_refused_and_smaller_ranges_are_not() {
+fn a_deletion_larger_than_a_commit_is_refused_and_smaller_ranges_are_not() {
     block_on(async {
         let mut config = Config::memory();
         config.limits.commit_bytes = 50 * (crate::event::Event::COST + 4);
@@ -247,7 +248,7 @@ fn a_deletion_of_more_than_fits_into_a_commit_is_refused_and_smaller_ranges_are_
 }
 
 #[test]
-fn requests_whose_changes_are_large_do_not_share_one_write_of_the_log() {
+fn requests_with_large_changes_do_not_share_one_log_write() {
     block_on(async {
         let disk = crate::disk::sim::SimDisk::default();
         let mut config = Config::durable("/data");
@@ -268,9 +269,9 @@ fn requests_whose_changes_are_large_do_not_share_one_write_of_the_log() {
     });
 }
 
-/// sled's files never shrink, so what counts is what they hold.
+/// sled's files never shrink, so the quota counts their content.
 #[test]
-fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting_also_after_a_crash() {
+fn with_sled_deleting_and_compacting_frees_quota_also_after_a_crash() {
     use crate::tests::conformance::block_on_real;
     let dir = tempfile::tempdir().unwrap();
     let (data, copy) = (dir.path().join("data"), dir.path().join("copy"));
@@ -283,7 +284,7 @@ fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting
         let store = Store::open(config(&data), Nondet::real()).await.unwrap();
         let written = fill(&store, 4_000).await;
         assert!((50..100).contains(&written), "{written} writes of 4 kB");
-        // The process is killed here: what its files hold is opened elsewhere.
+        // The process is killed here; a copy of its files is opened.
         copy_settled(&data, &copy);
         let copied = Store::open(config(&copy), Nondet::real()).await.unwrap();
         for store in [store, copied] {
@@ -307,8 +308,8 @@ fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting
     });
 }
 
-/// Copies a folder in which files may come and go, as sled's thread in the background makes and removes snapshots: again from the
-/// beginning, until no file changed while it was copied, so that the copy is a state that the folder was in.
+/// Copies a directory whose files may change, as sled's background thread creates and deletes snapshots. Repeats until
+/// no file changed during the copy, so that the copy is a state that the directory had.
 fn copy_settled(from: &std::path::Path, to: &std::path::Path) {
     for _ in 0..1_000 {
         let before = files(from);
@@ -325,14 +326,14 @@ fn copy_settled(from: &std::path::Path, to: &std::path::Path) {
     panic!("{} never came to rest", from.display());
 }
 
-/// The files under a folder with their lengths and the times of their last changes, sorted by path.
+/// The files below a directory with their lengths and modification times, sorted by path.
 fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, u64, Option<std::time::SystemTime>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => found.extend(files(&entry.path())),
             Ok(metadata) => found.push((entry.path(), metadata.len(), metadata.modified().ok())),
-            Err(_) => {} // It went meanwhile.
+            Err(_) => {} // It was deleted meanwhile.
         }
     }
     found.sort();

@@ -1,5 +1,5 @@
-//! Defects that etcd had, by the number of the issue, asked of this store. Those of concurrency are in `concurrent`, those of
-//! crashes at any moment in `crash`; `PROPERTIES.md` says which is where.
+//! Regression tests for defects that etcd had, by issue number. Those of concurrency are in `concurrent`, those of
+//! crashes in `crash`; `PROPERTIES.md` lists them.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use futures::FutureExt;
 use kstore_nondet::Rng;
 
 use super::conformance::{block_on, block_on_real, tiny};
-use crate::disk::sim::{Policy, SimDisk, Verb};
+use crate::disk::sim::{CrashPolicy, OperationKind, SimDisk};
 use crate::{
     Config, Delete, EventKind, KeyRange, Limits, Op, Range, RangeError, Revision, Store, Txn, WatchRequest,
 };
 
-/// A store that can crash; with tiny bounds, so that everything old is read from the engine.
-struct Bench {
+/// A store on a disk that can crash, with tiny limits, so that old versions are read from the engine.
+struct CrashableStore {
     disk: SimDisk,
     config: Config,
     store: Store,
 }
 
-impl Bench {
+impl CrashableStore {
     fn new() -> Self {
         let config = tiny(Config::durable("/data"), 0);
         let disk = SimDisk::default();
@@ -27,9 +27,9 @@ impl Bench {
         Self { disk, config, store }
     }
 
-    /// The machine stops; nothing that was not synced is left.
+    /// Crashes the machine without any unsynced change.
     fn crash(&mut self) {
-        self.disk = self.disk.crash(Policy::Nothing, 1);
+        self.disk = self.disk.crash(CrashPolicy::Nothing, 1);
         self.store = Store::open_stepped(Arc::new(self.disk.clone()), &self.config, &Rng::seeded(2)).unwrap();
     }
 
@@ -46,11 +46,11 @@ fn delete_all() -> Op {
     Op::Delete(Delete { keys: KeyRange::all(), prev_kv: false })
 }
 
-/// The newest record was a tombstone, compaction took it away, and after a restart the revision was one less.
+/// The newest record was a tombstone, compaction removed it, and after a restart the revision was lower.
 #[test]
 fn etcd_17780_the_revision_does_not_go_back_when_its_last_record_is_compacted() {
     block_on(async {
-        let mut bench = Bench::new();
+        let mut bench = CrashableStore::new();
         for round in 0..20 {
             bench.run(vec![Op::put("k", vec![0; 500])]).await;
             let deleted = bench.run(vec![Op::delete("k")]).await;
@@ -67,11 +67,11 @@ fn etcd_17780_the_revision_does_not_go_back_when_its_last_record_is_compacted() 
     });
 }
 
-/// A watch from the compacted revision did not see the deletion that made it.
+/// A watch from the compacted revision missed the deletion at that revision.
 #[test]
-fn etcd_18089_19179_a_watch_from_the_compacted_revision_sees_its_deletion() {
+fn etcd_18089_19179_a_watch_from_the_compacted_revision_gets_its_deletion() {
     block_on(async {
-        let mut bench = Bench::new();
+        let mut bench = CrashableStore::new();
         bench.run(vec![Op::put("a", "1"), Op::put("b", "2")]).await;
         let deleted = bench.run(vec![delete_all()]).await;
         bench.run(vec![Op::put("c", vec![0; 2_000])]).await;
@@ -91,11 +91,11 @@ fn etcd_18089_19179_a_watch_from_the_compacted_revision_sees_its_deletion() {
     });
 }
 
-/// A transaction with a read of the past answered with the present on some members.
+/// A transaction with a historical read returned the current state on some members.
 #[test]
-fn etcd_18667_a_read_of_the_past_in_a_transaction_is_of_the_past() {
+fn etcd_18667_a_historical_read_in_a_transaction_returns_the_old_state() {
     block_on(async {
-        let bench = Bench::new();
+        let bench = CrashableStore::new();
         let first = bench.run(vec![Op::put("k", "old")]).await;
         bench.run(vec![Op::put("k", vec![0; 3_000])]).await;
         let ops = vec![Op::put("k", "new"), Op::Range(Range::key("k").at(first)), Op::Range(Range::key("k"))];
@@ -109,11 +109,11 @@ fn etcd_18667_a_read_of_the_past_in_a_transaction_is_of_the_past() {
     });
 }
 
-/// A watch from a revision to come got events and notifications from before it.
+/// A watch from a future revision got events and notifications from before it.
 #[test]
-fn etcd_20221_a_watch_of_the_future_hears_nothing_of_what_comes_before_it() {
+fn etcd_20221_a_watch_from_a_future_revision_gets_nothing_before_it() {
     block_on(async {
-        let bench = Bench::new();
+        let bench = CrashableStore::new();
         let mut watcher = bench.store.watch(all().from(Revision(30))).unwrap();
         for n in 2..30 {
             watcher.handle().request_progress();
@@ -127,16 +127,16 @@ fn etcd_20221_a_watch_of_the_future_hears_nothing_of_what_comes_before_it() {
     });
 }
 
-/// A stream that could not send fast enough lost events, or got some twice.
+/// A stream that could not send fast enough lost events, or sent some twice.
 #[test]
-fn etcd_17247_17529_a_watcher_starved_for_long_gets_everything_once() {
+fn etcd_17247_17529_a_starved_watcher_gets_every_event_once() {
     block_on(async {
-        let mut bench = Bench::new();
+        let mut bench = CrashableStore::new();
         let mut watchers: Vec<_> =
             (0..5).map(|n| bench.store.watch(all().from(Revision(n * 9))).unwrap()).collect();
         for n in 0..60 {
             bench.run(vec![Op::put("k", vec![n; 200]), Op::put("l", "v")]).await;
-            // One takes a little now and then, the others nothing.
+            // One watcher reads now and then, the others nothing.
             if n % 7 == 0 {
                 assert!(watchers[1].try_next().is_none_or(|batch| batch.is_ok()));
             }
@@ -157,17 +157,17 @@ fn etcd_17247_17529_a_watcher_starved_for_long_gets_everything_once() {
     });
 }
 
-/// A lone member confirmed a write before it was durable.
+/// A single-member cluster acknowledged a write before it was durable.
 #[test]
-fn etcd_14370_what_is_answered_is_synced_before() {
+fn etcd_14370_a_write_is_synced_before_it_is_acknowledged() {
     block_on(async {
-        let bench = Bench::new();
+        let bench = CrashableStore::new();
         for n in 0..40 {
-            let before = bench.disk.count(Verb::Sync);
+            let before = bench.disk.count(OperationKind::Sync);
             let revision = bench.run(vec![Op::put("k", vec![n; 700])]).await;
-            assert!(bench.disk.count(Verb::Sync) > before);
-            // Whatever a crash takes, it does not take this.
-            let disk = bench.disk.crash(Policy::Nothing, 1);
+            assert!(bench.disk.count(OperationKind::Sync) > before);
+            // No crash can lose this write.
+            let disk = bench.disk.crash(CrashPolicy::Nothing, 1);
             let store = Store::open_stepped(Arc::new(disk), &bench.config, &Rng::seeded(2)).unwrap();
             assert_eq!(store.revision(), revision);
             assert_eq!(store.range(&Range::key("k")).unwrap().kvs[0].value()[0], n);
@@ -175,9 +175,9 @@ fn etcd_14370_what_is_answered_is_synced_before() {
     });
 }
 
-/// A large compaction kept the lock, and writers starved.
+/// A large compaction held the lock and starved writers.
 #[test]
-fn etcd_19406_writers_go_on_while_much_is_compacted() {
+fn etcd_19406_a_large_compaction_does_not_starve_writers() {
     block_on_real(async {
         let config = Config {
             limits: Limits { window_revisions: 16, ..Limits::default() },

@@ -1,4 +1,4 @@
-//! The rules of transactions and ranges, each against a second statement of it that shares nothing with the first.
+//! The rules of transactions and ranges, each tested against an independent second formulation.
 
 use std::cmp::Ordering;
 
@@ -46,7 +46,7 @@ fn txn(depth: u32) -> BoxedStrategy<Txn> {
         .boxed()
 }
 
-/// A put or a deletion, and the way to it: at each level the branch and the place in it.
+/// A put or a deletion with its position: the branch and the index at each level.
 struct Change<'a> {
     way: Vec<(bool, usize)>,
     kind: Kind<'a>,
@@ -71,11 +71,11 @@ fn changes<'a>(txn: &'a Txn, way: &[(bool, usize)], all: &mut Vec<Change<'a>>) {
     }
 }
 
-/// Whether two changes may not be in one transaction; `a` stands before `b`. Pair by pair, where the store collects.
+/// Whether two changes may not be in one transaction; `a` is before `b`. Decides per pair, whereas the store collects.
 fn clash(a: &Change<'_>, b: &Change<'_>) -> bool {
     let fork = a.way.iter().zip(&b.way).position(|(a, b)| a != b).expect("two places differ");
     if a.way[fork].0 != b.way[fork].0 {
-        // Only one of two branches is done.
+        // Only one of two branches is executed.
         return false;
     }
     let both_nested = a.way.len() > fork + 1 && b.way.len() > fork + 1;
@@ -83,7 +83,7 @@ fn clash(a: &Change<'_>, b: &Change<'_>) -> bool {
     match (&a.kind, &b.kind) {
         (Kind::Put(a), Kind::Put(b)) => a == b,
         (Kind::Delete(keys), Kind::Put(key)) => deletes(keys, key),
-        // What a nested transaction puts, a later one may delete.
+        // A later operation may delete what a nested transaction puts.
         (Kind::Put(key), Kind::Delete(keys)) => !both_nested && deletes(keys, key),
         (Kind::Delete(_), Kind::Delete(_)) => false,
     }
@@ -95,7 +95,7 @@ fn changes_a_key_twice(txn: &Txn) -> bool {
     (0..all.len()).any(|b| (0..b).any(|a| clash(&all[a], &all[b])))
 }
 
-/// The longest way down, where every level counts its longest list.
+/// The sum of the longest lists of all levels.
 fn longest_way(txn: &Txn) -> usize {
     let deeper = txn.success.iter().chain(&txn.failure).map(|op| match op {
         Op::Txn(inner) => longest_way(inner),
@@ -108,20 +108,20 @@ proptest! {
     #![proptest_config(cases(1024))]
 
     #[test]
-    fn a_transaction_is_refused_exactly_if_two_of_its_changes_clash(txn in txn(3)) {
+    fn a_transaction_is_refused_exactly_if_it_changes_a_key_twice(txn in txn(3)) {
         let expected = if changes_a_key_twice(&txn) { Err(TxnError::DuplicateKey) } else { Ok(()) };
         prop_assert_eq!(check(&txn, &Limits::default()).map(drop), expected);
     }
 
     #[test]
-    fn a_transaction_is_too_long_exactly_if_its_longest_way_down_is(txn in txn(3), txn_ops in 0usize..10) {
+    fn a_transaction_is_too_long_exactly_if_its_longest_path_is(txn in txn(3), txn_ops in 0usize..10) {
         let limits = Limits { txn_ops, ..Limits::default() };
         let refused = check(&txn, &limits) == Err(TxnError::TooManyOps);
         prop_assert_eq!(refused, longest_way(&txn) > txn_ops);
     }
 
     #[test]
-    fn etcds_interval_convention_is_read_as_it_is_written(
+    fn etcds_range_end_convention_round_trips(
         key in vec(any::<u8>(), 0..3),
         end in vec(prop_oneof![Just(0), any::<u8>()], 0..3),
         other in vec(any::<u8>(), 0..4),
@@ -149,7 +149,7 @@ proptest! {
     }
 }
 
-/// Whether `stored op given` holds, for each order of the two.
+/// Whether `stored op given` holds for each order of the two.
 fn holds(op: CompareOp, order: Ordering) -> bool {
     match op {
         CompareOp::Equal => order.is_eq(),
@@ -159,7 +159,7 @@ fn holds(op: CompareOp, order: Ordering) -> bool {
     }
 }
 
-/// The five targets at `number` (of a value: as one byte).
+/// The five targets at `number`; the value target has it as one byte.
 fn targets(number: i64) -> [Target; 5] {
     let value = vec![(b'0' as i64 + number) as u8];
     [
@@ -172,10 +172,10 @@ fn targets(number: i64) -> [Target; 5] {
 }
 
 #[test]
-fn every_compare_has_its_place_in_the_truth_table() {
+fn compares_follow_the_truth_table() {
     block_on(async {
         let store = store().await;
-        // Both keys stand at version 2, created at 2, modified at 3, of lease 5; their value is "4".
+        // Both keys have version 2, create revision 2, mod revision 3, lease 5 and the value "4".
         store.lease_grant(60, LeaseId(5)).await.unwrap();
         for _ in 0..2 {
             let put = |key| Op::Put(Put { lease: LeaseId(5), ..Put::new(key, "4") });
@@ -201,7 +201,7 @@ fn every_compare_has_its_place_in_the_truth_table() {
                 }
             }
         }
-        // One key that fails is enough.
+        // One key that fails suffices.
         store.txn(Txn::of(vec![Op::put("k2", "5")])).await.unwrap();
         let all =
             Compare { keys: KeyRange::prefix("k"), op: CompareOp::Equal, target: Target::Value("4".into()) };

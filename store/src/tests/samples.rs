@@ -1,4 +1,4 @@
-//! Stores with something in them, for tests of what is made of a whole store.
+//! Sample stores for tests.
 
 use std::io::Cursor;
 
@@ -19,7 +19,7 @@ pub(crate) fn image(store: &Store) -> Vec<u8> {
     to.into_inner()
 }
 
-/// History of every kind: rewritten, deleted and leased keys, large and empty values, notes, a compaction.
+/// Writes history of every kind: rewritten, deleted and leased keys, large and empty values, notes, a compaction.
 pub(crate) async fn fill(store: &Store) {
     let lease = store.lease_grant(1_000, LeaseId(77)).await.unwrap().id;
     store.lease_grant(2_000, LeaseId(-5)).await.unwrap();

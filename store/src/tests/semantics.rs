@@ -1,4 +1,4 @@
-//! Answers that clients rely on to the letter, as tables.
+//! Tables of results that clients rely on exactly.
 
 use kstore_nondet::Nondet;
 
@@ -24,7 +24,7 @@ async fn put(store: &Store, key: &'static str, value: &'static str) -> Revision 
     store.txn(Txn::of(vec![Op::put(key, value)])).await.unwrap().revision
 }
 
-/// The revision in each answer.
+/// The revision in each result.
 fn revisions(responses: &[OpResult]) -> Vec<i64> {
     let revision = |response: &OpResult| match response {
         OpResult::Range(range) => range.revision.0,
@@ -36,7 +36,7 @@ fn revisions(responses: &[OpResult]) -> Vec<i64> {
 }
 
 #[test]
-fn a_fresh_store_is_at_one_and_only_changes_move_it() {
+fn a_new_store_is_at_revision_one_and_only_changes_raise_it() {
     block_on(async {
         let store = store().await;
         assert_eq!((store.revision(), store.compacted()), (Revision(1), Revision(-1)));
@@ -55,7 +55,7 @@ fn a_fresh_store_is_at_one_and_only_changes_move_it() {
 }
 
 #[test]
-fn an_operation_answers_with_the_revision_that_the_transaction_has_reached() {
+fn an_operations_header_has_the_transactions_current_revision() {
     block_on(async {
         let store = store().await;
         let ops = vec![range("no"), Op::delete("no"), Op::put("o1", "x"), range("no"), Op::delete("no")];
@@ -66,7 +66,7 @@ fn an_operation_answers_with_the_revision_that_the_transaction_has_reached() {
 }
 
 #[test]
-fn the_dominant_transaction_takes_or_reads() {
+fn a_create_or_read_transaction_takes_its_branch() {
     block_on(async {
         let store = store().await;
         let create = || Txn::if_unchanged("k", Revision(0), Op::put("k", "1")).noted("who");
@@ -107,7 +107,7 @@ fn compares_of_a_missing_key_see_zeros_and_no_value() {
 }
 
 #[test]
-fn nested_guards_see_the_state_before_everything() {
+fn nested_compares_see_the_state_before_the_transaction() {
     block_on(async {
         let store = store().await;
         let inner = Txn {
@@ -124,7 +124,7 @@ fn nested_guards_see_the_state_before_everything() {
 }
 
 #[test]
-fn what_is_malformed_is_refused_before_anything_is_done() {
+fn malformed_transactions_are_refused_without_effect() {
     let limits = Limits::default();
     let many = |n| Txn::of((0..n).map(|at| Op::put(format!("k{at}"), "")).collect());
     let keep = |value: &'static str, lease| {
@@ -161,7 +161,7 @@ fn what_is_malformed_is_refused_before_anything_is_done() {
 }
 
 #[test]
-fn only_the_path_taken_can_fail_and_then_nothing_was_done() {
+fn only_the_chosen_branch_can_fail_and_a_failure_has_no_effect() {
     block_on(async {
         let store = store().await;
         put(&store, "k", "v").await;
@@ -189,7 +189,7 @@ fn only_the_path_taken_can_fail_and_then_nothing_was_done() {
 }
 
 #[test]
-fn compaction_spares_the_compacted_revision() {
+fn the_compacted_revision_stays_readable() {
     block_on(async {
         let store = store().await;
         for value in ["1", "2", "3"] {
@@ -205,7 +205,7 @@ fn compaction_spares_the_compacted_revision() {
 }
 
 #[test]
-fn a_limit_cuts_and_the_count_does_not_care() {
+fn a_limit_does_not_affect_the_count() {
     block_on(async {
         let store = store().await;
         for key in ["p/1", "p/2", "p/3", "q"] {

@@ -1,4 +1,4 @@
-//! Watches: what comes, when, and what does not.
+//! Tests of watches: which events arrive, and when.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn now(watcher: &mut Watcher) -> Option<Result<Batch, WatchError>> {
 }
 
 #[test]
-fn a_watch_from_now_sees_what_comes_and_one_from_the_past_what_was() {
+fn a_watch_gets_later_events_and_one_from_an_old_revision_the_history() {
     block_on(async {
         let store = store().await;
         put(&store, "a").await;
@@ -53,7 +53,7 @@ fn a_watch_from_now_sees_what_comes_and_one_from_the_past_what_was() {
 }
 
 #[test]
-fn a_watch_from_the_future_waits_for_it() {
+fn a_watch_from_a_future_revision_waits_for_it() {
     block_on(async {
         let store = store().await;
         let mut watcher = store.watch(all().from(Revision(4))).unwrap();
@@ -69,7 +69,7 @@ fn a_watch_from_the_future_waits_for_it() {
 }
 
 #[test]
-fn watchers_share_their_events_and_get_whole_revisions_of_what_they_want() {
+fn watchers_share_events_and_get_whole_revisions() {
     block_on(async {
         let store = store().await;
         let mut everything = store.watch(all()).unwrap();
@@ -95,7 +95,7 @@ fn watchers_share_their_events_and_get_whole_revisions_of_what_they_want() {
 }
 
 #[test]
-fn progress_is_told_when_asked_for_behind_all_events() {
+fn a_progress_request_is_answered_after_all_events() {
     block_on(async {
         let store = store().await;
         let mut watcher = store.watch(WatchRequest::new(KeyRange::prefix("a"))).unwrap();
@@ -113,7 +113,7 @@ fn progress_is_told_when_asked_for_behind_all_events() {
 }
 
 #[test]
-fn a_watch_from_the_future_answers_for_progress_when_its_start_is_reached() {
+fn a_watch_from_a_future_revision_reports_progress_when_its_start_is_reached() {
     block_on(async {
         let store = store().await;
         let mut watcher = store.watch(all().from(Revision(4))).unwrap();
@@ -137,7 +137,7 @@ fn a_watch_from_the_future_answers_for_progress_when_its_start_is_reached() {
 }
 
 #[test]
-fn a_watcher_that_joined_ahead_of_the_delivery_answers_for_progress() {
+fn a_watcher_that_joined_before_the_delivery_reports_progress() {
     block_on(async {
         let store = store_with(Limits { watcher_events: 1, ..Limits::default() }).await;
         let mut watcher = store.watch(all()).unwrap();
@@ -193,7 +193,7 @@ fn a_slow_watcher_misses_nothing_and_is_bounded() {
 }
 
 #[test]
-fn a_watcher_overtaken_by_compaction_learns_it_and_ends() {
+fn a_watcher_overtaken_by_compaction_fails_and_ends() {
     block_on(async {
         let limits = Limits { watcher_events: 1, window_revisions: 2, ..Limits::default() };
         let store = store_with(limits).await;
@@ -217,7 +217,7 @@ fn a_watcher_overtaken_by_compaction_learns_it_and_ends() {
 }
 
 #[test]
-fn a_calm_store_releases_old_commits_and_watchers_read_them_from_the_engine() {
+fn an_idle_store_releases_old_commits_and_watchers_read_them_from_the_engine() {
     block_on(async {
         let limits = Limits { window_calm_bytes: 0, ..Limits::default() };
         let store = store_with(limits.clone()).await;
@@ -242,7 +242,7 @@ fn a_calm_store_releases_old_commits_and_watchers_read_them_from_the_engine() {
 }
 
 #[test]
-fn a_calm_store_keeps_a_few_commits_in_memory() {
+fn an_idle_store_keeps_a_few_commits_in_memory() {
     block_on(async {
         let limits = Limits { window_calm_bytes: 4_096, ..Limits::default() };
         let store = store_with(limits.clone()).await;
@@ -256,7 +256,7 @@ fn a_calm_store_keeps_a_few_commits_in_memory() {
 }
 
 #[test]
-fn watches_end_with_their_store_and_an_empty_range_is_refused() {
+fn watches_end_when_the_store_closes_and_empty_ranges_are_refused() {
     block_on(async {
         let store = store().await;
         let empty = store.watch(WatchRequest::new(KeyRange::between("b", "a")));
@@ -275,18 +275,18 @@ fn watches_end_with_their_store_and_an_empty_range_is_refused() {
     });
 }
 
-/// A waker may run anything at once, also what asks the hub.
+/// A waker may run anything at once, including calls of the hub.
 #[test]
 fn watchers_are_woken_when_the_hub_is_unlocked() {
-    struct Asking(Store, Mutex<Vec<bool>>);
-    impl ArcWake for Asking {
+    struct ProgressAskingWaker(Store, Mutex<Vec<bool>>);
+    impl ArcWake for ProgressAskingWaker {
         fn wake_by_ref(woken: &Arc<Self>) {
             woken.1.lock().push(woken.0.driver().core().hub.is_locked());
         }
     }
     block_on(async {
         let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
-        let woken = Arc::new(Asking(store.clone(), Mutex::default()));
+        let woken = Arc::new(ProgressAskingWaker(store.clone(), Mutex::default()));
         let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
         let mut wait = || {
             let waker = futures::task::waker(woken.clone());

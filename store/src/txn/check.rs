@@ -1,4 +1,4 @@
-//! Whether a transaction is well-formed, whatever the state. Pure; done before it is queued.
+//! Validation of a transaction, independent of the store's state. Pure; done before the transaction is queued.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Delete, Op, Put, Txn};
 use crate::{End, KeyRange, Limits, TxnError};
 
-/// Checks a transaction; on success says how many bytes it carries.
+/// Validates a transaction. Returns the number of bytes that it carries.
 pub(crate) fn check(txn: &Txn, limits: &Limits) -> Result<usize, TxnError> {
     check_count(txn, limits.txn_ops)?;
     let bytes = txn.note.as_ref().map_or(0, Bytes::len) + check_ops(txn)?;
@@ -22,7 +22,7 @@ pub(crate) fn check(txn: &Txn, limits: &Limits) -> Result<usize, TxnError> {
     Ok(bytes)
 }
 
-/// Every level takes its longest list from what its children may have.
+/// Checks the number of operations: each level's longest list reduces what its nested transactions may have.
 fn check_count(txn: &Txn, remaining: usize) -> Result<(), TxnError> {
     let longest = txn.compares.len().max(txn.success.len()).max(txn.failure.len());
     let left = remaining.checked_sub(longest).ok_or(TxnError::TooManyOps)?;
@@ -72,21 +72,21 @@ fn check_put(put: &Put) -> Result<usize, TxnError> {
     }
 }
 
-/// One plain operation cannot clash with itself; most transactions are that.
+/// Whether two operations may change the same key. A single plain operation, which most transactions have, cannot.
 fn may_repeat(ops: &[Op]) -> bool {
     ops.len() > 1 || nested(ops).next().is_some()
 }
 
-/// What a list of operations may change.
+/// The keys that a list of operations may change.
 #[derive(Default)]
-struct Changes<'a> {
+struct ChangedKeys<'a> {
     puts: BTreeSet<&'a Bytes>,
     deletes: Vec<&'a KeyRange>,
 }
 
-impl<'a> Changes<'a> {
+impl<'a> ChangedKeys<'a> {
     fn deletes(&self, key: &[u8]) -> bool {
-        // As in etcd, a deletion without end does not count; clients rely on neither answer.
+        // As in etcd, a delete range without an end is not checked. Clients rely on neither result.
         self.deletes.iter().any(|keys| keys.end != End::Unbounded && keys.contains(key))
     }
 
@@ -95,10 +95,10 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Collects the changes of a branch, refusing a key that two of its operations change: first this level's deletions, then
-/// each nested transaction in order (whose own branches exclude each other), then this level's puts.
-fn changes(ops: &[Op]) -> Result<Changes<'_>, TxnError> {
-    let mut all = Changes::default();
+/// Collects the changes of a branch. Fails if two of its operations change the same key. The order is etcd's: this
+/// level's deletions, then each nested transaction (whose two branches exclude each other), then this level's puts.
+fn changes(ops: &[Op]) -> Result<ChangedKeys<'_>, TxnError> {
+    let mut all = ChangedKeys::default();
     all.deletes.extend(ops.iter().filter_map(|op| match op {
         Op::Delete(Delete { keys, .. }) => Some(keys),
         Op::Range(_) | Op::Put(_) | Op::Txn(_) => None,

@@ -1,37 +1,38 @@
-//! Guards: which branch a transaction takes, and each transaction inside it. Pure.
+//! Evaluation of compares: chooses the branch of a transaction and of each nested transaction. Pure.
 
 use std::cmp::Ordering;
 
 use super::{Compare, CompareOp, Op, Target, Txn};
-use crate::staged::Staged;
+use crate::staged::StagedView;
 use crate::{End, KeyValue, LeaseId, Revision};
 
-/// The branch taken, with those of the nested transactions on it, in order.
+/// The chosen branch, with the paths of its nested transactions in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Path {
+pub(crate) struct BranchPath {
     pub(crate) succeeded: bool,
-    pub(crate) nested: Vec<Path>,
+    pub(crate) nested: Vec<BranchPath>,
 }
 
 impl Txn {
-    /// The operations of the branch that `path` takes.
-    pub(crate) fn branch(&self, path: &Path) -> &[Op] {
+    /// The operations of the chosen branch.
+    pub(crate) fn branch(&self, path: &BranchPath) -> &[Op] {
         if path.succeeded { &self.success } else { &self.failure }
     }
 }
 
-/// Decides the whole tree on the state before it: a nested guard does not see what an outer operation will do.
-pub(crate) fn decide(txn: &Txn, staged: Staged<'_>) -> Path {
+/// Chooses all branches on the state before the transaction: a nested compare does not see the effects of outer
+/// operations.
+pub(crate) fn decide(txn: &Txn, staged: StagedView<'_>) -> BranchPath {
     let succeeded = txn.compares.iter().all(|compare| holds(compare, staged));
     let ops = if succeeded { &txn.success } else { &txn.failure };
     let nested = ops.iter().filter_map(|op| match op {
         Op::Txn(inner) => Some(decide(inner, staged)),
         Op::Range(_) | Op::Put(_) | Op::Delete(_) => None,
     });
-    Path { succeeded, nested: nested.collect() }
+    BranchPath { succeeded, nested: nested.collect() }
 }
 
-fn holds(compare: &Compare, staged: Staged<'_>) -> bool {
+fn holds(compare: &Compare, staged: StagedView<'_>) -> bool {
     if compare.keys.end == End::Single {
         return holds_for(compare, staged.live(&compare.keys.start).map(|kv| &**kv));
     }

@@ -1,46 +1,46 @@
-//! Evaluates a transaction on staged state and collects its effects. No clock, no queue, no disk.
+//! Execution of a transaction on staged state; collects its effects. Pure apart from reading old versions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::compare::{Path, decide};
+use super::compare::{BranchPath, decide};
 use super::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
 use crate::commit::RecordKey;
 use crate::event::{Event, EventKind};
-use crate::index::{Found, Index, Version};
+use crate::index::{Index, Version, VersionRef};
 use crate::kv::Stamp;
 use crate::lease::table::LeaseTable;
 use crate::range::{Range, RangeResult};
-use crate::staged::{Overlay, Staged};
-use crate::view::{self, Pick, Selection};
+use crate::staged::{Overlay, StagedView};
+use crate::view::{self, SelectedVersion, Selection};
 use crate::{End, KeyRange, KeyValue, RangeError, Revision, TxnError};
 
-/// Fetches an old version.
+/// Reads an old version.
 pub(crate) type Fetch<'a> = &'a dyn Fn(RecordKey) -> Result<Arc<KeyValue>, RangeError>;
 
-/// One request's evaluation: what it sees, what it may change, and what it has changed so far.
+/// The execution of one request: the state it reads and changes, and its events so far.
 pub(crate) struct Execution<'a> {
     pub(crate) index: &'a Index,
     pub(crate) overlay: &'a mut Overlay,
     pub(crate) leases: &'a mut LeaseTable,
-    /// The revision before.
+    /// The revision before the request.
     pub(crate) base: Revision,
     pub(crate) compacted: Revision,
     pub(crate) note: Option<Bytes>,
     pub(crate) fetch: Fetch<'a>,
-    /// Bytes of the changes that deletions may make.
+    /// Most bytes of changes that deletions may make.
     pub(crate) deletes_max: usize,
     pub(crate) events: Vec<Arc<Event>>,
 }
 
-/// The answers of historical reads on the path taken, in the order of their operations, made before the first change. An old
-/// version may have to come from the disk, which can fail: then nothing of the transaction may be done yet.
-type Historical = VecDeque<(Selection, Vec<Arc<KeyValue>>)>;
+/// Results of the historical reads on the chosen path, in the order of their operations. They are read before the first
+/// change, because reading an old version from disk can fail, and a failed transaction must not change anything.
+type HistoricalReads = VecDeque<(Selection, Vec<Arc<KeyValue>>)>;
 
 impl Execution<'_> {
-    /// Does a transaction that passed `check`. On an error nothing was changed.
+    /// Executes a transaction that passed `check`. If it fails, nothing was changed.
     pub(crate) fn txn(&mut self, txn: &Txn) -> Result<TxnResult, TxnError> {
         let path = decide(txn, self.staged());
         self.check(txn, &path)?;
@@ -50,30 +50,30 @@ impl Execution<'_> {
         Ok(result)
     }
 
-    /// Deletes keys, as a lease does when it ends.
+    /// Deletes keys, for the revocation of a lease.
     pub(crate) fn delete_keys(&mut self, keys: impl IntoIterator<Item = Bytes>) {
         for key in keys {
             self.delete_key(&key);
         }
     }
 
-    fn staged(&self) -> Staged<'_> {
-        Staged { index: self.index, overlay: self.overlay }
+    fn staged(&self) -> StagedView<'_> {
+        StagedView { index: self.index, overlay: self.overlay }
     }
 
-    /// The revision that the next change belongs to.
+    /// The revision of the request's changes.
     fn own(&self) -> Revision {
         self.base.next()
     }
 
-    /// The revision as the transaction sees it.
+    /// The current revision from the transaction's view.
     fn now(&self) -> Revision {
         if self.events.is_empty() { self.base } else { self.own() }
     }
 
-    /// What can go wrong on the path taken, apart from the disk. What would be said of a put is said before what would be
-    /// said of a read.
-    fn check(&self, txn: &Txn, path: &Path) -> Result<(), TxnError> {
+    /// Checks the chosen path for all errors except those of the disk. As in etcd, an error of a put takes precedence
+    /// over an error of a read.
+    fn check(&self, txn: &Txn, path: &BranchPath) -> Result<(), TxnError> {
         Self::on_path(txn, path, &mut |op| match op {
             Op::Put(put) => self.check_put(put),
             Op::Range(_) | Op::Delete(_) | Op::Txn(_) => Ok(()),
@@ -92,25 +92,25 @@ impl Execution<'_> {
         })
     }
 
-    /// Roughly the bytes of changes that a deletion of these keys makes, as they are before the transaction: its own puts are
-    /// bounded by the size of a request.
+    /// Approximate bytes of changes that a deletion of these keys makes. It counts the keys before the transaction; the
+    /// limit on the request's size bounds the transaction's own puts.
     fn deletion_bytes(&self, keys: &KeyRange) -> usize {
         if keys.end == End::Single {
             return 0;
         }
         let mut bytes = 0;
         self.staged().visit(keys, Revision(i64::MAX), |found| {
-            if let Found::Newest(kv) = found {
+            if let VersionRef::Newest(kv) = found {
                 bytes += kv.key().len() + Event::COST;
             }
         });
         bytes
     }
 
-    /// Each operation on the path taken, in order.
+    /// Calls `check` for each operation on the chosen path, in order.
     fn on_path(
         txn: &Txn,
-        path: &Path,
+        path: &BranchPath,
         check: &mut impl FnMut(&Op) -> Result<(), TxnError>,
     ) -> Result<(), TxnError> {
         let mut nested = path.nested.iter();
@@ -126,7 +126,8 @@ impl Execution<'_> {
 
     fn check_range(&self, range: &Range) -> Result<(), TxnError> {
         let (requested, compacted) = (range.revision, self.compacted);
-        // Unlike in a plain read, a negative revision is one of the past here; as old as it gets is what was never compacted.
+        // Unlike in a plain range, a negative revision is an old one here. It fails below the compacted
+        // revision (-1 at first).
         if requested.0 < 0 && requested < compacted {
             return Err(TxnError::Range(RangeError::Compacted { requested, compacted }));
         }
@@ -141,10 +142,10 @@ impl Execution<'_> {
         if keeps && self.staged().live(&put.key).is_none() { Err(TxnError::KeyNotFound) } else { Ok(()) }
     }
 
-    /// Reads everything old that the path taken asks for. The transaction's own changes are newer than any such revision, so
-    /// the answers are the same before them.
-    fn read_historical(&self, txn: &Txn, path: &Path) -> Result<Historical, TxnError> {
-        let mut historical = Historical::new();
+    /// Does all historical reads of the chosen path. The transaction's own changes are newer than any requested
+    /// revision, so they cannot affect the results.
+    fn read_historical(&self, txn: &Txn, path: &BranchPath) -> Result<HistoricalReads, TxnError> {
+        let mut historical = HistoricalReads::new();
         Self::on_path(txn, path, &mut |op| {
             if let Op::Range(range) = op
                 && is_historical(range)
@@ -156,20 +157,20 @@ impl Execution<'_> {
         Ok(historical)
     }
 
-    /// Selects what a read sees at a revision, and fetches what is not at hand.
+    /// Selects the versions of a range at a revision, and reads those that are not in memory.
     fn select(&self, range: &Range, at: Revision) -> Result<(Selection, Vec<Arc<KeyValue>>), RangeError> {
         let mut selection = view::select_staged(self.staged(), range, at);
         let picks = std::mem::take(&mut selection.picks);
         let kvs = picks.into_iter().map(|pick| match pick {
-            Pick::Ready(kv) => Ok(kv),
-            Pick::Stored(key) => (self.fetch)(key),
+            SelectedVersion::Ready(kv) => Ok(kv),
+            SelectedVersion::Stored(key) => (self.fetch)(key),
         });
         let kvs = kvs.collect::<Result<_, _>>()?;
         Ok((selection, kvs))
     }
 
-    /// Does the operations of the path taken. Cannot fail: everything that can was done before.
-    fn run(&mut self, txn: &Txn, path: &Path, historical: &mut Historical) -> TxnResult {
+    /// Executes the operations of the chosen path. It cannot fail: everything that can fail was done before.
+    fn run(&mut self, txn: &Txn, path: &BranchPath, historical: &mut HistoricalReads) -> TxnResult {
         let ops = txn.branch(path);
         let mut responses = Vec::with_capacity(ops.len());
         let mut nested = path.nested.iter();
@@ -187,8 +188,8 @@ impl Execution<'_> {
         TxnResult { succeeded: path.succeeded, revision: self.now(), responses }
     }
 
-    /// A read sees this transaction's own changes, unless it asks for a revision.
-    fn range(&self, range: &Range, historical: &mut Historical) -> RangeResult {
+    /// Reads a range. It sees the transaction's own changes, unless it names a revision.
+    fn range(&self, range: &Range, historical: &mut HistoricalReads) -> RangeResult {
         let (selection, kvs) = if is_historical(range) {
             historical.pop_front().expect("historical reads were made in the order of their operations")
         } else {
@@ -242,7 +243,8 @@ impl Execution<'_> {
         Some(prev)
     }
 
-    /// Stages a change. An event says what was before the revision, also where the same transaction put the key first.
+    /// Stages a change. `prev_kv` of the event is the version before the transaction, even if the transaction wrote the
+    /// key before.
     fn change(&mut self, kind: EventKind, kv: Arc<KeyValue>, prev: Option<Arc<KeyValue>>) {
         let main = self.own();
         let prev_kv = match prev {
@@ -256,7 +258,7 @@ impl Execution<'_> {
     }
 }
 
-/// Whether a read names the revision to read at, instead of seeing the transaction's own changes.
+/// Whether a range names the revision to read at.
 fn is_historical(range: &Range) -> bool {
     range.revision.0 != 0
 }

@@ -1,4 +1,4 @@
-//! Transactions as values: guards, operations, answers. `check` says which are well-formed; `execute` evaluates them.
+//! Transactions: compares, operations, and results. `check` validates them, `execute` evaluates them.
 
 pub(crate) mod check;
 pub(crate) mod compare;
@@ -10,19 +10,19 @@ use bytes::Bytes;
 
 use crate::{KeyRange, KeyValue, LeaseId, Range, RangeResult, Revision};
 
-/// If all compares hold, `success`, else `failure`; as one step that nothing can come between.
+/// An atomic transaction: executes `success` if all compares hold, otherwise `failure`.
 ///
-/// At most one revision is taken, and only if something changed. The operations see what earlier ones did.
+/// It takes at most one revision, and only if it changes something. An operation sees the effects of earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Txn {
-    /// The guards, all of which must hold. No guards hold.
+    /// The compares. All must hold; an empty list holds.
     pub compares: Vec<Compare>,
-    /// Done in order when they hold.
+    /// Operations executed in order if the compares hold.
     pub success: Vec<Op>,
-    /// Done in order when they do not.
+    /// Operations executed in order if a compare does not hold.
     pub failure: Vec<Op>,
-    /// Opaque bytes to keep beside the revision, if one is taken (see [`crate::Store::note`]). Only the note of the
-    /// outermost transaction counts.
+    /// Opaque bytes that the store keeps with the transaction's revision, if it takes one (see [`crate::Store::note`]).
+    /// The store ignores notes of nested transactions.
     pub note: Option<Bytes>,
 }
 
@@ -32,7 +32,8 @@ impl Txn {
         Self { success: ops, ..Self::default() }
     }
 
-    /// If the key's mod revision is `expected` (zero: if the key does not exist), `op`; otherwise read the key.
+    /// A transaction that executes `op` if the key's mod revision is `expected` (zero: if the key does not exist), and
+    /// otherwise reads the key.
     pub fn if_unchanged(key: impl Into<Bytes>, expected: Revision, op: Op) -> Self {
         let key = key.into();
         Self {
@@ -43,21 +44,21 @@ impl Txn {
         }
     }
 
-    /// Whether it cannot change anything, whichever branch it takes. As in etcd, one with a transaction inside counts as one
-    /// that can.
+    /// Whether the transaction only reads, in both branches. As in etcd, one with a nested transaction counts as
+    /// writing.
     pub fn is_read_only(&self) -> bool {
         let mut ops = self.success.iter().chain(&self.failure);
         ops.all(|op| matches!(op, Op::Range(_)))
     }
 
-    /// The same with a note.
+    /// Sets the note.
     #[must_use]
     pub fn noted(self, note: impl Into<Bytes>) -> Self {
         Self { note: Some(note.into()), ..self }
     }
 }
 
-/// How a stored field must stand to the given one.
+/// The relation that a compare requires between the stored and the given value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareOp {
     /// stored = given
@@ -70,35 +71,35 @@ pub enum CompareOp {
     NotEqual,
 }
 
-/// The field of a key that is compared, with the value to compare to. A key that does not exist has zero in every
-/// number and no value: a compare of its value never holds.
+/// The field of a key that is compared, and the value to compare with. A missing key has zero in every number and no
+/// value: a compare of its value never holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Puts since creation.
+    /// Number of puts since creation.
     Version(i64),
     /// Create revision.
     Create(Revision),
     /// Mod revision.
     Mod(Revision),
-    /// Value, bytewise.
+    /// Value, in byte order.
     Value(Bytes),
     /// Lease.
     Lease(LeaseId),
 }
 
-/// One guard. Over several keys it holds if it holds for each; over none, if it holds for a missing key.
+/// One compare. Over several keys it holds if it holds for each; over none, if it holds for a missing key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compare {
-    /// Which keys.
+    /// The keys to compare.
     pub keys: KeyRange,
-    /// The relation.
+    /// The required relation.
     pub op: CompareOp,
-    /// Field and value.
+    /// The field and the value to compare with.
     pub target: Target,
 }
 
 impl Compare {
-    /// A guard on one key.
+    /// A compare of one key.
     pub fn key(key: impl Into<Bytes>, op: CompareOp, target: Target) -> Self {
         Self { keys: KeyRange::single(key), op, target }
     }
@@ -107,18 +108,18 @@ impl Compare {
 /// One operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Read.
+    /// Reads a range.
     Range(Range),
-    /// Write one key.
+    /// Writes one key.
     Put(Put),
-    /// Delete keys.
+    /// Deletes a range of keys.
     Delete(Delete),
-    /// A transaction inside; its guards are evaluated on the state before the outermost one.
+    /// A nested transaction. Its compares are evaluated on the state before the outermost one.
     Txn(Txn),
 }
 
 impl Op {
-    /// A plain put.
+    /// A put without options.
     pub fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         Self::Put(Put::new(key, value))
     }
@@ -129,65 +130,66 @@ impl Op {
     }
 }
 
-/// A write of one key.
+/// A put: a write of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Put {
     /// The key; not empty.
     pub key: Bytes,
     /// The value.
     pub value: Bytes,
-    /// The lease to hang the key on; it must exist. [`LeaseId::NONE`] detaches the key.
+    /// The lease to attach the key to; it must exist. [`LeaseId::NONE`] detaches the key.
     pub lease: LeaseId,
-    /// Answer with the version before.
+    /// Whether to return the previous version.
     pub prev_kv: bool,
-    /// Keep the value (still a new revision); the key must exist, and `value` must be empty.
+    /// Whether to keep the stored value (the put still makes a new revision). The key must exist, and `value` must be
+    /// empty.
     pub ignore_value: bool,
-    /// Keep the lease; the key must exist, and `lease` must be none.
+    /// Whether to keep the key's lease. The key must exist, and `lease` must be none.
     pub ignore_lease: bool,
 }
 
 impl Put {
-    /// A plain put.
+    /// A put without options.
     pub fn new(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         Self { key: key.into(), value: value.into(), ..Self::default() }
     }
 }
 
-/// A deletion of keys.
+/// A deletion of a range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete {
-    /// Which keys.
+    /// The keys to delete.
     pub keys: KeyRange,
-    /// Answer with what was deleted.
+    /// Whether to return the deleted versions.
     pub prev_kv: bool,
 }
 
-/// What a transaction did.
+/// The result of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxnResult {
-    /// Whether the guards held.
+    /// Whether the compares held.
     pub succeeded: bool,
-    /// The revision of this transaction's changes or, if it changed nothing, the one it saw.
+    /// The revision of this transaction's changes, or the current revision if it changed nothing.
     pub revision: Revision,
-    /// One answer per operation of the branch taken, in order.
+    /// One result per operation of the executed branch, in order.
     pub responses: Vec<OpResult>,
 }
 
-/// The answer to one operation.
+/// The result of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpResult {
-    /// To a read.
+    /// Result of a range.
     Range(RangeResult),
-    /// To a put.
+    /// Result of a put.
     Put(PutResult),
-    /// To a deletion.
+    /// Result of a deletion.
     Delete(DeleteResult),
-    /// To a nested transaction.
+    /// Result of a nested transaction.
     Txn(TxnResult),
 }
 
 impl OpResult {
-    /// The answer to a read, if that is what this is.
+    /// The result of a range, if this is one.
     pub fn into_range(self) -> Option<RangeResult> {
         match self {
             Self::Range(range) => Some(range),
@@ -196,24 +198,24 @@ impl OpResult {
     }
 }
 
-/// The answer to a [`Put`].
+/// The result of a [`Put`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutResult {
     /// The revision of the put.
     pub revision: Revision,
-    /// The version now in the store.
+    /// The written version.
     pub kv: Arc<KeyValue>,
-    /// The version before, if asked for and there was one.
+    /// The previous version, if requested and there was one.
     pub prev_kv: Option<Arc<KeyValue>>,
 }
 
-/// The answer to a [`Delete`].
+/// The result of a [`Delete`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteResult {
     /// The revision after the operation.
     pub revision: Revision,
-    /// How many keys went.
+    /// Number of deleted keys.
     pub deleted: i64,
-    /// What they were, in key order, if asked for.
+    /// The deleted versions in key order, if requested.
     pub prev_kvs: Vec<Arc<KeyValue>>,
 }

@@ -1,61 +1,62 @@
-//! Writing the log: one write per group, one sync when the caller says so. Owned by the writer.
+//! Appending to the log: one write per group, and a sync when the caller requests it.
 
 use std::io;
 use std::sync::Arc;
 
 use kstore_nondet::Rng;
 
-use super::Replayed;
-use super::segment::Segments;
+use super::ReplayResult;
+use super::segment::WalSegments;
 use crate::Limits;
-use crate::codec::frame::{self, Position, SEGMENT_HEADER, SegmentHeader, Span, group_len};
+use crate::codec::frame::{self, GroupSpan, LogPosition, SEGMENT_HEADER, SegmentHeader, group_len};
 use crate::codec::record;
 use crate::commit::Commit;
 use crate::disk::File;
 
-/// What a group without records occupies.
+/// Size of a sync note, which is a group without records.
 const NOTE_BYTES: u64 = group_len(0) as u64;
 
-/// See the module.
+/// The log's appender: writes groups to the newest segment. One thread owns it at a time.
 #[derive(Debug)]
 pub(crate) struct Wal {
-    segments: Arc<Segments>,
+    segments: Arc<WalSegments>,
     cluster: u64,
     rng: Rng,
-    /// The size of a segment that has to be made while the writer waits.
+    /// Size of a segment that is created when none is prepared.
     fresh_bytes: u64,
     file: Arc<dyn File>,
     size: u64,
-    position: Position,
-    /// The last record written.
+    position: LogPosition,
+    /// Sequence number of the last written record.
     written_seq: u64,
-    /// The last record known to be durable.
+    /// Sequence number of the last record known to be durable.
     synced_seq: u64,
-    /// The last record that the log itself says was durable. What lies behind it a restart must doubt.
+    /// The last record that a group in the log confirms as durable. A restart cannot be sure of later records.
     noted_seq: u64,
-    /// The group being made; kept for its allocation.
+    /// The encoded group; kept to reuse its allocation.
     buffer: Vec<u8>,
-    /// The position behind it.
-    behind: Position,
+    /// The position after the encoded group.
+    next_position: LogPosition,
 }
 
 impl Wal {
-    /// Begins a new segment behind what was replayed. The records that were not yet known to be durable are written again
-    /// into it and synced, for what the cache shows of them may not be what the disk has.
+    /// Starts a new segment after what was replayed. Records that were not confirmed durable are written again into it
+    /// and synced, because the replay may have read them from the cache only.
     pub(crate) fn begin(
-        segments: Arc<Segments>,
+        segments: Arc<WalSegments>,
         cluster: u64,
         rng: Rng,
-        replayed: &Replayed,
+        replayed: &ReplayResult,
         limits: &Limits,
     ) -> io::Result<Self> {
         let (noted_seq, chain) = replayed.confirmed;
         let epoch = rng.next_u64();
         let header = SegmentHeader::new(cluster, epoch, noted_seq + 1, chain);
-        let start = Position { epoch, offset: SEGMENT_HEADER as u64, chain };
+        let start = LogPosition { epoch, offset: SEGMENT_HEADER as u64, chain };
         let (mut position, mut tail) = (start, Vec::new());
         if replayed.tail_records > 0 {
-            let span = Span { count: replayed.tail_records, first_seq: noted_seq + 1, synced_seq: noted_seq };
+            let span =
+                GroupSpan { count: replayed.tail_records, first_seq: noted_seq + 1, synced_seq: noted_seq };
             position =
                 frame::encode_group(&mut tail, start, span, |out| out.extend_from_slice(&replayed.tail));
         }
@@ -75,16 +76,16 @@ impl Wal {
             synced_seq,
             noted_seq,
             buffer: Vec::new(),
-            behind: position,
+            next_position: position,
         })
     }
 
-    /// Writes commits as one group; says how many bytes. Not durable until [`Wal::sync`].
+    /// Writes commits as one group. Returns its length in bytes. Not durable until [`Wal::sync`].
     pub(crate) fn append(&mut self, commits: &[Arc<Commit>]) -> io::Result<usize> {
         let _span = tracing::debug_span!("wal", commits = commits.len()).entered();
         let encode = |out: &mut Vec<u8>| commits.iter().for_each(|commit| record::encode(out, commit));
         self.make_group(commits.len(), encode);
-        // There is always room left for a note.
+        // Space for a sync note must remain.
         if self.position.offset + self.buffer.len() as u64 + NOTE_BYTES > self.size {
             self.rotate(self.buffer.len())?;
             self.make_group(commits.len(), encode);
@@ -101,7 +102,7 @@ impl Wal {
         Ok(())
     }
 
-    /// The last record known to be durable.
+    /// Sequence number of the last record known to be durable.
     pub(crate) fn synced_seq(&self) -> u64 {
         self.synced_seq
     }
@@ -111,22 +112,22 @@ impl Wal {
         self.synced_seq < self.written_seq
     }
 
-    /// Whether the segment is full enough to prepare the next.
-    pub(crate) fn wants_spare(&self) -> bool {
+    /// Whether the segment is full enough to prepare the next one.
+    pub(crate) fn needs_spare(&self) -> bool {
         self.position.offset > self.size / 2
     }
 
-    /// Whether the log does not say of everything in it that it was durable.
-    pub(crate) fn owes_note(&self) -> bool {
+    /// Whether the log contains records that no group confirms as durable.
+    pub(crate) fn needs_sync_note(&self) -> bool {
         self.noted_seq < self.written_seq
     }
 
-    /// Syncs what is unsynced and notes durably that all is, so that the next start need not doubt the last group.
-    pub(crate) fn note(&mut self) -> io::Result<()> {
+    /// Syncs unsynced records and writes a durable sync note, so that the next start need not rewrite the last group.
+    pub(crate) fn write_sync_note(&mut self) -> io::Result<()> {
         if self.has_unsynced() {
             self.sync()?;
         }
-        if self.owes_note() {
+        if self.needs_sync_note() {
             self.make_group(0, |_| ());
             self.write_group()?;
             self.file.sync()?;
@@ -135,20 +136,20 @@ impl Wal {
     }
 
     fn make_group(&mut self, count: usize, records: impl FnOnce(&mut Vec<u8>)) {
-        let span = Span { count, first_seq: self.written_seq + 1, synced_seq: self.synced_seq };
+        let span = GroupSpan { count, first_seq: self.written_seq + 1, synced_seq: self.synced_seq };
         let mut buffer = std::mem::take(&mut self.buffer);
-        self.behind = frame::encode_group(&mut buffer, self.position, span, records);
+        self.next_position = frame::encode_group(&mut buffer, self.position, span, records);
         self.buffer = buffer;
     }
 
     fn write_group(&mut self) -> io::Result<()> {
         self.file.write_at(self.position.offset, &self.buffer)?;
-        self.position = self.behind;
+        self.position = self.next_position;
         self.noted_seq = self.synced_seq;
         Ok(())
     }
 
-    /// Begins the next segment. The old one is synced first: a segment that has a successor is whole.
+    /// Starts the next segment. The old one is synced first, so that a segment with a successor is complete.
     fn rotate(&mut self, group: usize) -> io::Result<()> {
         if self.has_unsynced() {
             self.sync()?;
@@ -158,7 +159,7 @@ impl Wal {
         let least = (SEGMENT_HEADER + group) as u64 + NOTE_BYTES;
         (self.file, self.size) = self.segments.make(&header, &[], (least, self.fresh_bytes))?;
         self.noted_seq = self.written_seq;
-        self.position = Position { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
+        self.position = LogPosition { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! Looking records up in the log, which may be written and shortened meanwhile: the copies from which damaged records are
-//! healed. What is found was checked; what is not may still be there.
+//! Search for records in the log, while it may be written and truncated: the copies from which damaged records are
+//! repaired. Found records are checked. A record that is not found may still be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::segment::Segments;
+use super::segment::WalSegments;
 use crate::Revision;
 use crate::codec::frame::{SEGMENT_HEADER, SegmentHeader, decode_group};
 use crate::codec::record::{self, LogChange, LogRecord};
@@ -13,14 +13,14 @@ use crate::commit::RecordKey;
 use crate::disk::read_all;
 use crate::engine::{Record, RecordKind};
 
-/// The records of those names, as far as they are there. Reads whole files: for the rare case.
-pub(crate) fn find(segments: &Segments, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Record> {
+/// Finds the records with these keys, as far as the log has them. It reads whole files, so it is slow; damage is rare.
+pub(crate) fn find(segments: &WalSegments, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Record> {
     let mut found = BTreeMap::new();
     for first in segments.first_seqs().into_iter().rev() {
         if found.len() == keys.len() {
             break;
         }
-        // It may be gone by now.
+        // The background worker may have deleted the segment.
         let Ok(bytes) = segments.open(first).and_then(|file| read_all(&*file)) else { continue };
         find_in(&bytes, keys, &mut found);
     }
@@ -47,7 +47,7 @@ fn find_in(bytes: &[u8], keys: &BTreeSet<RecordKey>, found: &mut BTreeMap<Record
     None
 }
 
-/// What a logged commit has of that name.
+/// The record with this key in a logged commit.
 fn part(record: &LogRecord<'_>, key: RecordKey) -> Option<Record> {
     if Revision(record.revision) != key.main || record.changes.is_empty() {
         return None;

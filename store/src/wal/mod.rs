@@ -1,6 +1,8 @@
-//! The log: the truth. What has been synced here is acknowledged; all else can be made again from it.
+//! The write-ahead log, which is the source of truth: a write is acknowledged after its sync here, and all other state
+//! can be rebuilt from it.
 //!
-//! `append` writes, `replay` reads and judges what a crash left, `segment` manages the files. The bytes are `codec`'s.
+//! `append` writes, `replay` reads and decides what a crash left, `segment` manages the files. `codec` has the
+//! encoding.
 
 mod append;
 mod find;
@@ -11,5 +13,5 @@ mod tests;
 
 pub(crate) use append::Wal;
 pub(crate) use find::find;
-pub(crate) use replay::{Replayed, replay};
-pub(crate) use segment::Segments;
+pub(crate) use replay::{ReplayResult, replay};
+pub(crate) use segment::WalSegments;

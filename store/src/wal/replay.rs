@@ -1,36 +1,36 @@
-//! Reading the log at a start, and judging what a crash left: what was never confirmed durable is cut off, what was is
-//! either there or the store does not open.
+//! Replay of the log at a start. Records that were never confirmed durable are cut off at the first incomplete group.
+//! If a confirmed record is missing, the store does not open.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
-use super::segment::Segments;
-use crate::codec::frame::{ALIGN, GROUP_MAGIC, Group, SEGMENT_HEADER, SegmentHeader, decode_group};
+use super::segment::WalSegments;
+use crate::codec::frame::{ALIGN, DecodedGroup, GROUP_MAGIC, SEGMENT_HEADER, SegmentHeader, decode_group};
 use crate::codec::record::{self, LogRecord};
 use crate::disk::read_all;
 use crate::error::OpenError;
 
-/// What the log holds.
+/// Result of a replay.
 #[derive(Debug, Default)]
-pub(crate) struct Replayed {
-    /// The last record.
+pub(crate) struct ReplayResult {
+    /// Sequence number of the last record.
     pub(crate) last_seq: u64,
-    /// The last record known to have been durable, and the checksum of its group: where the next segment joins.
+    /// The last record confirmed as durable, and the checksum of its group, which the next segment continues.
     pub(crate) confirmed: (u64, u32),
-    /// The records after it, as they stand in the log: read, but perhaps only from the cache.
+    /// The encoded records after the confirmed one. They may have been read from the cache only.
     pub(crate) tail: Vec<u8>,
     pub(crate) tail_records: usize,
-    /// Bytes of groups read.
+    /// Bytes of all groups read.
     pub(crate) bytes: u64,
 }
 
-/// Reads all segments and gives `visit` every record above `after`, in order. `cluster` is whose log it must be.
+/// Replays all segments: calls `visit` for every record above `after`, in order. The log must have the id `cluster`.
 pub(crate) fn replay(
-    segments: &Segments,
+    segments: &WalSegments,
     cluster: u64,
     after: u64,
     visit: &mut dyn FnMut(LogRecord<'_>) -> Result<(), String>,
-) -> Result<Replayed, OpenError> {
+) -> Result<ReplayResult, OpenError> {
     let firsts = segments.first_seqs();
     match firsts.first() {
         Some(first) if *first > after + 1 => {
@@ -42,7 +42,7 @@ pub(crate) fn replay(
         None if after > 0 => return Err(damaged(&segments.path(after + 1), "the log is missing".to_owned())),
         Some(_) | None => {}
     }
-    let mut reader = Reader {
+    let mut reader = ReplayState {
         cluster,
         after,
         visit,
@@ -73,34 +73,33 @@ fn damaged(path: &Path, detail: String) -> OpenError {
     OpenError::Damaged { file: path.to_owned(), detail }
 }
 
-/// A group that was read but is not yet known to have been durable.
-struct Doubtful {
+/// A group that was read but is not confirmed as durable.
+struct UnconfirmedGroup {
     last_seq: u64,
     chain: u32,
     records: usize,
     payload: Vec<u8>,
 }
 
-struct Reader<'a> {
+struct ReplayState<'a> {
     cluster: u64,
     after: u64,
     visit: &'a mut dyn FnMut(LogRecord<'_>) -> Result<(), String>,
-    /// The record that comes next; zero before the first segment.
+    /// Sequence number of the next record; zero before the first segment.
     next_seq: u64,
     chain: u32,
-    /// The groups since the one that holds the last record known to be durable; that one is first, then those without
-    /// records behind it.
-    groups: VecDeque<Doubtful>,
+    /// The group with the last confirmed record, followed by later groups and sync notes.
+    groups: VecDeque<UnconfirmedGroup>,
     synced: u64,
     bytes: u64,
-    /// The newest segment's first record, and what it joined.
+    /// Sequence number of the newest segment's first record, and the checksum that it continues.
     newest: (u64, u32),
 }
 
-impl Reader<'_> {
-    /// Reads one segment; `successor` is where the next one begins.
+impl ReplayState<'_> {
+    /// Reads one segment; `successor` is the first sequence number of the next one.
     fn segment(&mut self, bytes: &[u8], first: u64, successor: Option<u64>) -> Result<(), String> {
-        let header = SegmentHeader::decode(bytes).ok_or("its header does not check")?;
+        let header = SegmentHeader::decode(bytes).ok_or("its header is damaged")?;
         if header.cluster != self.cluster {
             return Err("it belongs to another store".to_owned());
         }
@@ -112,8 +111,8 @@ impl Reader<'_> {
         let mut offset = SEGMENT_HEADER;
         loop {
             let group = decode_group(bytes, offset, header.epoch).filter(|group| self.continues(group));
-            // A successor was begun only after everything before it was synced; what was not, it repeats. Groups without
-            // records may still stand between.
+            // A successor was started only after everything before it was synced, and it repeats what was not. Sync
+            // notes may still follow.
             if successor.is_some_and(|successor| self.next_seq >= successor)
                 && group.as_ref().is_none_or(|group| group.header.count > 0)
             {
@@ -128,16 +127,16 @@ impl Reader<'_> {
             Some(successor) => {
                 Err(format!("record {} is missing; the next segment begins at {successor}", self.next_seq))
             }
-            None => self.judge_tail(bytes, offset, &header),
+            None => self.check_tail(bytes, offset, &header),
         }
     }
 
-    /// The segment must go on where the last one stopped: at its end, or at a group that it repeats.
+    /// Checks that the segment continues the last one: at its end, or at a group that it repeats.
     fn join(&mut self, header: &SegmentHeader) -> Result<(), String> {
         if self.next_seq == 0 {
             self.next_seq = header.first_seq;
             self.chain = header.chain;
-            self.groups.push_back(Doubtful {
+            self.groups.push_back(UnconfirmedGroup {
                 last_seq: header.first_seq - 1,
                 chain: header.chain,
                 records: 0,
@@ -146,7 +145,8 @@ impl Reader<'_> {
             self.synced = header.first_seq - 1;
             return Ok(());
         }
-        let joins = |group: &Doubtful| group.last_seq + 1 == header.first_seq && group.chain == header.chain;
+        let joins =
+            |group: &UnconfirmedGroup| group.last_seq + 1 == header.first_seq && group.chain == header.chain;
         let at = self.groups.iter().rposition(joins).ok_or("it does not continue the one before")?;
         self.groups.truncate(at + 1);
         self.next_seq = header.first_seq;
@@ -155,17 +155,17 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn continues(&self, group: &Group<'_>) -> bool {
+    fn continues(&self, group: &DecodedGroup<'_>) -> bool {
         group.header.chain == self.chain && group.header.first_seq == self.next_seq
     }
 
-    fn group(&mut self, group: &Group<'_>) -> Result<(), String> {
+    fn group(&mut self, group: &DecodedGroup<'_>) -> Result<(), String> {
         let mut rest = group.payload;
         for seq in (self.next_seq..).take(group.header.count as usize) {
             let (record, len) =
                 record::decode(rest).map_err(|error| format!("record {seq} cannot be read: {error}"))?;
             if record.seq != seq {
-                return Err(format!("record {} stands where {seq} should", record.seq));
+                return Err(format!("found record {} instead of {seq}", record.seq));
             }
             rest = &rest[len..];
             if seq > self.after {
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
         self.next_seq += u64::from(group.header.count);
         self.chain = group.chain;
-        self.groups.push_back(Doubtful {
+        self.groups.push_back(UnconfirmedGroup {
             last_seq: self.next_seq - 1,
             chain: group.chain,
             records: group.header.count as usize,
@@ -185,7 +185,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Everything up to `seq` was durable. Groups without records behind it may not have been.
+    /// Marks everything up to `seq` as confirmed. Sync notes after it may be unconfirmed.
     fn confirm(&mut self, seq: u64) {
         self.synced = self.synced.max(seq);
         let last = self.groups.iter().rev().map(|group| group.last_seq).find(|last| *last <= self.synced);
@@ -194,14 +194,14 @@ impl Reader<'_> {
         }
     }
 
-    /// At the end of the log: whatever is not a whole group must never have been confirmed. A later group that says it was
+    /// Checks the end of the log: an incomplete group must never have been confirmed. A later group that confirms it
     /// proves damage.
-    fn judge_tail(&self, bytes: &[u8], from: usize, header: &SegmentHeader) -> Result<(), String> {
+    fn check_tail(&self, bytes: &[u8], from: usize, header: &SegmentHeader) -> Result<(), String> {
         let mut offset = from;
         while let Some(found) = find_group(bytes, offset, header.epoch) {
             if found.header.synced_seq >= self.next_seq {
                 return Err(format!(
-                    "record {} at byte {from} does not check, and record {} was confirmed after it",
+                    "record {} at byte {from} is damaged, and record {} was confirmed after it",
                     self.next_seq, found.header.synced_seq
                 ));
             }
@@ -210,11 +210,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Replayed {
+    fn finish(self) -> ReplayResult {
         let mut groups = self.groups.into_iter();
         let mut confirmed = groups.next().map_or((0, 0), |group| (group.last_seq, group.chain));
         if confirmed.0 + 1 == self.newest.0 {
-            // The next segment takes the newest one's place: it must join what that one joined.
+            // The next segment replaces the newest one, so it must continue what that one continued.
             confirmed.1 = self.newest.1;
         }
         let (mut tail, mut tail_records) = (Vec::new(), 0);
@@ -223,12 +223,12 @@ impl Reader<'_> {
             tail_records += group.records;
         }
         let last_seq = confirmed.0 + tail_records as u64;
-        Replayed { last_seq, confirmed, tail, tail_records, bytes: self.bytes }
+        ReplayResult { last_seq, confirmed, tail, tail_records, bytes: self.bytes }
     }
 }
 
-/// The next whole group of that epoch at or behind `offset`.
-fn find_group(bytes: &[u8], offset: usize, epoch: u64) -> Option<Group<'_>> {
+/// The next intact group of that epoch at or after `offset`.
+fn find_group(bytes: &[u8], offset: usize, epoch: u64) -> Option<DecodedGroup<'_>> {
     let may_begin = |at: &usize| bytes[*at..].starts_with(&GROUP_MAGIC);
     (offset..bytes.len()).step_by(ALIGN).filter(may_begin).find_map(|at| decode_group(bytes, at, epoch))
 }

@@ -1,5 +1,5 @@
-//! The log's files: their names, the one prepared ahead, and which can go. Shared by the writer, which fills the newest,
-//! and the background, which prepares and removes.
+//! The log's segment files: their names, the prepared file, and which files can be deleted. The log thread fills the
+//! newest one; the background worker prepares and deletes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,66 +9,66 @@ use parking_lot::Mutex;
 
 use crate::codec::frame::SegmentHeader;
 use crate::disk::{Disk, File, write_zeros};
-use crate::room::{Room, is_full};
+use crate::disk_space::{DiskSpace, is_full};
 
 const SUFFIX: &str = ".wal";
-/// A file that is not yet a segment has a number and this suffix.
+/// Suffix of a file that is not a segment yet; its name is a number.
 const UNUSED: &str = ".tmp";
 
-/// See the module.
+/// The log's segment files.
 #[derive(Debug)]
-pub(crate) struct Segments {
+pub(crate) struct WalSegments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    /// The file system's, if anybody cares.
-    room: Option<Room>,
+    /// The monitor of free space, if there is one.
+    disk_space: Option<DiskSpace>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The first record of each segment, ascending.
+    /// Sequence number of the first record of each segment, ascending.
     first_seqs: Vec<u64>,
-    /// A file that was prepared.
-    spare: Option<Unused>,
-    /// How many files were made. One may be in the making while another gets its name: each has a name of its own.
+    /// The prepared file.
+    spare: Option<PreparedFile>,
+    /// Number of created files, for unique names: one file may be created while another is renamed.
     made: u64,
 }
 
-/// A file that is not yet a segment.
+/// A file that is not a segment yet.
 #[derive(Debug)]
-struct Unused {
+struct PreparedFile {
     path: PathBuf,
     file: Arc<dyn File>,
     size: u64,
 }
 
-/// The name of the segment that begins with a record.
+/// The name of the segment that starts with a record.
 fn name(first_seq: u64) -> String {
     format!("{first_seq:016x}{SUFFIX}")
 }
 
-impl Segments {
-    /// The segments in `dir`, which exists.
+impl WalSegments {
+    /// Lists the segments in `dir`, which must exist.
     pub(crate) fn list(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
         let names = disk.list(dir)?;
         let parsed = names.iter().filter_map(|name| name.strip_suffix(SUFFIX));
         let mut first_seqs: Vec<_> = parsed.filter_map(|hex| u64::from_str_radix(hex, 16).ok()).collect();
         first_seqs.sort_unstable();
         let inner = Inner { first_seqs, spare: None, made: 0 };
-        Ok(Self { disk, dir: dir.to_owned(), room: None, inner: Mutex::new(inner) })
+        Ok(Self { disk, dir: dir.to_owned(), disk_space: None, inner: Mutex::new(inner) })
     }
 
-    /// The same, aware of how much room there is.
-    pub(crate) fn within(self, room: Room) -> Self {
-        Self { room: Some(room), ..self }
+    /// Adds the monitor of free space.
+    pub(crate) fn within(self, disk_space: DiskSpace) -> Self {
+        Self { disk_space: Some(disk_space), ..self }
     }
 
-    pub(crate) fn room(&self) -> Option<&Room> {
-        self.room.as_ref()
+    pub(crate) fn disk_space(&self) -> Option<&DiskSpace> {
+        self.disk_space.as_ref()
     }
 
-    /// Removes what another process left behind of files that did not become segments.
+    /// Deletes files of an earlier process that did not become segments.
     pub(crate) fn remove_unused(&self) -> io::Result<()> {
         let names = self.disk.list(&self.dir)?;
         names
@@ -85,14 +85,14 @@ impl Segments {
         self.dir.join(name(first_seq))
     }
 
-    /// Bytes of all files, the prepared one included.
+    /// Total size of all files in bytes, including the prepared one.
     pub(crate) fn bytes(&self) -> u64 {
         let (first_seqs, spare) = {
             let inner = self.inner.lock();
             (inner.first_seqs.clone(), inner.spare.as_ref().map_or(0, |spare| spare.size))
         };
         let len = |first| self.open(first).and_then(|file| file.len());
-        // One that went meanwhile occupies nothing.
+        // A segment that was deleted meanwhile occupies nothing.
         first_seqs.into_iter().filter_map(|first| len(first).ok()).sum::<u64>() + spare
     }
 
@@ -100,9 +100,9 @@ impl Segments {
         self.disk.open(&self.path(first_seq))
     }
 
-    /// Makes a segment that begins with `header` and `content` and holds `least` bytes: from the prepared file, or a new
-    /// one of `size` bytes if there is none. Under its name it is whole from the first moment; durable on return. Returns
-    /// the file and its size.
+    /// Creates a segment that starts with `header` and `content` and holds at least `least` bytes. It uses the prepared
+    /// file, or a new one of `size` bytes. The file gets its name when it is complete; durable on return. Returns the
+    /// file and its size.
     pub(crate) fn make(
         &self,
         header: &SegmentHeader,
@@ -111,7 +111,7 @@ impl Segments {
     ) -> io::Result<(Arc<dyn File>, u64)> {
         let spare = self.inner.lock().spare.take();
         let size = size.max(least);
-        let Unused { path, file, size } = match spare.filter(|spare| spare.size >= least) {
+        let PreparedFile { path, file, size } = match spare.filter(|spare| spare.size >= least) {
             Some(spare) => spare,
             None => self.fresh(least, size)?,
         };
@@ -132,12 +132,12 @@ impl Segments {
         Ok((file, size))
     }
 
-    /// Makes a new file of `size` bytes; if there is no room for it, one that is just large enough.
-    fn fresh(&self, least: u64, size: u64) -> io::Result<Unused> {
+    /// Creates a new file of `size` bytes; if the disk is full, one that is just large enough.
+    fn fresh(&self, least: u64, size: u64) -> io::Result<PreparedFile> {
         match self.fill(size) {
             Err(error) if is_full(&error) => {
-                if let Some(room) = self.room() {
-                    room.ran_out();
+                if let Some(disk_space) = self.disk_space() {
+                    disk_space.on_disk_full();
                 }
                 self.fill(least)
             }
@@ -145,8 +145,8 @@ impl Segments {
         }
     }
 
-    /// Makes a file of zeros, not synced. If there is no room for it, what there was room for is given back.
-    fn fill(&self, size: u64) -> io::Result<Unused> {
+    /// Creates a file of zeros, not synced. If the disk is full, deletes it again.
+    fn fill(&self, size: u64) -> io::Result<PreparedFile> {
         let number = {
             let mut inner = self.inner.lock();
             inner.made += 1;
@@ -155,7 +155,7 @@ impl Segments {
         let path = self.dir.join(format!("{number}{UNUSED}"));
         let file = self.disk.create(&path)?;
         match write_zeros(&*file, size) {
-            Ok(()) => Ok(Unused { path, file, size }),
+            Ok(()) => Ok(PreparedFile { path, file, size }),
             Err(error) => {
                 drop(file);
                 self.discard(&path);
@@ -164,14 +164,14 @@ impl Segments {
         }
     }
 
-    /// Gives the space of a file back that will not become a segment.
+    /// Deletes a file that will not become a segment.
     fn discard(&self, path: &Path) {
         if let Err(error) = self.disk.remove(path) {
-            tracing::warn!(%error, "a file that was to become the log's next one stays until the next start");
+            tracing::warn!(%error, "an unused log file cannot be deleted; the next start deletes it");
         }
     }
 
-    /// Prepares the next file, its zeros written and synced, so that filling it changes no metadata.
+    /// Prepares the next file: its zeros are written and synced, so that filling it changes no metadata.
     pub(crate) fn prepare(&self, size: u64) -> io::Result<()> {
         if self.inner.lock().spare.is_some() {
             return Ok(());
@@ -182,10 +182,10 @@ impl Segments {
         Ok(())
     }
 
-    /// Removes the segments that hold no record above `seq`; the newest always stays.
+    /// Deletes the segments without records above `seq`; the newest one always stays.
     pub(crate) fn remove_upto(&self, seq: u64) -> io::Result<()> {
-        while let Some(first_seq) = self.superfluous(seq) {
-            // The oldest first, and each for good before the next: whatever fails, those that are left have no gap.
+        while let Some(first_seq) = self.oldest_deletable(seq) {
+            // Oldest first, each durably before the next: if a deletion fails, the remaining segments have no gap.
             match self.disk.remove(&self.path(first_seq)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => self.inner.lock().first_seqs.retain(|first| *first != first_seq),
@@ -195,8 +195,8 @@ impl Segments {
         Ok(())
     }
 
-    /// The oldest segment, if it holds no record above `seq`: it ends before the next one's first.
-    fn superfluous(&self, seq: u64) -> Option<u64> {
+    /// The oldest segment, if it has no record above `seq`: the next one starts at `seq + 1` or earlier.
+    fn oldest_deletable(&self, seq: u64) -> Option<u64> {
         match self.inner.lock().first_seqs[..] {
             [oldest, next, ..] if next <= seq + 1 => Some(oldest),
             _ => None,

@@ -1,15 +1,15 @@
-//! The log on the simulated disk: what is read back, and how a tail is judged.
+//! Tests of the log on the simulated disk: replay, and the handling of its tail.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use kstore_nondet::Rng;
 
-use super::{Replayed, Segments, Wal, replay};
+use super::{ReplayResult, Wal, WalSegments, replay};
 use crate::codec::frame::SEGMENT_HEADER;
 use crate::commit::Commit;
 use crate::disk::Disk;
-use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::error::OpenError;
 use crate::{Limits, Revision};
 
@@ -26,9 +26,9 @@ fn limits() -> Limits {
     Limits { first_segment_bytes: 8 << 10, segment_bytes: 8 << 10, ..Limits::default() }
 }
 
-/// Reads the log; also says which records were seen.
-fn read(disk: &SimDisk, cluster: u64, after: u64) -> Result<(Replayed, Vec<u64>), OpenError> {
-    let segments = Segments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
+/// Replays the log. Also returns the sequence numbers of the visited records.
+fn read(disk: &SimDisk, cluster: u64, after: u64) -> Result<(ReplayResult, Vec<u64>), OpenError> {
+    let segments = WalSegments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
     let mut seen = Vec::new();
     let replayed = replay(&segments, cluster, after, &mut |record| {
         seen.push(record.seq);
@@ -37,10 +37,10 @@ fn read(disk: &SimDisk, cluster: u64, after: u64) -> Result<(Replayed, Vec<u64>)
     replayed.map(|replayed| (replayed, seen))
 }
 
-/// Begins to write behind what is there.
+/// Opens the log for appending.
 fn begin(disk: &SimDisk, seed: u64) -> Wal {
     let (replayed, _) = read(disk, CLUSTER, 0).unwrap();
-    let segments = Arc::new(Segments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap());
+    let segments = Arc::new(WalSegments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap());
     Wal::begin(segments, CLUSTER, Rng::seeded(seed), &replayed, &limits()).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn commits(seqs: impl IntoIterator<Item = u64>, note: usize) -> Vec<Arc<Commit>>
 }
 
 #[test]
-fn what_was_synced_reads_back_over_any_number_of_starts_and_segments() {
+fn synced_records_replay_over_many_starts_and_segments() {
     let mut disk = disk();
     let mut next = 1;
     for start in 0..8 {
@@ -62,10 +62,10 @@ fn what_was_synced_reads_back_over_any_number_of_starts_and_segments() {
             next += 2;
         }
         if start % 2 == 0 {
-            wal.note().unwrap();
+            wal.write_sync_note().unwrap();
         }
         drop(wal);
-        disk = disk.crash(Policy::Torn, start);
+        disk = disk.crash(CrashPolicy::Torn, start);
         let (replayed, seen) = read(&disk, CLUSTER, 0).unwrap();
         assert_eq!(seen, (1..next).collect::<Vec<_>>());
         assert_eq!(replayed.last_seq, next - 1);
@@ -74,21 +74,21 @@ fn what_was_synced_reads_back_over_any_number_of_starts_and_segments() {
     }
 }
 
-/// What is done to the log, in one segment unless said otherwise.
+/// A damaged log, in one segment unless said otherwise.
 enum Case {
-    /// Four groups, synced one by one; then the n-th is damaged.
+    /// Four groups, synced one by one; the n-th is damaged.
     Damaged(usize),
-    /// The same, and a clean end was noted before.
+    /// Four synced groups and a sync note at a clean end; the n-th group is damaged.
     DamagedAfterCleanEnd(usize),
     /// Two groups synced, two more written together; the n-th is damaged.
     Unsynced(usize),
-    /// Two segments, of which the first is damaged.
+    /// Two segments; the first is damaged.
     FirstSegment,
-    /// The same; the second one's header is damaged.
+    /// Two segments; the second one's header is damaged.
     Header,
 }
 
-/// Does it, and says how many records can be read, or that the log is refused.
+/// Creates the log. Returns how many records can be read, or an error if the log is refused.
 fn judge(case: &Case) -> Result<u64, ()> {
     let disk = disk();
     let mut wal = begin(&disk, 1);
@@ -104,9 +104,9 @@ fn judge(case: &Case) -> Result<u64, ()> {
         names = disk.files(Path::new(DIR));
     }
     if matches!(case, Case::DamagedAfterCleanEnd(_)) {
-        wal.note().unwrap();
+        wal.write_sync_note().unwrap();
     }
-    let disk = disk.crash(Policy::Everything, 1);
+    let disk = disk.crash(CrashPolicy::Everything, 1);
     let middle = |n: usize| SEGMENT_HEADER + ends[..n - 1].iter().sum::<usize>() + 500;
     let (file, offset) = match case {
         Case::Damaged(n) | Case::DamagedAfterCleanEnd(n) | Case::Unsynced(n) => (0, middle(*n)),
@@ -122,7 +122,7 @@ fn judge(case: &Case) -> Result<u64, ()> {
 }
 
 #[test]
-fn what_was_never_confirmed_is_cut_and_what_was_is_not() {
+fn replay_cuts_unconfirmed_records_and_refuses_the_loss_of_confirmed_ones() {
     let table = [
         ("a later group confirms the first", Case::Damaged(1), Err(())),
         ("a later group confirms the second", Case::Damaged(2), Err(())),
@@ -141,7 +141,7 @@ fn what_was_never_confirmed_is_cut_and_what_was_is_not() {
 }
 
 #[test]
-fn a_missing_segment_a_foreign_one_and_a_log_that_ends_too_early_are_refused() {
+fn missing_and_foreign_segments_and_a_truncated_log_are_refused() {
     let disk = disk();
     let mut wal = begin(&disk, 1);
     for seq in 1..=6 {
@@ -161,14 +161,14 @@ fn a_missing_segment_a_foreign_one_and_a_log_that_ends_too_early_are_refused() {
 }
 
 #[test]
-fn segments_go_when_no_record_in_them_is_needed() {
+fn segments_without_needed_records_are_deleted() {
     let disk = disk();
     let mut wal = begin(&disk, 1);
     for seq in 1..=6 {
         wal.append(&commits([seq], 3_000)).unwrap();
         wal.sync().unwrap();
     }
-    let segments = Segments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
+    let segments = WalSegments::list(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
     let firsts = segments.first_seqs();
     segments.remove_upto(firsts[1] - 2).unwrap();
     assert_eq!(segments.first_seqs(), firsts);

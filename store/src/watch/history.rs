@@ -1,30 +1,34 @@
-//! Reads past events for a watcher that is behind: from the window if they are there, else from the engine.
+//! Reads past events for a lagging watcher: from the window if it has them, otherwise from the engine.
 
 use std::sync::Arc;
 
 use super::Batch;
-use super::slot::{self, Slot};
+use super::registration::{self, Registration};
 use crate::commit::RecordKey;
-use crate::core::{Core, Visible};
+use crate::core::{Core, PublishedState};
 use crate::engine::{EngineError, Record, RecordKind};
 use crate::event::{Event, EventKind};
 use crate::{KeyValue, Revision, WatchError};
 
-/// A part of history.
-pub(crate) struct Past {
-    /// What the watcher wants of it.
+/// A part of the history, as read for one watcher.
+pub(crate) struct HistoryPart {
+    /// The batches for the watcher.
     pub(crate) batches: Vec<Batch>,
-    /// Where to go on; above the published revision if nothing is left.
+    /// The revision to continue from; above the published revision if nothing is left.
     pub(crate) next: Revision,
 }
 
-/// Reads on from `from`, a bounded number of revisions.
-pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, WatchError> {
+/// Reads a bounded number of revisions from `from` on.
+pub(crate) fn read(
+    core: &Core,
+    registration: &Registration,
+    from: Revision,
+) -> Result<HistoryPart, WatchError> {
     let most = core.limits.history_revisions;
     let upto = {
         let visible = core.visible();
         not_compacted(&visible, from)?;
-        if let Some(past) = read_window(&visible, slot, from, most) {
+        if let Some(past) = read_window(&visible, registration, from, most) {
             return Ok(past);
         }
         let last = Revision(from.0.saturating_add(most as i64 - 1));
@@ -32,42 +36,47 @@ pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, Wat
     };
     let scanned = core.engine.scan(from, upto, core.limits.watcher_bytes);
     let scan = scanned.map_err(|error| {
-        tracing::error!(%error, from = from.0, "history cannot be read from the engine");
-        core.met(&error);
+        tracing::error!(%error, from = from.0, "cannot read history from the engine");
+        core.report_engine_error(&error);
         match error {
             EngineError::Damaged(key) => WatchError::Damaged { revision: key.main },
             EngineError::Corrupt(_) | EngineError::Io(_) => WatchError::Damaged { revision: from },
         }
     })?;
-    let batches = batches(core, slot, scan.records)?;
-    // What compaction took away meanwhile would look as if it had never been.
+    let batches = batches(core, registration, scan.records)?;
+    // Revisions that were compacted meanwhile would look as if they had no events.
     not_compacted(&core.visible(), from)?;
-    Ok(Past { batches, next: scan.next })
+    Ok(HistoryPart { batches, next: scan.next })
 }
 
-fn not_compacted(visible: &Visible, from: Revision) -> Result<(), WatchError> {
+fn not_compacted(visible: &PublishedState, from: Revision) -> Result<(), WatchError> {
     let compacted = visible.compacted;
     if from < compacted { Err(WatchError::Compacted { compacted }) } else { Ok(()) }
 }
 
-/// Reads from the window; none if it begins too late.
-pub(crate) fn read_window(visible: &Visible, slot: &Slot, from: Revision, most: usize) -> Option<Past> {
+/// Reads from the window; none if it starts too late.
+pub(crate) fn read_window(
+    visible: &PublishedState,
+    registration: &Registration,
+    from: Revision,
+    most: usize,
+) -> Option<HistoryPart> {
     let (mut batches, mut next, mut bytes) = (Vec::new(), from, 0);
     for commit in visible.window.since(from)?.take(most) {
-        if bytes >= slot.max_bytes() {
+        if bytes >= registration.max_bytes() {
             break;
         }
-        if let Some(batch) = slot::batch(slot, commit.revision, &commit.events) {
+        if let Some(batch) = registration::batch(registration, commit.revision, &commit.events) {
             bytes += batch.cost();
             batches.push(batch);
         }
         next = commit.revision.next();
     }
-    Some(Past { batches, next })
+    Some(HistoryPart { batches, next })
 }
 
-/// Makes batches of an engine's records, which come in order, each revision's note last.
-fn batches(core: &Core, slot: &Slot, records: Vec<Record>) -> Result<Vec<Batch>, WatchError> {
+/// Builds batches from an engine's records, which are in order with each revision's note last.
+fn batches(core: &Core, registration: &Registration, records: Vec<Record>) -> Result<Vec<Batch>, WatchError> {
     let mut batches = Vec::new();
     for revision in records.chunk_by(|a, b| a.key.main == b.key.main) {
         let main = revision[0].key.main;
@@ -81,8 +90,8 @@ fn batches(core: &Core, slot: &Slot, records: Vec<Record>) -> Result<Vec<Batch>,
             };
             let kv = KeyValue::decode(record.bytes.clone()).ok_or(WatchError::Damaged { revision: main })?;
             let mut event = Event { kind, kv: Arc::new(kv), prev_kv: None, note: note.cloned() };
-            if slot.request.keys.contains(event.key()) && slot.wants(&event) {
-                event.prev_kv = if slot.request.prev_kv { before(core, &event)? } else { None };
+            if registration.request.keys.contains(event.key()) && registration.wants(&event) {
+                event.prev_kv = if registration.request.prev_kv { before(core, &event)? } else { None };
                 events.push(Arc::new(event));
             }
         }
@@ -93,7 +102,7 @@ fn batches(core: &Core, slot: &Slot, records: Vec<Record>) -> Result<Vec<Batch>,
     Ok(batches)
 }
 
-/// The version before an event, if it is still kept.
+/// The previous version of an event, if it is still stored.
 fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchError> {
     if event.is_create() {
         return Ok(None);
@@ -104,8 +113,8 @@ fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchErro
         return Ok(None);
     };
     let key: RecordKey = match found {
-        crate::index::Found::Newest(kv) => return Ok(Some(kv.clone())),
-        crate::index::Found::Stored(key) => key,
+        crate::index::VersionRef::Newest(kv) => return Ok(Some(kv.clone())),
+        crate::index::VersionRef::Stored(key) => key,
     };
     if let Some(event) = visible.window.event(key) {
         return Ok(Some(event.kv.clone()));
@@ -114,8 +123,8 @@ fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchErro
     core.metrics.engine_reads.add(1);
     let damaged = WatchError::Damaged { revision: key.main };
     let bytes = core.engine.get(key).map_err(|error| {
-        tracing::error!(%error, revision = key.main.0, "a version cannot be read from the engine");
-        core.met(&error);
+        tracing::error!(%error, revision = key.main.0, "cannot read a version from the engine");
+        core.report_engine_error(&error);
         damaged
     })?;
     bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()

@@ -1,5 +1,5 @@
-//! Delivers what was published to the watchers that want it, in order, off the commit path. Watchers that are behind read
-//! `history` and join here when they are level.
+//! The hub delivers published events to interested watchers, in order and outside the commit path. Lagging watchers
+//! read `history` and rejoin the hub when they have caught up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use std::task::Waker;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::interests::Interests;
-pub(crate) use super::slot::Ending;
-use super::slot::{Mode, Offer, Slot};
+pub(crate) use super::registration::WatchEnd;
+use super::registration::{DeliveryMode, OfferResult, Registration};
+use super::watcher_index::WatcherIndex;
 use super::{Batch, WatchRequest};
 use crate::commit::Commit;
 use crate::metrics::Metrics;
 use crate::{Limits, Revision};
 
-/// See the module.
+/// The registry of watchers, and the progress of delivery.
 #[derive(Debug)]
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
-    /// `Inner::delivered`, to be read without the lock.
+    /// A copy of `Inner::delivered` that is read without the lock.
     delivered: AtomicI64,
-    /// How many watchers there are.
+    /// Number of watchers.
     watchers: AtomicUsize,
-    /// Something was published, or the hub ends; for a delivering thread.
-    bell: Mutex<Bell>,
-    rung: Condvar,
+    /// Notifies the delivery thread that something was published, or that the hub ends.
+    signal: Mutex<DeliverySignal>,
+    signal_changed: Condvar,
     limits: Limits,
 }
 
-/// What the hub's lock protects.
+/// The state that the hub's lock protects.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    interests: Interests,
-    /// Everything up to this revision is in the queues of the watchers that are live.
+    watcher_index: WatcherIndex,
+    /// Everything up to this revision is queued for the live watchers.
     pub(crate) delivered: Revision,
     next_id: u64,
-    /// Watchers to wake when a revision has been delivered, since they were asked for progress; by revision and id.
-    asking: BTreeMap<(Revision, u64), Arc<Slot>>,
-    ended: Option<Ending>,
+    /// Watchers with a progress request, by the revision whose delivery wakes them, and by id.
+    progress_requests: BTreeMap<(Revision, u64), Arc<Registration>>,
+    ended: Option<WatchEnd>,
 }
 
 #[derive(Debug, Default)]
-struct Bell {
+struct DeliverySignal {
     published: bool,
     ended: bool,
 }
@@ -51,18 +51,18 @@ struct Bell {
 impl Hub {
     pub(crate) fn new(revision: Revision, limits: &Limits) -> Self {
         let inner = Inner {
-            interests: Interests::default(),
+            watcher_index: WatcherIndex::default(),
             delivered: revision,
             next_id: 0,
-            asking: BTreeMap::new(),
+            progress_requests: BTreeMap::new(),
             ended: None,
         };
         Self {
             inner: Mutex::new(inner),
             delivered: AtomicI64::new(revision.0),
             watchers: AtomicUsize::new(0),
-            bell: Mutex::default(),
-            rung: Condvar::new(),
+            signal: Mutex::default(),
+            signal_changed: Condvar::new(),
             limits: limits.clone(),
         }
     }
@@ -75,54 +75,54 @@ impl Hub {
         Revision(self.delivered.load(Ordering::Acquire))
     }
 
-    /// How many watchers there are.
+    /// Number of watchers.
     pub(crate) fn watchers(&self) -> usize {
         self.watchers.load(Ordering::Relaxed)
     }
 
-    /// How many watchers are behind, and how many events wait in queues.
+    /// Number of lagging watchers, and number of queued events.
     pub(crate) fn load(&self) -> (u64, u64) {
         let (mut behind, mut pending) = (0, 0);
-        self.inner.lock().interests.visit_all(|slot| {
-            let queue = slot.queue();
-            behind += u64::from(matches!(queue.mode, Mode::Behind(_)));
+        self.inner.lock().watcher_index.visit_all(|registration| {
+            let queue = registration.queue();
+            behind += u64::from(matches!(queue.mode, DeliveryMode::Behind(_)));
             pending += queue.events() as u64;
         });
         (behind, pending)
     }
 
-    /// Takes a watcher in. It is behind if its start has been delivered already.
-    pub(crate) fn register(&self, request: WatchRequest, current: Revision) -> Arc<Slot> {
+    /// Registers a watcher. It starts as lagging if its start revision was delivered already.
+    pub(crate) fn register(&self, request: WatchRequest, current: Revision) -> Arc<Registration> {
         let mut inner = self.inner.lock();
         let start = if request.start.0 <= 0 { current.next() } else { request.start };
         let mode = match inner.ended {
-            Some(ending) => Mode::Ended(ending),
-            None if start <= inner.delivered => Mode::Behind(start),
-            None => Mode::Live(start),
+            Some(ending) => DeliveryMode::Ended(ending),
+            None if start <= inner.delivered => DeliveryMode::Behind(start),
+            None => DeliveryMode::Live(start),
         };
-        let slot = Arc::new(Slot::new(inner.next_id, request, mode, &self.limits));
+        let registration = Arc::new(Registration::new(inner.next_id, request, mode, &self.limits));
         inner.next_id += 1;
-        inner.interests.insert(slot.clone());
+        inner.watcher_index.insert(registration.clone());
         self.watchers.fetch_add(1, Ordering::Relaxed);
-        slot
+        registration
     }
 
-    pub(crate) fn unregister(&self, slot: &Arc<Slot>) {
+    pub(crate) fn unregister(&self, registration: &Arc<Registration>) {
         let mut inner = self.inner.lock();
-        inner.interests.remove(slot);
+        inner.watcher_index.remove(registration);
         self.watchers.fetch_sub(1, Ordering::Relaxed);
-        if let Some(asked) = slot.queue().asked {
-            inner.asking.remove(&(asked, slot.id));
+        if let Some(asked) = registration.queue().progress_requested {
+            inner.progress_requests.remove(&(asked, registration.id));
         }
     }
 
-    /// Whether a thread has the hub locked now.
+    /// Whether a thread holds the hub's lock.
     #[cfg(test)]
     pub(crate) fn is_locked(&self) -> bool {
         self.inner.is_locked()
     }
 
-    /// Puts the events of consecutive commits into the queues of the watchers that want them. One caller at a time.
+    /// Queues the events of consecutive commits for the interested watchers. One caller at a time.
     pub(crate) fn deliver(&self, commits: &[Arc<Commit>], metrics: &Metrics) {
         let _span = tracing::debug_span!("hub", commits = commits.len()).entered();
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
@@ -134,58 +134,59 @@ impl Hub {
         self.advanced(inner, wakers);
     }
 
-    /// The commits up to `upto` are no longer at hand: every live watcher must read them from history.
+    /// Skips commits that left the window before delivery: every live watcher must read them from history.
     pub(crate) fn skip_to(&self, upto: Revision, metrics: &Metrics) {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         let delivered = inner.delivered;
-        inner.interests.visit_all(|slot| {
-            if slot.skip(delivered) {
+        inner.watcher_index.visit_all(|registration| {
+            if registration.skip(delivered) {
                 metrics.watchers_lagged.add(1);
-                slot.take_waker(&mut wakers);
+                registration.take_waker(&mut wakers);
             }
         });
         inner.delivered = upto;
         self.advanced(inner, wakers);
     }
 
-    /// More was delivered: wakes those for whom it was, and those who asked for it, when nothing is locked any more.
+    /// Publishes the new delivered revision. Unlocks the hub, then wakes the watchers with new events and those whose
+    /// progress request is due.
     fn advanced(&self, mut inner: parking_lot::MutexGuard<'_, Inner>, mut wakers: Vec<Waker>) {
         let delivered = inner.delivered;
         self.delivered.store(delivered.0, Ordering::Release);
-        while let Some(asking) = inner.asking.first_entry()
-            && asking.key().0 <= delivered
+        while let Some(progress_requests) = inner.progress_requests.first_entry()
+            && progress_requests.key().0 <= delivered
         {
-            asking.remove().take_waker(&mut wakers);
+            progress_requests.remove().take_waker(&mut wakers);
         }
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Lets the watcher answer, and wakes it for that, when everything up to `revision` has been delivered, but not before
-    /// its start. Takes the place of an earlier request that was not answered yet.
-    pub(crate) fn ask(&self, slot: &Arc<Slot>, revision: Revision) {
-        let revision = revision.max(slot.request.start);
+    /// Registers a progress request: wakes the watcher when everything up to `revision`, and at least up to its start,
+    /// has been delivered. Replaces an earlier pending request.
+    pub(crate) fn request_progress(&self, registration: &Arc<Registration>, revision: Revision) {
+        let revision = revision.max(registration.request.start);
         let mut inner = self.inner.lock();
-        let before = slot.queue().asked.replace(revision);
+        let before = registration.queue().progress_requested.replace(revision);
         if let Some(before) = before {
-            inner.asking.remove(&(before, slot.id));
+            inner.progress_requests.remove(&(before, registration.id));
         }
         if revision <= inner.delivered {
             drop(inner);
-            slot.waker.wake();
+            registration.waker.wake();
         } else {
-            inner.asking.insert((revision, slot.id), slot.clone());
+            inner.progress_requests.insert((revision, registration.id), registration.clone());
         }
     }
 
-    /// Nothing more comes.
-    pub(crate) fn end(&self, ending: Ending) {
+    /// Ends all watches.
+    pub(crate) fn end(&self, ending: WatchEnd) {
         let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
-        if inner.ended.is_none() || ending == Ending::Failed {
+        if inner.ended.is_none() || ending == WatchEnd::Failed {
             inner.ended = Some(ending);
-            inner.interests.visit_all(|slot| {
-                slot.end(ending);
-                slot.take_waker(&mut wakers);
+            inner.watcher_index.visit_all(|registration| {
+                registration.end(ending);
+                registration.take_waker(&mut wakers);
             });
         }
         drop(inner);
@@ -193,67 +194,72 @@ impl Hub {
         self.stop();
     }
 
-    /// Tells the delivering thread that nothing more will be published.
+    /// Tells the delivery thread that nothing more will be published.
     pub(crate) fn stop(&self) {
-        self.bell.lock().ended = true;
-        self.rung.notify_all();
+        self.signal.lock().ended = true;
+        self.signal_changed.notify_all();
     }
 
-    /// Tells the delivering thread that something was published.
-    pub(crate) fn ring(&self) {
-        let mut bell = self.bell.lock();
-        if !bell.published {
-            bell.published = true;
-            self.rung.notify_one();
+    /// Tells the delivery thread that something was published.
+    pub(crate) fn notify_published(&self) {
+        let mut signal = self.signal.lock();
+        if !signal.published {
+            signal.published = true;
+            self.signal_changed.notify_one();
         }
     }
 
-    /// Waits for [`Hub::ring`]; false when nothing more will be published after what was.
+    /// Waits for [`Hub::notify_published`]. Returns false when everything published was delivered and nothing more will be
+    /// published.
     pub(crate) fn wait(&self) -> bool {
-        let mut bell = self.bell.lock();
-        while !bell.published && !bell.ended {
-            self.rung.wait(&mut bell);
+        let mut signal = self.signal.lock();
+        while !signal.published && !signal.ended {
+            self.signal_changed.wait(&mut signal);
         }
-        bell.published = false;
-        !bell.ended
+        signal.published = false;
+        !signal.ended
     }
 }
 
 impl Inner {
     fn deliver(&self, commit: &Commit, metrics: &Metrics, wakers: &mut Vec<Waker>) {
-        let mut count = |slot: &Slot, batch: Batch| {
+        let mut count = |registration: &Registration, batch: Batch| {
             let events = batch.events.len() as u64;
-            match slot.offer(batch) {
-                Offer::Queued => metrics.events_delivered.add(events),
-                Offer::Lagged => metrics.watchers_lagged.add(1),
-                Offer::Ignored => return,
+            match registration.offer(batch) {
+                OfferResult::Queued => metrics.events_delivered.add(events),
+                OfferResult::Lagged => metrics.watchers_lagged.add(1),
+                OfferResult::Ignored => return,
             }
-            slot.take_waker(wakers);
+            registration.take_waker(wakers);
         };
         if let [event] = &commit.events[..] {
-            self.interests.visit(event.key(), |slot| {
-                if slot.wants(event) {
-                    count(slot, Batch { revision: commit.revision, events: commit.events.clone() });
+            self.watcher_index.visit(event.key(), |registration| {
+                if registration.wants(event) {
+                    count(registration, Batch { revision: commit.revision, events: commit.events.clone() });
                 }
             });
             return;
         }
-        // Each watcher with what it wants: nobody looks at the events of others.
-        let mut concerned: BTreeMap<u64, (Arc<Slot>, Vec<usize>)> = BTreeMap::new();
+        // The events per interested watcher, so that no watcher visits the events of others.
+        let mut recipients: BTreeMap<u64, (Arc<Registration>, Vec<usize>)> = BTreeMap::new();
         for (at, event) in commit.events.iter().enumerate() {
-            self.interests.visit(event.key(), |slot| {
-                if slot.wants(event) {
-                    concerned.entry(slot.id).or_insert_with(|| (slot.clone(), Vec::new())).1.push(at);
+            self.watcher_index.visit(event.key(), |registration| {
+                if registration.wants(event) {
+                    recipients
+                        .entry(registration.id)
+                        .or_insert_with(|| (registration.clone(), Vec::new()))
+                        .1
+                        .push(at);
                 }
             });
         }
-        for (slot, wanted) in concerned.values() {
+        for (registration, wanted) in recipients.values() {
             let events = if wanted.len() == commit.events.len() {
                 commit.events.clone()
             } else {
                 wanted.iter().map(|at| commit.events[*at].clone()).collect()
             };
-            count(slot, Batch { revision: commit.revision, events });
+            count(registration, Batch { revision: commit.revision, events });
         }
     }
 }

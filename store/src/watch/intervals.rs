@@ -1,14 +1,14 @@
-//! Intervals of keys, to be asked which of them hold a key: in time that follows the number of those that do. Not for single
-//! keys.
+//! An interval tree of key ranges that finds the intervals containing a key; the cost depends on the number of matches.
+//! Not for single keys.
 //!
-//! A search tree by start, where every node knows how far the intervals below it reach: a subtree that does not reach the key
-//! is passed by. It stays shallow because a node's rank in it is as good as random (a treap).
+//! It is a search tree ordered by start, and every node has the furthest end in its subtree. A lookup skips a subtree
+//! that does not reach the key. The tree stays shallow because a node's rank is pseudorandom (a treap).
 
 use bytes::Bytes;
 
 use crate::End;
 
-/// See the module. Intervals are told apart by their ids.
+/// A set of intervals with values. The id distinguishes equal intervals.
 #[derive(Debug)]
 pub(super) struct Intervals<T> {
     root: Tree<T>,
@@ -34,7 +34,7 @@ impl<T> Default for Intervals<T> {
     }
 }
 
-/// Whether something that ends at `end` may hold `key`.
+/// Whether an interval that ends at `end` may contain `key`.
 fn reaches(end: &End, key: &[u8]) -> bool {
     match end {
         End::Before(end) => key < end.as_ref(),
@@ -43,7 +43,8 @@ fn reaches(end: &End, key: &[u8]) -> bool {
     }
 }
 
-/// No child ranks above its parent. Ids are consecutive; this scatters them (SplitMix64's finalizer).
+/// The treap rank of an id; no child ranks above its parent. Ids are consecutive, so they are mixed (SplitMix64's
+/// finalizer).
 fn rank(id: u64) -> u64 {
     let mixed = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -62,12 +63,12 @@ impl<T> Intervals<T> {
         remove(&mut self.root, start, id);
     }
 
-    /// Visits the intervals that hold `key`, by start.
+    /// Visits the intervals that contain `key`, ordered by start.
     pub(super) fn visit<'a>(&'a self, key: &[u8], visit: &mut impl FnMut(&'a T)) {
         visit_holding(&self.root, key, visit);
     }
 
-    /// Visits all, by start.
+    /// Visits all intervals, ordered by start.
     pub(super) fn visit_all<'a>(&'a self, visit: &mut impl FnMut(&'a T)) {
         visit_below(&self.root, visit);
     }
@@ -84,7 +85,7 @@ impl<T> Node<T> {
     }
 }
 
-/// Parts a tree into what is before an interval and what is not.
+/// Splits a tree into the part before an interval and the rest.
 fn split<T>(tree: Tree<T>, start: &[u8], id: u64) -> (Tree<T>, Tree<T>) {
     let Some(mut node) = tree else { return (None, None) };
     if node.is_before(start, id) {
@@ -100,7 +101,7 @@ fn split<T>(tree: Tree<T>, start: &[u8], id: u64) -> (Tree<T>, Tree<T>) {
     }
 }
 
-/// Makes one tree of two, of which one is before the other.
+/// Joins two trees; all intervals of the first are before those of the second.
 fn join<T>(lower: Tree<T>, upper: Tree<T>) -> Tree<T> {
     let (mut lower, mut upper) = match (lower, upper) {
         (tree, None) | (None, tree) => return tree,
@@ -155,12 +156,12 @@ mod tests {
         Bytes::copy_from_slice(&n.to_be_bytes())
     }
 
-    /// Nodes on the longest way down.
+    /// Depth of the tree.
     fn depth<T>(tree: &Tree<T>) -> usize {
         tree.as_ref().map_or(0, |node| 1 + depth(&node.left).max(depth(&node.right)))
     }
 
-    /// Nodes that a visit looks at.
+    /// Number of nodes that a lookup visits.
     fn looked_at<T>(tree: &Tree<T>, key: &[u8]) -> usize {
         let Some(node) = tree else { return 0 };
         if !reaches(&node.reach, key) {
@@ -171,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_visit_looks_at_follows_what_it_finds_and_not_how_many_there_are() {
+    fn the_cost_of_a_lookup_depends_on_matches_and_not_on_all_intervals() {
         const COUNT: u32 = 100_000;
         let mut intervals = Intervals::default();
-        // Neighbours, and one that spans half of them.
+        // Overlapping neighbours, and one interval that spans half of them.
         for n in 0..COUNT {
             intervals.insert(name(n * 10), End::Before(name(n * 10 + 25)), u64::from(n), n);
         }

@@ -1,64 +1,64 @@
-//! Watching: which changes a watcher wants and how it gets them. `hub` delivers what is new, `history` what is not,
-//! `watcher` is the caller's end of it.
+//! Watches: requests, delivery and history. `hub` delivers new events, `history` reads past ones, and `watcher` is the
+//! caller's side.
 
 mod history;
 pub(crate) mod hub;
-mod interests;
 mod intervals;
-mod slot;
+mod registration;
 mod watcher;
+mod watcher_index;
 
 pub use watcher::{WatchHandle, Watcher};
 
 use crate::event::Events;
 use crate::{KeyRange, Revision};
 
-/// What to watch, and from when.
+/// A request to watch a range of keys from a revision on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchRequest {
-    /// Which keys.
+    /// The keys to watch.
     pub keys: KeyRange,
-    /// The first revision to see; zero is the one after the current. One in the future is waited for.
+    /// The first revision to deliver. Zero means the one after the current revision; a future revision is waited for.
     pub start: Revision,
-    /// Look up the version before each event, also in history.
+    /// Whether to look up the previous version of each event, also in history.
     pub prev_kv: bool,
-    /// Leave puts out.
+    /// Whether to skip puts.
     pub no_put: bool,
-    /// Leave deletions out.
+    /// Whether to skip deletions.
     pub no_delete: bool,
 }
 
 impl WatchRequest {
-    /// Everything that happens to `keys` after now.
+    /// Watches `keys` from the next revision on.
     pub fn new(keys: KeyRange) -> Self {
         Self { keys, start: Revision::CURRENT, prev_kv: false, no_put: false, no_delete: false }
     }
 
-    /// The same from `start` on.
+    /// Sets the first revision to deliver.
     #[must_use]
     pub fn from(self, start: Revision) -> Self {
         Self { start, ..self }
     }
 
-    /// The same with the version before each event.
+    /// Requests the previous version of each event.
     #[must_use]
     pub fn with_prev_kv(self) -> Self {
         Self { prev_kv: true, ..self }
     }
 }
 
-/// All events of one revision that a watcher wants; never a part of them. Without events it is an answer to
-/// `request_progress`: everything up to `revision` has been handed out.
+/// All events of one revision that a watcher requested; a revision is never split. A batch without events answers
+/// `request_progress`: everything up to `revision` has been returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The revision.
     pub revision: Revision,
-    /// Its events, in the order of their operations.
+    /// The events in the order of their operations.
     pub events: Events,
 }
 
 impl Batch {
-    /// Roughly what holding it costs.
+    /// Approximate bytes that holding the batch takes.
     pub(crate) fn cost(&self) -> usize {
         self.events.iter().map(|event| event.cost()).sum()
     }

@@ -1,4 +1,4 @@
-//! The caller's end of a watch: empties its queue and, when it fell behind, reads history itself, at its own pace.
+//! The caller's side of a watch: empties its queue and, when it lags, reads history at its own pace.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,171 +7,172 @@ use std::task::{Context, Poll};
 use futures::future::poll_fn;
 use futures::stream::Stream;
 
-use super::slot::{Ending, Mode, Slot};
+use super::registration::{DeliveryMode, Registration, WatchEnd};
 use super::{Batch, WatchRequest, history};
 use crate::core::Core;
 use crate::error::{Stopped, WatchError};
 use crate::{KeyRange, Revision};
 
-/// The caller's end of a watch. Dropping it ends the watch.
+/// A watch of a key range, as the caller sees it. Dropping it ends the watch.
 pub struct Watcher {
     core: Arc<Core>,
-    slot: Arc<Slot>,
+    registration: Arc<Registration>,
     created_at: Revision,
-    /// An error or the end was returned.
+    /// Whether an error or the end was returned.
     done: bool,
-    /// The hub knows of it.
+    /// Whether the hub has the registration.
     registered: bool,
 }
 
-/// Asks for progress of a watch from elsewhere. Cheap to clone.
+/// A handle to request progress of a watch from another task. It is cheap to clone.
 #[derive(Clone)]
 pub struct WatchHandle {
     core: Arc<Core>,
-    slot: Arc<Slot>,
+    registration: Arc<Registration>,
 }
 
-/// What a look at the queue found.
-enum Look {
+/// Result of polling the queue once.
+enum PollResult {
     Item(Result<Batch, WatchError>),
     End,
     Nothing,
-    /// Some history was read in vain; there is more.
+    /// Some history without matching events was read; there is more.
     Later,
 }
 
-/// A watcher at most this far behind joins the hub while the hub waits for it: without it, a fast writer could keep a
-/// watcher behind for ever.
+/// Largest lag in revisions at which a watcher rejoins the hub while holding its lock. Without this, a fast writer
+/// could keep a watcher lagging for ever.
 const JOIN_WITHIN: usize = 64;
 
-/// Parts of history read in vain before other tasks get their turn.
+/// Reads of history without matching events before the task yields.
 const READS_PER_POLL: usize = 4;
 
 impl std::fmt::Debug for Watcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watcher").field("request", &self.slot.request).finish_non_exhaustive()
+        f.debug_struct("Watcher").field("request", &self.registration.request).finish_non_exhaustive()
     }
 }
 
 impl Watcher {
     pub(crate) fn new(core: Arc<Core>, request: WatchRequest) -> Result<Self, WatchError> {
-        core.serving()?;
+        core.check_serving()?;
         if request.keys.is_empty() {
             return Err(WatchError::EmptyRange);
         }
         let created_at = core.revision();
-        let slot = core.hub.register(request, created_at);
-        Ok(Self { core, slot, created_at, done: false, registered: true })
+        let registration = core.hub.register(request, created_at);
+        Ok(Self { core, registration, created_at, done: false, registered: true })
     }
 
-    /// The next revision with events for this watch. None after the store was closed in order, or after an error.
-    /// Cancel safe. Also available as a [`Stream`].
+    /// Returns the events of the next revision of this watch. None after the store was closed in order, or after an
+    /// error. Cancel safe. Also available as a [`Stream`].
     pub async fn next(&mut self) -> Option<Result<Batch, WatchError>> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// What is at hand without waiting, history included; none if nothing is.
+    /// Returns the next batch without waiting, including history; none if there is none.
     pub fn try_next(&mut self) -> Option<Result<Batch, WatchError>> {
         match self.look(usize::MAX) {
-            Look::Item(item) => Some(item),
-            Look::End | Look::Nothing | Look::Later => None,
+            PollResult::Item(item) => Some(item),
+            PollResult::End | PollResult::Nothing | PollResult::Later => None,
         }
     }
 
-    /// Which keys are watched.
+    /// The watched keys.
     pub fn keys(&self) -> &KeyRange {
-        &self.slot.request.keys
+        &self.registration.request.keys
     }
 
-    /// The store's revision when the watch began: with start zero, every later change is delivered.
+    /// The store's revision when the watch was created. With start zero, every later change is delivered.
     pub fn created_at(&self) -> Revision {
         self.created_at
     }
 
-    /// The revision up to which everything has been taken out of this watcher, if nothing is outstanding; none while
-    /// events are queued, history is being read, or the start lies in the future.
+    /// The revision up to which everything has been returned, if the watcher has caught up. None while events are
+    /// queued, history is being read, or the start is in the future.
     pub fn progress(&self) -> Option<Revision> {
-        // Read before the queue is seen empty: whatever is delivered was put into the queue first.
+        // Read before the queue is checked: events are queued before the delivered revision is updated.
         let delivered = self.core.hub.delivered();
-        self.slot.queue().level(delivered, self.slot.request.start)
+        self.registration.queue().caught_up_to(delivered, self.registration.request.start)
     }
 
-    /// A handle to ask for progress.
+    /// Creates a handle to request progress.
     pub fn handle(&self) -> WatchHandle {
-        WatchHandle { core: self.core.clone(), slot: self.slot.clone() }
+        WatchHandle { core: self.core.clone(), registration: self.registration.clone() }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Batch, WatchError>>> {
-        // Registered before looking, so that nothing put in afterwards goes unnoticed.
-        self.slot.waker.register(cx.waker());
+        // The waker is registered before polling, so that no later event is missed.
+        self.registration.waker.register(cx.waker());
         match self.look(READS_PER_POLL) {
-            Look::Item(item) => Poll::Ready(Some(item)),
-            Look::End => Poll::Ready(None),
-            Look::Nothing => Poll::Pending,
-            Look::Later => {
+            PollResult::Item(item) => Poll::Ready(Some(item)),
+            PollResult::End => Poll::Ready(None),
+            PollResult::Nothing => Poll::Pending,
+            PollResult::Later => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
         }
     }
 
-    fn look(&mut self, mut reads: usize) -> Look {
+    fn look(&mut self, mut reads: usize) -> PollResult {
         while !self.done {
             let delivered = self.core.hub.delivered();
-            let mut queue = self.slot.queue();
+            let mut queue = self.registration.queue();
             if let Some(batch) = queue.pop() {
-                return Look::Item(Ok(batch));
+                return PollResult::Item(Ok(batch));
             }
             match queue.mode {
-                Mode::Ended(ending) => {
+                DeliveryMode::Ended(ending) => {
                     self.done = true;
                     return match ending {
-                        Ending::Closed => Look::End,
-                        Ending::Failed => Look::Item(Err(Stopped.into())),
+                        WatchEnd::Closed => PollResult::End,
+                        WatchEnd::Failed => PollResult::Item(Err(Stopped.into())),
                     };
                 }
-                Mode::Live(_) => {
-                    let level = queue.level(delivered, self.slot.request.start);
-                    let Some(level) = level.filter(|level| queue.asked.is_some_and(|asked| asked <= *level))
+                DeliveryMode::Live(_) => {
+                    let level = queue.caught_up_to(delivered, self.registration.request.start);
+                    let Some(level) =
+                        level.filter(|level| queue.progress_requested.is_some_and(|asked| asked <= *level))
                     else {
-                        return Look::Nothing;
+                        return PollResult::Nothing;
                     };
-                    queue.asked = None;
-                    return Look::Item(Ok(Batch { revision: level, events: Arc::new([]) }));
+                    queue.progress_requested = None;
+                    return PollResult::Item(Ok(Batch { revision: level, events: Arc::new([]) }));
                 }
-                Mode::Behind(_) if reads == 0 => return Look::Later,
-                Mode::Behind(from) => {
+                DeliveryMode::Behind(_) if reads == 0 => return PollResult::Later,
+                DeliveryMode::Behind(from) => {
                     drop(queue);
                     reads -= 1;
                     if let Err(error) = self.catch_up(from) {
                         self.done = true;
                         self.unregister();
-                        return Look::Item(Err(error));
+                        return PollResult::Item(Err(error));
                     }
                 }
             }
         }
-        Look::End
+        PollResult::End
     }
 
     fn unregister(&mut self) {
         if std::mem::take(&mut self.registered) {
-            self.core.hub.unregister(&self.slot);
+            self.core.hub.unregister(&self.registration);
         }
     }
 
-    /// Reads a part of history into the queue, and joins the hub when level with it.
+    /// Reads a part of the history into the queue, and rejoins the hub when caught up.
     fn catch_up(&self, from: Revision) -> Result<(), WatchError> {
         if self.join(from)? {
             return Ok(());
         }
-        let past = history::read(&self.core, &self.slot, from)?;
+        let past = history::read(&self.core, &self.registration, from)?;
         self.resume(past);
         Ok(())
     }
 
-    /// Reads what is missing while the hub waits, if that is little and in the window, and becomes live if it was all; says
-    /// whether something was read.
+    /// Reads the missing revisions under the hub's lock, if they are few and in the window, and makes the watcher live
+    /// if that was all. Returns whether something was read.
     fn join(&self, from: Revision) -> Result<bool, WatchError> {
         let hub = self.core.hub.lock();
         if hub.delivered.0 - from.0 >= JOIN_WITHIN as i64 {
@@ -181,37 +182,39 @@ impl Watcher {
         if from < visible.compacted {
             return Err(WatchError::Compacted { compacted: visible.compacted });
         }
-        let Some(past) = history::read_window(&visible, &self.slot, from, 2 * JOIN_WITHIN) else {
+        let Some(past) = history::read_window(&visible, &self.registration, from, 2 * JOIN_WITHIN) else {
             return Ok(false);
         };
         let level = past.next > visible.revision;
         drop(visible);
-        let live = Mode::Live(past.next);
+        let live = DeliveryMode::Live(past.next);
         self.resume(past);
-        let mut queue = self.slot.queue();
-        if level && matches!(queue.mode, Mode::Behind(_)) {
+        let mut queue = self.registration.queue();
+        if level && matches!(queue.mode, DeliveryMode::Behind(_)) {
             queue.mode = live;
         }
         Ok(true)
     }
 
-    /// Queues what was read. Its size was bounded by the reading.
-    fn resume(&self, past: history::Past) {
-        let mut queue = self.slot.queue();
-        if !matches!(queue.mode, Mode::Behind(_)) {
+    /// Queues what was read from history; the read bounded its size.
+    fn resume(&self, past: history::HistoryPart) {
+        let mut queue = self.registration.queue();
+        if !matches!(queue.mode, DeliveryMode::Behind(_)) {
             return;
         }
         past.batches.into_iter().for_each(|batch| queue.push(batch));
         queue.reached = queue.reached.max(past.next.previous());
-        queue.mode = Mode::Behind(past.next);
+        queue.mode = DeliveryMode::Behind(past.next);
     }
 }
 
 impl WatchHandle {
-    /// Makes [`Watcher::next`] return a batch without events once everything up to the store's present revision has been
-    /// handed out. Requests that wait are merged. A watch whose start lies in the future answers when it gets there.
+    /// Makes [`Watcher::next`] return a batch without events after everything up to the store's current revision has
+    /// been returned. Pending requests are merged. A watch with a future start answers when it is reached.
     pub fn request_progress(&self) {
-        self.core.hub.ask(&self.slot, self.core.revision().max(self.slot.request.start));
+        self.core
+            .hub
+            .request_progress(&self.registration, self.core.revision().max(self.registration.request.start));
     }
 }
 

@@ -1,5 +1,4 @@
-//! Whether the client of a connection is there and does its part: answers when it is asked, sends its requests to their end, takes
-//! its answers.
+//! Liveness of a connection's client: it must answer pings, complete its requests, and take its responses.
 
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -12,23 +11,23 @@ use super::super::stream::{Request, Stream};
 use super::{Connection, frame, limits};
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
-    /// Ends requests that do not come, and asks a client that has been silent; ready if it did not answer, or takes nothing.
-    pub(super) fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.alarm.as_mut().poll(cx).is_ready() {
+    /// Refuses overdue requests, and pings a silent client. Ready if the client did not answer, or takes nothing.
+    pub(super) fn poll_liveness(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.liveness_timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             self.refuse_incomplete(now);
             if self.is_stalled(now) {
                 return Poll::Ready(());
             }
-            let due = self.heard + limits::PING_AFTER;
+            let due = self.last_received + limits::PING_AFTER;
             if now < due {
-                self.alarm.as_mut().reset(due);
-            } else if self.asked {
+                self.liveness_timer.as_mut().reset(due);
+            } else if self.ping_sent {
                 return Poll::Ready(());
             } else {
-                self.asked = true;
+                self.ping_sent = true;
                 frame::ping(&mut self.outbox.bytes, b"kstore\0\0", false);
-                self.alarm.as_mut().reset(Instant::now() + limits::PING_TIMEOUT);
+                self.liveness_timer.as_mut().reset(Instant::now() + limits::PING_TIMEOUT);
                 cx.waker().wake_by_ref();
             }
         }
@@ -48,13 +47,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Whether answers wait for the client and it has taken nothing for too long.
+    /// Whether responses wait for the client and it has taken nothing for too long.
     fn is_stalled(&mut self, now: Instant) -> bool {
         let taken = self.outbox.taken();
-        match self.waiting {
-            _ if !self.outbox.share.is_used() => self.waiting = None,
+        match self.stall {
+            _ if !self.outbox.share.is_used() => self.stall = None,
             Some((before, since)) if taken <= before => return now >= since + limits::STALLED_AFTER,
-            _ => self.waiting = Some((taken, now)),
+            _ => self.stall = Some((taken, now)),
         }
         false
     }

@@ -1,13 +1,13 @@
-//! What the client says of itself: its settings, and how much it takes on a stream and on the connection.
+//! Flow control from the client's side: its settings, and the windows of streams and connection.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::frame::{self, Head, PAYLOAD_BYTES, PAYLOAD_MAX, Reason, Setting, WINDOW_MAX};
 use super::super::stream::Stream;
-use super::{Broken, Connection};
+use super::{Connection, ConnectionError};
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
-    pub(super) fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
+    pub(super) fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
         if head.is_ack() {
             return Ok(());
         }
@@ -16,31 +16,31 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             match setting {
                 Setting::HeaderTable => self.outbox.encoder.resize(value),
                 Setting::MaxFrame if !(PAYLOAD_BYTES as u32..=PAYLOAD_MAX).contains(&value) => {
-                    return Err(Broken(Reason::Protocol));
+                    return Err(ConnectionError(Reason::Protocol));
                 }
                 Setting::MaxFrame => self.outbox.resize_frames(value),
                 Setting::InitialWindow if i64::from(value) > WINDOW_MAX => {
-                    return Err(Broken(Reason::FlowControl));
+                    return Err(ConnectionError(Reason::FlowControl));
                 }
-                // Only the last one counts: each of them would cost a look at every stream.
+                // Only the last value counts: applying each one would visit every stream.
                 Setting::InitialWindow => window = Some(i64::from(value)),
-                Setting::Push if value > 1 => return Err(Broken(Reason::Protocol)),
+                Setting::Push if value > 1 => return Err(ConnectionError(Reason::Protocol)),
                 Setting::Push | Setting::MaxStreams | Setting::MaxHeaderList => {}
             }
         }
         frame::settings_ack(&mut self.outbox.bytes);
-        self.bothered()?;
+        self.charge_abuse()?;
         window.map_or(Ok(()), |window| self.resize_windows(window))
     }
 
-    /// The difference holds for open streams too; their windows may become negative.
-    fn resize_windows(&mut self, initial: i64) -> Result<(), Broken> {
+    /// Applies a new initial window to open streams by the difference; their windows may become negative.
+    fn resize_windows(&mut self, initial: i64) -> Result<(), ConnectionError> {
         let more = initial - std::mem::replace(&mut self.outbox.initial, initial);
         self.streams.values_mut().for_each(|stream| stream.window += more);
         if self.streams.values().any(|stream| stream.window > WINDOW_MAX) {
-            return Err(Broken(Reason::FlowControl));
+            return Err(ConnectionError(Reason::FlowControl));
         }
-        let waits = |stream: &Stream| stream.window > 0 && !stream.in_turn && !stream.waiting.is_empty();
+        let waits = |stream: &Stream| stream.window > 0 && !stream.is_queued && !stream.waiting.is_empty();
         let mut waiting: Vec<u32> =
             self.streams.iter().filter(|(_, stream)| waits(stream)).map(|(id, _)| *id).collect();
         waiting.sort_unstable();
@@ -48,26 +48,26 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         Ok(())
     }
 
-    pub(super) fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
-        let bytes = payload.first_chunk().copied().ok_or(Broken(Reason::FrameSize))?;
+    pub(super) fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
+        let bytes = payload.first_chunk().copied().ok_or(ConnectionError(Reason::FrameSize))?;
         let more = i64::from(u32::from_be_bytes(bytes) & (WINDOW_MAX as u32));
         if head.stream == 0 {
             if more == 0 {
-                return Err(Broken(Reason::Protocol));
+                return Err(ConnectionError(Reason::Protocol));
             }
             if !self.outbox.widen(more) {
-                return Err(Broken(Reason::FlowControl));
+                return Err(ConnectionError(Reason::FlowControl));
             }
             self.pump_blocked();
         } else if self.is_idle(head.stream) {
-            return Err(Broken(Reason::Protocol));
+            return Err(ConnectionError(Reason::Protocol));
         } else if let Some(stream) = self.streams.get_mut(&head.stream) {
             stream.window += more;
             if more == 0 {
-                return self.cut(head.stream, Reason::Protocol);
+                return self.reset_stream(head.stream, Reason::Protocol);
             }
             if stream.window > WINDOW_MAX {
-                return self.cut(head.stream, Reason::FlowControl);
+                return self.reset_stream(head.stream, Reason::FlowControl);
             }
             self.pump(head.stream);
         }

@@ -1,35 +1,35 @@
-//! What a crash leaves of what was not synced.
+//! Simulated crashes: which unsynced changes survive.
 
 use std::collections::BTreeMap;
 
 use kstore_nondet::Rng;
 
 use super::SECTOR;
-use super::world::{Dir, Inode, Names, World, Write, apply, is_root};
+use super::state::{Dir, DiskState, Inode, Names, Write, apply, is_root};
 
-/// What becomes of unsynced writes and of unsynced changes of names in a crash.
+/// Which unsynced writes and unsynced changes of names survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
-    /// All are lost.
+pub(crate) enum CrashPolicy {
+    /// None survive.
     Nothing,
     /// All survive.
     Everything,
-    /// Those up to some moment survive, each file and directory on its own.
+    /// Those before some moment survive, independently per file and directory.
     Prefix,
-    /// Some survive, each as a whole.
+    /// A random subset survives, each write as a whole.
     Subset,
-    /// Some survive, and where they overlap the later one need not win.
+    /// A random subset survives, and overlapping writes may take effect in another order.
     Reordered,
-    /// Some sectors of each write survive; where a file grew around a lost one there may be anything. Names as in
-    /// [`Policy::Prefix`].
+    /// Some sectors of each write survive. Where a file grew around a lost sector, it has arbitrary content. Names
+    /// survive as in [`CrashPolicy::Prefix`].
     Torn,
 }
 
-impl Policy {
+impl CrashPolicy {
     pub(crate) const ALL: [Self; 6] =
         [Self::Nothing, Self::Everything, Self::Prefix, Self::Subset, Self::Reordered, Self::Torn];
 
-    /// The changes that survive, in the order in which they take effect.
+    /// The surviving changes, in the order in which they take effect.
     fn survivors<'a, T>(self, pending: &'a [T], rng: &Rng) -> Vec<&'a T> {
         let prefix = |rng: &Rng| pending[..rng.below(pending.len() as u64 + 1) as usize].iter().collect();
         let subset = |rng: &Rng| pending.iter().filter(|_| rng.below(2) == 0).collect::<Vec<_>>();
@@ -49,8 +49,8 @@ impl Policy {
     }
 }
 
-impl World {
-    pub(super) fn after_crash(&self, policy: Policy, rng: &Rng) -> Self {
+impl DiskState {
+    pub(super) fn after_crash(&self, policy: CrashPolicy, rng: &Rng) -> Self {
         let inodes = self.inodes.iter().map(|inode| {
             let image = inode.after_crash(policy, rng);
             Inode {
@@ -63,7 +63,7 @@ impl World {
         });
         let inodes = inodes.collect();
         let mut dirs = BTreeMap::new();
-        // A directory comes after the one that it is in, and is gone with it.
+        // A directory follows its parent in the map, and is lost with it.
         for (path, dir) in &self.dirs {
             let is_kept = dir.is_durable || !policy.survivors(&[()], rng).is_empty();
             let above = path.parent().is_none_or(|above| is_root(above) || dirs.contains_key(above));
@@ -78,9 +78,9 @@ impl World {
 }
 
 impl Inode {
-    fn after_crash(&self, policy: Policy, rng: &Rng) -> Vec<u8> {
+    fn after_crash(&self, policy: CrashPolicy, rng: &Rng) -> Vec<u8> {
         let mut image = self.durable.clone();
-        if policy == Policy::Torn {
+        if policy == CrashPolicy::Torn {
             self.pending.iter().for_each(|write| tear(&mut image, write, self.durable.len(), rng));
         } else {
             policy.survivors(&self.pending, rng).into_iter().for_each(|write| apply(&mut image, write));
@@ -89,7 +89,7 @@ impl Inode {
     }
 }
 
-/// Applies some sectors of a write. Sectors lie on the disk, not in the write.
+/// Applies some sectors of a write. Sector boundaries are positions on the disk, not in the write.
 pub(super) fn tear(image: &mut Vec<u8>, write: &Write, durable: usize, rng: &Rng) {
     let end = write.offset + write.bytes.len();
     let mut at = write.offset;
@@ -97,7 +97,7 @@ pub(super) fn tear(image: &mut Vec<u8>, write: &Write, durable: usize, rng: &Rng
         let next = end.min((at / SECTOR + 1) * SECTOR);
         let bytes = match rng.below(8) {
             0..4 => write.bytes[at - write.offset..next - write.offset].to_vec(),
-            // The file system gave the file a block and recorded its length, but the block was never written.
+            // The file system allocated a block and recorded the length, but did not write the block.
             4 if at >= durable => (at..next).map(|_| rng.next_u64() as u8).collect(),
             _ => Vec::new(),
         };
@@ -107,7 +107,7 @@ pub(super) fn tear(image: &mut Vec<u8>, write: &Write, durable: usize, rng: &Rng
 }
 
 impl Dir {
-    fn after_crash(&self, policy: Policy, rng: &Rng) -> Names {
+    fn after_crash(&self, policy: CrashPolicy, rng: &Rng) -> Names {
         let mut names = self.durable.clone();
         policy.survivors(&self.pending, rng).into_iter().for_each(|change| change.apply(&mut names));
         names

@@ -1,60 +1,60 @@
-//! What is to go wrong on a simulated disk, and when. Changing operations and reads are numbered apart, from zero.
+//! Faults of a simulated disk: what fails, and when. Changing operations and reads are numbered separately, from zero.
 
 use std::io;
 
-/// One fault.
+/// One scheduled fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The machine stops before the n-th operation: it and all later ones fail.
+    /// The machine stops before the n-th operation: that one and all later ones fail.
     CrashAt(u64),
-    /// The n-th operation fails; a failing sync forgets what it should have written, but the cache still shows it.
+    /// The n-th operation fails. A failing sync drops the pending writes, but the cache still shows them.
     ErrorAt(u64),
-    /// The same, for want of space.
+    /// The n-th operation fails because the disk is full.
     NoSpaceAt(u64),
-    /// The n-th operation, if it is a write, does half of it and fails; another one just fails.
+    /// The n-th operation, if it is a write, writes half of its bytes and fails; any other operation just fails.
     ShortAt(u64),
-    /// The n-th operation, if it is a sync, writes a part of what it should, fails and forgets the rest; another one just
-    /// fails.
-    ForgetAt(u64, Shown),
+    /// The n-th operation, if it is a sync, persists a part of the pending writes, fails and drops the rest; any other
+    /// operation just fails.
+    ForgetAt(u64, CacheAfterFailure),
     /// Every sync of a file fails from now on.
     SyncsFail,
-    /// The n-th operation, if it is a write, is confirmed and shown, but never reaches the disk.
+    /// The n-th operation, if it is a write, succeeds and is visible, but never reaches the disk.
     LostAt(u64),
-    /// The n-th operation, if it is a write, goes to the sector behind the right one, and nobody is told.
+    /// The n-th operation, if it is a write, is written one sector too far and reports success.
     MisdirectedAt(u64),
     /// The n-th read fails.
     ReadErrorAt(u64),
-    /// The n-th read returns a flipped bit, somewhere.
+    /// The n-th read returns bytes with one flipped bit.
     FlippedAt(u64),
-    /// The n-th read returns what was there before the last sync.
+    /// The n-th read returns the content from before the last sync.
     StaleAt(u64),
 }
 
-/// What reads see after a sync that failed: file systems differ.
+/// What reads return after a failed sync; file systems differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// What was written, as if it were safe.
+pub(crate) enum CacheAfterFailure {
+    /// The written content, as if the sync had succeeded.
     New,
-    /// What the disk has.
+    /// The content on the disk.
     Old,
 }
 
-/// What becomes of a changing operation.
+/// The outcome of a changing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Outcome {
     Done,
     /// The machine has stopped: nothing changes any more.
     Stopped,
     Failed,
     NoSpace,
     Short,
-    Forgotten(Shown),
+    Forgotten(CacheAfterFailure),
     Lost,
     Misdirected,
 }
 
-impl Fate {
-    /// What a plan has in store for the n-th operation.
+impl Outcome {
+    /// The outcome that a plan has for the n-th operation.
     pub(crate) fn of(plan: &[Fault], now: u64, is_sync: bool) -> Self {
         plan.iter()
             .map(|fault| fault.on_operation(now, is_sync))
@@ -62,7 +62,7 @@ impl Fate {
             .unwrap_or(Self::Done)
     }
 
-    /// How an operation that cannot be done in part, nor in the wrong place, ends.
+    /// Result of an operation that can be neither partial nor misplaced.
     pub(crate) fn whole(self) -> io::Result<()> {
         match self {
             Self::Done | Self::Lost | Self::Misdirected => Ok(()),
@@ -74,16 +74,16 @@ impl Fate {
 }
 
 impl Fault {
-    fn on_operation(self, now: u64, is_sync: bool) -> Fate {
+    fn on_operation(self, now: u64, is_sync: bool) -> Outcome {
         match self {
-            Self::CrashAt(at) if now >= at => Fate::Stopped,
-            Self::SyncsFail if is_sync => Fate::Failed,
-            Self::ErrorAt(at) if now == at => Fate::Failed,
-            Self::NoSpaceAt(at) if now == at => Fate::NoSpace,
-            Self::ShortAt(at) if now == at => Fate::Short,
-            Self::ForgetAt(at, shown) if now == at => Fate::Forgotten(shown),
-            Self::LostAt(at) if now == at => Fate::Lost,
-            Self::MisdirectedAt(at) if now == at => Fate::Misdirected,
+            Self::CrashAt(at) if now >= at => Outcome::Stopped,
+            Self::SyncsFail if is_sync => Outcome::Failed,
+            Self::ErrorAt(at) if now == at => Outcome::Failed,
+            Self::NoSpaceAt(at) if now == at => Outcome::NoSpace,
+            Self::ShortAt(at) if now == at => Outcome::Short,
+            Self::ForgetAt(at, shown) if now == at => Outcome::Forgotten(shown),
+            Self::LostAt(at) if now == at => Outcome::Lost,
+            Self::MisdirectedAt(at) if now == at => Outcome::Misdirected,
             Self::CrashAt(_)
             | Self::SyncsFail
             | Self::ErrorAt(_)
@@ -94,7 +94,7 @@ impl Fault {
             | Self::MisdirectedAt(_)
             | Self::ReadErrorAt(_)
             | Self::FlippedAt(_)
-            | Self::StaleAt(_) => Fate::Done,
+            | Self::StaleAt(_) => Outcome::Done,
         }
     }
 }

@@ -1,12 +1,12 @@
-//! A disk in memory that does what a real one may: after a crash, what was not synced is there, gone, partly there or torn;
-//! any operation can fail or lie; a failed sync leaves the cache looking as if all were well. Deterministic: the same
-//! operations and seeds give the same disk.
+//! A simulated disk in memory with the faults of a real one. After a crash, unsynced writes are there, gone, partly
+//! there or torn. Any operation can fail or report a false success, and a failed sync leaves the cache as if it had
+//! succeeded. Deterministic: the same operations and seeds give the same disk.
 
 mod crash;
 mod fault;
+mod state;
 #[cfg(test)]
 mod tests;
-mod world;
 
 use std::io;
 use std::path::Path;
@@ -15,38 +15,38 @@ use std::sync::Arc;
 use kstore_nondet::Rng;
 use parking_lot::Mutex;
 
-pub(crate) use self::crash::Policy;
-pub(crate) use self::fault::Fault;
+pub(crate) use self::crash::CrashPolicy;
 #[cfg(test)]
-pub(crate) use self::fault::Shown;
-use self::world::{Change, Inode, World, is_root};
-pub(crate) use self::world::{Operation, Verb};
+pub(crate) use self::fault::CacheAfterFailure;
+pub(crate) use self::fault::Fault;
+use self::state::{Change, DiskState, Inode, is_root};
+pub(crate) use self::state::{Operation, OperationKind};
 use super::{Disk, File};
 
-/// The unit in which writes tear.
+/// Size of a sector, the unit in which writes tear.
 pub(crate) const SECTOR: usize = 512;
 
-/// Cheap to clone; clones are the same disk.
+/// A simulated disk. Clones share the same disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SimDisk(Arc<Mutex<World>>);
+pub(crate) struct SimDisk(Arc<Mutex<DiskState>>);
 
 impl SimDisk {
-    /// How many changing operations there were.
+    /// Number of changing operations so far.
     pub(crate) fn ops(&self) -> u64 {
         self.0.lock().log.len() as u64
     }
 
-    /// How many reads of files there were.
+    /// Number of file reads so far.
     pub(crate) fn reads(&self) -> u64 {
         self.0.lock().reads
     }
 
-    /// How many operations of one kind were tried.
-    pub(crate) fn count(&self, verb: Verb) -> usize {
+    /// Number of attempted operations of one kind.
+    pub(crate) fn count(&self, verb: OperationKind) -> usize {
         self.0.lock().log.iter().filter(|operation| operation.verb == verb).count()
     }
 
-    /// Every changing operation so far, done or failed: the way to a small case of a failure.
+    /// Every changing operation so far, successful or failed: helps to minimize a failing test case.
     pub(crate) fn log(&self) -> Vec<Operation> {
         self.0.lock().log.clone()
     }
@@ -55,32 +55,32 @@ impl SimDisk {
         self.set_plan(fault.into_iter().collect());
     }
 
-    /// Several faults at once, in the numbering of operations and reads since this disk began.
+    /// Schedules several faults. Operations and reads are numbered from the creation of this disk.
     pub(crate) fn set_plan(&self, plan: Vec<Fault>) {
         self.0.lock().plan = plan;
     }
 
-    /// A file that cannot be read from now on, by the name it was made under.
+    /// Makes a file unreadable from now on; `path` is the name under which it was created.
     pub(crate) fn set_unreadable(&self, path: Option<&Path>) {
         self.0.lock().unreadable = path.map(Path::to_owned);
     }
 
-    /// Bytes that all files together may occupy; none is no bound.
+    /// Limits the bytes of all files together; none removes the limit.
     pub(crate) fn set_capacity(&self, capacity: Option<u64>) {
         self.0.lock().capacity = capacity;
     }
 
-    /// Bytes that all files together occupy.
+    /// Bytes of all files together.
     pub(crate) fn used(&self) -> u64 {
         self.0.lock().used()
     }
 
-    /// The disk that the next start finds.
-    pub(crate) fn crash(&self, policy: Policy, seed: u64) -> Self {
+    /// The disk that the next start finds after a crash.
+    pub(crate) fn crash(&self, policy: CrashPolicy, seed: u64) -> Self {
         Self(Arc::new(Mutex::new(self.0.lock().after_crash(policy, &Rng::seeded(seed)))))
     }
 
-    /// The same for disks that would behave the same from here on.
+    /// A hash that is equal for disks that behave in the same way from now on.
     pub(crate) fn fingerprint(&self) -> u64 {
         self.0.lock().fingerprint()
     }
@@ -91,7 +91,7 @@ impl SimDisk {
         self.overwrite(path, offset, byte.as_slice());
     }
 
-    /// Puts bytes into a durable file behind everyone's back, within its length.
+    /// Overwrites bytes of a durable file, within its length, without the store's knowledge.
     pub(crate) fn overwrite(&self, path: &Path, offset: usize, bytes: &[u8]) {
         let mut world = self.0.lock();
         let inode = world.find(path).expect("the file to damage exists");
@@ -104,13 +104,13 @@ impl SimDisk {
         }
     }
 
-    /// What a file shows.
+    /// The content of a file as reads see it.
     pub(crate) fn content(&self, path: &Path) -> Vec<u8> {
         let world = self.0.lock();
         world.inodes[world.find(path).expect("the file exists")].cache.clone()
     }
 
-    /// The files of a directory, with their lengths.
+    /// The files of a directory with their lengths.
     pub(crate) fn files(&self, dir: &Path) -> Vec<(String, usize)> {
         let world = self.0.lock();
         let names = world.dirs.get(dir).map(|dir| dir.cache.clone()).unwrap_or_default();
@@ -129,7 +129,7 @@ impl Disk for SimDisk {
 
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::CreateDir, dir))?;
+        world.step(Operation::on(OperationKind::CreateDir, dir))?;
         let parent = dir.parent().unwrap_or(Path::new("/"));
         if !is_root(parent) && !world.dirs.contains_key(parent) {
             return Err(io::ErrorKind::NotFound.into());
@@ -140,10 +140,10 @@ impl Disk for SimDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::Create, path))?;
+        world.step(Operation::on(OperationKind::Create, path))?;
         let inode = world.inodes.len();
         world.inodes.push(Inode { name: path.to_owned(), ..Inode::default() });
-        let (dir, name) = world::split(path);
+        let (dir, name) = state::split(path);
         world.change(dir, Change::Link(name.to_owned(), inode))?;
         Ok(self.file(inode))
     }
@@ -160,17 +160,17 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::Rename, to))?;
+        world.step(Operation::on(OperationKind::Rename, to))?;
         let inode = world.find(from)?;
-        let ((dir, old), (_, new)) = (world::split(from), world::split(to));
+        let ((dir, old), (_, new)) = (state::split(from), state::split(to));
         world.change(dir, Change::Rename(old.to_owned(), new.to_owned(), inode))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::Remove, path))?;
+        world.step(Operation::on(OperationKind::Remove, path))?;
         world.find(path)?;
-        let (dir, name) = world::split(path);
+        let (dir, name) = state::split(path);
         world.change(dir, Change::Unlink(name.to_owned()))
     }
 
@@ -181,7 +181,7 @@ impl Disk for SimDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
-        world.step(Operation::on(Verb::SyncDir, dir))?;
+        world.step(Operation::on(OperationKind::SyncDir, dir))?;
         world.sync_dir(dir)
     }
 }

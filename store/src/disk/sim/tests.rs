@@ -1,11 +1,11 @@
-//! The simulated disk itself: what it keeps, loses and says, so that what it shows of the store can be believed.
+//! Tests of the simulated disk: what it keeps, loses and reports, so that tests of the store can rely on it.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Fault, Policy, SECTOR, Shown, SimDisk, Verb};
+use super::{CacheAfterFailure, CrashPolicy, Fault, OperationKind, SECTOR, SimDisk};
 use crate::disk::{Disk, File, read_all};
 
 const DIR: &str = "/d";
@@ -14,7 +14,7 @@ fn path(name: &str) -> std::path::PathBuf {
     Path::new(DIR).join(name)
 }
 
-/// A disk with one file that durably holds `old`.
+/// A disk with one file whose durable content is `old`.
 fn disk(old: &[u8]) -> (SimDisk, Arc<dyn File>) {
     let disk = SimDisk::default();
     disk.create_dir(Path::new(DIR)).unwrap();
@@ -30,30 +30,30 @@ fn content(disk: &SimDisk) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_synced_survives_every_crash_and_what_was_not_as_the_policy_says() {
+fn synced_data_survives_every_crash_and_unsynced_data_follows_the_policy() {
     let (disk, file) = disk(&[1; 2 * SECTOR]);
     file.write_at(0, &[2; 2 * SECTOR]).unwrap();
     file.write_at(0, &[3; 2 * SECTOR]).unwrap();
     let after = |policy| (0..64).map(move |seed| (policy, seed));
-    for (policy, seed) in Policy::ALL.into_iter().flat_map(after) {
+    for (policy, seed) in CrashPolicy::ALL.into_iter().flat_map(after) {
         let found = content(&disk.crash(policy, seed));
         assert_eq!(found, content(&disk.crash(policy, seed)), "the same seed, the same disk");
         let halves = (found[0], found[SECTOR]);
         match policy {
-            Policy::Nothing => assert_eq!(halves, (1, 1)),
-            Policy::Everything => assert_eq!(halves, (3, 3)),
-            Policy::Prefix | Policy::Subset | Policy::Reordered => {
+            CrashPolicy::Nothing => assert_eq!(halves, (1, 1)),
+            CrashPolicy::Everything => assert_eq!(halves, (3, 3)),
+            CrashPolicy::Prefix | CrashPolicy::Subset | CrashPolicy::Reordered => {
                 assert_eq!(halves.0, halves.1, "{policy:?}");
             }
-            Policy::Torn => {}
+            CrashPolicy::Torn => {}
         }
         assert!(found[..SECTOR].iter().all(|byte| *byte == halves.0), "a sector does not tear");
     }
     let seen = |policy| (0..64).map(|seed| content(&disk.crash(policy, seed))[0]).collect::<BTreeSet<_>>();
-    assert_eq!(seen(Policy::Prefix), BTreeSet::from([1, 2, 3]));
-    assert_eq!(seen(Policy::Reordered), BTreeSet::from([1, 2, 3]));
+    assert_eq!(seen(CrashPolicy::Prefix), BTreeSet::from([1, 2, 3]));
+    assert_eq!(seen(CrashPolicy::Reordered), BTreeSet::from([1, 2, 3]));
     let torn = (0..64).any(|seed| {
-        let found = content(&disk.crash(Policy::Torn, seed));
+        let found = content(&disk.crash(CrashPolicy::Torn, seed));
         found[0] != found[SECTOR]
     });
     assert!(torn);
@@ -67,17 +67,17 @@ fn names_are_lost_unless_their_directory_was_synced() {
     disk.remove(&path("g")).unwrap();
     let names = |disk: &SimDisk| disk.list(Path::new(DIR)).unwrap().join(" ");
     assert_eq!(names(&disk), "h");
-    assert_eq!(names(&disk.crash(Policy::Nothing, 1)), "f");
-    assert_eq!(names(&disk.crash(Policy::Everything, 1)), "h");
+    assert_eq!(names(&disk.crash(CrashPolicy::Nothing, 1)), "f");
+    assert_eq!(names(&disk.crash(CrashPolicy::Everything, 1)), "h");
     let seen = |policy| (0..64).map(|seed| names(&disk.crash(policy, seed))).collect::<BTreeSet<_>>();
-    assert_eq!(seen(Policy::Prefix), ["f", "f g", "g h", "h"].map(str::to_owned).into());
-    assert!(seen(Policy::Reordered).is_superset(&seen(Policy::Prefix)));
+    assert_eq!(seen(CrashPolicy::Prefix), ["f", "f g", "g h", "h"].map(str::to_owned).into());
+    assert!(seen(CrashPolicy::Reordered).is_superset(&seen(CrashPolicy::Prefix)));
     disk.sync_dir(Path::new(DIR)).unwrap();
-    assert_eq!(names(&disk.crash(Policy::Nothing, 1)), "h");
+    assert_eq!(names(&disk.crash(CrashPolicy::Nothing, 1)), "h");
 }
 
 #[test]
-fn directories_are_lost_with_all_in_them_unless_the_one_above_was_synced() {
+fn directories_are_lost_with_their_content_unless_their_parent_was_synced() {
     let disk = SimDisk::default();
     let (above, dir, file) = (Path::new("/a"), Path::new("/a/b"), Path::new("/a/b/f"));
     disk.make_dir(above).unwrap();
@@ -88,25 +88,29 @@ fn directories_are_lost_with_all_in_them_unless_the_one_above_was_synced() {
         let after = disk.crash(policy, seed);
         (after.is_dir(above), after.is_dir(dir), after.open(file).is_ok())
     };
-    assert_eq!(is_left(&disk, Policy::Nothing, 1), (false, false, false));
-    assert_eq!(is_left(&disk, Policy::Everything, 1), (true, true, true));
-    let seen: BTreeSet<_> = (0..64).map(|seed| is_left(&disk, Policy::Subset, seed)).collect();
+    assert_eq!(is_left(&disk, CrashPolicy::Nothing, 1), (false, false, false));
+    assert_eq!(is_left(&disk, CrashPolicy::Everything, 1), (true, true, true));
+    let seen: BTreeSet<_> = (0..64).map(|seed| is_left(&disk, CrashPolicy::Subset, seed)).collect();
     assert_eq!(seen, [(false, false, false), (true, false, false), (true, true, true)].into());
     disk.sync_dir(above).unwrap();
-    assert_eq!(is_left(&disk, Policy::Nothing, 1), (false, false, false), "the one above is not durable");
+    assert_eq!(
+        is_left(&disk, CrashPolicy::Nothing, 1),
+        (false, false, false),
+        "the one above is not durable"
+    );
     disk.sync_dir(Path::new("/")).unwrap();
-    assert_eq!(is_left(&disk, Policy::Nothing, 1), (true, true, true));
+    assert_eq!(is_left(&disk, CrashPolicy::Nothing, 1), (true, true, true));
     assert!(disk.make_dir(Path::new("/x/y")).is_err() && disk.sync_dir(Path::new("/x")).is_err());
     disk.set_fault(Some(Fault::ErrorAt(disk.ops())));
     assert!(disk.create_dir(dir).is_err(), "the sync of the one above fails");
 }
 
 #[test]
-fn a_failed_sync_forgets_and_the_cache_shows_what_the_file_system_pleases() {
+fn a_failed_sync_drops_writes_and_the_cache_shows_old_or_new_content() {
     for (fault, shown) in [
         (Fault::ErrorAt as fn(u64) -> Fault, 2),
-        (|at| Fault::ForgetAt(at, Shown::New), 2),
-        (|at| Fault::ForgetAt(at, Shown::Old), 1),
+        (|at| Fault::ForgetAt(at, CacheAfterFailure::New), 2),
+        (|at| Fault::ForgetAt(at, CacheAfterFailure::Old), 1),
     ] {
         let (disk, file) = disk(&[1; 64 * SECTOR]);
         file.write_at(0, &[2; 64 * SECTOR]).unwrap();
@@ -114,20 +118,20 @@ fn a_failed_sync_forgets_and_the_cache_shows_what_the_file_system_pleases() {
         assert!(file.sync().is_err());
         assert!(content(&disk).contains(&shown));
         file.sync().unwrap();
-        let after = content(&disk.crash(Policy::Everything, 1));
+        let after = content(&disk.crash(CrashPolicy::Everything, 1));
         assert!(after.contains(&1), "the second sync says yes and has written nothing");
     }
 }
 
 #[test]
-fn writes_fall_short_get_lost_go_astray_and_find_no_room() {
+fn writes_can_be_short_lost_misdirected_or_find_no_space() {
     let (new, len) = ([2; 4], 2 * SECTOR);
     let write = |fault: fn(u64) -> Fault| {
         let (disk, file) = disk(&vec![1; len]);
         disk.set_fault(Some(fault(disk.ops())));
         let outcome = file.write_at(0, &new).map_err(|error| error.kind());
         file.sync().unwrap();
-        let after = content(&disk.crash(Policy::Nothing, 1));
+        let after = content(&disk.crash(CrashPolicy::Nothing, 1));
         (outcome, after[..4].to_vec(), after[SECTOR..SECTOR + 4].to_vec())
     };
     let (old, new) = (vec![1; 4], vec![2; 4]);
@@ -146,7 +150,7 @@ fn writes_fall_short_get_lost_go_astray_and_find_no_room() {
 }
 
 #[test]
-fn reads_fail_flip_a_bit_and_come_from_the_past() {
+fn reads_can_fail_flip_a_bit_or_be_stale() {
     let (disk, file) = disk(&[1; 8]);
     file.write_at(0, &[2; 8]).unwrap();
     file.sync().unwrap();
@@ -163,14 +167,14 @@ fn reads_fail_flip_a_bit_and_come_from_the_past() {
 }
 
 #[test]
-fn a_stopped_machine_does_nothing_more_and_the_log_tells_what_it_did() {
+fn a_stopped_machine_changes_nothing_and_the_log_has_its_operations() {
     let (disk, file) = disk(b"old");
     disk.set_fault(Some(Fault::CrashAt(disk.ops() + 1)));
     file.write_at(0, b"new").unwrap();
     assert!(file.sync().is_err() && file.write_at(0, b"x").is_err() && disk.create(&path("g")).is_err());
-    assert_eq!(content(&disk.crash(Policy::Nothing, 1)), b"old");
+    assert_eq!(content(&disk.crash(CrashPolicy::Nothing, 1)), b"old");
     assert_eq!(
-        content(&disk.crash(Policy::Everything, 1)),
+        content(&disk.crash(CrashPolicy::Everything, 1)),
         b"new",
         "a write that was under way may be there"
     );
@@ -185,5 +189,5 @@ fn a_stopped_machine_does_nothing_more_and_the_log_tells_what_it_did() {
         "Write /d/f 0+3",
     ];
     assert_eq!(log[..7], known);
-    assert_eq!((disk.count(Verb::Sync), disk.count(Verb::Create)), (2, 2), "tries count");
+    assert_eq!((disk.count(OperationKind::Sync), disk.count(OperationKind::Create)), (2, 2), "tries count");
 }

@@ -1,4 +1,4 @@
-//! The engine's files: which there are, what they hold, the one being written.
+//! Files of the segment engine: their lengths, their live bytes, and the file being written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,53 +7,53 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{EngineError, EngineSize, Inner, Place, body_len};
-use crate::codec::history::{self, Entry, FILE_HEADER, FileList, REMOVED_KEY};
+use super::{EngineError, EngineSize, Inner, Location, body_len};
+use crate::codec::history::{self, FILE_HEADER, FileList, HistoryEntry, REMOVED_KEY};
 use crate::disk::{Disk, File, read_full};
 
 const SUFFIX: &str = ".seg";
 
-/// How many more tokens must be in the manifest before a retired file can go.
+/// Number of later tokens in the manifest before a retired file can be deleted.
 const RETIRE_AFTER: u8 = 2;
 
-/// All files but their contents.
+/// The state of all files, without their content.
 pub(super) struct Files {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     open: BTreeMap<u32, FileState>,
-    /// Written since the last sync.
+    /// Files written since the last sync.
     unsynced: BTreeSet<u32>,
-    /// Files were made since the last sync.
+    /// Whether files were created since the last sync of the directory.
     names_unsynced: bool,
-    retired: Vec<Retired>,
-    /// Bytes of records that are wanted, in all files.
+    retired: Vec<RetiredFile>,
+    /// Bytes of live records in all files.
     live: u64,
 }
 
 pub(super) struct FileState {
     file: Arc<dyn File>,
-    /// What was written.
+    /// Bytes written so far.
     len: u64,
-    /// Bytes of records that are wanted.
+    /// Bytes of live records.
     live: u64,
-    /// Bytes of removals that must be remembered.
-    marks: u64,
+    /// Bytes of removals that must be kept.
+    removal_bytes: u64,
 }
 
 /// A file that newer states do not need.
-struct Retired {
+struct RetiredFile {
     number: u32,
     len: u64,
-    /// The number of tokens to wait.
+    /// Number of tokens to wait for.
     wait: u8,
 }
 
-/// A finished file.
+/// A file that is not written any more.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Finished {
+pub(super) struct FinishedFile {
     pub(super) number: u32,
     pub(super) len: u64,
-    /// Bytes in it that are wanted.
+    /// Bytes of live records and of removals that must be kept.
     pub(super) wanted: u64,
 }
 
@@ -62,13 +62,13 @@ pub(crate) fn name(number: u32) -> String {
     format!("{number:08x}{SUFFIX}")
 }
 
-/// The number of the file of that name, if it is one of ours.
+/// The number in a file's name; none if the file is not one of the engine's.
 pub(crate) fn number(name: &str) -> Option<u32> {
     u32::from_str_radix(name.strip_suffix(SUFFIX)?, 16).ok()
 }
 
-/// Gives files that cannot be used a name under which nobody looks for them but a person. Those of an earlier time are
-/// replaced.
+/// Renames unusable files, so that the store does not open them and an operator can inspect them. Replaces files that
+/// were set aside before.
 pub(crate) fn set_aside(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     for name in disk.list(dir)?.iter().filter(|name| name.ends_with(SUFFIX)) {
         disk.rename(&dir.join(name), &dir.join(format!("{name}.broken")))?;
@@ -76,8 +76,8 @@ pub(crate) fn set_aside(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     disk.sync_dir(dir)
 }
 
-/// Removes files that none of these tokens names: what an attempt to open left, whose state never counted. Tokens that cannot be
-/// read may name any file, so then all stay.
+/// Removes files that none of these tokens names: files that a failed attempt to open left behind. If a token cannot be
+/// decoded, all files stay, since it may name any of them.
 pub(crate) fn remove_unnamed(disk: &dyn Disk, dir: &Path, tokens: &[&[u8]]) -> io::Result<()> {
     let mut named = BTreeSet::new();
     for token in tokens.iter().filter(|token| !token.is_empty()) {
@@ -95,8 +95,8 @@ pub(crate) fn remove_unnamed(disk: &dyn Disk, dir: &Path, tokens: &[&[u8]]) -> i
 }
 
 impl Files {
-    /// Opens the files of a list; also says which number is free. Others in the directory are retired: an older token may
-    /// still name them.
+    /// Opens the files of a list, and returns the next free number. Other files in the directory are retired: an older
+    /// token may still name them.
     pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, list: &FileList) -> Result<(Self, u32), EngineError> {
         let names = disk.list(dir)?;
         let present: BTreeSet<_> = names.iter().filter_map(|name| number(name)).collect();
@@ -106,20 +106,20 @@ impl Files {
                 io::ErrorKind::NotFound => EngineError::Corrupt(format!("{} is missing", name(*number))),
                 _ => EngineError::Io(error),
             })?;
-            open.insert(*number, FileState { file, len: *len, live: 0, marks: 0 });
+            open.insert(*number, FileState { file, len: *len, live: 0, removal_bytes: 0 });
         }
         let next = present.last().map_or(0, |last| last + 1);
         let others = present.into_iter().filter(|number| !open.contains_key(number));
         let retired = others.map(|number| {
             let len = disk.open(&dir.join(name(number)))?.len()?;
-            Ok(Retired { number, len, wait: RETIRE_AFTER })
+            Ok(RetiredFile { number, len, wait: RETIRE_AFTER })
         });
         let retired = retired.collect::<io::Result<_>>()?;
         let (dir, unsynced) = (dir.to_owned(), BTreeSet::new());
         Ok((Self { disk, dir, open, unsynced, names_unsynced: false, retired, live: 0 }, next))
     }
 
-    /// The bytes of a file that count, as far as they are there.
+    /// Reads the first `len` bytes of a file, or fewer if the file is shorter.
     pub(super) fn read(&self, number: u32, len: u64) -> Result<Vec<u8>, EngineError> {
         let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
         let read = read_full(&*self.file(number), 0, &mut bytes)?;
@@ -127,13 +127,13 @@ impl Files {
         Ok(bytes)
     }
 
-    /// The bytes of a file that count, all of them.
+    /// Reads the first `len` bytes of a file; fails if the file is shorter.
     pub(super) fn read_whole(&self, number: u32, len: u64) -> Result<Vec<u8>, EngineError> {
         let bytes = self.read(number, len)?;
         if bytes.len() as u64 == len {
             Ok(bytes)
         } else {
-            Err(EngineError::Corrupt(format!("{} is cut off at byte {}", name(number), bytes.len())))
+            Err(EngineError::Corrupt(format!("{} is truncated at byte {}", name(number), bytes.len())))
         }
     }
 
@@ -142,18 +142,18 @@ impl Files {
         self.dir.join(name(number))
     }
 
-    /// Whether the file is one of this state's.
+    /// Whether the file belongs to the current state.
     pub(super) fn is_open(&self, number: u32) -> bool {
         self.open.contains_key(&number)
     }
 
-    /// The length of a file of this state.
+    /// The length of a file of the current state.
     pub(super) fn len(&self, number: u32) -> u64 {
         self.open.get(&number).map_or(0, |state| state.len)
     }
 
     pub(super) fn file(&self, number: u32) -> Arc<dyn File> {
-        self.open.get(&number).expect("a place is in an open file").file.clone()
+        self.open.get(&number).expect("a location is in an open file").file.clone()
     }
 
     fn create(&mut self, number: u32) -> io::Result<Arc<dyn File>> {
@@ -162,7 +162,7 @@ impl Files {
         self.names_unsynced = true;
         self.open.insert(
             number,
-            FileState { file: file.clone(), len: FILE_HEADER.len() as u64, live: 0, marks: 0 },
+            FileState { file: file.clone(), len: FILE_HEADER.len() as u64, live: 0, removal_bytes: 0 },
         );
         Ok(file)
     }
@@ -173,27 +173,27 @@ impl Files {
     }
 
     fn state(&mut self, number: u32) -> &mut FileState {
-        self.open.get_mut(&number).expect("a place is in an open file")
+        self.open.get_mut(&number).expect("a location is in an open file")
     }
 
-    pub(super) fn grow_live(&mut self, place: Place) {
-        self.state(place.file).live += body_len(place);
-        self.live += body_len(place);
+    pub(super) fn grow_live(&mut self, location: Location) {
+        self.state(location.file).live += body_len(location);
+        self.live += body_len(location);
     }
 
-    pub(super) fn shrink_live(&mut self, place: Place) {
-        self.state(place.file).live -= body_len(place);
-        self.live -= body_len(place);
+    pub(super) fn shrink_live(&mut self, location: Location) {
+        self.state(location.file).live -= body_len(location);
+        self.live -= body_len(location);
     }
 
-    /// A removal that must be remembered stands in a file.
-    pub(super) fn grow_marks(&mut self, number: u32) {
-        self.state(number).marks += REMOVED_KEY as u64;
+    /// Counts a removal in a file that must be kept.
+    pub(super) fn add_removal_bytes(&mut self, number: u32) {
+        self.state(number).removal_bytes += REMOVED_KEY as u64;
     }
 
-    /// It need no longer be.
-    pub(super) fn shrink_marks(&mut self, number: u32) {
-        self.state(number).marks -= REMOVED_KEY as u64;
+    /// Counts a removal as no longer needed.
+    pub(super) fn sub_removal_bytes(&mut self, number: u32) {
+        self.state(number).removal_bytes -= REMOVED_KEY as u64;
     }
 
     pub(super) fn sync(&mut self) -> io::Result<()> {
@@ -212,22 +212,26 @@ impl Files {
         FileList { files: self.open.iter().map(|(number, state)| (*number, state.len)).collect() }
     }
 
-    /// Nothing in the file is wanted any more. Reads that hold it go on.
+    /// Retires a file without live records. Reads that hold it continue.
     pub(super) fn retire(&mut self, number: u32) {
         let state = self.open.remove(&number).expect("a file retires once");
-        debug_assert_eq!((state.live, state.marks), (0, 0), "nothing in a file that retires is wanted");
+        debug_assert_eq!(
+            (state.live, state.removal_bytes),
+            (0, 0),
+            "nothing in a file that retires is wanted"
+        );
         self.unsynced.remove(&number);
-        self.retired.push(Retired { number, len: state.len, wait: RETIRE_AFTER });
+        self.retired.push(RetiredFile { number, len: state.len, wait: RETIRE_AFTER });
     }
 
-    /// Another token is in the manifest.
+    /// Notes that another token is in the manifest, and deletes the files that have waited long enough.
     pub(super) fn remove_retired(&mut self) -> Result<(), EngineError> {
         let mut gone = false;
-        for Retired { number, wait, .. } in &mut self.retired {
+        for RetiredFile { number, wait, .. } in &mut self.retired {
             *wait = wait.saturating_sub(1);
             if *wait == 0 {
                 match self.disk.remove(&self.dir.join(name(*number))) {
-                    // Removed by an attempt that failed later.
+                    // An earlier attempt removed it and failed later.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     other => other?,
                 }
@@ -241,17 +245,17 @@ impl Files {
         Ok(())
     }
 
-    /// Every file but the one being written.
-    pub(super) fn finished(&self, tail: Option<u32>) -> impl Iterator<Item = Finished> + '_ {
+    /// All files except the one being written.
+    pub(super) fn finished(&self, tail: Option<u32>) -> impl Iterator<Item = FinishedFile> + '_ {
         let finished = self.open.iter().filter(move |(number, _)| Some(**number) != tail);
-        finished.map(|(number, state)| Finished {
+        finished.map(|(number, state)| FinishedFile {
             number: *number,
             len: state.len,
-            wanted: state.live + state.marks,
+            wanted: state.live + state.removal_bytes,
         })
     }
 
-    /// Bytes of files that wait for tokens.
+    /// Bytes of retired files.
     pub(super) fn retired(&self) -> u64 {
         self.retired.iter().map(|retired| retired.len).sum()
     }
@@ -262,12 +266,12 @@ impl Files {
     }
 }
 
-/// Visits the entries of a file's bytes, but not those that are to be passed over.
+/// Visits the entries in a file's bytes, except those in `passed`.
 pub(super) fn walk<'a>(
     number: u32,
     bytes: &'a [u8],
     passed: &BTreeMap<usize, usize>,
-    mut visit: impl FnMut(Entry<'a>, Place),
+    mut visit: impl FnMut(HistoryEntry<'a>, Location),
 ) -> Result<(), EngineError> {
     if !bytes.starts_with(FILE_HEADER) {
         return Err(EngineError::Corrupt(format!("{} is not a file of the engine", name(number))));
@@ -279,35 +283,35 @@ pub(super) fn walk<'a>(
             continue;
         }
         let Some((entry, len)) = history::read(&bytes[offset..]) else {
-            return Err(EngineError::Corrupt(format!("{} does not check at byte {offset}", name(number))));
+            return Err(EngineError::Corrupt(format!("{} is damaged at byte {offset}", name(number))));
         };
-        visit(entry, Place { file: number, offset: offset as u32, len: len as u32 });
+        visit(entry, Location { file: number, offset: offset as u32, len: len as u32 });
         offset += len;
     }
     Ok(())
 }
 
-/// The file being written, begun when there is something to write.
+/// The file being written; created when there is something to write.
 pub(super) struct Tail {
     next: u32,
     most: u64,
-    open: Option<Open>,
+    open: Option<OpenFile>,
 }
 
-struct Open {
+struct OpenFile {
     number: u32,
     file: Arc<dyn File>,
-    /// The size at which it is finished.
+    /// Size at which the file is finished.
     max: u64,
-    /// Where `buffer` goes.
+    /// Offset at which `buffer` is written.
     offset: u64,
     buffer: Vec<u8>,
-    /// Told when the length changes.
+    /// Length of the file including `buffer`.
     grown: u64,
 }
 
-/// The size at which a file is finished, if so many bytes are wanted in all: small enough that waste in the file being written
-/// and a step of tidying are small beside them.
+/// Size at which a file is finished, for `live` live bytes in all. It is small enough that waste in the file being
+/// written, and a step of defragmentation, are small relative to the live bytes.
 pub(super) fn file_bytes(live: u64, most: u64) -> u64 {
     const LEAST: u64 = 1 << 20;
     (live / 64).max(LEAST).min(most)
@@ -319,22 +323,22 @@ impl Tail {
         Self { next, most: most.min(1 << 31), open: None }
     }
 
-    /// The largest that a file may be.
+    /// Largest size of a file.
     pub(super) fn most(&self) -> u64 {
         self.most
     }
 
-    /// The file being written, if one was begun.
+    /// The number of the file being written, if there is one.
     pub(super) fn number(&self) -> Option<u32> {
         self.open.as_ref().map(|open| open.number)
     }
 
-    /// Puts an entry into the buffer; says where it will stand after [`Tail::flush`].
+    /// Appends an entry to the buffer. Returns its location after [`Tail::flush`].
     pub(super) fn append(
         &mut self,
         inner: &RwLock<Inner>,
         encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Place, EngineError> {
+    ) -> Result<Location, EngineError> {
         if self.open.as_ref().is_some_and(|open| open.offset + open.buffer.len() as u64 >= open.max) {
             self.finish(inner)?;
         }
@@ -348,23 +352,23 @@ impl Tail {
         };
         let from = open.buffer.len();
         encode(&mut open.buffer);
-        let place = Place {
+        let location = Location {
             file: open.number,
             offset: (open.offset + from as u64) as u32,
             len: (open.buffer.len() - from) as u32,
         };
         open.grown = open.offset + open.buffer.len() as u64;
-        Ok(place)
+        Ok(location)
     }
 
-    /// Writes what is in the buffer.
+    /// Writes the buffered entries.
     pub(super) fn flush(&mut self, inner: &RwLock<Inner>) -> Result<(), EngineError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         if !open.buffer.is_empty() {
             let written = open.file.write_at(open.offset, &open.buffer);
             open.buffer.clear();
             if written.is_err() {
-                // Whoever wanted it gives up or says it again; what reached the file is overwritten.
+                // The caller gives up or repeats the operation; bytes that reached the file are overwritten.
                 open.grown = open.offset;
             }
             written?;
@@ -374,7 +378,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Finishes the file being written, if it is that one: what is written next stands in another.
+    /// Finishes the file being written, if it has this number, so that the next entry is written to another file.
     pub(super) fn leave(&mut self, number: u32, inner: &RwLock<Inner>) -> Result<(), EngineError> {
         if self.number() == Some(number) { self.finish(inner) } else { Ok(()) }
     }
@@ -386,9 +390,9 @@ impl Tail {
     }
 }
 
-fn begin(number: u32, most: u64, inner: &RwLock<Inner>) -> Result<Open, EngineError> {
+fn begin(number: u32, most: u64, inner: &RwLock<Inner>) -> Result<OpenFile, EngineError> {
     let mut inner = inner.write();
     let (file, max) = (inner.files.create(number)?, file_bytes(inner.files.live, most));
     let offset = FILE_HEADER.len() as u64;
-    Ok(Open { number, file, max, offset, buffer: Vec::new(), grown: offset })
+    Ok(OpenFile { number, file, max, offset, buffer: Vec::new(), grown: offset })
 }

@@ -1,99 +1,99 @@
-//! Reading the files of a state, each once and several at a time, newest first: so that whatever became of a record later is
-//! known before the record is met.
+//! Loading the files of a state, each once, several in parallel, and newest first: so a record's removal or replacement
+//! is known before the record is read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::thread;
 
 use super::files::{Files, walk};
-use super::mend::{FindCopy, Mended, Replaced, mend};
-use super::places::{Places, Row};
-use super::{EngineError, Lost, Place, Removal};
-use crate::codec::history::{self, Entry, FileList};
+use super::locations::{LocationMap, Row};
+use super::repair::{FileRepair, FindCopy, ReplacedRanges, repair_entries};
+use super::{EngineError, Location, QuarantinedRecord, Removal};
+use crate::codec::history::{self, FileList, HistoryEntry};
 use crate::commit::RecordKey;
-use crate::engine::reader::{Met, Prepare, Prepared, Reader};
+use crate::engine::reader::{LoadCallbacks, LoadedRecord, PrepareVersions, PreparedVersions};
 
-/// Threads at most, whatever the machine has: each holds a run of files.
+/// Most loading threads, regardless of the machine: each holds a run of files in memory.
 const AT_ONCE: usize = 4;
 
 /// Bytes of files that one thread reads together; a single file may be larger.
 const RUN: u64 = 24 << 20;
 
-/// What stands in the files.
+/// The entries of all files.
 #[derive(Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadedFiles {
     rows: Vec<Row>,
-    /// See `Inner::removed`.
+    /// Removed records that are still in a file; see `Inner::removed`.
     pub(super) removed: BTreeMap<RecordKey, Removal>,
-    /// Records that are no longer wanted where they will be met from now on, with the file that says so.
+    /// Records that are removed in older files, each with the file that has the removal.
     gone: BTreeMap<RecordKey, u32>,
     /// Damaged bytes that stand-ins replace.
-    pub(super) replaced: Replaced,
-    /// Stand-ins with the places where they are.
-    stand_ins: Vec<(RecordKey, Place, Lost)>,
-    /// Entries that were put right.
-    pub(super) mended: u64,
+    pub(super) replaced: ReplacedRanges,
+    /// Stand-ins with their locations.
+    stand_ins: Vec<(RecordKey, Location, QuarantinedRecord)>,
+    /// Number of repaired entries.
+    pub(super) repaired: u64,
 }
 
-/// What stands in some files, in order.
+/// The entries of some files, in order.
 #[derive(Default)]
-struct Part {
-    seen: Vec<Seen>,
-    prepared: Prepared,
-    mended: u64,
+struct LoadedRun {
+    seen: Vec<LoadedEntry>,
+    prepared: PreparedVersions,
+    repaired: u64,
 }
 
-enum Seen {
-    Record(RecordKey, Place),
+enum LoadedEntry {
+    Record(RecordKey, Location),
     Removed(Vec<RecordKey>, u32),
-    /// The record before is a stand-in.
-    StandIn(RecordKey, Place, Lost),
+    /// The previous record is a stand-in.
+    StandIn(RecordKey, Location, QuarantinedRecord),
 }
 
-impl Loaded {
-    pub(super) fn places(&mut self) -> Places {
-        // Oldest first: of a record that stands in two places the newer one counts.
+impl LoadedFiles {
+    pub(super) fn locations(&mut self) -> LocationMap {
+        // Oldest first: if a record is in two places, the newer one is current.
         self.rows.reverse();
-        Places::of(std::mem::take(&mut self.rows))
+        LocationMap::of(std::mem::take(&mut self.rows))
     }
 
-    /// The records that stand-ins replace, once the places are known.
-    pub(super) fn lost(&mut self, places: &Places) -> BTreeMap<RecordKey, Lost> {
+    /// The records that stand-ins replace. Requires the final locations.
+    pub(super) fn lost(&mut self, locations: &LocationMap) -> BTreeMap<RecordKey, QuarantinedRecord> {
         let stand_ins = std::mem::take(&mut self.stand_ins).into_iter();
-        let wanted = stand_ins.filter(|(key, place, _)| places.get(*key) == Some(*place));
+        let wanted = stand_ins.filter(|(key, location, _)| locations.get(*key) == Some(*location));
         wanted.map(|(key, _, lost)| (key, lost)).collect()
     }
 
-    /// Says whether the record is wanted.
-    fn meet(&mut self, key: RecordKey, place: Place) -> bool {
+    /// Notes a record and returns whether it is live.
+    fn note_record(&mut self, key: RecordKey, location: Location) -> bool {
         let gone = self.gone.get(&key);
         match gone {
-            None => self.rows.push(Row::new(key, place)),
+            None => self.rows.push(Row::new(key, location)),
             Some(marked) => {
-                let removal = Removal { stands: place.file, marked: *marked };
+                let removal = Removal { record_file: location.file, removal_file: *marked };
                 self.removed.entry(key).or_insert(removal);
             }
         }
         gone.is_none()
     }
 
-    fn take(&mut self, part: Part, reader: &mut Reader<'_>) {
-        self.mended += part.mended;
-        let records = part.seen.iter().filter(|seen| matches!(seen, Seen::Record(..))).count();
+    fn take(&mut self, part: LoadedRun, reader: &mut LoadCallbacks<'_>) {
+        self.repaired += part.repaired;
+        let records = part.seen.iter().filter(|seen| matches!(seen, LoadedEntry::Record(..))).count();
         let (mut wanted, mut at) = (vec![true; records], records);
         for seen in part.seen.into_iter().rev() {
             match seen {
-                Seen::Removed(keys, file) => {
+                LoadedEntry::Removed(keys, file) => {
                     for key in keys {
                         self.gone.entry(key).or_insert(file);
                     }
                 }
-                Seen::Record(key, place) => {
+                LoadedEntry::Record(key, location) => {
                     at -= 1;
-                    wanted[at] = self.meet(key, place);
+                    wanted[at] = self.note_record(key, location);
                 }
-                Seen::StandIn(key, place, lost) => {
-                    self.replaced.insert((lost.place.file, lost.place.offset), lost.place.len);
-                    self.stand_ins.push((key, place, lost));
+                LoadedEntry::StandIn(key, location, lost) => {
+                    self.replaced.insert((lost.location.file, lost.location.offset), lost.location.len);
+                    self.stand_ins.push((key, location, lost));
                 }
             }
         }
@@ -101,14 +101,14 @@ impl Loaded {
     }
 }
 
-/// Reads all files of a list, and mends what does not check; `find` has the log's copies.
+/// Reads all files of a list and repairs damaged entries; `find` finds copies in the log.
 pub(super) fn load(
     files: &Files,
     list: &FileList,
     find: FindCopy<'_>,
-    reader: &mut Reader<'_>,
-) -> Result<Loaded, EngineError> {
-    let mut loaded = Loaded::default();
+    reader: &mut LoadCallbacks<'_>,
+) -> Result<LoadedFiles, EngineError> {
+    let mut loaded = LoadedFiles::default();
     let prepare = reader.prepare;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE);
     let runs = runs(&list.files);
@@ -128,7 +128,7 @@ pub(super) fn load(
             let builder = thread::Builder::new().name("kstore-load".to_owned());
             match builder.spawn_scoped(scope, move || read(files, run, prepare)) {
                 Ok(handle) => parts.push_back((run, handle)),
-                // No more threads: then without.
+                // Thread creation failed: continue without more threads.
                 Err(_) => {
                     while !parts.is_empty() {
                         let (run, read) = wait(&mut parts);
@@ -146,22 +146,22 @@ pub(super) fn load(
     })
 }
 
-impl Loaded {
-    /// Takes what was read of a run. If that failed for damage, reads it again file by file, newest first, so that the
-    /// stand-ins of newer files are known, and mends.
+impl LoadedFiles {
+    /// Takes over what was read of a run. If the read found damage, reads the run again file by file, newest first, so
+    /// that the stand-ins of newer files are known, and repairs it.
     fn take_run(
         &mut self,
         files: &Files,
         run: &[(u32, u64)],
         find: FindCopy<'_>,
-        read: Result<Part, EngineError>,
-        reader: &mut Reader<'_>,
+        read: Result<LoadedRun, EngineError>,
+        reader: &mut LoadCallbacks<'_>,
     ) -> Result<(), EngineError> {
         match read {
             Ok(part) => self.take(part, reader),
             Err(EngineError::Corrupt(_)) => {
                 for (number, len) in run.iter().rev() {
-                    let part = read_mending(files, *number, *len, find, &self.replaced, reader.prepare)?;
+                    let part = read_repairing(files, *number, *len, find, &self.replaced, reader.prepare)?;
                     self.take(part, reader);
                 }
             }
@@ -171,8 +171,8 @@ impl Loaded {
     }
 }
 
-/// Neighbouring files that are read together, newest first: enough of them that what they hold goes into the index in long
-/// sorted runs, few enough to be held whole.
+/// Splits the files into runs that are read together, newest first. A run is large enough that its records enter the
+/// index in long sorted sequences, and small enough to be held in memory.
 fn runs(mut files: &[(u32, u64)]) -> Vec<&[(u32, u64)]> {
     let mut runs = Vec::new();
     while !files.is_empty() {
@@ -189,79 +189,79 @@ fn runs(mut files: &[(u32, u64)]) -> Vec<&[(u32, u64)]> {
     runs
 }
 
-type Handle<'a> = thread::ScopedJoinHandle<'a, Result<Part, EngineError>>;
+type Handle<'a> = thread::ScopedJoinHandle<'a, Result<LoadedRun, EngineError>>;
 
 type Run<'a> = &'a [(u32, u64)];
 
-/// The oldest of those that are being read.
-fn wait<'a>(parts: &mut VecDeque<(Run<'a>, Handle<'_>)>) -> (Run<'a>, Result<Part, EngineError>) {
+/// Waits for the oldest run that is being read.
+fn wait<'a>(parts: &mut VecDeque<(Run<'a>, Handle<'_>)>) -> (Run<'a>, Result<LoadedRun, EngineError>) {
     let (run, oldest) = parts.pop_front().expect("something is being read");
     (run, oldest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
-fn read(files: &Files, run: &[(u32, u64)], prepare: Prepare) -> Result<Part, EngineError> {
+fn read(files: &Files, run: &[(u32, u64)], prepare: PrepareVersions) -> Result<LoadedRun, EngineError> {
     let bytes = run.iter().map(|(number, len)| Ok((*number, files.read_whole(*number, *len)?)));
     let bytes = bytes.collect::<Result<Vec<_>, EngineError>>()?;
     let bytes = bytes.iter().map(|(number, bytes)| (*number, &bytes[..]));
     part(bytes, &BTreeMap::new(), prepare)
 }
 
-/// Reads one file, mending it; what was mended is written where it stands.
-fn read_mending(
+/// Reads one file, repairs its entries and writes the repaired bytes back in place.
+fn read_repairing(
     files: &Files,
     number: u32,
     len: u64,
     find: FindCopy<'_>,
-    replaced: &Replaced,
-    prepare: Prepare,
-) -> Result<Part, EngineError> {
+    replaced: &ReplacedRanges,
+    prepare: PrepareVersions,
+) -> Result<LoadedRun, EngineError> {
     let mut bytes = files.read_whole(number, len)?;
-    let Mended { written, passed } = mend(number, &mut bytes, find, replaced)?;
+    let FileRepair { written, passed } = repair_entries(number, &mut bytes, find, replaced)?;
     let part = part([(number, &bytes[..])].into_iter(), &passed, prepare)?;
     let file = files.file(number);
-    for place in &written {
-        let from = place.offset as usize;
-        // The same bytes in the same place: every token that names the file still does.
-        match file.write_at(from as u64, &bytes[from..from + place.len as usize]) {
+    for location in &written {
+        let from = location.offset as usize;
+        // The same bytes at the same offset, so every token that names the file stays valid.
+        match file.write_at(from as u64, &bytes[from..from + location.len as usize]) {
             Ok(()) => tracing::warn!(
-                file = %files.path(number).display(), offset = place.offset, "damage in a file of the engine was mended"
+                file = %files.path(number).display(), offset = location.offset, "repaired damage in an engine file"
             ),
             Err(error) => tracing::warn!(
-                %error, file = %files.path(number).display(), offset = place.offset,
-                "damage in a file of the engine can be mended only in memory"
+                %error, file = %files.path(number).display(), offset = location.offset,
+                "cannot write the repair of an engine file; it is repaired in memory only"
             ),
         }
     }
     if !written.is_empty()
         && let Err(error) = file.sync()
     {
-        tracing::warn!(%error, file = %files.path(number).display(), "what was mended may not be durable");
+        tracing::warn!(%error, file = %files.path(number).display(), "the repair of an engine file may not be durable");
     }
-    Ok(Part { mended: written.len() as u64, ..part })
+    Ok(LoadedRun { repaired: written.len() as u64, ..part })
 }
 
 fn part<'a>(
     files: impl Iterator<Item = (u32, &'a [u8])>,
     passed: &BTreeMap<usize, usize>,
-    prepare: Prepare,
-) -> Result<Part, EngineError> {
-    let (mut seen, mut met) = (Vec::new(), Vec::new());
+    prepare: PrepareVersions,
+) -> Result<LoadedRun, EngineError> {
+    let (mut seen, mut loaded) = (Vec::new(), Vec::new());
     for (number, bytes) in files {
-        walk(number, bytes, passed, |entry, place| match entry {
-            Entry::Record(kind, key, bytes) => {
-                seen.push(Seen::Record(key, place));
-                met.push(Met { key, kind, bytes });
+        walk(number, bytes, passed, |entry, location| match entry {
+            HistoryEntry::Record(kind, key, bytes) => {
+                seen.push(LoadedEntry::Record(key, location));
+                loaded.push(LoadedRecord { key, kind, bytes });
             }
-            Entry::Removed(keys) => {
-                seen.push(Seen::Removed(history::removed_keys(keys).collect(), place.file));
+            HistoryEntry::Removed(keys) => {
+                seen.push(LoadedEntry::Removed(history::removed_keys(keys).collect(), location.file));
             }
-            Entry::StandIn(stand_in) => {
-                seen.push(Seen::Record(stand_in.key, place));
-                met.push(Met { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });
-                seen.push(Seen::StandIn(stand_in.key, place, Lost::of(&stand_in)));
+            HistoryEntry::StandIn(stand_in) => {
+                seen.push(LoadedEntry::Record(stand_in.key, location));
+                loaded.push(LoadedRecord { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });
+                seen.push(LoadedEntry::StandIn(stand_in.key, location, QuarantinedRecord::of(&stand_in)));
             }
         })?;
     }
-    let prepared = prepare(&met)?;
-    Ok(Part { seen, prepared, mended: 0 })
+    let prepared = prepare(&loaded)?;
+    Ok(LoadedRun { seen, prepared, repaired: 0 })
 }

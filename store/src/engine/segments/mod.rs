@@ -1,15 +1,16 @@
-//! History in our own files: append-only, each record with its own checksum, a map in memory from record to place. Space
-//! comes back by copying what is still wanted out of files that hold little of it.
+//! The segment engine: history in append-only files. Each record has its own checksum, and a map in memory has the
+//! location of each record. Defragmentation copies live records out of files that contain few of them.
 //!
-//! A file is never changed behind what a token names, and never appended to after a restart; so a token describes a state
-//! exactly, removals included, as long as its files exist. They exist until two newer tokens stand in the manifest.
+//! A file never changes within the length that a token names, and is never appended to after a restart. So a token
+//! describes a state exactly, removals included, as long as its files exist. They exist until two newer tokens are in
+//! the manifest.
 
+mod defragment;
 mod files;
 mod load;
-mod mend;
-mod places;
+mod locations;
+mod repair;
 mod scrub;
-mod tidy;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,90 +19,90 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+use self::defragment::DefragmentStep;
 use self::files::{Files, Tail};
 pub(crate) use self::files::{name as file_name, number as file_number};
 pub(crate) use self::files::{remove_unnamed, set_aside};
-pub(crate) use self::mend::FindCopy;
-use self::places::Places;
-use self::tidy::Step;
-use super::reader::Reader;
-use super::{Engine, EngineError, EngineSize, LostRecord, Record, Scan, Scrubbed, Tidied};
-use crate::codec::history::{self, Entry, FileList, RECORD_HEADER, StandIn};
+use self::locations::LocationMap;
+pub(crate) use self::repair::FindCopy;
+use super::reader::LoadCallbacks;
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
+use crate::codec::history::{self, FileList, HistoryEntry, RECORD_HEADER, StandIn};
 use crate::commit::RecordKey;
 use crate::disk::{Disk, File, read_full};
 use crate::{Limits, Revision};
 
-/// See the module.
+/// An engine that stores history in append-only segment files.
 pub(crate) struct SegmentsEngine {
     inner: RwLock<Inner>,
-    /// What only the feeding thread touches; locked before `inner`.
+    /// The file being written. Only the feeding thread uses it; locked before `inner`.
     tail: Mutex<Tail>,
     scrub: Mutex<scrub::Cursor>,
-    /// Entries that were put right when the engine was opened.
-    mended: u64,
+    /// Number of entries that were repaired when the engine was opened.
+    repaired: u64,
 }
 
 struct Inner {
-    places: Places,
-    /// Records that are no longer wanted but still stand in a file: their removal must be remembered as long as they do.
+    locations: LocationMap,
+    /// Removed records that are still in a file. Their removals must be kept as long as they are.
     removed: BTreeMap<RecordKey, Removal>,
     files: Files,
-    /// Records of which only stand-ins are left.
-    lost: BTreeMap<RecordKey, Lost>,
-    /// Files in which something does not check: to be copied first.
+    /// Records that stand-ins replace.
+    lost: BTreeMap<RecordKey, QuarantinedRecord>,
+    /// Files with damaged entries, which defragmentation copies first.
     damaged: BTreeSet<u32>,
-    /// Files that cannot be copied, since a record in them is damaged or the disk does not give them, before a record that they
-    /// hold is removed or the scrub finds them whole.
+    /// Files that cannot be copied, because a record in them is damaged or the disk cannot read them. They are tried
+    /// again after one of their records is removed, or after the scrub finds them intact.
     blocked: BTreeSet<u32>,
 }
 
-/// What a stand-in says of the record that it replaces.
+/// The damaged bytes and the name of a record that a stand-in replaces.
 #[derive(Clone, Debug)]
-struct Lost {
-    /// The damaged bytes.
-    place: Place,
-    /// See [`StandIn::name`].
+struct QuarantinedRecord {
+    /// Location of the damaged bytes.
+    location: Location,
+    /// The record's name; see [`StandIn::name`].
     name: Bytes,
 }
 
-impl Lost {
+impl QuarantinedRecord {
     fn of(stand_in: &StandIn<'_>) -> Self {
         let StandIn { file, offset, len, name, .. } = *stand_in;
-        Self { place: Place { file, offset, len }, name: Bytes::copy_from_slice(name) }
+        Self { location: Location { file, offset, len }, name: Bytes::copy_from_slice(name) }
     }
 }
 
-/// A record that is no longer wanted but still stands in a file.
+/// A removed record that is still in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Removal {
-    /// Where the record stands.
-    stands: u32,
-    /// Where its removal stands.
-    marked: u32,
+    /// The file with the record.
+    record_file: u32,
+    /// The file with its removal.
+    removal_file: u32,
 }
 
-/// Where a record stands.
+/// The location of a record: file, offset and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Location {
     file: u32,
     offset: u32,
-    /// Its header included.
+    /// Length in bytes, including the header.
     len: u32,
 }
 
-/// Adjacent records are read together up to this size.
+/// Most bytes of adjacent records that are read at once.
 const RUN: usize = 1 << 20;
 
 impl SegmentsEngine {
-    /// Opens the state that `token` names; without one, a new engine. `dir` exists. All records go to `reader`. Damage is
-    /// mended as far as that is possible, with the copies that `find` finds.
+    /// Opens the state that `token` names; without a token, a new engine. `dir` must exist. Passes all records to
+    /// `reader`. Repairs damage as far as possible, with the copies that `find` finds.
     pub(crate) fn open_reading(
         disk: Arc<dyn Disk>,
         dir: &Path,
         token: Option<&[u8]>,
         limits: &Limits,
         find: FindCopy<'_>,
-        reader: &mut Reader<'_>,
+        reader: &mut LoadCallbacks<'_>,
     ) -> Result<Self, EngineError> {
         let list = match token {
             Some(token) => {
@@ -111,21 +112,21 @@ impl SegmentsEngine {
         };
         let (mut files, next) = Files::open(disk, dir, &list)?;
         let mut loaded = load::load(&files, &list, find, reader)?;
-        let places = loaded.places();
-        let lost = loaded.lost(&places);
+        let locations = loaded.locations();
+        let lost = loaded.lost(&locations);
         let damaged: BTreeSet<_> = loaded.replaced.keys().map(|(file, _)| *file).collect();
-        // A number that a stand-in names is not given to another file.
+        // A number in a stand-in must not be given to another file.
         let next = damaged.last().map_or(next, |last| next.max(last + 1));
         let damaged = damaged.into_iter().filter(|file| files.is_open(*file)).collect();
-        places.iter().for_each(|row| files.grow_live(row.place()));
-        loaded.removed.values().for_each(|removal| files.grow_marks(removal.marked));
+        locations.iter().for_each(|row| files.grow_live(row.location()));
+        loaded.removed.values().for_each(|removal| files.add_removal_bytes(removal.removal_file));
         let (removed, blocked) = (loaded.removed, BTreeSet::new());
-        let inner = Inner { places, removed, files, lost, damaged, blocked };
+        let inner = Inner { locations, removed, files, lost, damaged, blocked };
         let tail = Mutex::new(Tail::new(next, limits.engine_file_bytes));
-        Ok(Self { inner: RwLock::new(inner), tail, scrub: Mutex::default(), mended: loaded.mended })
+        Ok(Self { inner: RwLock::new(inner), tail, scrub: Mutex::default(), repaired: loaded.repaired })
     }
 
-    /// The same for a test that reads for itself.
+    /// Opens the engine without reading its records, for tests.
     #[cfg(test)]
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
@@ -133,61 +134,61 @@ impl SegmentsEngine {
         token: Option<&[u8]>,
         limits: &Limits,
     ) -> Result<Self, EngineError> {
-        let mut reader = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
+        let mut reader = LoadCallbacks { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
         Self::open_reading(disk, dir, token, limits, &|_| None, &mut reader)
     }
 
-    /// A record's place and file.
-    fn find(&self, key: RecordKey) -> Option<(Place, Arc<dyn File>)> {
+    /// The location of a record, and its open file.
+    fn find(&self, key: RecordKey) -> Option<(Location, Arc<dyn File>)> {
         let inner = self.inner.read();
-        let place = inner.places.get(key)?;
-        Some((place, inner.files.file(place.file)))
+        let location = inner.locations.get(key)?;
+        Some((location, inner.files.file(location.file)))
     }
 
-    /// Puts an entry behind all others, in another file than `not_in`.
+    /// Appends an entry to the file being written, which must not be `not_in`.
     fn append(
         &self,
         tail: &mut Tail,
         not_in: u32,
         encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Place, EngineError> {
+    ) -> Result<Location, EngineError> {
         tail.leave(not_in, &self.inner)?;
-        let place = tail.append(&self.inner, encode)?;
+        let location = tail.append(&self.inner, encode)?;
         tail.flush(&self.inner)?;
-        Ok(place)
+        Ok(location)
     }
 }
 
 impl Inner {
-    fn insert(&mut self, key: RecordKey, place: Place) {
-        self.forgive(key);
-        self.files.grow_live(place);
-        if let Some(old) = self.places.insert(key, place) {
+    fn insert(&mut self, key: RecordKey, location: Location) {
+        self.drop_removal(key);
+        self.files.grow_live(location);
+        if let Some(old) = self.locations.insert(key, location) {
             self.files.shrink_live(old);
         }
     }
 
-    /// A record is no longer wanted, as it says in the file `marked`.
-    fn forget(&mut self, key: RecordKey, marked: u32) {
-        let Some(place) = self.places.remove(key) else { return };
-        self.files.shrink_live(place);
+    /// Marks a record as removed; the file `marked` has the removal.
+    fn mark_removed(&mut self, key: RecordKey, marked: u32) {
+        let Some(location) = self.locations.remove(key) else { return };
+        self.files.shrink_live(location);
         self.lost.remove(&key);
-        self.blocked.remove(&place.file);
-        self.remember(key, Removal { stands: place.file, marked });
+        self.blocked.remove(&location.file);
+        self.keep_removal(key, Removal { record_file: location.file, removal_file: marked });
     }
 
-    /// A removal must be remembered, in that place.
-    fn remember(&mut self, key: RecordKey, removal: Removal) {
-        self.files.grow_marks(removal.marked);
+    /// Keeps a removal.
+    fn keep_removal(&mut self, key: RecordKey, removal: Removal) {
+        self.files.add_removal_bytes(removal.removal_file);
         if let Some(old) = self.removed.insert(key, removal) {
-            self.files.shrink_marks(old.marked);
+            self.files.sub_removal_bytes(old.removal_file);
         }
     }
 
-    /// A removal need no longer be remembered.
-    fn forgive(&mut self, key: RecordKey) {
+    /// Drops a removal that is no longer needed.
+    fn drop_removal(&mut self, key: RecordKey) {
         if let Some(removal) = self.removed.remove(&key) {
-            self.files.shrink_marks(removal.marked);
+            self.files.sub_removal_bytes(removal.removal_file);
         }
     }
 }
@@ -197,18 +198,18 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         let known = {
             let inner = self.inner.read();
-            records.iter().filter(|record| inner.places.get(record.key).is_none()).collect::<Vec<_>>()
+            records.iter().filter(|record| inner.locations.get(record.key).is_none()).collect::<Vec<_>>()
         };
-        let mut places = Vec::with_capacity(known.len());
+        let mut locations = Vec::with_capacity(known.len());
         for record in &known {
-            places.push(
+            locations.push(
                 tail.append(&self.inner, |out| history::put(out, record.kind, record.key, &record.bytes))?,
             );
         }
         tail.flush(&self.inner)?;
         let mut inner = self.inner.write();
-        for (record, place) in known.into_iter().zip(places) {
-            inner.insert(record.key, place);
+        for (record, location) in known.into_iter().zip(locations) {
+            inner.insert(record.key, location);
         }
         Ok(())
     }
@@ -217,20 +218,20 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         let wanted: Vec<_> = {
             let inner = self.inner.read();
-            keys.iter().filter(|key| inner.places.get(**key).is_some()).copied().collect()
+            keys.iter().filter(|key| inner.locations.get(**key).is_some()).copied().collect()
         };
         if !wanted.is_empty() {
             let mark = tail.append(&self.inner, |out| history::put_removed(out, &wanted))?;
             tail.flush(&self.inner)?;
             let mut inner = self.inner.write();
-            wanted.iter().for_each(|key| inner.forget(*key, mark.file));
+            wanted.iter().for_each(|key| inner.mark_removed(*key, mark.file));
         }
         Ok(())
     }
 
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
-        let Some((place, file)) = self.find(key) else { return Ok(None) };
-        read_record(&*file, key, place).map(|record| Some(record.bytes))
+        let Some((location, file)) = self.find(key) else { return Ok(None) };
+        read_record(&*file, key, location).map(|record| Some(record.bytes))
     }
 
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
@@ -249,8 +250,8 @@ impl Engine for SegmentsEngine {
         {
             let inner = self.inner.read();
             let mut bytes = 0;
-            for row in inner.places.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
-                let (key, place) = (row.key(), row.place());
+            for row in inner.locations.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
+                let (key, location) = (row.key(), row.location());
                 if left_out.contains(&key) {
                     continue;
                 }
@@ -260,12 +261,13 @@ impl Engine for SegmentsEngine {
                     scan.next = key.main;
                     break;
                 }
-                bytes += place.len as usize;
-                wanted.push((key, place, inner.files.file(place.file)));
+                bytes += location.len as usize;
+                wanted.push((key, location, inner.files.file(location.file)));
             }
         }
         scan.records.reserve(wanted.len());
-        let adjacent = |a: &Wanted, b: &Wanted| a.1.file == b.1.file && a.1.offset + a.1.len == b.1.offset;
+        let adjacent =
+            |a: &RecordRead, b: &RecordRead| a.1.file == b.1.file && a.1.offset + a.1.len == b.1.offset;
         for run in wanted.chunk_by(adjacent) {
             read_run(run, &mut scan.records)?;
         }
@@ -273,20 +275,20 @@ impl Engine for SegmentsEngine {
     }
 
     fn repair(&self, record: &Record) -> Result<(), EngineError> {
-        let Some((place, file)) = self.find(record.key) else { return Ok(()) };
-        let mut bytes = Vec::with_capacity(place.len as usize);
+        let Some((location, file)) = self.find(record.key) else { return Ok(()) };
+        let mut bytes = Vec::with_capacity(location.len as usize);
         history::put(&mut bytes, record.kind, record.key, &record.bytes);
-        if bytes.len() != place.len as usize {
+        if bytes.len() != location.len as usize {
             return Err(EngineError::Damaged(record.key));
         }
-        // The same bytes in the same place: a token that names the file still does.
-        file.write_at(u64::from(place.offset), &bytes)?;
+        // The same bytes at the same offset, so a token that names the file stays valid.
+        file.write_at(u64::from(location.offset), &bytes)?;
         Ok(file.sync()?)
     }
 
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let inner = self.inner.read();
-        let keys = inner.places.range(..RecordKey::new(below, 0)).map(|row| row.key());
+        let keys = inner.locations.range(..RecordKey::new(below, 0)).map(|row| row.key());
         Ok(keys.filter(|key| key.is_note()).map(|key| key.main).collect())
     }
 
@@ -303,36 +305,36 @@ impl Engine for SegmentsEngine {
         self.inner.write().files.remove_retired()
     }
 
-    fn tidy(&self) -> Result<Tidied, EngineError> {
+    fn defragment(&self) -> Result<DefragmentOutcome, EngineError> {
         let mut tail = self.tail.lock();
-        Ok(match tidy::step(&self.inner, &mut tail)? {
-            Step::Idle => Tidied::Idle,
-            Step::Copied { more: true } | Step::PassedOver => Tidied::More,
-            Step::Copied { more: false } => Tidied::Idle,
-            Step::Damaged(keys) => Tidied::Damaged(keys),
+        Ok(match defragment::step(&self.inner, &mut tail)? {
+            DefragmentStep::Idle => DefragmentOutcome::Idle,
+            DefragmentStep::Copied { more: true } | DefragmentStep::Unreadable => DefragmentOutcome::More,
+            DefragmentStep::Copied { more: false } => DefragmentOutcome::Idle,
+            DefragmentStep::Damaged(keys) => DefragmentOutcome::Damaged(keys),
         })
     }
 
     fn correct(&self, key: RecordKey) -> Result<Option<Record>, EngineError> {
-        let Some((place, file)) = self.find(key) else { return Ok(None) };
-        let mut bytes = vec![0; place.len as usize];
-        let read = read_full(&*file, u64::from(place.offset), &mut bytes)?;
-        // It may have been the reading that failed.
+        let Some((location, file)) = self.find(key) else { return Ok(None) };
+        let mut bytes = vec![0; location.len as usize];
+        let read = read_full(&*file, u64::from(location.offset), &mut bytes)?;
+        // The first read may have failed although the bytes are intact.
         let read_now = check(&bytes[..read], key);
         Ok(read_now.or_else(|| {
             let corrected = history::correct(&bytes[..read])?;
-            check(&corrected, key).filter(|_| corrected.len() == place.len as usize)
+            check(&corrected, key).filter(|_| corrected.len() == location.len as usize)
         }))
     }
 
     fn rewrite(&self, record: &Record) -> Result<(), EngineError> {
         let mut tail = self.tail.lock();
         let Some((old, _)) = self.find(record.key) else { return Ok(()) };
-        let place = self.append(&mut tail, old.file, |out| {
+        let location = self.append(&mut tail, old.file, |out| {
             history::put(out, record.kind, record.key, &record.bytes);
         })?;
         let mut inner = self.inner.write();
-        inner.insert(record.key, place);
+        inner.insert(record.key, location);
         inner.damaged.insert(old.file);
         Ok(())
     }
@@ -341,20 +343,20 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         let known = self.inner.read().lost.contains_key(&record.key);
         let Some((old, _)) = self.find(record.key).filter(|_| !known) else { return Ok(true) };
-        let Place { file, offset, len } = old;
+        let Location { file, offset, len } = old;
         let stand_in = StandIn { kind: record.kind, key: record.key, file, offset, len, name: &record.bytes };
-        let place = self.append(&mut tail, file, |out| history::put_stand_in(out, &stand_in))?;
+        let location = self.append(&mut tail, file, |out| history::put_stand_in(out, &stand_in))?;
         let mut inner = self.inner.write();
-        inner.insert(record.key, place);
-        inner.lost.insert(record.key, Lost::of(&stand_in));
+        inner.insert(record.key, location);
+        inner.lost.insert(record.key, QuarantinedRecord::of(&stand_in));
         inner.damaged.insert(file);
         Ok(true)
     }
 
-    fn leave_damaged(&self, key: RecordKey) {
+    fn skip_damaged(&self, key: RecordKey) {
         let mut inner = self.inner.write();
-        if let Some(place) = inner.places.get(key) {
-            inner.blocked.insert(place.file);
+        if let Some(location) = inner.locations.get(key) {
+            inner.blocked.insert(location.file);
         }
     }
 
@@ -363,23 +365,23 @@ impl Engine for SegmentsEngine {
         let lost = inner.lost.iter().map(|(key, lost)| LostRecord {
             key: *key,
             name: lost.name.clone(),
-            file: inner.files.path(lost.place.file),
-            offset: u64::from(lost.place.offset),
+            file: inner.files.path(lost.location.file),
+            offset: u64::from(lost.location.offset),
         });
         lost.collect()
     }
 
     fn locate(&self, key: RecordKey) -> Option<(PathBuf, u64)> {
         let inner = self.inner.read();
-        let place = inner.lost.get(&key).map(|lost| lost.place).or_else(|| inner.places.get(key))?;
-        Some((inner.files.path(place.file), u64::from(place.offset)))
+        let location = inner.lost.get(&key).map(|lost| lost.location).or_else(|| inner.locations.get(key))?;
+        Some((inner.files.path(location.file), u64::from(location.offset)))
     }
 
-    fn mended(&self) -> u64 {
-        self.mended
+    fn repaired(&self) -> u64 {
+        self.repaired
     }
 
-    fn scrub(&self, bytes: u64) -> Result<Scrubbed, EngineError> {
+    fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {
         scrub::step(&self.inner, &mut self.tail.lock(), &mut self.scrub.lock(), bytes)
     }
 
@@ -394,25 +396,25 @@ impl Engine for SegmentsEngine {
     fn close(&self) {}
 }
 
-type Wanted = (RecordKey, Place, Arc<dyn File>);
+type RecordRead = (RecordKey, Location, Arc<dyn File>);
 
-/// Reads records that stand side by side.
-fn read_run(run: &[Wanted], records: &mut Vec<Record>) -> Result<(), EngineError> {
+/// Reads records that are adjacent in their file.
+fn read_run(run: &[RecordRead], records: &mut Vec<Record>) -> Result<(), EngineError> {
     let mut rest = run;
     while let Some((_, first, file)) = rest.first() {
         let mut len = 0;
-        let count = rest.iter().take_while(|(_, place, _)| {
-            let fits = len == 0 || len + place.len as usize <= RUN;
-            len += if fits { place.len as usize } else { 0 };
+        let count = rest.iter().take_while(|(_, location, _)| {
+            let fits = len == 0 || len + location.len as usize <= RUN;
+            len += if fits { location.len as usize } else { 0 };
             fits
         });
         let (now, later) = rest.split_at(count.count());
-        let mut bytes = vec![0; now.iter().map(|(_, place, _)| place.len as usize).sum()];
+        let mut bytes = vec![0; now.iter().map(|(_, location, _)| location.len as usize).sum()];
         let read = read_full(&**file, u64::from(first.offset), &mut bytes)?;
         bytes.truncate(read);
-        for (key, place, _) in now {
-            let at = (place.offset - first.offset) as usize;
-            let record = bytes.get(at..at + place.len as usize).and_then(|bytes| check(bytes, *key));
+        for (key, location, _) in now {
+            let at = (location.offset - first.offset) as usize;
+            let record = bytes.get(at..at + location.len as usize).and_then(|bytes| check(bytes, *key));
             records.push(record.ok_or(EngineError::Damaged(*key))?);
         }
         rest = later;
@@ -420,23 +422,24 @@ fn read_run(run: &[Wanted], records: &mut Vec<Record>) -> Result<(), EngineError
     Ok(())
 }
 
-fn read_record(file: &dyn File, key: RecordKey, place: Place) -> Result<Record, EngineError> {
-    let mut bytes = vec![0; place.len as usize];
-    let read = read_full(file, u64::from(place.offset), &mut bytes)?;
+fn read_record(file: &dyn File, key: RecordKey, location: Location) -> Result<Record, EngineError> {
+    let mut bytes = vec![0; location.len as usize];
+    let read = read_full(file, u64::from(location.offset), &mut bytes)?;
     check(&bytes[..read], key).ok_or(EngineError::Damaged(key))
 }
 
-/// The record with that key, if that is what the bytes are. Copied, so that it does not keep its neighbours in memory.
+/// Decodes the record if the bytes are intact and have that key. Copies it, so that it does not keep its neighbours in
+/// memory.
 fn check(bytes: &[u8], expected: RecordKey) -> Option<Record> {
     match history::read(bytes)? {
-        (Entry::Record(kind, key, body), _) if key == expected => {
+        (HistoryEntry::Record(kind, key, body), _) if key == expected => {
             Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
         }
-        (Entry::Record(..) | Entry::Removed(_) | Entry::StandIn(_), _) => None,
+        (HistoryEntry::Record(..) | HistoryEntry::Removed(_) | HistoryEntry::StandIn(_), _) => None,
     }
 }
 
-/// The bytes of a place's record, without what frames them.
-fn body_len(place: Place) -> u64 {
-    u64::from(place.len) - RECORD_HEADER as u64
+/// Length of a record's content, without its header.
+fn body_len(location: Location) -> u64 {
+    u64::from(location.len) - RECORD_HEADER as u64
 }

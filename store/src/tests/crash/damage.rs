@@ -1,28 +1,28 @@
-//! Bytes that rot, sectors that are stale or strayed, writes that a disk confirms and forgets: what was durable is there,
-//! or the store says that it is not; it never serves anything else. The one thing no log can tell from a torn end is damage
-//! in its very last group, unless it was closed in order.
+//! Tests of damage: rotten bytes, stale or misdirected sectors, writes that a disk confirms and loses. Durable data is
+//! there, or the store reports its loss; it never serves anything else. One case is undetectable: damage in the last
+//! group of a log that was not closed in order looks like a torn end.
 
-use super::machine::{Life, Machine, Setup};
+use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
 use crate::OpenError;
-use crate::disk::sim::{Fault, Policy, SECTOR, Verb};
+use crate::disk::sim::{CrashPolicy, Fault, OperationKind, SECTOR};
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
 
-/// What came of damage.
+/// Counts of the outcomes of damage.
 #[derive(Default)]
-struct Tally {
+struct OutcomeCounts {
     right: usize,
     refused: usize,
 }
 
-impl Tally {
-    /// What the life answered must be there (but for the last `slack` steps), or the store must refuse.
+impl OutcomeCounts {
+    /// Checks that acknowledged steps are there (except the last `slack` ones), or that the store refuses to open.
     async fn judge(
         &mut self,
         machine: &Machine,
         steps: &[Step],
-        life: &Life,
+        life: &RunOutcome,
         slack: usize,
     ) -> Result<(), String> {
         match machine.open(7) {
@@ -30,7 +30,7 @@ impl Tally {
                 self.refused += 1;
                 return Ok(());
             }
-            // A manifest that does not check may also look as if it were not ours.
+            // A damaged manifest may look like a foreign file.
             Err(OpenError::Foreign { .. }) => {
                 self.refused += 1;
                 return Ok(());
@@ -41,8 +41,10 @@ impl Tally {
         self.right += 1;
         let mut outcome = Err(String::new());
         for answered in (life.answered.saturating_sub(slack)..=life.answered).rev() {
-            outcome =
-                machine.judge(steps, &Model::new(), &Life { answered, ..Life::default() }).await.map(drop);
+            outcome = machine
+                .judge(steps, &Model::new(), &RunOutcome { answered, ..RunOutcome::default() })
+                .await
+                .map(drop);
             if outcome.is_ok() {
                 break;
             }
@@ -55,8 +57,8 @@ impl Tally {
     }
 }
 
-/// A machine after the workload, closed in order or killed.
-fn after(setup: Setup, steps: &[Step], closed: bool) -> (Machine, Life) {
+/// A machine after the workload, with the store closed in order or killed.
+fn after(setup: Setup, steps: &[Step], closed: bool) -> (Machine, RunOutcome) {
     let mut steps = steps.to_vec();
     if closed {
         steps.push(Step::Reopen);
@@ -64,7 +66,10 @@ fn after(setup: Setup, steps: &[Step], closed: bool) -> (Machine, Life) {
     let machine = setup.machine();
     let life = machine.run(&steps, Model::new());
     assert!(life.whole);
-    (machine.crash(Policy::Everything, 1), Life { answered: life.answered - usize::from(closed), ..life })
+    (
+        machine.crash(CrashPolicy::Everything, 1),
+        RunOutcome { answered: life.answered - usize::from(closed), ..life },
+    )
 }
 
 /// All files with their lengths.
@@ -77,16 +82,16 @@ fn files(machine: &Machine) -> Vec<(std::path::PathBuf, usize)> {
     files.collect()
 }
 
-/// Does every damage to a copy of the machine, and judges.
+/// Applies each damage to a copy of the machine, and checks the outcome.
 async fn each(
-    (machine, life): &(Machine, Life),
+    (machine, life): &(Machine, RunOutcome),
     steps: &[Step],
     slack: usize,
     damages: impl Iterator<Item = (std::path::PathBuf, usize, Vec<u8>)>,
-) -> Tally {
-    let mut tally = Tally::default();
+) -> OutcomeCounts {
+    let mut tally = OutcomeCounts::default();
     for (path, at, bytes) in damages {
-        let copy = machine.crash(Policy::Everything, 1);
+        let copy = machine.crash(CrashPolicy::Everything, 1);
         copy.disk.overwrite(&path, at, &bytes);
         if let Err(error) = tally.judge(&copy, steps, life, slack).await {
             panic!("{} bytes at {at} of {}: {error}", bytes.len(), path.display());
@@ -96,11 +101,11 @@ async fn each(
 }
 
 #[test]
-fn a_flipped_bit_anywhere_is_made_up_for_or_refused() {
+fn a_flipped_bit_anywhere_is_repaired_or_refused() {
     block_on(async {
         for (steps, closed) in [(everything(), true), (everything(), false), (churn(), true)] {
             let machine = after(Setup::OFTEN, &steps, closed);
-            // Every byte would take too long: this meets each kind of field in each file.
+            // Testing every byte would take too long; this covers each kind of field in each file.
             let places = files(&machine.0).into_iter().flat_map(|(path, len)| {
                 let content = machine.0.disk.content(&path);
                 let wanted = (0..len).filter(move |at| content[*at] != 0 || at % 64 == 0).step_by(5);
@@ -117,7 +122,7 @@ fn a_flipped_bit_anywhere_is_made_up_for_or_refused() {
 }
 
 #[test]
-fn a_sector_that_strayed_or_was_never_written_is_made_up_for_or_refused() {
+fn a_misdirected_or_missing_sector_is_repaired_or_refused() {
     block_on(async {
         let steps = everything();
         let machine = after(Setup::OFTEN, &steps, true);
@@ -138,19 +143,19 @@ fn a_sector_that_strayed_or_was_never_written_is_made_up_for_or_refused() {
 }
 
 #[test]
-fn a_read_that_fails_flips_or_is_stale_spoils_nothing() {
+fn a_failed_flipped_or_stale_read_damages_nothing() {
     block_on(async {
         for steps in [everything(), churn()] {
             let (machine, life) = after(Setup::OFTEN, &steps, true);
             let reads = {
-                let copy = machine.crash(Policy::Everything, 1);
+                let copy = machine.crash(CrashPolicy::Everything, 1);
                 drop(copy.open(7).unwrap());
                 copy.disk.reads()
             };
             assert!(reads > 3, "{reads}");
             for at in 0..reads {
                 for fault in [Fault::ReadErrorAt(at), Fault::FlippedAt(at), Fault::StaleAt(at)] {
-                    let copy = machine.crash(Policy::Everything, 1);
+                    let copy = machine.crash(CrashPolicy::Everything, 1);
                     copy.disk.set_fault(Some(fault));
                     drop(copy.open(7));
                     copy.disk.set_fault(None);
@@ -163,23 +168,23 @@ fn a_read_that_fails_flips_or_is_stale_spoils_nothing() {
 }
 
 #[test]
-fn a_write_that_the_disk_forgets_or_misplaces_is_made_up_for_or_refused() {
+fn a_lost_or_misdirected_write_is_repaired_or_refused() {
     block_on(async {
-        let (steps, mut tally) = (everything(), Tally::default());
+        let (steps, mut tally) = (everything(), OutcomeCounts::default());
         let log = {
             let machine = Setup::OFTEN.machine();
             machine.run(&steps, Model::new());
             machine.disk.log()
         };
         for (at, operation) in (0..).zip(&log) {
-            if operation.verb != Verb::Write {
+            if operation.verb != OperationKind::Write {
                 continue;
             }
             for fault in [Fault::LostAt(at), Fault::MisdirectedAt(at)] {
                 let machine = Setup::OFTEN.failing(fault);
                 let life = machine.run(&steps, Model::new());
-                let after = machine.crash(Policy::Nothing, at);
-                // The one that got lost may be the last; so may the one whose loss ended the life.
+                let after = machine.crash(CrashPolicy::Nothing, at);
+                // The lost write may be the last one, or the one whose loss stopped the store.
                 if let Err(error) = tally.judge(&after, &steps, &life, 1).await {
                     panic!("{fault:?}, {operation}: {error}");
                 }
@@ -189,17 +194,17 @@ fn a_write_that_the_disk_forgets_or_misplaces_is_made_up_for_or_refused() {
     });
 }
 
-/// An older state of the engine had to do, and the log no longer reached what the newest had: acknowledged writes were
-/// missing, and nobody was told.
+/// Regression: recovery fell back to an older state of the engine, and the log no longer reached the newest one.
+/// Acknowledged writes were missing without an error.
 #[test]
-fn a_log_that_ends_before_what_was_checkpointed_is_refused_also_with_an_older_state_of_the_engine() {
-    let setup = Setup::Stub(crate::engine::stub::Malice { lies: true, ..Default::default() });
+fn a_log_that_ends_before_the_checkpoint_is_refused_also_after_a_fallback() {
+    let setup = Setup::Stub(crate::engine::stub::StubFaults { lies: true, ..Default::default() });
     block_on(async {
         let (steps, mut refused) = (everything(), 0);
         for upto in 1..=steps.len() {
             let machine = setup.machine();
             let life = machine.run(&steps[..upto], Model::new());
-            let machine = machine.crash(Policy::Nothing, 1);
+            let machine = machine.crash(CrashPolicy::Nothing, 1);
             let Some((name, len)) =
                 machine.disk.files(std::path::Path::new("/data/wal")).into_iter().next_back()
             else {

@@ -1,29 +1,29 @@
-//! Engines that break their word, and cases that the enumeration found, small and by name.
+//! Engines that break their contract, and small named cases that the exhaustive tests found.
 
-use super::machine::{Life, Machine, Setup};
+use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, delete, everything, put};
 use crate::codec::frame::group_len;
 use crate::commit::RecordKey;
-use crate::disk::sim::{Fault, Operation, Policy, Verb};
-use crate::engine::stub::Malice;
+use crate::disk::sim::{CrashPolicy, Fault, Operation, OperationKind};
+use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
 use crate::{KeyRange, OpenError};
 
-const HONEST: Malice = Malice { lies: false, stays_shut: false };
-const LIAR: Malice = Malice { lies: true, ..HONEST };
-const SHUT: Malice = Malice { stays_shut: true, ..HONEST };
+const HONEST: StubFaults = StubFaults { lies: false, refuses_to_open: false };
+const LIAR: StubFaults = StubFaults { lies: true, ..HONEST };
+const SHUT: StubFaults = StubFaults { refuses_to_open: true, ..HONEST };
 
-/// A machine on which all steps were done.
-fn after(setup: Setup, steps: &[Step]) -> (Machine, Life) {
+/// A machine after all steps.
+fn after(setup: Setup, steps: &[Step]) -> (Machine, RunOutcome) {
     let machine = setup.machine();
     let life = machine.run(steps, Model::new());
     assert!(life.whole);
     (machine, life)
 }
 
-/// The last life's state must be there, or the store must refuse; says whether it is there.
-async fn right_or_refused(machine: &Machine, steps: &[Step], life: &Life) -> bool {
+/// Checks that the last state is there, or that the store refuses to open. Returns whether it is there.
+async fn right_or_refused(machine: &Machine, steps: &[Step], life: &RunOutcome) -> bool {
     if let Err(error) = machine.open(7) {
         assert!(matches!(error, OpenError::EngineLost { .. } | OpenError::Damaged { .. }), "{error}");
         return false;
@@ -34,7 +34,7 @@ async fn right_or_refused(machine: &Machine, steps: &[Step], life: &Life) -> boo
 }
 
 #[test]
-fn an_engine_that_does_not_open_is_made_again_from_the_log_or_the_store_refuses() {
+fn an_engine_that_does_not_open_is_rebuilt_from_the_log_or_refused() {
     block_on(async {
         let (mut made_again, mut refused) = (0, 0);
         for (steps, upto) in
@@ -42,14 +42,14 @@ fn an_engine_that_does_not_open_is_made_again_from_the_log_or_the_store_refuses(
         {
             let steps = &steps[..upto];
             let (machine, life) = after(Setup::Stub(HONEST), steps);
-            let machine = machine.crash(Policy::Everything, 1);
+            let machine = machine.crash(CrashPolicy::Everything, 1);
             let site = machine.engine.clone().unwrap();
             site.set_malice(SHUT);
             assert!(matches!(machine.open(7).err(), Some(OpenError::EngineLost { .. })));
             site.set_malice(HONEST);
-            // Nothing was spoiled by trying.
+            // The failed attempts changed nothing.
             assert!(right_or_refused(&machine, steps, &life).await);
-            let machine = after(Setup::Stub(HONEST), steps).0.crash(Policy::Everything, 1);
+            let machine = after(Setup::Stub(HONEST), steps).0.crash(CrashPolicy::Everything, 1);
             machine.engine.as_ref().unwrap().lose_everything();
             if right_or_refused(&machine, steps, &life).await { made_again += 1 } else { refused += 1 }
         }
@@ -58,14 +58,14 @@ fn an_engine_that_does_not_open_is_made_again_from_the_log_or_the_store_refuses(
 }
 
 #[test]
-fn a_flipped_bit_in_the_engine_is_made_up_for_or_reported_and_never_served() {
+fn a_flipped_bit_in_the_engine_is_repaired_or_reported_and_never_served() {
     block_on(async {
         let (mut right, mut noticed) = (0, 0);
         for steps in [everything(), churn()] {
             let keys = after(Setup::Stub(HONEST), &steps).0.engine.unwrap().keys();
             for key in keys {
                 let (machine, life) = after(Setup::Stub(HONEST), &steps);
-                let machine = machine.crash(Policy::Everything, 1);
+                let machine = machine.crash(CrashPolicy::Everything, 1);
                 machine.engine.as_ref().unwrap().flip(key);
                 match machine.judge(&steps, &Model::new(), &life).await {
                     Ok(_) => right += 1,
@@ -82,7 +82,7 @@ fn a_flipped_bit_in_the_engine_is_made_up_for_or_reported_and_never_served() {
 }
 
 #[test]
-fn a_record_that_rots_while_the_store_runs_is_reported_and_never_served() {
+fn a_record_damaged_while_the_store_runs_is_reported_and_never_served() {
     block_on(async {
         let mut steps: Vec<_> = (1..30).map(|size| Step::Txns(vec![put("k", size)])).collect();
         steps.push(Step::Txns(vec![delete(KeyRange::single("k"))]));
@@ -107,48 +107,49 @@ fn a_record_that_rots_while_the_store_runs_is_reported_and_never_served() {
     });
 }
 
-/// A lost seal made the store fall back on the state before; the checkpoint after that kept the lost one as the state to
-/// fall back on, so that a second loss could not be made up for.
+/// Regression: after a lost seal the store fell back to the previous state. The next checkpoint kept the lost state as
+/// the previous one, so that a second loss was fatal.
 #[test]
-fn an_engine_may_lose_its_last_seal_again_and_again() {
+fn an_engine_may_lose_its_last_seal_repeatedly() {
     block_on(async {
         let (mut model, mut machine) = (Model::new(), Setup::Stub(LIAR).machine());
         for round in 0..12 {
             let steps: Vec<_> = (0..3).map(|n| Step::Txns(vec![put(&format!("{round}/{n}"), 600)])).collect();
             let life = machine.run(&steps, model.clone());
             assert!(life.whole);
-            machine = machine.crash(Policy::Nothing, round);
+            machine = machine.crash(CrashPolicy::Nothing, round);
             let judged = machine.judge(&steps, &model, &life).await.unwrap();
             model = judged.model;
             drop(judged.store);
-            machine = machine.crash(Policy::Nothing, round);
+            machine = machine.crash(CrashPolicy::Nothing, round);
         }
         assert_eq!(model.revision(), 1 + 12 * 3);
     });
 }
 
-/// The end of a clean close was written but not synced. A start that saw it in the cache began a segment behind it; after a
-/// loss of power it was not there, and that segment continued nothing.
+/// Regression: the sync note of a clean close was written but not synced. The next start saw it in the cache and
+/// started a segment after it. A power loss removed the note, and the segment continued nothing.
 #[test]
-fn a_clean_end_that_only_the_cache_has_is_not_built_upon() {
+fn an_unsynced_sync_note_is_not_relied_upon() {
     let steps = [Step::Txns(vec![put("a", 10)]), Step::Reopen];
     let clean_end = |operation: &Operation| {
         let of_log = operation.path.starts_with("/data/wal");
-        operation.verb == Verb::Write && of_log && operation.len == group_len(0)
+        operation.verb == OperationKind::Write && of_log && operation.len == group_len(0)
     };
-    only_the_cache_has(&steps, clean_end, Verb::Sync);
+    only_the_cache_has(&steps, clean_end, OperationKind::Sync);
 }
 
-/// The first manifest's name was never synced, but the next start saw it and went on. After a loss of power there was a log
-/// but no manifest.
+/// Regression: the first manifest's name was never synced, but the next start saw it in the cache and continued. After
+/// a power loss there was a log but no manifest.
 #[test]
-fn a_name_that_only_the_cache_has_is_not_relied_upon() {
+fn an_unsynced_name_is_not_relied_upon() {
     let steps = [Step::Txns(vec![put("a", 10)])];
-    only_the_cache_has(&steps, |operation| operation.verb == Verb::Rename, Verb::SyncDir);
+    only_the_cache_has(&steps, |operation| operation.verb == OperationKind::Rename, OperationKind::SyncDir);
 }
 
-/// The sync behind an operation fails; the process ends, a second one sees the cache and works, then the power fails.
-fn only_the_cache_has(steps: &[Step], what: impl Fn(&Operation) -> bool, sync: Verb) {
+/// The sync after an operation fails and the process ends. A second process sees the cache and works; then the power
+/// fails.
+fn only_the_cache_has(steps: &[Step], what: impl Fn(&Operation) -> bool, sync: OperationKind) {
     block_on(async {
         let log = after(Setup::SELDOM, steps).0.disk.log();
         let at = log.iter().position(what).unwrap() + 1;
@@ -157,7 +158,7 @@ fn only_the_cache_has(steps: &[Step], what: impl Fn(&Operation) -> bool, sync: V
         let life = machine.run(steps, Model::new());
         let mut judged = machine.judge(steps, &Model::new(), &life).await.unwrap();
         judged.goes_on().await.unwrap();
-        let again = machine.crash(Policy::Nothing, 1);
-        again.judge(&[], &judged.model, &Life::default()).await.unwrap();
+        let again = machine.crash(CrashPolicy::Nothing, 1);
+        again.judge(&[], &judged.model, &RunOutcome::default()).await.unwrap();
     });
 }

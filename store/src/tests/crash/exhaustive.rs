@@ -1,25 +1,25 @@
-//! Every place for a crash or a failure in a small workload.
+//! Exhaustive tests: a crash or a failure at every operation of a small workload.
 
 use std::collections::BTreeSet;
 
-use super::machine::{Life, Machine, Setup};
+use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
-use crate::disk::sim::{Fault, Policy, Shown, SimDisk};
-use crate::engine::stub::Malice;
+use crate::disk::sim::{CacheAfterFailure, CrashPolicy, Fault, SimDisk};
+use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
 
-/// Where a workload goes wrong, and what is wrong afterwards.
+/// A failed check, and the disk operations before it.
 struct Failure {
     what: String,
-    /// The last operations on the disk before.
+    /// The last operations on the disk.
     trace: Vec<String>,
 }
 
-/// An attempt to find a failure in a workload.
+/// Searches for a failure in a workload.
 type Search<'a> = &'a dyn Fn(&[Step]) -> Option<Failure>;
 
-/// Searches; if there is a failure, makes the workload as small as it can be and reports that.
+/// Searches for a failure. If there is one, minimizes the workload and reports it.
 fn none(search: Search<'_>, mut steps: Vec<Step>) {
     let Some(mut failure) = search(&steps) else { return };
     let mut at = 0;
@@ -52,45 +52,45 @@ fn trace(disk: &SimDisk) -> Vec<String> {
     log.iter().skip(log.len().saturating_sub(12)).map(ToString::to_string).collect()
 }
 
-/// Judges a machine once per state that it can be in.
+/// Checks a machine once per distinct state.
 #[derive(Default)]
-struct Judge {
+struct StateChecker {
     known: BTreeSet<((u64, u64), usize, i64)>,
 }
 
-impl Judge {
-    async fn judge(&mut self, machine: &Machine, steps: &[Step], life: &Life) -> Result<(), String> {
+impl StateChecker {
+    async fn judge(&mut self, machine: &Machine, steps: &[Step], life: &RunOutcome) -> Result<(), String> {
         if !self.known.insert((machine.fingerprint(), life.answered, life.observed)) {
             return Ok(());
         }
         let mut judged = machine.judge(steps, &Model::new(), life).await?;
         judged.goes_on().await?;
-        // What this start found, and perhaps only in the cache, must be safe now.
-        let again = machine.crash(Policy::Nothing, 1);
+        // What this start read, possibly from the cache only, must be durable now.
+        let again = machine.crash(CrashPolicy::Nothing, 1);
         again
-            .judge(&[], &judged.model, &Life::default())
+            .judge(&[], &judged.model, &RunOutcome::default())
             .await
             .map(drop)
             .map_err(|error| format!("once more: {error}"))
     }
 }
 
-/// How many operations the workload takes if nothing goes wrong.
+/// Number of disk operations of the workload without failures.
 fn operations(setup: Setup, steps: &[Step]) -> u64 {
     let machine = setup.machine();
     assert!(machine.run(steps, Model::new()).whole);
     machine.disk.ops()
 }
 
-/// Stops the machine before every operation, under every policy.
+/// Crashes before every operation, under every policy.
 fn crashes(setup: Setup, steps: &[Step]) -> Option<Failure> {
     block_on(async {
-        let mut judge = Judge::default();
+        let mut judge = StateChecker::default();
         for op in 0..=operations(setup, steps) {
             let machine = setup.failing(Fault::CrashAt(op));
             let life = machine.run(steps, Model::new());
-            for policy in Policy::ALL {
-                let chance = !matches!(policy, Policy::Nothing | Policy::Everything);
+            for policy in CrashPolicy::ALL {
+                let chance = !matches!(policy, CrashPolicy::Nothing | CrashPolicy::Everything);
                 for seed in [op, op + 1_000].into_iter().take(1 + usize::from(chance)) {
                     let after = machine.crash(policy, seed);
                     if let Err(error) = judge.judge(&after, steps, &life).await {
@@ -104,14 +104,14 @@ fn crashes(setup: Setup, steps: &[Step]) -> Option<Failure> {
     })
 }
 
-/// The same, and again before every operation of the recovery.
+/// Crashes before every operation, and again before every operation of the recovery.
 fn crashes_of_recovery(setup: Setup, steps: &[Step]) -> Option<Failure> {
     block_on(async {
-        let (mut judge, mut known) = (Judge::default(), BTreeSet::new());
+        let (mut judge, mut known) = (StateChecker::default(), BTreeSet::new());
         for op in 0..=operations(setup, steps) {
             let machine = setup.failing(Fault::CrashAt(op));
             let life = machine.run(steps, Model::new());
-            for first in [Policy::Everything, Policy::Torn] {
+            for first in [CrashPolicy::Everything, CrashPolicy::Torn] {
                 if !known.insert((machine.crash(first, op).fingerprint(), life.answered)) {
                     continue;
                 }
@@ -119,7 +119,7 @@ fn crashes_of_recovery(setup: Setup, steps: &[Step]) -> Option<Failure> {
                     let again = machine.crash(first, op);
                     again.disk.set_fault(Some(Fault::CrashAt(at)));
                     let recovered = again.open(3).is_ok();
-                    for second in [Policy::Nothing, Policy::Torn, Policy::Reordered] {
+                    for second in [CrashPolicy::Nothing, CrashPolicy::Torn, CrashPolicy::Reordered] {
                         if let Err(error) = judge.judge(&again.crash(second, at), steps, &life).await {
                             let what = format!(
                                 "{setup:?}: crash at {op}, {first:?}; at {at} of recovery, {second:?}: {error}"
@@ -137,22 +137,22 @@ fn crashes_of_recovery(setup: Setup, steps: &[Step]) -> Option<Failure> {
     })
 }
 
-/// Lets every single operation fail, in every way but for want of space (see `room`): that need not stop a store.
+/// Fails every single operation, in every way except a full disk (see `room`), which need not stop a store.
 fn failures(setup: Setup, steps: &[Step]) -> Option<Failure> {
     let ways: [fn(u64) -> Fault; 4] = [
         Fault::ErrorAt,
         Fault::ShortAt,
-        |op| Fault::ForgetAt(op, Shown::New),
-        |op| Fault::ForgetAt(op, Shown::Old),
+        |op| Fault::ForgetAt(op, CacheAfterFailure::New),
+        |op| Fault::ForgetAt(op, CacheAfterFailure::Old),
     ];
     block_on(async {
-        let mut judge = Judge::default();
+        let mut judge = StateChecker::default();
         for op in 0..operations(setup, steps) {
             for fault in ways.map(|way| way(op)) {
                 let machine = setup.failing(fault);
                 let life = machine.run(steps, Model::new());
-                // The machine may end; or the process alone, and the next one sees the same cache.
-                for policy in [Some(Policy::Nothing), Some(Policy::Torn), None] {
+                // The machine may crash; or only the process ends, and the next one sees the same cache.
+                for policy in [Some(CrashPolicy::Nothing), Some(CrashPolicy::Torn), None] {
                     let after = policy.map_or_else(|| machine.clone(), |policy| machine.crash(policy, op));
                     after.disk.set_fault(None);
                     if let Err(error) = judge.judge(&after, steps, &life).await {
@@ -169,21 +169,21 @@ fn failures(setup: Setup, steps: &[Step]) -> Option<Failure> {
 }
 
 #[test]
-fn with_segments_no_crash_loses_or_halves_what_was_answered_or_observed() {
+fn with_segments_no_crash_loses_or_splits_observed_writes() {
     none(&|steps| crashes(Setup::OFTEN, steps), everything());
     none(&|steps| crashes(Setup::SELDOM, steps), everything());
     none(&|steps| crashes(Setup::OFTEN, steps), churn());
 }
 
 #[test]
-fn with_a_log_alone_no_crash_loses_or_halves_what_was_answered_or_observed() {
+fn with_a_log_alone_no_crash_loses_or_splits_observed_writes() {
     none(&|steps| crashes(Setup::Log, steps), everything());
 }
 
 #[test]
-fn with_an_engine_that_loses_all_it_may_no_crash_loses_or_halves_what_was_answered_or_observed() {
+fn with_a_stub_engine_no_crash_loses_or_splits_observed_writes() {
     for lies in [false, true] {
-        let setup = Setup::Stub(Malice { lies, ..Malice::default() });
+        let setup = Setup::Stub(StubFaults { lies, ..StubFaults::default() });
         none(&|steps| crashes(setup, steps), everything());
         none(&|steps| crashes(setup, steps), churn());
     }
@@ -195,13 +195,13 @@ fn a_crash_during_recovery_changes_nothing() {
 }
 
 #[test]
-fn with_an_engine_that_lies_a_crash_during_recovery_changes_nothing() {
-    let setup = Setup::Stub(Malice { lies: true, ..Malice::default() });
+fn with_a_lying_engine_a_crash_during_recovery_changes_nothing() {
+    let setup = Setup::Stub(StubFaults { lies: true, ..StubFaults::default() });
     none(&|steps| crashes_of_recovery(setup, steps), everything());
 }
 
 #[test]
-fn after_any_failure_of_the_disk_the_store_stops_and_a_restart_has_what_was_answered_and_observed() {
+fn after_any_disk_failure_a_restart_has_all_observed_writes() {
     none(&|steps| failures(Setup::OFTEN, steps), everything());
-    none(&|steps| failures(Setup::Stub(Malice::default()), steps), everything());
+    none(&|steps| failures(Setup::Stub(StubFaults::default()), steps), everything());
 }

@@ -1,66 +1,66 @@
-//! Random histories of several lives: work, crash, perhaps crash again while recovering, go on from what is there.
+//! Random sequences of work and crashes, some of them during recovery; each run continues on what is left.
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
 
-use super::machine::{Life, Machine, Setup};
+use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, delete, leased, put};
-use crate::disk::sim::{Fault, Policy};
-use crate::engine::stub::Malice;
+use crate::disk::sim::{CrashPolicy, Fault};
+use crate::engine::stub::StubFaults;
 use crate::tests::conformance::{block_on, cases};
 use crate::tests::model::Model;
 use crate::{KeyRange, Txn};
 
-/// A step, in terms that stay meaningful whatever came before.
+/// A random step, independent of the state before.
 #[derive(Clone, Debug)]
-enum Wish {
+enum RandomStep {
     Put(Vec<(u8, u16)>),
     Delete(u8),
     DeleteAll,
     Leased(u8, i64),
     Grant(i64),
     Revoke(i64),
-    /// To this part of the history there is.
+    /// Compacts at this fraction of the existing history.
     Compact(f64),
     Reopen,
 }
 
-/// One life and its end.
+/// One run of a store and its end.
 #[derive(Clone, Debug)]
-struct Fate {
-    wishes: Vec<Wish>,
-    /// The machine stops before this operation, or after all is done.
+struct RandomRun {
+    wishes: Vec<RandomStep>,
+    /// The machine stops before this operation, or after all steps.
     crash_at: u64,
-    policy: Policy,
+    policy: CrashPolicy,
     seed: u64,
-    /// The next start stops before this operation.
-    again: Option<(u64, Policy)>,
-    /// The store that was judged is closed, not killed.
+    /// The recovery stops before this operation, if there is a second crash.
+    again: Option<(u64, CrashPolicy)>,
+    /// Whether the checked store is closed rather than killed.
     closed: bool,
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn wish() -> impl Strategy<Value = RandomStep> {
     let key = || 0u8..5;
     let size = prop_oneof![4 => 0u16..60, 2 => 300u16..900, 1 => 2_000u16..6_000];
     prop_oneof![
-        8 => vec((key(), size), 1..4).prop_map(Wish::Put),
-        2 => key().prop_map(Wish::Delete),
-        1 => Just(Wish::DeleteAll),
-        2 => (key(), 1i64..3).prop_map(|(key, lease)| Wish::Leased(key, lease)),
-        1 => (1i64..3).prop_map(Wish::Grant),
-        1 => (1i64..3).prop_map(Wish::Revoke),
-        2 => (0.0..1.0).prop_map(Wish::Compact),
-        1 => Just(Wish::Reopen),
+        8 => vec((key(), size), 1..4).prop_map(RandomStep::Put),
+        2 => key().prop_map(RandomStep::Delete),
+        1 => Just(RandomStep::DeleteAll),
+        2 => (key(), 1i64..3).prop_map(|(key, lease)| RandomStep::Leased(key, lease)),
+        1 => (1i64..3).prop_map(RandomStep::Grant),
+        1 => (1i64..3).prop_map(RandomStep::Revoke),
+        2 => (0.0..1.0).prop_map(RandomStep::Compact),
+        1 => Just(RandomStep::Reopen),
     ]
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
-    let policy = || select(Policy::ALL.to_vec());
+fn fate() -> impl Strategy<Value = RandomRun> {
+    let policy = || select(CrashPolicy::ALL.to_vec());
     let again = option::of((0u64..30, policy()));
     (vec(wish(), 0..12), 0u64..160, policy(), any::<u64>(), again, any::<bool>()).prop_map(
-        |(wishes, crash_at, policy, seed, again, closed)| Fate {
+        |(wishes, crash_at, policy, seed, again, closed)| RandomRun {
             wishes,
             crash_at,
             policy,
@@ -72,7 +72,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 fn setup() -> impl Strategy<Value = Setup> {
-    let stub = |lies| Setup::Stub(Malice { lies, ..Malice::default() });
+    let stub = |lies| Setup::Stub(StubFaults { lies, ..StubFaults::default() });
     select(vec![Setup::OFTEN, Setup::OFTEN, Setup::SELDOM, Setup::Log, stub(false), stub(true)])
 }
 
@@ -80,7 +80,7 @@ fn name(key: u8) -> String {
     format!("k{key}")
 }
 
-impl Wish {
+impl RandomStep {
     fn step(&self, model: &Model) -> Option<Step> {
         let one = |txn: Txn| Step::Txns(vec![txn]);
         let step = match self {
@@ -102,8 +102,8 @@ impl Wish {
     }
 }
 
-/// What of the wishes can be done, one after the other.
-fn steps(wishes: &[Wish], model: &Model) -> Vec<Step> {
+/// The steps that are possible, one after the other.
+fn steps(wishes: &[RandomStep], model: &Model) -> Vec<Step> {
     let mut model = model.clone();
     let steps = wishes.iter().filter_map(|wish| {
         let step = wish.step(&model)?;
@@ -113,8 +113,8 @@ fn steps(wishes: &[Wish], model: &Model) -> Vec<Step> {
     steps.collect()
 }
 
-/// The life, the crash, and perhaps a second one while recovering.
-fn live(mut machine: Machine, fate: &Fate, steps: &[Step], model: &Model) -> (Machine, Life) {
+/// Runs the steps with the crash, and with a second crash during recovery if there is one.
+fn live(mut machine: Machine, fate: &RandomRun, steps: &[Step], model: &Model) -> (Machine, RunOutcome) {
     machine.disk.set_fault(Some(Fault::CrashAt(machine.disk.ops() + fate.crash_at)));
     let life = machine.run(steps, model.clone());
     machine = machine.crash(fate.policy, fate.seed);
@@ -126,7 +126,7 @@ fn live(mut machine: Machine, fate: &Fate, steps: &[Step], model: &Model) -> (Ma
     (machine, life)
 }
 
-fn run(setup: Setup, fates: &[Fate]) {
+fn run(setup: Setup, fates: &[RandomRun]) {
     block_on(async {
         let (mut machine, mut model) = (setup.machine(), Model::new());
         for fate in fates {
@@ -141,7 +141,7 @@ fn run(setup: Setup, fates: &[Fate]) {
                 machine.disk.set_fault(Some(Fault::CrashAt(0)));
             }
             drop(judged.store);
-            machine = machine.crash(Policy::Nothing, fate.seed);
+            machine = machine.crash(CrashPolicy::Nothing, fate.seed);
         }
     });
 }
@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(cases(96))]
 
     #[test]
-    fn whatever_happens_over_several_lives_nothing_that_was_answered_is_lost(
+    fn no_acknowledged_write_is_lost_over_several_crashes(
         setup in setup(),
         fates in vec(fate(), 1..6),
     ) {

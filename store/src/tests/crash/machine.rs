@@ -1,46 +1,46 @@
-//! A machine on which a store runs, crashes and runs again; and the judge of what it has afterwards.
+//! A simulated machine on which a store runs, crashes and recovers; and the check of what it has afterwards.
 
 use std::sync::Arc;
 
 use kstore_nondet::Rng;
 
 use super::workload::{Step, is_done, put};
-use crate::disk::sim::{Fault, Policy, SimDisk};
-use crate::engine::stub::{Malice, StubSite};
+use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
+use crate::engine::stub::{StubFaults, StubStorage};
 use crate::tests::conformance::tiny;
 use crate::tests::model::{self, Change, Map, Model};
 use crate::{Config, EngineKind, KeyRange, Limits, OpenError, Range, Revision, Store, WatchRequest, Watcher};
 
-/// Disk, configuration and, in place of a real one, perhaps the engine stub.
+/// A disk, a configuration and, if the engine is a stub, its storage.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub(super) disk: SimDisk,
-    pub(super) engine: Option<StubSite>,
+    pub(super) engine: Option<StubStorage>,
     config: Config,
 }
 
-/// What the store runs on, and when it makes a checkpoint.
+/// The engine of a machine, and the frequency of its checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Setup {
-    /// Our own engine, with a checkpoint whenever so many bytes were logged.
+    /// The segment engine, with a checkpoint after so many bytes of log.
     Segments(u64),
-    /// No engine but the log.
+    /// The memory engine: all history is in the log.
     Log,
-    /// The stub.
-    Stub(Malice),
+    /// The stub engine.
+    Stub(StubFaults),
 }
 
 impl Setup {
     /// A checkpoint after almost every step.
     pub(super) const OFTEN: Self = Self::Segments(1 << 10);
-    /// One now and then.
+    /// A checkpoint now and then.
     pub(super) const SELDOM: Self = Self::Segments(16 << 10);
 
     pub(super) fn machine(self) -> Machine {
         let (engine, checkpoint_bytes) = match self {
             Self::Segments(bytes) => (EngineKind::Segments, bytes),
             Self::Log => (EngineKind::Memory, 1 << 10),
-            // What the stub stands in for.
+            // The stub replaces sled.
             Self::Stub(_) => (EngineKind::Sled, 1 << 10),
         };
         let config = tiny(Config::durable("/data"), 0);
@@ -48,13 +48,13 @@ impl Setup {
             Config { engine, limits: Limits { checkpoint_bytes, ..config.limits.clone() }, ..config };
         let disk = SimDisk::default();
         let engine = match self {
-            Self::Stub(malice) => Some(StubSite::new(disk.clone(), malice)),
+            Self::Stub(malice) => Some(StubStorage::new(disk.clone(), malice)),
             Self::Segments(_) | Self::Log => None,
         };
         Machine { disk, engine, config }
     }
 
-    /// The same with something wrong.
+    /// A machine with a fault.
     pub(super) fn failing(self, fault: Fault) -> Machine {
         let machine = self.machine();
         machine.disk.set_fault(Some(fault));
@@ -62,16 +62,16 @@ impl Setup {
     }
 }
 
-/// What a life of a store came to.
+/// The observations of one run of a store.
 #[derive(Default)]
-pub(super) struct Life {
-    /// Steps that were answered.
+pub(super) struct RunOutcome {
+    /// Number of acknowledged steps.
     pub(super) answered: usize,
-    /// The last revision that a watcher or reader saw.
+    /// The last revision that a watcher or reader observed.
     pub(super) observed: i64,
-    /// What the watcher saw, revision by revision.
+    /// The changes that the watcher received, by revision.
     pub(super) watched: Vec<(i64, Vec<Change>)>,
-    /// Whether all was done, and not cut off.
+    /// Whether all steps were done.
     pub(super) whole: bool,
 }
 
@@ -85,26 +85,26 @@ impl Machine {
     }
 
     /// The machine after a crash.
-    pub(super) fn crash(&self, policy: Policy, seed: u64) -> Self {
+    pub(super) fn crash(&self, policy: CrashPolicy, seed: u64) -> Self {
         let disk = self.disk.crash(policy, seed);
         let engine = self.engine.as_ref().map(|site| site.crash(disk.clone(), policy, seed));
         Self { disk, engine, config: self.config.clone() }
     }
 
-    /// The same for machines that would behave the same from here on.
+    /// A hash that is equal for machines that behave in the same way from now on.
     pub(super) fn fingerprint(&self) -> (u64, u64) {
-        (self.disk.fingerprint(), self.engine.as_ref().map_or(0, StubSite::fingerprint))
+        (self.disk.fingerprint(), self.engine.as_ref().map_or(0, StubStorage::fingerprint))
     }
 
-    /// Opens the store and does the steps until something stops it. `model` is what the store has before.
-    pub(super) fn run(&self, steps: &[Step], mut model: Model) -> Life {
-        let mut life = Life::default();
+    /// Opens the store and does the steps until one fails. `model` is the content before.
+    pub(super) fn run(&self, steps: &[Step], mut model: Model) -> RunOutcome {
+        let mut life = RunOutcome::default();
         let Ok(mut store) = self.open(1) else { return life };
         let mut watcher = follow(&store, model.revision() + 1);
         for (at, step) in steps.iter().enumerate() {
             assert!(step.is_possible(&model), "{step:?} is no step at {}", model.revision());
             if !store.alarms().is_empty() {
-                // The disk was full for the engine: writes are refused from here on.
+                // The engine had no space: the store refuses writes from here on.
                 return life;
             }
             if *step == Step::Reopen {
@@ -128,9 +128,14 @@ impl Machine {
         life
     }
 
-    /// Opens the store, looks, and finds out which of the possible states it has: what `model` is after the steps that were
-    /// answered, or that and a part of the next. Nothing that was observed may be missing. Leaves the store working.
-    pub(super) async fn judge(&self, steps: &[Step], model: &Model, life: &Life) -> Result<Judged, String> {
+    /// Opens the store and determines which possible state it has: `model` after the acknowledged steps, or that with a
+    /// part of the next step. Nothing that was observed may be missing. Returns the working store.
+    pub(super) async fn judge(
+        &self,
+        steps: &[Step],
+        model: &Model,
+        life: &RunOutcome,
+    ) -> Result<CheckedStore, String> {
         let store = self.open(7).map_err(|error| format!("it does not open: {error}"))?;
         let seen = look(&store).await?;
         let mut model = model.clone();
@@ -154,18 +159,18 @@ impl Machine {
                 return Err(format!("a watcher saw {changes:?} at {revision}"));
             }
         }
-        Ok(Judged { store, model: found })
+        Ok(CheckedStore { store, model: found })
     }
 }
 
-/// A recovered store, and the state that it has.
-pub(super) struct Judged {
+/// A recovered store with the model of its state.
+pub(super) struct CheckedStore {
     pub(super) store: Store,
     pub(super) model: Model,
 }
 
-impl Judged {
-    /// The store goes on from there.
+impl CheckedStore {
+    /// Checks that the store accepts writes.
     pub(super) async fn goes_on(&mut self) -> Result<(), String> {
         for alarm in self.store.alarms() {
             let disarmed = self.store.alarm_disarm(alarm).await;
@@ -179,8 +184,8 @@ impl Judged {
     }
 }
 
-impl Life {
-    /// Takes note of all that can be observed.
+impl RunOutcome {
+    /// Records everything observable.
     fn look(&mut self, store: &Store, watcher: &mut Watcher) {
         while let Some(Ok(batch)) = watcher.try_next() {
             self.watched.push((
@@ -201,21 +206,21 @@ fn follow(store: &Store, from: i64) -> Watcher {
         .expect("a store that opened can be watched")
 }
 
-/// Does a step; says whether all of it was answered.
+/// Does a step. Returns whether all of it was acknowledged.
 fn act(store: &Store, step: &Step) -> bool {
     let Ok(answers) = store.driver().submit_group(step.requests()) else { return false };
     assert!(answers.iter().all(is_done), "{step:?} is refused: {answers:?}");
     true
 }
 
-/// Closing a store without threads never waits.
+/// Runs a future that must not wait, such as closing a store without threads.
 pub(super) fn block_on_here(future: impl Future<Output = ()>) {
     futures::FutureExt::now_or_never(future).expect("closing does not wait");
 }
 
-/// All that can be seen of a store.
+/// Everything observable of a store.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ObservedState {
     pub(super) revision: i64,
     compacted: i64,
     leases: Vec<i64>,
@@ -224,19 +229,19 @@ pub(super) struct Seen {
     notes: Vec<Option<Vec<u8>>>,
 }
 
-/// What a watch says, without what was before, which may be compacted.
+/// A change without its previous version, which may be compacted.
 fn bare(change: Change) -> Change {
     (change.0, change.1, change.2, None)
 }
 
-pub(super) fn expected(model: &Model) -> Seen {
+pub(super) fn expected(model: &Model) -> ObservedState {
     let first = model.compacted.max(1);
     let revisions = || first..=model.revision();
     let history = revisions().map(|revision| {
         let changes = model.changes[revision as usize].iter().cloned();
         (revision, changes.map(bare).collect::<Vec<_>>())
     });
-    Seen {
+    ObservedState {
         revision: model.revision(),
         compacted: model.compacted,
         leases: model.leases.keys().copied().collect(),
@@ -246,8 +251,8 @@ pub(super) fn expected(model: &Model) -> Seen {
     }
 }
 
-/// Everything that can be seen; an error if the store says that something is damaged.
-pub(super) async fn look(store: &Store) -> Result<Seen, String> {
+/// Reads everything observable; fails if the store reports damage.
+pub(super) async fn look(store: &Store) -> Result<ObservedState, String> {
     let (revision, compacted) = (store.revision(), store.compacted());
     let revisions = || compacted.0.max(1)..=revision.0;
     let read = |at: i64| {
@@ -263,7 +268,7 @@ pub(super) async fn look(store: &Store) -> Result<Seen, String> {
         history.push((batch.revision.0, changes.collect()));
     }
     let leases = store.leases().await.map_err(|error| format!("leases: {error}"))?;
-    Ok(Seen {
+    Ok(ObservedState {
         revision: revision.0,
         compacted: compacted.0,
         leases: leases.iter().map(|id| id.0).collect(),

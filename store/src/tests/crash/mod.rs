@@ -1,10 +1,10 @@
-//! Crashes and failures of the disk, exhaustively: small workloads, stopped before every single operation on the disk,
-//! under every policy for what was not synced; then once more at every operation of the recovery. What was answered or
-//! observed is there, nothing is half there, nothing goes back.
+//! Exhaustive tests of crashes and disk failures: small workloads are stopped before every disk operation, under every
+//! policy for unsynced changes, and again at every operation of the recovery. Acknowledged and observed changes are
+//! there, no change is partial, and nothing goes back.
 //!
-//! `workload` is what is done, `machine` what it is done on and the judge, `exhaustive` the enumeration; `lives` are random
-//! histories of several crashes, `reopening` is about disks that fail or are full during recovery, `damage` about bytes that rot,
-//! `engine` about engines that break their word.
+//! `workload` has the steps, `machine` the simulated machine and the check, `exhaustive` the enumeration. `lives` has
+//! random sequences of crashes, `reopening` failing or full disks during recovery, `damage` damaged bytes, and `engine`
+//! engines that break their contract.
 
 mod damage;
 mod engine;

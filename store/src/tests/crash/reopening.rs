@@ -1,17 +1,17 @@
-//! A disk that fails, or has no space, while a store is opened after a crash. The start may be refused, but only with what is
-//! really the matter; and once the disk works again, everything that was answered or observed is there.
+//! Tests of a disk that fails or is full while a store opens after a crash. The start may fail, but only with the real
+//! cause. Once the disk works again, everything acknowledged or observed is there.
 
 use std::path::Path;
 
-use super::machine::{Life, Machine, Setup};
+use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
 use crate::OpenError;
-use crate::disk::sim::{Fault, Policy, Verb};
-use crate::engine::stub::Malice;
+use crate::disk::sim::{CrashPolicy, Fault, OperationKind};
+use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
 
-/// Every fifth crash of the workload: recovery from a crash beside it does the same.
+/// Distance between tested crashes: the recovery from a neighbouring crash does the same.
 const STRIDE: usize = 5;
 
 fn operations(machine: &Machine, steps: &[Step]) -> u64 {
@@ -19,29 +19,29 @@ fn operations(machine: &Machine, steps: &[Step]) -> u64 {
     machine.disk.ops()
 }
 
-/// The crashes of a workload with a machine that has to recover from each, and what it had answered before.
-fn crashed(setup: Setup, steps: &[Step]) -> impl Iterator<Item = (Machine, Life)> + '_ {
+/// The crashes of a workload, each with the machine before recovery and the run's observations.
+fn crashed(setup: Setup, steps: &[Step]) -> impl Iterator<Item = (Machine, RunOutcome)> + '_ {
     let all = operations(&setup.machine(), steps);
     (0..=all).step_by(STRIDE).map(move |op| crash_at(setup, steps, op))
 }
 
-fn crash_at(setup: Setup, steps: &[Step], op: u64) -> (Machine, Life) {
+fn crash_at(setup: Setup, steps: &[Step], op: u64) -> (Machine, RunOutcome) {
     let machine = setup.failing(Fault::CrashAt(op));
     let life = machine.run(steps, Model::new());
-    (machine.crash(Policy::Everything, op), life)
+    (machine.crash(CrashPolicy::Everything, op), life)
 }
 
-/// A machine in the same state, apart from the first.
+/// A machine in the same state, independent of the first.
 fn copy(machine: &Machine) -> Machine {
-    machine.crash(Policy::Everything, 1)
+    machine.crash(CrashPolicy::Everything, 1)
 }
 
-/// Opens with one fault at each operation of the start.
+/// Opens the store with one fault at each operation of the start.
 fn failures_of_recovery(setup: Setup, steps: &[Step]) {
     let mut all = 0;
     block_on(async { all = operations(&setup.machine(), steps) });
     for op in (0..=all).step_by(STRIDE) {
-        // A runtime for each: the tasks of the stores, and with them their memory, end with it.
+        // One runtime per case: the stores' tasks, and with them their memory, end with it.
         block_on(async {
             let (crashed, life) = crash_at(setup, steps, op);
             recover_with_faults(setup, steps, &crashed, &life).await;
@@ -49,7 +49,7 @@ fn failures_of_recovery(setup: Setup, steps: &[Step]) {
     }
 }
 
-async fn recover_with_faults(setup: Setup, steps: &[Step], crashed: &Machine, life: &Life) {
+async fn recover_with_faults(setup: Setup, steps: &[Step], crashed: &Machine, life: &RunOutcome) {
     for (way, fault) in [(0, Fault::ErrorAt as fn(u64) -> Fault), (1, Fault::NoSpaceAt), (2, Fault::ShortAt)]
     {
         for at in 0.. {
@@ -62,8 +62,8 @@ async fn recover_with_faults(setup: Setup, steps: &[Step], crashed: &Machine, li
                 Some(error) => panic!("{setup:?}: {:?} of the start: {error}", fault(at)),
             }
             drop(opened);
-            // The process ends, or the machine with it.
-            for policy in [None, Some(Policy::Nothing)].into_iter().skip(way % 2) {
+            // The process ends, or the machine crashes.
+            for policy in [None, Some(CrashPolicy::Nothing)].into_iter().skip(way % 2) {
                 let after = policy.map_or_else(|| machine.clone(), |policy| machine.crash(policy, at));
                 after.disk.set_fault(None);
                 let judged = after.judge(steps, &Model::new(), life).await;
@@ -79,15 +79,16 @@ async fn recover_with_faults(setup: Setup, steps: &[Step], crashed: &Machine, li
 }
 
 #[test]
-fn a_disk_that_fails_while_a_store_is_opened_is_not_taken_for_damage() {
+fn a_disk_failure_during_opening_is_not_reported_as_damage() {
     failures_of_recovery(Setup::OFTEN, &everything());
     failures_of_recovery(Setup::SELDOM, &churn());
-    failures_of_recovery(Setup::Stub(Malice::default()), &everything());
+    failures_of_recovery(Setup::Stub(StubFaults::default()), &everything());
 }
 
-/// A start whose sync of a directory fails leaves directories that only the cache has. The next start must not build on them.
+/// A start whose sync of a directory fails leaves directories that are only in the cache. The next start must sync
+/// them.
 #[test]
-fn a_directory_that_a_failed_start_left_is_synced_by_the_next_one_before_anything_is_answered() {
+fn a_start_syncs_directories_that_a_failed_start_left() {
     block_on(async {
         let steps = &everything()[..3];
         let mut syncs = 0;
@@ -96,28 +97,28 @@ fn a_directory_that_a_failed_start_left_is_synced_by_the_next_one_before_anythin
             let failed = machine.open(3).is_err();
             let log = machine.disk.log();
             let Some(operation) = log.get(at as usize) else { break };
-            if !failed || operation.verb != Verb::SyncDir {
+            if !failed || operation.verb != OperationKind::SyncDir {
                 continue;
             }
             syncs += 1;
             machine.disk.set_fault(None);
             let life = machine.run(steps, Model::new());
             assert!(life.whole);
-            let judged = machine.crash(Policy::Nothing, 1).judge(steps, &Model::new(), &life).await;
+            let judged = machine.crash(CrashPolicy::Nothing, 1).judge(steps, &Model::new(), &life).await;
             judged.unwrap_or_else(|error| panic!("{operation} failed at the first start: {error}"));
         }
         assert!(syncs >= 4, "{syncs} syncs of directories at a first start");
     });
 }
 
-/// Bytes of all files below the store's directory.
+/// Bytes of all files of the store.
 fn bytes(machine: &Machine) -> usize {
     let dirs = ["/data", "/data/wal", "/data/engine"];
     dirs.iter().flat_map(|dir| machine.disk.files(Path::new(dir))).map(|(_, len)| len).sum()
 }
 
 #[test]
-fn a_full_disk_refuses_a_start_without_using_more_space_and_loses_nothing() {
+fn a_refused_start_on_a_full_disk_uses_no_space_and_loses_nothing() {
     block_on(async {
         let (mut refused, mut opened) = (0, 0);
         for (crashed, life) in crashed(Setup::SELDOM, &everything()) {

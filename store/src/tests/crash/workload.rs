@@ -1,19 +1,19 @@
-//! What is done to a store before it crashes: small workloads that leave every kind of trace on disk.
+//! Small workloads that leave every kind of trace on disk.
 
 use std::fmt;
 
-use crate::request::{Answer, Request};
+use crate::request::{Request, Response};
 use crate::tests::model::Model;
 use crate::{Delete, KeyRange, LeaseId, Op, Put, Revision, Txn};
 
-/// What is done together, in one write of the log.
+/// A step: requests that share one write of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Txns(Vec<Txn>),
     Compact(i64),
     Grant(i64),
     Revoke(i64),
-    /// Close in order and open again.
+    /// Closes the store and opens it again.
     Reopen,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn delete(keys: KeyRange) -> Txn {
     Txn::of(vec![Op::Delete(Delete { keys, prev_kv: false })])
 }
 
-/// Everything that leaves a trace on disk, with values large enough to fill log segments and engine files.
+/// A workload with every kind of request, and values large enough to fill log segments and engine files.
 pub(super) fn everything() -> Vec<Step> {
     vec![
         Step::Txns(vec![put("a", 10), put("b", 700).noted("why b"), put("a", 20)]),
@@ -49,7 +49,7 @@ pub(super) fn everything() -> Vec<Step> {
     ]
 }
 
-/// Thirty small requests, many compactions: what checkpoints and compaction do between themselves.
+/// Thirty small requests with many compactions, to test checkpoints and compaction together.
 pub(super) fn churn() -> Vec<Step> {
     let mut steps = vec![Step::Grant(1)];
     for round in 0..6 {
@@ -66,7 +66,7 @@ pub(super) fn churn() -> Vec<Step> {
     steps
 }
 
-/// As short as a report wants it.
+/// Formats a step briefly for reports.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Txns(txns) = self else { return write!(f, "{self:?}") };
@@ -86,7 +86,7 @@ impl fmt::Display for Step {
 }
 
 impl Step {
-    /// How many requests it makes.
+    /// Number of requests.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Txns(txns) => txns.len(),
@@ -95,7 +95,7 @@ impl Step {
         }
     }
 
-    /// Does its first `requests` requests to a model.
+    /// Applies the first `requests` requests to a model.
     pub(super) fn apply(&self, model: &mut Model, requests: usize) {
         match self {
             Self::Txns(txns) => txns[..requests].iter().for_each(|txn| drop(model.txn(txn))),
@@ -107,7 +107,7 @@ impl Step {
         }
     }
 
-    /// Whether a store in the model's state does all of it.
+    /// Whether a store in the model's state accepts all of the step.
     pub(super) fn is_possible(&self, model: &Model) -> bool {
         match self {
             Self::Txns(txns) => txns.iter().all(|txn| {
@@ -136,17 +136,17 @@ impl Step {
     }
 }
 
-/// Whether an answer says that it was done.
-pub(super) fn is_done(answer: &Answer) -> bool {
+/// Whether an answer acknowledges its request.
+pub(super) fn is_done(answer: &Response) -> bool {
     match answer {
-        Answer::Txn(result) => result.is_ok(),
-        Answer::Compact(result) => result.is_ok(),
-        Answer::Grant(result) => result.is_ok(),
-        Answer::Revoke(result) => result.is_ok(),
-        Answer::RevokedInPart
-        | Answer::KeepAlive(_)
-        | Answer::Inspect(_)
-        | Answer::List(_)
-        | Answer::Alarm(_) => false,
+        Response::Txn(result) => result.is_ok(),
+        Response::Compact(result) => result.is_ok(),
+        Response::Grant(result) => result.is_ok(),
+        Response::Revoke(result) => result.is_ok(),
+        Response::RevokedInPart
+        | Response::KeepAlive(_)
+        | Response::Inspect(_)
+        | Response::List(_)
+        | Response::Alarm(_) => false,
     }
 }

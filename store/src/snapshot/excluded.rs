@@ -1,37 +1,38 @@
-//! What a snapshot leaves out because it is damaged: a version of a key of which no copy is left, and with it all older versions
-//! of that key. The snapshot then says that it is compacted to where the next version of the key stands, so that nothing that
-//! can be read in it is wrong. Not the damage itself: that is `engine::healing`'s.
+//! Damaged records that a snapshot leaves out: a version without an intact copy, and with it all older versions of its
+//! key. The snapshot's compacted revision is then the revision of that key's next version, so that everything readable
+//! in it is right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::{Closing, SnapshotError};
+use super::{SnapshotError, SnapshotMeta};
 use crate::KeyValue;
 use crate::commit::RecordKey;
 use crate::damage::DamagedRecord;
 use crate::engine::{Record, RecordKind};
 use crate::index::Index;
 
-/// What is left out of a snapshot.
+/// The records that a snapshot leaves out.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut {
+pub(super) struct ExcludedRecords {
     /// The damaged records.
     pub(super) records: BTreeSet<RecordKey>,
-    /// Where the history of a key with damage begins.
+    /// For each key with damage, the first version that the snapshot contains.
     begins: BTreeMap<Bytes, RecordKey>,
 }
 
-impl LeftOut {
-    /// Decides what is left out for those damaged records, and raises the revision of the snapshot's compaction accordingly.
+impl ExcludedRecords {
+    /// Decides which records to leave out because of these damaged ones, and raises the snapshot's compacted revision
+    /// accordingly.
     ///
     /// # Errors
     ///
-    /// [`SnapshotError::Damaged`] if the newest version of a key is damaged: nothing newer could stand for it.
+    /// [`SnapshotError::Damaged`] if the newest version of a key is damaged, since no newer version can replace it.
     pub(super) fn plan(
         index: &Index,
         damage: BTreeMap<RecordKey, DamagedRecord>,
-        closing: &mut Closing,
+        closing: &mut SnapshotMeta,
     ) -> Result<Self, SnapshotError> {
         let mut left_out = Self::default();
         for (record, damaged) in damage {
@@ -52,7 +53,7 @@ impl LeftOut {
         Ok(left_out)
     }
 
-    /// Whether a record is one of those.
+    /// Whether a record is left out.
     pub(super) fn has(&self, record: &Record) -> bool {
         if self.begins.is_empty() || record.kind == RecordKind::Note {
             return false;

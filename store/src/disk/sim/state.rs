@@ -1,5 +1,5 @@
-//! The state of a simulated disk: for every file what is durable, what was written since, and what is shown; the same for
-//! the names in every directory.
+//! State of a simulated disk: for every file the durable content, the pending writes and the cache; the same for the
+//! names in every directory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,25 +11,25 @@ use kstore_nondet::Rng;
 
 use super::SECTOR;
 use super::crash::tear;
-use super::fault::{Fate, Fault, Shown};
+use super::fault::{CacheAfterFailure, Fault, Outcome};
 
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct DiskState {
     pub(super) inodes: Vec<Inode>,
     pub(super) dirs: BTreeMap<PathBuf, Dir>,
     pub(super) log: Vec<Operation>,
     pub(super) reads: u64,
     pub(super) plan: Vec<Fault>,
     pub(super) capacity: Option<u64>,
-    /// The file that cannot be read.
+    /// The file whose reads fail.
     pub(super) unreadable: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Inode {
-    /// Where it was made.
+    /// The path at which it was created.
     pub(super) name: PathBuf,
-    /// What was durable before the last sync, for reads that are stale; empty if that is not known.
+    /// The durable content before the last sync, for stale reads; empty if unknown.
     pub(super) before: Vec<u8>,
     pub(super) durable: Vec<u8>,
     pub(super) pending: Vec<Write>,
@@ -46,14 +46,14 @@ pub(super) type Names = BTreeMap<String, usize>;
 
 #[derive(Debug, Default)]
 pub(super) struct Dir {
-    /// The directory above was synced since this one was made: a crash leaves it.
+    /// Whether the parent directory was synced since this one was created, so that it survives a crash.
     pub(super) is_durable: bool,
     pub(super) durable: Names,
     pub(super) pending: Vec<Change>,
     pub(super) cache: Names,
 }
 
-/// A change of names.
+/// A change of the names in a directory.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Link(String, usize),
@@ -61,9 +61,9 @@ pub(super) enum Change {
     Rename(String, String, usize),
 }
 
-/// What an operation does.
+/// The kind of a changing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verb {
+pub(crate) enum OperationKind {
     CreateDir,
     Create,
     Write,
@@ -73,20 +73,20 @@ pub(crate) enum Verb {
     SyncDir,
 }
 
-/// An entry of the disk's log.
+/// An entry in the disk's log of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    pub(crate) verb: Verb,
-    /// The file (of a rename, the new name; of a write or sync, the name it was made under) or directory.
+    pub(crate) verb: OperationKind,
+    /// The file or directory: of a rename, the new name; of a write or sync, the name at creation.
     pub(crate) path: PathBuf,
-    /// Of a write.
+    /// Offset of a write.
     pub(crate) offset: usize,
-    /// Of a write.
+    /// Length of a write.
     pub(crate) len: usize,
 }
 
 impl Operation {
-    pub(super) fn on(verb: Verb, path: &Path) -> Self {
+    pub(super) fn on(verb: OperationKind, path: &Path) -> Self {
         Self { verb, path: path.to_owned(), offset: 0, len: 0 }
     }
 }
@@ -122,7 +122,7 @@ impl Change {
 }
 
 impl Inode {
-    /// What a stale read sees: the state before the newest that the disk was told of.
+    /// The content that a stale read returns: the durable state before the last one.
     pub(super) fn before(&self) -> &[u8] {
         if self.pending.is_empty() { &self.before } else { &self.durable }
     }
@@ -135,54 +135,56 @@ impl Inode {
         pending.iter().for_each(|write| apply(&mut self.durable, write));
     }
 
-    /// Writes a part of what it should, and takes the rest for written.
-    fn forget(&mut self, shown: Shown, rng: &Rng) {
+    /// Persists a part of the pending writes, and drops the rest as if it were written.
+    fn forget(&mut self, shown: CacheAfterFailure, rng: &Rng) {
         let len = self.durable.len();
         for write in std::mem::take(&mut self.pending) {
             tear(&mut self.durable, &write, len, rng);
         }
         match shown {
-            Shown::Old => self.cache.clone_from(&self.durable),
-            Shown::New => {}
+            CacheAfterFailure::Old => self.cache.clone_from(&self.durable),
+            CacheAfterFailure::New => {}
         }
     }
 }
 
-impl World {
-    /// Counts an operation, and says what becomes of it.
-    fn fate(&mut self, operation: Operation) -> Fate {
-        let fate = Fate::of(&self.plan, self.log.len() as u64, operation.verb == Verb::Sync);
+impl DiskState {
+    /// Counts an operation and determines its outcome.
+    fn fate(&mut self, operation: Operation) -> Outcome {
+        let fate = Outcome::of(&self.plan, self.log.len() as u64, operation.verb == OperationKind::Sync);
         self.log.push(operation);
         fate
     }
 
-    /// The same for one that is done or not.
+    /// Counts an operation that succeeds or fails as a whole.
     pub(super) fn step(&mut self, operation: Operation) -> io::Result<()> {
         self.fate(operation).whole()
     }
 
     pub(super) fn write(&mut self, inode: usize, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let path = self.inodes[inode].name.clone();
-        let fate = self.fate(Operation { verb: Verb::Write, path, offset, len: bytes.len() });
-        let fate = if fate == Fate::Done && !self.has_room(inode, offset + bytes.len()) {
-            Fate::NoSpace
+        let fate = self.fate(Operation { verb: OperationKind::Write, path, offset, len: bytes.len() });
+        let fate = if fate == Outcome::Done && !self.has_room(inode, offset + bytes.len()) {
+            Outcome::NoSpace
         } else {
             fate
         };
         let file = &mut self.inodes[inode];
         let (mut write, mut outcome) = (Write { offset, bytes: bytes.to_vec() }, Ok(()));
         match fate {
-            Fate::Done => {}
-            Fate::Short => {
+            Outcome::Done => {}
+            Outcome::Short => {
                 write.bytes.truncate(bytes.len() / 2);
                 outcome = fate.whole();
             }
-            Fate::Lost => {
+            Outcome::Lost => {
                 apply(&mut file.cache, &write);
                 return Ok(());
             }
-            Fate::Misdirected => write.offset += SECTOR,
-            Fate::Stopped | Fate::Failed | Fate::NoSpace | Fate::Forgotten(_) => return fate.whole(),
+            Outcome::Misdirected => write.offset += SECTOR,
+            Outcome::Stopped | Outcome::Failed | Outcome::NoSpace | Outcome::Forgotten(_) => {
+                return fate.whole();
+            }
         }
         apply(&mut file.cache, &write);
         file.pending.push(write);
@@ -191,20 +193,20 @@ impl World {
 
     pub(super) fn sync(&mut self, inode: usize) -> io::Result<()> {
         let path = self.inodes[inode].name.clone();
-        let fate = self.fate(Operation::on(Verb::Sync, &path));
+        let fate = self.fate(Operation::on(OperationKind::Sync, &path));
         let rng = Rng::seeded(self.log.len() as u64);
         let file = &mut self.inodes[inode];
         match fate {
-            Fate::Done | Fate::Lost | Fate::Misdirected => file.sync(),
-            // What becomes of it is the crash's to say.
-            Fate::Stopped => {}
-            Fate::Forgotten(shown) => file.forget(shown, &rng),
-            Fate::Failed | Fate::NoSpace | Fate::Short => file.pending.clear(),
+            Outcome::Done | Outcome::Lost | Outcome::Misdirected => file.sync(),
+            // The crash decides what of it survives.
+            Outcome::Stopped => {}
+            Outcome::Forgotten(shown) => file.forget(shown, &rng),
+            Outcome::Failed | Outcome::NoSpace | Outcome::Short => file.pending.clear(),
         }
         fate.whole()
     }
 
-    /// Makes the names in a directory durable: those of files and of directories.
+    /// Makes the names in a directory durable, those of files and of subdirectories.
     pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         if let Some(dir) = self.dirs.get_mut(dir) {
             dir.pending.clear();
@@ -282,7 +284,7 @@ impl World {
     }
 }
 
-/// Whether a directory is one that no store makes, and that is always there.
+/// Whether a directory is the root, which always exists.
 pub(super) fn is_root(dir: &Path) -> bool {
     dir.parent().is_none()
 }

@@ -1,4 +1,4 @@
-//! What the headers of a request say, as far as somebody wants to know it. Pure.
+//! Parsing of a request's headers: the fields that decide how the request is handled. Pure.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use tonic::Status;
@@ -7,43 +7,43 @@ use super::call::Method;
 use super::watch;
 use crate::error;
 
-/// See the module. Fed field by field.
+/// The request that is being parsed, field by field.
 #[derive(Debug, Default)]
-pub(super) struct Opening {
+pub(super) struct RequestHead {
     verb: http::Method,
-    target: Option<Target>,
-    /// Only of a request that others answer.
+    target: Option<RequestTarget>,
+    /// The headers, kept only for requests that go to the router.
     headers: HeaderMap,
     is_grpc: bool,
     is_bad: bool,
     has_bad_version: bool,
-    /// A field that is no pseudo-field has come: none of those may follow.
+    /// Whether a regular field was seen. No pseudo-field may follow it.
     has_fields: bool,
 }
 
 #[derive(Debug)]
-enum Target {
+enum RequestTarget {
     Call(Method),
     Other(Uri),
 }
 
-/// What is to be done with a request.
+/// How to handle a parsed request.
 #[derive(Debug)]
-pub(super) enum Opened {
-    /// A call to be answered here.
+pub(super) enum ParsedRequest {
+    /// A call to answer on the connection's task.
     Call(Method),
-    /// The same, but it is refused.
+    /// A call to refuse with this status.
     Refused(Method, Status),
     /// A watch stream.
     Watch,
-    /// A request that others answer.
+    /// A request for the router.
     Other(Box<Request<()>>),
-    /// Not a request.
+    /// A malformed request.
     Bad,
 }
 
-impl Opening {
-    /// Takes a field.
+impl RequestHead {
+    /// Adds a field.
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) {
         let is_pseudo = name.first() == Some(&b':');
         self.is_bad |= is_pseudo && self.has_fields;
@@ -62,13 +62,13 @@ impl Opening {
 
     fn path(&mut self, value: &[u8]) {
         self.target = match Method::at(value) {
-            Some(method) => Some(Target::Call(method)),
-            None => Uri::try_from(value).ok().map(Target::Other),
+            Some(method) => Some(RequestTarget::Call(method)),
+            None => Uri::try_from(value).ok().map(RequestTarget::Other),
         };
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        if let Some(Target::Call(_)) = self.target {
+        if let Some(RequestTarget::Call(_)) = self.target {
             match name {
                 b"content-type" => self.is_grpc = value.starts_with(b"application/grpc"),
                 b"client-api-version" => self.has_bad_version = std::str::from_utf8(value).is_err(),
@@ -84,21 +84,23 @@ impl Opening {
         }
     }
 
-    /// All fields have been taken.
-    pub(super) fn finish(self) -> Opened {
+    /// Decides how to handle the request after its last field.
+    pub(super) fn finish(self) -> ParsedRequest {
         match self.target {
-            None => Opened::Bad,
-            Some(_) if self.is_bad => Opened::Bad,
-            Some(Target::Call(_)) if self.verb != http::Method::POST || !self.is_grpc => Opened::Bad,
-            Some(Target::Call(method)) if self.has_bad_version => {
-                Opened::Refused(method, error::INVALID_CLIENT_VERSION.into())
+            None => ParsedRequest::Bad,
+            Some(_) if self.is_bad => ParsedRequest::Bad,
+            Some(RequestTarget::Call(_)) if self.verb != http::Method::POST || !self.is_grpc => {
+                ParsedRequest::Bad
             }
-            Some(Target::Call(method)) => Opened::Call(method),
-            Some(Target::Other(uri)) => {
+            Some(RequestTarget::Call(method)) if self.has_bad_version => {
+                ParsedRequest::Refused(method, error::INVALID_CLIENT_VERSION.into())
+            }
+            Some(RequestTarget::Call(method)) => ParsedRequest::Call(method),
+            Some(RequestTarget::Other(uri)) => {
                 let content = self.headers.get(header::CONTENT_TYPE);
                 let is_grpc = content.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
                 if uri.path() == watch::PATH && is_grpc && self.verb == http::Method::POST {
-                    return Opened::Watch;
+                    return ParsedRequest::Watch;
                 }
                 let mut request = Request::new(());
                 *request.method_mut() = self.verb;
@@ -106,7 +108,7 @@ impl Opening {
                 *request.version_mut() = http::Version::HTTP_2;
                 *request.headers_mut() = self.headers;
                 request.headers_mut().remove(header::CONNECTION);
-                Opened::Other(Box::new(request))
+                ParsedRequest::Other(Box::new(request))
             }
         }
     }
@@ -116,8 +118,8 @@ impl Opening {
 mod tests {
     use super::*;
 
-    fn open(fields: &[(&str, &str)]) -> Opened {
-        let mut opening = Opening::default();
+    fn open(fields: &[(&str, &str)]) -> ParsedRequest {
+        let mut opening = RequestHead::default();
         fields.iter().for_each(|(name, value)| opening.take(name.as_bytes(), value.as_bytes()));
         opening.finish()
     }
@@ -127,20 +129,20 @@ mod tests {
     const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
     #[test]
-    fn a_call_is_told_from_what_is_none() {
-        assert!(matches!(open(&[POST, PUT, GRPC]), Opened::Call(Method::Put)));
+    fn calls_and_other_requests_are_distinguished() {
+        assert!(matches!(open(&[POST, PUT, GRPC]), ParsedRequest::Call(Method::Put)));
         for bad in
             [&[POST, GRPC][..], &[POST, PUT], &[PUT, GRPC], &[POST, GRPC, PUT], &[POST, PUT, PUT, GRPC]]
         {
-            assert!(matches!(open(bad), Opened::Bad), "{bad:?}");
+            assert!(matches!(open(bad), ParsedRequest::Bad), "{bad:?}");
         }
-        assert!(matches!(open(&[POST, PUT, GRPC, (":scheme", "http")]), Opened::Bad));
+        assert!(matches!(open(&[POST, PUT, GRPC, (":scheme", "http")]), ParsedRequest::Bad));
     }
 
     #[test]
     fn only_a_grpc_call_is_a_watch() {
         let path = (":path", watch::PATH);
-        assert!(matches!(open(&[POST, path, GRPC]), Opened::Watch));
-        assert!(matches!(open(&[(":method", "GET"), path]), Opened::Other(_)));
+        assert!(matches!(open(&[POST, path, GRPC]), ParsedRequest::Watch));
+        assert!(matches!(open(&[(":method", "GET"), path]), ParsedRequest::Other(_)));
     }
 }

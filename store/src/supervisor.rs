@@ -1,11 +1,16 @@
-//! Keeps the background's work going, and the store when the engine refuses: what it does not take waits here and in the
-//! window, the log keeps all of it, and reads go on. Not the work itself (see `checkpoint`).
+//! The loop around the background worker, which keeps the store running when the engine fails. Commits that the engine
+//! does not take wait in the backlog and in the window, the log keeps all of them, and reads go on. `checkpoint` does
+//! the work.
 //!
-//! What an engine's error means: a full disk may pass, so the work is tried again after a pause, and the alarm stops who
-//! would fill it further. After any other error the engine is given nothing more until the next start, for what it holds is
-//! unknown; it is still read. Status, metrics and health checks say so from then on, and whoever waits for the engine's work is
-//! answered. If what it holds is damaged, the alarm stops the writers. In each case the log grows, and past
-//! its budget the store stops, since memory holds that much and the next start reads it.
+//! What an engine's error means:
+//! - A full disk may be temporary. The work is retried after a pause, and the alarm stops writers from filling the
+//!   disk further.
+//! - After any other error the engine gets nothing more until the next start, because its content is unknown; it is
+//!   still read. Status, metrics and health checks report it, and callers that wait for the engine's work get an error.
+//! - If the engine's content is damaged, the alarm stops the writers.
+//!
+//! In each case the log grows. Above its budget the store stops, since memory holds that much and the next start reads
+//! it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,36 +22,36 @@ use crate::alarm::AlarmChange;
 use crate::checkpoint::Background;
 use crate::commit::Commit;
 use crate::core::Core;
+use crate::disk_space::{DiskSpace, is_full};
 use crate::engine::EngineError;
 use crate::feed::{Wait, Work};
-use crate::room::{Room, is_full};
 
-/// See the module.
-pub(crate) struct Keeper {
+/// Runs the background worker, retries it after errors, and raises alarms.
+pub(crate) struct Supervisor {
     core: Arc<Core>,
     background: Background,
-    /// Published, but not taken by the engine.
+    /// Published commits that the engine has not taken.
     backlog: Vec<Arc<Commit>>,
-    /// Their bytes, and those of what is not even kept here any more.
+    /// Bytes of the backlog, including commits that it dropped because only the log keeps them.
     backlog_bytes: u64,
-    /// The next log file is wanted.
+    /// The next log file is requested.
     prepare: bool,
-    /// After a refusal: when to try again.
+    /// When to retry, after the engine on_engine_refused work.
     retry: Option<Instant>,
-    /// The engine is given nothing more.
+    /// The engine has failed and gets nothing more until the next start.
     given_up: bool,
     alarm_change: Option<AlarmChange>,
 }
 
-/// The log's budget is used up, and the engine is no help.
+/// The log has used up its budget while the engine takes no commits.
 #[derive(Debug, thiserror::Error)]
 #[error("{bytes} bytes of log are not in the engine, more than its budget of {budget}")]
-pub(crate) struct Spent {
+pub(crate) struct LogBudgetExceeded {
     bytes: u64,
     budget: u64,
 }
 
-impl Keeper {
+impl Supervisor {
     pub(crate) fn new(core: Arc<Core>, mut background: Background) -> Self {
         let backlog = background.take_backlog();
         let backlog_bytes = backlog.iter().map(|commit| commit.cost() as u64).sum();
@@ -62,8 +67,8 @@ impl Keeper {
         }
     }
 
-    /// Takes work over and does a bounded part of what there is to do. Says when to come again.
-    pub(crate) fn turn(&mut self, work: Work) -> Result<Wait, Spent> {
+    /// Takes queued work over and does a bounded part of it. Returns how long to wait before the next call.
+    pub(crate) fn run_once(&mut self, work: Work) -> Result<Wait, LogBudgetExceeded> {
         self.backlog_bytes += work.commits.iter().map(|commit| commit.cost() as u64).sum::<u64>();
         self.backlog.extend(work.commits);
         self.prepare |= work.prepare;
@@ -71,38 +76,40 @@ impl Keeper {
             Some(retry) if !work.closed && Instant::now() < retry => Wait::Until(retry),
             Some(_) | None => self.attempt(work.closed),
         };
-        if self.core.damage_was_met() {
+        if self.core.take_damage_report() {
             self.alarm_change = Some(AlarmChange::Raise(Alarm::Corrupt));
         }
         if self.alarm_change.is_none() {
-            self.alarm_change = self.core.room().and_then(Room::take_wish);
+            self.alarm_change = self.core.disk_space().and_then(DiskSpace::take_alarm_change);
         }
-        let wait = self.look_for_recovery(wait);
-        let (bytes, budget) = (self.backlog_bytes + self.background.unsealed_bytes(), self.budget());
-        if bytes > budget { Err(Spent { bytes, budget }) } else { Ok(wait) }
+        let wait = self.poll_disk_recovery(wait);
+        let (bytes, budget) =
+            (self.backlog_bytes + self.background.log_bytes_since_checkpoint(), self.budget());
+        if bytes > budget { Err(LogBudgetExceeded { bytes, budget }) } else { Ok(wait) }
     }
 
     fn budget(&self) -> u64 {
         self.core.limits.log_budget_bytes
     }
 
-    /// The change to the alarms that the caller should ask the writer for.
+    /// Takes the change to the alarms that the caller should request from the writer.
     pub(crate) fn alarm_change(&mut self) -> Option<AlarmChange> {
         self.alarm_change.take()
     }
 
-    /// The change could not be asked for now.
-    pub(crate) fn change_again(&mut self, change: AlarmChange) -> Wait {
+    /// Keeps an alarm change that the caller could not request, and tries again after the retry interval.
+    pub(crate) fn requeue_alarm_change(&mut self, change: AlarmChange) -> Wait {
         self.alarm_change = Some(change);
         Wait::Until(Instant::now() + self.core.limits.engine_retry)
     }
 
-    /// While the alarm is raised for lack of free space, looks now and then whether there is enough: the system tells nobody.
-    fn look_for_recovery(&mut self, wait: Wait) -> Wait {
+    /// While low free space keeps the alarm raised, polls whether there is enough again, because the system sends no
+    /// notification.
+    fn poll_disk_recovery(&mut self, wait: Wait) -> Wait {
         if !self.core.visible().alarms.is_disk_low() {
             return wait;
         }
-        if self.alarm_change.is_none() && !self.core.is_short() {
+        if self.alarm_change.is_none() && !self.core.is_low() {
             self.alarm_change = Some(AlarmChange::DiskRecovered);
         }
         let next = Instant::now() + self.core.limits.engine_retry;
@@ -118,7 +125,7 @@ impl Keeper {
         if self.prepare && !last {
             match self.background.prepare() {
                 Ok(()) => self.prepare = false,
-                Err(error) => self.unprepared(&error),
+                Err(error) => self.on_prepare_failed(&error),
             }
         }
         if self.given_up {
@@ -132,7 +139,7 @@ impl Keeper {
                 Wait::Until(self.retry.map_or(scrub, |retry| retry.min(scrub)))
             }
             Err(error) => {
-                self.refused(&error, "the history engine refuses");
+                self.on_engine_refused(&error, "the history engine refuses");
                 self.retry.map_or(Wait::Long, Wait::Until)
             }
         }
@@ -143,24 +150,24 @@ impl Keeper {
         self.backlog.clear();
         self.backlog_bytes = 0;
         if last {
-            self.background.settle_damage()?;
+            self.background.repair_known_damage()?;
             return self.background.checkpoint().map(|()| false);
         }
         self.background.checkpoint_if_due()?;
         Ok(self.background.work()? || self.background.scrub()?)
     }
 
-    /// The next log file is not needed yet: until it is, the log stays in the one it has.
-    fn unprepared(&mut self, error: &io::Error) {
-        tracing::warn!(%error, "the next log file cannot be prepared; this is tried again");
+    /// Handles a failure to prepare the next log file: until it succeeds, the log stays in its current file.
+    fn on_prepare_failed(&mut self, error: &io::Error) {
+        tracing::warn!(%error, "cannot prepare the next log file; retrying later");
         if is_full(error) {
             self.alarm_change = Some(self.core.out_of_space());
         }
         self.retry = Some(Instant::now() + self.core.limits.engine_retry);
     }
 
-    fn refused(&mut self, error: &EngineError, what: &str) {
-        tracing::error!(%error, "{what}; the store goes on with its log, within {} bytes", self.budget());
+    fn on_engine_refused(&mut self, error: &EngineError, what: &str) {
+        tracing::error!(%error, "{what}; the store continues with its log alone, up to {} bytes", self.budget());
         match error {
             EngineError::Io(source) if is_full(source) => {
                 self.alarm_change = Some(self.core.out_of_space());
@@ -174,13 +181,13 @@ impl Keeper {
         }
     }
 
-    /// Gives the engine nothing more until the next start.
+    /// Stops giving work to the engine until the next start.
     fn give_up(&mut self, error: &EngineError) {
         self.given_up = true;
         let budget = self.budget();
-        self.core.chores.fail(format!(
+        self.core.background_waiters.fail(format!(
             "the history engine failed ({error}); the log holds every change since, and at {budget} bytes the store stops: \
-             see to the disk and restart"
+             check the disk and restart"
         ));
     }
 }

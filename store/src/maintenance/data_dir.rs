@@ -1,17 +1,17 @@
-//! A store's directory, seen from outside: which engine, where its files are. Not how a store recovers from it.
+//! Layout of a data directory: engine names and the locations of their files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::engine::memory::MemoryEngine;
-use crate::engine::reader::Reader;
+use crate::engine::reader::LoadCallbacks;
 use crate::engine::segments::SegmentsEngine;
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
 use crate::{EngineKind, Limits};
 
-/// As it stands in the manifest.
+/// The engine's name, as in the manifest.
 pub(super) fn engine_name(kind: EngineKind) -> &'static str {
     match kind {
         EngineKind::Segments => "segments",
@@ -20,19 +20,19 @@ pub(super) fn engine_name(kind: EngineKind) -> &'static str {
     }
 }
 
-/// sled's own directory.
+/// The directory of the sled database.
 pub(super) fn sled_dir(engine: &Path) -> PathBuf {
     engine.join("sled")
 }
 
-/// The engine of that name.
+/// The engine with this name.
 pub(super) fn engine_kind(name: &str) -> Option<EngineKind> {
     [EngineKind::Segments, EngineKind::Sled, EngineKind::Memory]
         .into_iter()
         .find(|kind| engine_name(*kind) == name)
 }
 
-/// A new engine in a directory that holds nothing of one.
+/// Creates a new engine in a directory without engine files.
 pub(super) fn new_engine(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -40,7 +40,7 @@ pub(super) fn new_engine(
 ) -> Result<Arc<dyn Engine>, EngineError> {
     Ok(match kind {
         EngineKind::Segments => {
-            let mut nothing = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
+            let mut nothing = LoadCallbacks { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
             let limits = Limits::default();
             Arc::new(SegmentsEngine::open_reading(disk.clone(), dir, None, &limits, &|_| None, &mut nothing)?)
         }

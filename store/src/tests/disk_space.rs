@@ -1,5 +1,5 @@
-//! A file system that runs full: the alarm comes before the end, nothing acknowledged is lost, what frees space works, and
-//! afterwards all is as before.
+//! Tests of a full file system: the alarm is raised in time, no acknowledged write is lost, operations that free space
+//! work, and the store recovers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kstore_nondet::Rng;
 
 use super::conformance::{block_on, tiny};
-use crate::disk::sim::{Fault, Policy, SimDisk, Verb};
+use crate::disk::sim::{CrashPolicy, Fault, OperationKind, SimDisk};
 use crate::{
     Alarm, Config, Delete, EngineKind, KeyRange, Limits, NoSpaceReason, Op, Range, Revision, Store,
     StoreStatus, Txn, TxnError,
@@ -41,7 +41,7 @@ fn state(store: &Store) -> BTreeMap<Vec<u8>, usize> {
     found.kvs.iter().map(|kv| (kv.key().to_vec(), kv.value().len())).collect()
 }
 
-/// Writes until it is refused for want of space; says what was acknowledged.
+/// Writes until the store refuses for lack of space. Returns the acknowledged content.
 async fn fill(store: &Store, size: usize) -> BTreeMap<Vec<u8>, usize> {
     let mut acknowledged = state(store);
     for at in 0.. {
@@ -57,7 +57,7 @@ async fn fill(store: &Store, size: usize) -> BTreeMap<Vec<u8>, usize> {
     acknowledged
 }
 
-/// The engine is tried again.
+/// Waits until the engine is tried again.
 async fn retry() {
     tokio::time::sleep(Limits::default().engine_retry).await;
 }
@@ -67,7 +67,7 @@ fn has_reserve(disk: &SimDisk) -> bool {
 }
 
 #[test]
-fn the_alarm_is_raised_before_the_disk_is_full_and_what_frees_space_works() {
+fn the_alarm_is_raised_before_the_disk_is_full_and_freeing_space_works() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -85,12 +85,12 @@ fn the_alarm_is_raised_before_the_disk_is_full_and_what_frees_space_works() {
         assert!(disk.used() < 200 << 10, "{} bytes are used", disk.used());
         assert!(put(&store, "k".to_owned(), 1).await.is_ok(), "there is room again");
         assert_eq!((store.alarms(), store.no_space_reason()), (vec![], None));
-        assert_eq!(state(&open(&disk.crash(Policy::Nothing, 1), &config)).len(), 1);
+        assert_eq!(state(&open(&disk.crash(CrashPolicy::Nothing, 1), &config)).len(), 1);
     });
 }
 
 #[test]
-fn a_store_on_a_disk_that_is_nearly_full_opens_with_the_alarm_and_reads() {
+fn a_store_on_a_nearly_full_disk_opens_with_the_alarm_and_serves_reads() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -98,7 +98,7 @@ fn a_store_on_a_disk_that_is_nearly_full_opens_with_the_alarm_and_reads() {
         let acknowledged: BTreeMap<_, _> = [(b"k".to_vec(), 10)].into();
         put(&store, "k".to_owned(), 10).await.unwrap();
         store.close().await;
-        // Less than the first log file of the next start would like to have.
+        // Less than the next start wants for its first log file.
         disk.set_capacity(Some(disk.used() + (15 << 10)));
         let store = open(&disk, &config);
         assert_eq!((store.alarms(), state(&store)), (vec![Alarm::NoSpace], acknowledged));
@@ -107,7 +107,7 @@ fn a_store_on_a_disk_that_is_nearly_full_opens_with_the_alarm_and_reads() {
 }
 
 #[test]
-fn an_alarm_for_low_disk_space_names_the_directory_and_the_threshold_and_ends_when_there_is_room() {
+fn a_low_disk_alarm_names_directory_and_threshold_and_ends_when_space_is_free() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -123,7 +123,7 @@ fn an_alarm_for_low_disk_space_names_the_directory_and_the_threshold_and_ends_wh
         assert!(text.contains("/data has") && text.contains("less than the 102400 bytes"), "{text}");
         assert!(text.contains("`kstore-server store alarm disarm --data-dir /data`"), "{text}");
 
-        let reopened = open(&disk.crash(Policy::Nothing, 1), &config);
+        let reopened = open(&disk.crash(CrashPolicy::Nothing, 1), &config);
         assert_eq!(reopened.alarms(), [Alarm::NoSpace], "it is durable");
         disk.set_capacity(None);
         delete_all(&store).await;
@@ -132,7 +132,7 @@ fn an_alarm_for_low_disk_space_names_the_directory_and_the_threshold_and_ends_wh
 }
 
 #[test]
-fn an_alarm_for_low_disk_space_ends_with_the_first_write_after_a_restart_with_room() {
+fn a_low_disk_alarm_ends_with_the_first_write_after_a_restart_with_space() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -149,7 +149,7 @@ fn an_alarm_for_low_disk_space_ends_with_the_first_write_after_a_restart_with_ro
 }
 
 #[test]
-fn room_on_the_disk_ends_neither_an_alarm_raised_by_hand_nor_that_of_the_quota() {
+fn free_disk_space_ends_neither_a_manual_alarm_nor_the_quotas() {
     block_on(async {
         for by_quota in [false, true] {
             let disk = SimDisk::default();
@@ -178,7 +178,7 @@ fn room_on_the_disk_ends_neither_an_alarm_raised_by_hand_nor_that_of_the_quota()
 }
 
 #[test]
-fn when_others_fill_the_disk_the_reserve_lets_deletions_finish() {
+fn the_reserve_lets_deletions_finish_on_a_full_disk() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(0, 24 << 10);
@@ -205,7 +205,7 @@ fn when_others_fill_the_disk_the_reserve_lets_deletions_finish() {
         assert!(has_reserve(&disk), "it is laid in again");
         let expected = state(&store);
         let status = store.status();
-        let store = open(&disk.crash(Policy::Nothing, 1), &config);
+        let store = open(&disk.crash(CrashPolicy::Nothing, 1), &config);
         let StoreStatus { revision, compacted, seq, .. } = store.status();
         assert_eq!((revision, compacted, seq), (status.revision, status.compacted, status.seq));
         assert_eq!(state(&store), expected);
@@ -213,11 +213,11 @@ fn when_others_fill_the_disk_the_reserve_lets_deletions_finish() {
 }
 
 #[test]
-fn an_engine_without_room_falls_behind_and_catches_up() {
+fn an_engine_without_space_falls_behind_and_catches_up() {
     block_on(async {
         let disk = SimDisk::default();
         let mut config = config(0, 0);
-        // One log file is enough for everything.
+        // One log file is large enough for everything.
         config.limits.first_segment_bytes = 256 << 10;
         config.limits.segment_bytes = 256 << 10;
         let store = open(&disk, &config);
@@ -241,7 +241,7 @@ fn an_engine_without_room_falls_behind_and_catches_up() {
 }
 
 #[test]
-fn a_store_whose_engine_has_no_space_opens_with_what_the_log_has_and_catches_up_later() {
+fn a_store_without_space_for_its_engine_opens_from_the_log_and_catches_up() {
     block_on(async {
         let disk = SimDisk::default();
         let mut config = config(0, 0);
@@ -256,8 +256,8 @@ fn a_store_whose_engine_has_no_space_opens_with_what_the_log_has_and_catches_up_
         put(&store, "third".to_owned(), 50_000).await.unwrap();
         let (expected, revision) = (state(&store), store.revision());
 
-        // The process is killed; the next start has room for a log file, but not for what the engine lacks.
-        let disk = disk.crash(Policy::Nothing, 1);
+        // The process is killed. The next start has space for a log file, but not for the engine's missing commits.
+        let disk = disk.crash(CrashPolicy::Nothing, 1);
         for seed in 0..3 {
             disk.set_capacity(Some(disk.used() + (60 << 10)));
             let store = open(&disk, &config);
@@ -292,7 +292,7 @@ fn a_start_on_a_full_disk_uses_the_reserve() {
         }
         let expected = state(&store);
         assert!(has_reserve(&disk));
-        let disk = disk.crash(Policy::Nothing, 1);
+        let disk = disk.crash(CrashPolicy::Nothing, 1);
         disk.set_capacity(Some(disk.used()));
         let store = open(&disk, &config);
         assert_eq!((has_reserve(&disk), state(&store)), (false, expected));
@@ -302,7 +302,7 @@ fn a_start_on_a_full_disk_uses_the_reserve() {
 }
 
 #[test]
-fn a_snapshot_goes_to_the_data_directory_and_only_if_there_is_room_for_it() {
+fn a_snapshot_file_is_in_the_data_directory_if_it_has_enough_space() {
     block_on(async {
         let disk = SimDisk::default();
         let config = config(100 << 10, 10 << 10);
@@ -317,7 +317,7 @@ fn a_snapshot_goes_to_the_data_directory_and_only_if_there_is_room_for_it() {
     });
 }
 
-/// What is written while any one operation of the disk finds no space.
+/// The writes that are acknowledged while one operation of the disk finds no space.
 async fn story(store: &Store) -> Vec<String> {
     let mut acknowledged = Vec::new();
     for at in 0..24 {
@@ -334,7 +334,7 @@ async fn story(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn wherever_space_runs_out_once_nothing_acknowledged_is_lost() {
+fn a_single_disk_full_error_loses_no_acknowledged_write() {
     let config = config(0, 4 << 10);
     let disk = SimDisk::default();
     let mut opening = 0;
@@ -355,17 +355,21 @@ fn wherever_space_runs_out_once_nothing_acknowledged_is_lost() {
                 Err(_) => Vec::new(),
             };
             let survived = opened.is_ok_and(|store| store.range(&Range::key("k")).is_ok());
-            // Where the engine or a manifest is written, and where a file is made, the store must go on.
+            // Writing the engine or a manifest, or creating a file, may fail without stopping the store.
             let harmless = match operation.verb {
-                Verb::Create => at > opening,
-                Verb::Write => ["engine", "MANIFEST.tmp", "RESERVE"].iter().any(|part| {
+                OperationKind::Create => at > opening,
+                OperationKind::Write => ["engine", "MANIFEST.tmp", "RESERVE"].iter().any(|part| {
                     at > opening && operation.path.to_str().is_some_and(|path| path.contains(part))
                 }),
-                Verb::CreateDir | Verb::Sync | Verb::Rename | Verb::Remove | Verb::SyncDir => false,
+                OperationKind::CreateDir
+                | OperationKind::Sync
+                | OperationKind::Rename
+                | OperationKind::Remove
+                | OperationKind::SyncDir => false,
             };
             assert!(survived || !harmless, "the store stopped at {operation}");
             harmless_ops += u32::from(harmless);
-            let crashed = disk.crash(Policy::Nothing, at);
+            let crashed = disk.crash(CrashPolicy::Nothing, at);
             let found = state(&open(&crashed, &config));
             let lost = acknowledged.iter().find(|key| !found.contains_key(key.as_bytes()));
             assert_eq!(lost, None, "space ran out at operation {at}");
@@ -374,14 +378,14 @@ fn wherever_space_runs_out_once_nothing_acknowledged_is_lost() {
     assert!(harmless_ops > 30, "{harmless_ops}");
 }
 
-/// What a start that the disk refuses tells its operator.
+/// The error text of a start that the disk refuses.
 fn refusal(disk: &SimDisk, config: &Config) -> String {
     let opened = Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(1));
     opened.map(drop).expect_err("the disk refuses the start").to_string()
 }
 
 #[test]
-fn a_start_on_a_full_disk_says_how_much_space_to_free_and_that_nothing_is_lost() {
+fn a_start_on_a_full_disk_reports_how_much_space_to_free() {
     let disk = SimDisk::default();
     disk.set_capacity(Some(0));
     let text = refusal(&disk, &config(100 << 20, 0));

@@ -1,4 +1,4 @@
-//! One watcher's place in the hub: what it wants, its bounded queue, and how far it is.
+//! A watcher's registration in the hub: its request, its bounded queue, and its progress.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::{Batch, WatchRequest};
 use crate::event::{Event, EventKind};
 use crate::{Limits, Revision};
 
-/// Shared by the hub, which fills it, and the watcher, which empties it.
+/// A watcher's registration. The hub fills its queue, and the watcher empties it.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Registration {
     pub(crate) id: u64,
     pub(crate) request: WatchRequest,
     pub(crate) waker: AtomicWaker,
@@ -22,34 +22,34 @@ pub(crate) struct Slot {
     max_bytes: usize,
 }
 
-/// See [`Slot`].
+/// The queue and the progress of a watcher.
 #[derive(Debug)]
 pub(crate) struct Queue {
     batches: VecDeque<(Batch, usize)>,
     events: usize,
     bytes: usize,
-    pub(crate) mode: Mode,
-    /// When the queue is empty, everything up to here has been handed out, whatever the hub says it has delivered: it says
-    /// so a moment later.
+    pub(crate) mode: DeliveryMode,
+    /// Everything up to here was returned when the queue is empty, regardless of the hub's delivered revision, which is
+    /// updated a moment later.
     pub(crate) reached: Revision,
-    /// Answer with an empty batch once this revision has been handed out.
-    pub(crate) asked: Option<Revision>,
+    /// A pending progress request: return an empty batch once this revision has been returned.
+    pub(crate) progress_requested: Option<Revision>,
 }
 
-/// Where the watcher gets its events.
+/// The source of a watcher's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// From the hub, beginning with this revision.
+pub(crate) enum DeliveryMode {
+    /// The hub, from this revision on.
     Live(Revision),
-    /// From history, beginning with this revision; the hub passes it over.
+    /// History, from this revision on; the hub skips the watcher.
     Behind(Revision),
-    /// Nothing more comes.
-    Ended(Ending),
+    /// The watch has ended.
+    Ended(WatchEnd),
 }
 
-/// Why nothing more comes.
+/// Why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum WatchEnd {
     /// The store was closed.
     Closed,
     /// The store failed.
@@ -57,16 +57,17 @@ pub(crate) enum Ending {
 }
 
 impl Queue {
-    /// How many events wait.
+    /// Number of queued events.
     pub(crate) fn events(&self) -> usize {
         self.events
     }
 }
 
-impl Slot {
-    pub(crate) fn new(id: u64, request: WatchRequest, mode: Mode, limits: &Limits) -> Self {
+impl Registration {
+    pub(crate) fn new(id: u64, request: WatchRequest, mode: DeliveryMode, limits: &Limits) -> Self {
         let reached = Revision(0);
-        let queue = Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, reached, asked: None };
+        let queue =
+            Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, reached, progress_requested: None };
         Self {
             id,
             request,
@@ -86,7 +87,7 @@ impl Slot {
         self.max_bytes
     }
 
-    /// Whether the watcher wants this kind of event. The key was matched before.
+    /// Whether the watcher requested this kind of event. The key was matched before.
     pub(crate) fn wants(&self, event: &Event) -> bool {
         match event.kind {
             EventKind::Put => !self.request.no_put,
@@ -94,51 +95,52 @@ impl Slot {
         }
     }
 
-    /// Takes the waker of a watcher that waits, to be woken when the hub is unlocked again: who is woken may call the hub.
+    /// Takes the waker of a waiting watcher, to be called after the hub is unlocked: a woken watcher may call the hub.
     pub(crate) fn take_waker(&self, wakers: &mut Vec<Waker>) {
         wakers.extend(self.waker.take());
     }
 
-    /// Puts a batch into the queue, or notes that the watcher fell behind; says which. Unless it was ignored, the watcher must
-    /// be woken.
-    pub(crate) fn offer(&self, batch: Batch) -> Offer {
+    /// Queues a batch, or switches the watcher to history if the queue is full. Unless the result is `Ignored`, the
+    /// caller must wake the watcher.
+    pub(crate) fn offer(&self, batch: Batch) -> OfferResult {
         let mut queue = self.queue.lock();
-        let Mode::Live(from) = queue.mode else { return Offer::Ignored };
+        let DeliveryMode::Live(from) = queue.mode else { return OfferResult::Ignored };
         if batch.revision < from {
-            return Offer::Ignored;
+            return OfferResult::Ignored;
         }
         let bytes = batch.cost();
         let full =
             queue.events + batch.events.len() > self.max_events || queue.bytes + bytes > self.max_bytes;
         // A single batch may exceed the bounds: it exists anyway, and it must get through.
         let outcome = if full && !queue.batches.is_empty() {
-            queue.mode = Mode::Behind(batch.revision);
-            Offer::Lagged
+            queue.mode = DeliveryMode::Behind(batch.revision);
+            OfferResult::Lagged
         } else {
             queue.push(batch);
-            Offer::Queued
+            OfferResult::Queued
         };
         drop(queue);
         outcome
     }
 
-    /// The hub skipped revisions up to `upto`: the watcher must read them from history, if this says so, and must be woken.
+    /// Switches a live watcher to history, because the hub skips revisions after `delivered`. Returns whether it was
+    /// live and must be woken.
     pub(crate) fn skip(&self, delivered: Revision) -> bool {
         let mut queue = self.queue.lock();
-        let Mode::Live(from) = queue.mode else { return false };
-        queue.mode = Mode::Behind(from.max(delivered.next()));
+        let DeliveryMode::Live(from) = queue.mode else { return false };
+        queue.mode = DeliveryMode::Behind(from.max(delivered.next()));
         true
     }
 
-    /// Nothing more comes. The watcher must be woken.
-    pub(crate) fn end(&self, ending: Ending) {
-        self.queue.lock().mode = Mode::Ended(ending);
+    /// Ends the watch. The caller must wake the watcher.
+    pub(crate) fn end(&self, ending: WatchEnd) {
+        self.queue.lock().mode = DeliveryMode::Ended(ending);
     }
 }
 
-/// What became of a batch.
+/// Result of offering a batch to a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub(crate) enum OfferResult {
     Queued,
     Lagged,
     Ignored,
@@ -160,18 +162,23 @@ impl Queue {
         Some(batch)
     }
 
-    /// The revision up to which everything was handed out, if the watcher is level with the hub, which has delivered
-    /// everything up to `delivered` (as of before the queue was locked). None below an explicit start: what is not watched
-    /// is not told of.
-    pub(crate) fn level(&self, delivered: Revision, start: Revision) -> Option<Revision> {
-        let live = matches!(self.mode, Mode::Live(_)) && self.batches.is_empty();
+    /// The revision up to which everything was returned, if the watcher has caught up with the hub. `delivered` is the
+    /// hub's delivered revision, read before the queue was locked. None below an explicit start revision, since
+    /// progress refers to watched revisions only.
+    pub(crate) fn caught_up_to(&self, delivered: Revision, start: Revision) -> Option<Revision> {
+        let live = matches!(self.mode, DeliveryMode::Live(_)) && self.batches.is_empty();
         live.then_some(delivered.max(self.reached)).filter(|level| *level >= start)
     }
 }
 
-/// The part of a revision's events that a watcher wants; shares the list if it wants all.
-pub(crate) fn batch(slot: &Slot, revision: Revision, all: &crate::event::Events) -> Option<Batch> {
-    let wanted = |event: &Arc<Event>| slot.request.keys.contains(event.key()) && slot.wants(event);
+/// The events of a revision that a watcher requested. Shares the list if these are all.
+pub(crate) fn batch(
+    registration: &Registration,
+    revision: Revision,
+    all: &crate::event::Events,
+) -> Option<Batch> {
+    let wanted =
+        |event: &Arc<Event>| registration.request.keys.contains(event.key()) && registration.wants(event);
     let count = all.iter().filter(|event| wanted(event)).count();
     if count == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! A real etcd and kstore side by side. Both begin empty and are told the same, so that their revisions stay the same.
+//! A real etcd and kstore side by side. Both start empty and get the same calls, so their revisions stay equal.
 
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
@@ -9,14 +9,14 @@ use tonic::transport::{Channel, Endpoint};
 use crate::call::Call;
 use crate::etcd_process::EtcdProcess;
 
-/// kstore's side.
-pub(crate) struct Ours {
+/// A kstore server.
+pub(crate) struct KstoreServer {
     pub(crate) url: String,
     stop: CancellationToken,
 }
 
-impl Ours {
-    /// An empty store in memory behind the façade.
+impl KstoreServer {
+    /// Starts a server with an empty store in memory.
     pub(crate) async fn start() -> Self {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -27,32 +27,32 @@ impl Ours {
     }
 }
 
-impl Drop for Ours {
+impl Drop for KstoreServer {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-/// Both sides, with a connection to each.
-pub(crate) struct Duel {
+/// Both servers, with a connection to each.
+pub(crate) struct Comparison {
     pub(crate) etcd: EtcdProcess,
-    pub(crate) ours: Ours,
+    pub(crate) ours: KstoreServer,
     pub(crate) channels: [Channel; 2],
 }
 
-impl Duel {
-    /// Both sides, empty; none if no etcd is installed.
+impl Comparison {
+    /// Starts both servers, empty; none if no etcd is installed.
     pub(crate) async fn begin() -> Option<Self> {
-        Some(Self::between(EtcdProcess::start()?, Ours::start().await).await)
+        Some(Self::between(EtcdProcess::start()?, KstoreServer::start().await).await)
     }
 
-    /// These two.
-    pub(crate) async fn between(etcd: EtcdProcess, ours: Ours) -> Self {
+    /// Connects to these two servers.
+    pub(crate) async fn between(etcd: EtcdProcess, ours: KstoreServer) -> Self {
         let channels = [connect(etcd.url()).await, connect(&ours.url).await];
         Self { etcd, ours, channels }
     }
 
-    /// The same call to both; fails if the answers differ. Returns the answer.
+    /// Makes the same call to both servers. Panics if the responses differ; returns the response.
     pub(crate) async fn both(&self, what: &str, call: &Call) -> String {
         let theirs = call.perform(&self.channels[0]).await;
         let ours = call.perform(&self.channels[1]).await;
@@ -60,7 +60,7 @@ impl Duel {
         ours
     }
 
-    /// The same for a script.
+    /// Makes the calls of a script to both servers.
     pub(crate) async fn all(&self, what: &str, calls: &[Call]) {
         for (number, call) in calls.iter().enumerate() {
             self.both(&format!("call {number} of {what}"), call).await;

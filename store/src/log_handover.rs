@@ -1,5 +1,6 @@
-//! Between evaluation and the log: what was evaluated while the log was busy waits here, bounded, and goes into the log as
-//! one group. Also says who has the log: its own thread, or the evaluating one when nothing is under way.
+//! The hand-over between evaluation and log: one bounded group collects what was evaluated while the log was busy, and
+//! is logged next. The hand-over also decides which thread owns the log: the log thread, or the evaluating thread when
+//! nothing is in progress.
 
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
@@ -7,12 +8,12 @@ use tokio::time::Instant;
 use crate::Limits;
 use crate::group::Group;
 
-/// See the module.
-pub(crate) struct Pipe {
+/// The group that waits for the log, and the ownership of the log.
+pub(crate) struct LogHandover {
     inner: Mutex<Inner>,
-    /// For the log's thread: something waits, or a deadline was set.
+    /// Wakes the log thread: a group waits, or a deadline was set.
     filled: Condvar,
-    /// For the evaluating thread: what waited was taken.
+    /// Wakes the evaluating thread: the waiting group was taken.
     drained: Condvar,
     most: usize,
     most_bytes: usize,
@@ -21,41 +22,41 @@ pub(crate) struct Pipe {
 #[derive(Default)]
 struct Inner {
     waiting: Group,
-    /// Someone has the log.
+    /// Whether a thread owns the log.
     busy: bool,
-    /// The log wants to be visited then, even if nothing waits.
+    /// When the log has work to do even if no group waits, such as a due sync.
     deadline: Option<Instant>,
-    sleep: Sleep,
-    /// Nothing more comes.
+    sleep: LogThreadState,
+    /// The evaluating thread has ended; no more groups follow.
     closed: bool,
-    /// The log is gone; nothing is taken any more.
+    /// The log has ended; nothing is taken any more.
     broken: bool,
 }
 
-/// What the log's thread waits for.
+/// What the log thread waits for.
 #[derive(Clone, Copy, Default)]
-enum Sleep {
-    /// It is awake.
+enum LogThreadState {
+    /// The thread is awake.
     #[default]
     Awake,
-    /// For groups.
-    Deep,
-    /// For groups, at most until then.
+    /// The thread waits for a group, without a deadline.
+    Indefinite,
+    /// The thread waits for a group until this time.
     Until(Instant),
 }
 
-/// What the log's thread is woken for. It has the log, except at the end.
+/// Why the log thread was woken. It owns the log then, except in the case of `Closed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum WakeReason {
     /// A group was taken.
     Group,
-    /// The deadline is over.
+    /// The deadline has passed.
     Deadline,
-    /// Nothing more comes, and nothing waits.
+    /// The hand-over is closed and no group waits.
     Closed,
 }
 
-impl Pipe {
+impl LogHandover {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             inner: Mutex::default(),
@@ -66,32 +67,33 @@ impl Pipe {
         }
     }
 
-    /// Has the caller the log from now on? Only if nobody has it and nothing waits for it.
-    pub(crate) fn enter(&self) -> bool {
+    /// Whether this thread now owns the log and must flush it. Only possible while no thread owns it and no group
+    /// waits.
+    pub(crate) fn try_acquire_log(&self) -> bool {
         let mut inner = self.inner.lock();
         let free = !inner.busy && !inner.broken && inner.waiting.is_empty();
         inner.busy |= free;
         free
     }
 
-    /// Gives the log back, which wants to be visited at `deadline`.
-    pub(crate) fn leave(&self, deadline: Option<Instant>) {
+    /// Releases the log, whose next work without a group is due at `deadline`.
+    pub(crate) fn release_log(&self, deadline: Option<Instant>) {
         let mut inner = self.inner.lock();
         inner.busy = false;
         inner.deadline = deadline;
         let early = match (inner.sleep, deadline) {
-            (Sleep::Awake, _) | (_, None) => false,
-            (Sleep::Deep, Some(_)) => true,
-            (Sleep::Until(until), Some(deadline)) => deadline < until,
+            (LogThreadState::Awake, _) | (_, None) => false,
+            (LogThreadState::Indefinite, Some(_)) => true,
+            (LogThreadState::Until(until), Some(deadline)) => deadline < until,
         };
         if early {
-            inner.sleep = Sleep::Awake;
+            inner.sleep = LogThreadState::Awake;
             self.filled.notify_one();
         }
     }
 
-    /// Puts a group in behind what waits; waits while that is as large as a group may be. Does nothing if the log is gone:
-    /// the group's callers learn that the store stopped when it is dropped.
+    /// Appends a group to the waiting one; blocks while the waiting one has reached its bound. Does nothing if the log
+    /// has ended: dropping the group tells its callers that the store stopped.
     pub(crate) fn put(&self, group: &mut Group) {
         let mut inner = self.inner.lock();
         while !inner.broken && (inner.waiting.len() >= self.most || inner.waiting.bytes() >= self.most_bytes)
@@ -104,29 +106,29 @@ impl Pipe {
             return;
         }
         inner.waiting.append(group);
-        let wake = !matches!(std::mem::take(&mut inner.sleep), Sleep::Awake);
+        let wake = !matches!(std::mem::take(&mut inner.sleep), LogThreadState::Awake);
         drop(inner);
         if wake {
             self.filled.notify_one();
         }
     }
 
-    /// Gives the log back, then waits for something to do with it. `group` is empty and receives what waits.
-    pub(crate) fn take(&self, group: &mut Group, deadline: Option<Instant>) -> Call {
+    /// Releases the log, then waits for a group or a deadline. `group` must be empty and receives the waiting group.
+    pub(crate) fn take(&self, group: &mut Group, deadline: Option<Instant>) -> WakeReason {
         let mut inner = self.inner.lock();
         inner.busy = false;
         inner.deadline = deadline;
         let call = loop {
             if !inner.waiting.is_empty() {
                 std::mem::swap(&mut inner.waiting, group);
-                break Call::Group;
+                break WakeReason::Group;
             }
             if inner.closed || inner.broken {
-                return Call::Closed;
+                return WakeReason::Closed;
             }
             let over = inner.deadline.filter(|deadline| !inner.busy && *deadline <= Instant::now());
             if over.is_some() {
-                break Call::Deadline;
+                break WakeReason::Deadline;
             }
             self.sleep(&mut inner);
         };
@@ -136,29 +138,30 @@ impl Pipe {
         call
     }
 
-    /// The log's thread sleeps. While the other one has the log there is no deadline: it brings one back.
+    /// Puts the log thread to sleep. While the evaluating thread owns the log there is no deadline: it sets one when it
+    /// releases the log.
     fn sleep(&self, inner: &mut parking_lot::MutexGuard<'_, Inner>) {
         match inner.deadline.filter(|_| !inner.busy) {
             None => {
-                inner.sleep = Sleep::Deep;
+                inner.sleep = LogThreadState::Indefinite;
                 self.filled.wait(inner);
             }
             Some(deadline) => {
-                inner.sleep = Sleep::Until(deadline);
+                inner.sleep = LogThreadState::Until(deadline);
                 self.filled.wait_until(inner, deadline.into_std());
             }
         }
-        inner.sleep = Sleep::Awake;
+        inner.sleep = LogThreadState::Awake;
     }
 
-    /// Nothing more comes; what waits is still taken.
+    /// Closes the hand-over; the log still takes the waiting group.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.filled.notify_one();
     }
 
-    /// Nothing is taken any more; what waits is dropped, so that its callers learn that the store stopped.
-    pub(crate) fn break_off(&self) {
+    /// Ends the log's side and drops the waiting group, which tells its callers that the store stopped.
+    pub(crate) fn close_consumer(&self) {
         let waiting = {
             let mut inner = self.inner.lock();
             inner.broken = true;

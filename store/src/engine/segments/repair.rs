@@ -1,41 +1,41 @@
-//! Mending a file's bytes when entries in it do not check: one flipped bit is corrected, a record of which the log has a copy
-//! is written anew, one that a stand-in replaces is passed over. Anything else is left: nothing says what the bytes were.
+//! Repair of a file's damaged entries. A single flipped bit is corrected, a record with a copy in the log is rewritten,
+//! and one that a stand-in replaces is skipped. Other damage stays, since the original bytes are unknown.
 
 use std::collections::BTreeMap;
 
 use super::files::name;
-use super::{EngineError, Place};
+use super::{EngineError, Location};
 use crate::codec::history::{self, FILE_HEADER};
 use crate::commit::RecordKey;
 use crate::engine::Record;
 
-/// Finds the log's copy of a record. Called on any thread.
+/// Finds a copy of a record in the log. Callable from any thread.
 pub(crate) type FindCopy<'a> = &'a (dyn Fn(RecordKey) -> Option<Record> + Sync);
 
-/// Damaged bytes that a stand-in replaces, by file and offset, with their length.
-pub(super) type Replaced = BTreeMap<(u32, u32), u32>;
+/// Lengths of damaged bytes that a stand-in replaces, by file and offset.
+pub(super) type ReplacedRanges = BTreeMap<(u32, u32), u32>;
 
-/// What mending came to.
+/// Result of repairing a file.
 #[derive(Debug, Default)]
-pub(super) struct Mended {
-    /// Where in the file bytes were put right.
-    pub(super) written: Vec<Place>,
-    /// Bytes to pass over: offsets with lengths.
+pub(super) struct FileRepair {
+    /// Locations of the repaired bytes.
+    pub(super) written: Vec<Location>,
+    /// Byte ranges to skip: offsets with lengths.
     pub(super) passed: BTreeMap<usize, usize>,
 }
 
-/// Puts the bytes of a file right.
+/// Repairs the bytes of a file.
 ///
 /// # Errors
 ///
-/// The first place that cannot be mended.
-pub(super) fn mend(
+/// The first damage that cannot be repaired.
+pub(super) fn repair_entries(
     number: u32,
     bytes: &mut [u8],
     find: FindCopy<'_>,
-    replaced: &Replaced,
-) -> Result<Mended, EngineError> {
-    let mut mended = Mended::default();
+    replaced: &ReplacedRanges,
+) -> Result<FileRepair, EngineError> {
+    let mut repaired = FileRepair::default();
     let header = FILE_HEADER.len();
     if !bytes.starts_with(FILE_HEADER) {
         let off = bytes.iter().zip(FILE_HEADER).map(|(is, was)| (is ^ was).count_ones()).sum::<u32>();
@@ -43,28 +43,28 @@ pub(super) fn mend(
             return Err(EngineError::Corrupt(format!("{} is not a file of the engine", name(number))));
         }
         bytes[..header].copy_from_slice(FILE_HEADER);
-        mended.written.push(Place { file: number, offset: 0, len: header as u32 });
+        repaired.written.push(Location { file: number, offset: 0, len: header as u32 });
     }
     let mut offset = header;
     while offset < bytes.len() {
         if let Some((_, len)) = history::read(&bytes[offset..]) {
             offset += len;
         } else if let Some(len) = replaced.get(&(number, offset as u32)) {
-            mended.passed.insert(offset, *len as usize);
+            repaired.passed.insert(offset, *len as usize);
             offset += *len as usize;
         } else if let Some(entry) = written(&bytes[offset..], find) {
             bytes[offset..offset + entry.len()].copy_from_slice(&entry);
-            mended.written.push(Place { file: number, offset: offset as u32, len: entry.len() as u32 });
+            repaired.written.push(Location { file: number, offset: offset as u32, len: entry.len() as u32 });
             offset += entry.len();
         } else {
             let detail = format!("{} is damaged at byte {offset}, and the log has no copy", name(number));
             return Err(EngineError::Corrupt(detail));
         }
     }
-    Ok(mended)
+    Ok(repaired)
 }
 
-/// The entry that `bytes` began with when it was written, if that can be told.
+/// The original bytes of the damaged entry at the start of `bytes`, if they can be determined.
 fn written(bytes: &[u8], find: FindCopy<'_>) -> Option<Vec<u8>> {
     let copied = || {
         let (key, _) = history::peek(bytes)?;

@@ -1,48 +1,48 @@
-//! Where each record stands: a sorted map that costs little more than its contents, since records come in ascending order and
-//! there are millions of them.
+//! Locations of all records: a sorted map with little overhead, since records arrive in ascending order and there are
+//! millions of them.
 
 use std::ops::RangeBounds;
 
-use super::Place;
+use super::Location;
 use crate::Revision;
 use crate::commit::RecordKey;
 
-/// Rows that lie together. Removing one moves half of them.
+/// Rows per chunk. Removing a row moves half of them on average.
 const CHUNK: usize = if cfg!(test) { 8 } else { 256 };
 
-/// A record's key and place, without padding between them.
+/// A record's key and location, without padding between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     main: Revision,
     sub: u32,
-    place: Place,
+    location: Location,
 }
 
 impl Row {
-    pub(super) fn new(key: RecordKey, place: Place) -> Self {
-        Self { main: key.main, sub: key.sub, place }
+    pub(super) fn new(key: RecordKey, location: Location) -> Self {
+        Self { main: key.main, sub: key.sub, location }
     }
 
     pub(super) fn key(&self) -> RecordKey {
         RecordKey::new(self.main, self.sub)
     }
 
-    pub(super) fn place(&self) -> Place {
-        self.place
+    pub(super) fn location(&self) -> Location {
+        self.location
     }
 }
 
-/// See the module.
+/// A sorted map from record keys to locations, in chunks.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    /// None is empty; ascending.
+pub(super) struct LocationMap {
+    /// Chunks in ascending order; none is empty.
     chunks: Vec<Vec<Row>>,
 }
 
-impl Places {
-    /// Of rows in any order; of several rows with one key, the last one counts.
+impl LocationMap {
+    /// Builds the map from rows in any order. Among rows with the same key, the last one wins.
     pub(super) fn of(mut rows: Vec<Row>) -> Self {
-        // Stable, and fast for what is nearly sorted.
+        // Stable, and fast for nearly sorted input.
         rows.sort_by_key(Row::key);
         rows.reverse();
         rows.dedup_by_key(|row| row.key());
@@ -50,25 +50,25 @@ impl Places {
         Self { chunks: rows.chunks(CHUNK).map(<[Row]>::to_vec).collect() }
     }
 
-    /// The chunk where `key` is or would be, and its place there.
+    /// The chunk where `key` is or would be, and its index in the chunk.
     fn find(&self, key: RecordKey) -> (usize, Result<usize, usize>) {
         let chunk = self.chunks.partition_point(|chunk| chunk[0].key() <= key).saturating_sub(1);
         let slot = self.chunks.get(chunk).map_or(Err(0), |rows| rows.binary_search_by_key(&key, Row::key));
         (chunk, slot)
     }
 
-    pub(super) fn get(&self, key: RecordKey) -> Option<Place> {
+    pub(super) fn get(&self, key: RecordKey) -> Option<Location> {
         let (chunk, slot) = self.find(key);
-        slot.ok().map(|slot| self.chunks[chunk][slot].place)
+        slot.ok().map(|slot| self.chunks[chunk][slot].location)
     }
 
-    /// Returns the place that the record had before.
-    pub(super) fn insert(&mut self, key: RecordKey, place: Place) -> Option<Place> {
-        let row = Row::new(key, place);
+    /// Inserts a location and returns the record's previous one.
+    pub(super) fn insert(&mut self, key: RecordKey, location: Location) -> Option<Location> {
+        let row = Row::new(key, location);
         match self.find(key) {
             (chunk, Ok(slot)) => {
                 let old = std::mem::replace(&mut self.chunks[chunk][slot], row);
-                return Some(old.place);
+                return Some(old.location);
             }
             (chunk, Err(slot)) => self.insert_at(chunk, slot, row),
         }
@@ -79,7 +79,7 @@ impl Places {
         let last = chunk + 1 >= self.chunks.len();
         match self.chunks.get_mut(chunk) {
             Some(rows) if rows.len() < CHUNK => rows.insert(slot, row),
-            // Ascending: the full one is finished.
+            // Keys arrive ascending, so the full chunk is finished.
             Some(rows) if last && slot == rows.len() => {
                 rows.shrink_to_fit();
                 self.chunks.push(begin(row));
@@ -95,7 +95,7 @@ impl Places {
         }
     }
 
-    pub(super) fn remove(&mut self, key: RecordKey) -> Option<Place> {
+    pub(super) fn remove(&mut self, key: RecordKey) -> Option<Location> {
         let (chunk, Ok(slot)) = self.find(key) else { return None };
         let rows = &mut self.chunks[chunk];
         let row = rows.remove(slot);
@@ -104,10 +104,10 @@ impl Places {
         } else if rows.len() <= CHUNK / 4 {
             self.join(chunk);
         }
-        Some(row.place)
+        Some(row.location)
     }
 
-    /// Joins a thin chunk with the one behind it, if both fit into half a chunk.
+    /// Joins a small chunk with the next one, if both fit into half a chunk.
     fn join(&mut self, chunk: usize) {
         let together = self.chunks[chunk..].iter().take(2).map(Vec::len).sum::<usize>();
         if chunk + 1 < self.chunks.len() && together <= CHUNK / 2 {
@@ -118,12 +118,12 @@ impl Places {
         }
     }
 
-    /// All rows, ascending.
+    /// All rows, ascending by key.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Row> {
         self.chunks.iter().flatten()
     }
 
-    /// The rows of a range, ascending.
+    /// The rows of a range, ascending by key.
     pub(super) fn range(&self, keys: impl RangeBounds<RecordKey>) -> impl Iterator<Item = &Row> {
         let from = match keys.start_bound() {
             std::ops::Bound::Included(key) | std::ops::Bound::Excluded(key) => *key,
@@ -142,7 +142,7 @@ impl Places {
     }
 }
 
-/// A chunk that will be filled.
+/// A new chunk with the capacity of a full one.
 fn begin(row: Row) -> Vec<Row> {
     let mut rows = Vec::with_capacity(CHUNK);
     rows.push(row);
@@ -157,46 +157,46 @@ mod tests {
 
     use super::*;
 
-    fn place(n: u32) -> Place {
-        Place { file: n, offset: n, len: n }
+    fn location(n: u32) -> Location {
+        Location { file: n, offset: n, len: n }
     }
 
-    fn rows<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(RecordKey, Place)> {
-        rows.map(|row| (row.key(), row.place())).collect()
+    fn rows<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(RecordKey, Location)> {
+        rows.map(|row| (row.key(), row.location())).collect()
     }
 
     proptest! {
         #[test]
-        fn places_are_a_sorted_map(
+        fn locations_are_a_sorted_map(
             actions in proptest::collection::vec((0i64..80, 0u32..3, any::<bool>()), 1..400),
             ascending in 0i64..100,
             ranges in proptest::collection::vec((0i64..90, 0i64..90), 10),
         ) {
-            let (mut places, mut model) = (Places::default(), BTreeMap::new());
+            let (mut locations, mut model) = (LocationMap::default(), BTreeMap::new());
             let first = (0..ascending).map(|main| (main, 0, false));
             let mut log = Vec::new();
             for ((main, sub, remove), n) in first.chain(actions).zip(0..) {
                 let key = RecordKey::new(Revision(main), sub);
                 if remove {
-                    prop_assert_eq!(places.remove(key), model.remove(&key));
+                    prop_assert_eq!(locations.remove(key), model.remove(&key));
                     log.retain(|row: &Row| row.key() != key);
                 } else {
-                    prop_assert_eq!(places.insert(key, place(n)), model.insert(key, place(n)));
-                    log.push(Row::new(key, place(n)));
+                    prop_assert_eq!(locations.insert(key, location(n)), model.insert(key, location(n)));
+                    log.push(Row::new(key, location(n)));
                 }
-                prop_assert_eq!(places.get(key), model.get(&key).copied());
+                prop_assert_eq!(locations.get(key), model.get(&key).copied());
             }
-            let all: Vec<_> = model.iter().map(|(key, place)| (*key, *place)).collect();
-            prop_assert_eq!(&rows(places.iter()), &all);
-            prop_assert_eq!(&rows(Places::of(log).iter()), &all);
+            let all: Vec<_> = model.iter().map(|(key, location)| (*key, *location)).collect();
+            prop_assert_eq!(&rows(locations.iter()), &all);
+            prop_assert_eq!(&rows(LocationMap::of(log).iter()), &all);
             for (from, to) in ranges {
                 let (from, to) = (RecordKey::new(Revision(from), 0), RecordKey::note(Revision(to)));
                 if from <= to {
-                    let inside: Vec<_> = model.range(from..=to).map(|(key, place)| (*key, *place)).collect();
-                    prop_assert_eq!(rows(places.range(from..=to)), inside);
+                    let inside: Vec<_> = model.range(from..=to).map(|(key, location)| (*key, *location)).collect();
+                    prop_assert_eq!(rows(locations.range(from..=to)), inside);
                 }
-                let below: Vec<_> = model.range(..to).map(|(key, place)| (*key, *place)).collect();
-                prop_assert_eq!(rows(places.range(..to)), below);
+                let below: Vec<_> = model.range(..to).map(|(key, location)| (*key, *location)).collect();
+                prop_assert_eq!(rows(locations.range(..to)), below);
             }
         }
     }
