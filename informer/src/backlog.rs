@@ -1,10 +1,13 @@
-//! [`Backlog`]: what the subscribers of one informer have not taken, kept once for all of them. Pure.
+//! [`Backlog`]: the changes that the merging subscribers of one informer have not read yet, stored once for
+//! all of them. Pure.
 //!
-//! Subscribers stand at positions. What happened between two of them is a *stretch*; the last one is open and takes what the
-//! driver brings, at the cost of one pointer per batch, however many subscribers there are. A subscriber that reads gets the
-//! stretches from its position on, merges them by itself, and stands at the end. A stretch that nobody's position begins is
-//! joined to the one before, or forgotten if it is the first: there are never more stretches than positions, and each
-//! holds at most one entry per key and a bounded rest that is not yet merged.
+//! Each subscriber has a position. The changes between two neighbouring positions form a *segment*; the last
+//! segment is open. The driver appends a batch to the open segment at the cost of one pointer, independent of
+//! the number of subscribers. A subscriber that reads takes the segments from its position on, merges them
+//! outside the lock and moves to the end. When the last reader leaves the start of a segment, the backlog
+//! joins the segment to the one before, or drops it if it is the first. There are therefore never more
+//! segments than positions. Each segment has at most one merged entry per key and a bounded list of unmerged
+//! batches.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,11 +16,13 @@ use crate::{
     limits::UNMERGED_CHANGES,
 };
 
-/// Where a subscriber stands: it has taken everything before.
+/// Position of a subscriber in the backlog: the subscriber has read every change before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position(u64);
 
-/// See the module. Every stretch has a reader that stands at its beginning.
+/// Unread changes of one informer, by the positions of its merging subscribers.
+///
+/// Invariant: every segment has at least one reader at its start.
 pub(crate) struct Backlog<T> {
     stretches: BTreeMap<Position, Stretch<T>>,
     next: u64,
@@ -28,11 +33,11 @@ struct Stretch<T> {
     content: Arc<Content<T>>,
 }
 
-/// Changes, the older ones merged.
+/// Changes of one segment: the older ones merged per key, the newest as unmerged batches.
 pub(crate) struct Content<T> {
     merged: DeltaFifo<T>,
     rest: Vec<Arc<Batch<T>>>,
-    /// Changes in `rest`.
+    /// Number of changes in `rest`.
     unmerged: usize,
 }
 
@@ -55,7 +60,7 @@ impl<T> Clone for Content<T> {
 }
 
 impl<T: Object> Backlog<T> {
-    /// A new reader at the end.
+    /// Adds a reader at the end of the backlog and returns its position.
     pub(crate) fn enter(&mut self) -> Position {
         if let Some((position, last)) = self.stretches.last_key_value()
             && last.content.is_empty()
@@ -70,7 +75,7 @@ impl<T: Object> Backlog<T> {
         position
     }
 
-    /// A reader goes away.
+    /// Removes a reader; joins or drops the segment that no other reader needs.
     pub(crate) fn leave(&mut self, position: Position) {
         let Some(stretch) = self.stretches.get_mut(&position) else { return };
         stretch.readers -= 1;
@@ -83,14 +88,14 @@ impl<T: Object> Backlog<T> {
         }
     }
 
-    /// What happened.
+    /// Appends a batch of changes to the open segment. Without readers the batch is dropped.
     pub(crate) fn push(&mut self, batch: &Arc<Batch<T>>) {
         if let Some(mut last) = self.stretches.last_entry() {
             Arc::make_mut(&mut last.get_mut().content).push(batch.clone());
         }
     }
 
-    /// What a reader has not seen, in order, and where it stands now.
+    /// Takes the changes that a reader has not seen, oldest first, and returns the reader's new position.
     pub(crate) fn take(&mut self, position: Position) -> (Vec<Arc<Content<T>>>, Position) {
         let contents = self.from(position).filter(|content| !content.is_empty()).cloned().collect::<Vec<_>>();
         if contents.is_empty() {
@@ -101,12 +106,13 @@ impl<T: Object> Backlog<T> {
         (contents, now)
     }
 
-    /// Keys that a reader has not seen the newest state of.
+    /// Number of keys with changes that this reader has not seen.
     pub(crate) fn pending(&self, position: Position) -> usize {
         merge(self.from(position).cloned().collect()).len()
     }
 
-    /// What is kept, and what that is for all readers together. Changes that are not merged yet count one by one.
+    /// Changes stored in the backlog, and the sum of unread changes over all readers. Unmerged changes count
+    /// one by one.
     pub(crate) fn waiting(&self) -> Waiting {
         let mut waiting = Waiting::default();
         for stretch in self.stretches.values().rev() {
@@ -120,7 +126,7 @@ impl<T: Object> Backlog<T> {
         self.stretches.range(position..).map(|(_, stretch)| &stretch.content)
     }
 
-    /// Stretches, and entries and unmerged changes in them.
+    /// Number of segments, and number of merged entries plus unmerged changes in them.
     #[cfg(test)]
     pub(crate) fn size(&self) -> (usize, usize) {
         let contents = self.stretches.values().map(|stretch| &stretch.content);
@@ -156,7 +162,7 @@ impl<T: Object> Content<T> {
         later.rest.iter().for_each(|batch| self.push(batch.clone()));
     }
 
-    /// The one batch that this is, if no key is in it twice: then there is nothing to merge.
+    /// The only batch of this content, if no key occurs in it twice: such a batch needs no merging.
     fn single(&self) -> Option<&Batch<T>> {
         match self.rest.as_slice() {
             [batch] if batch.distinct && self.merged.len() == 0 => Some(batch),
@@ -165,7 +171,7 @@ impl<T: Object> Content<T> {
     }
 }
 
-/// The deltas that lead over these stretches.
+/// Merges the segments and returns the deltas that lead from their start to their end.
 pub(crate) fn deltas<T: Object>(contents: Vec<Arc<Content<T>>>) -> Vec<Delta<T>> {
     if let [content] = contents.as_slice()
         && let Some(batch) = content.single()

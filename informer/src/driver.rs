@@ -1,5 +1,6 @@
-//! [`Driver`]: the task of an informer. Carries out what the reflector says: asks the source, and applies each batch. It never
-//! polls: it wakes for the network, the end of a wait, or the stop.
+//! [`Driver`]: the task of an informer. It executes the requests of the reflector against the source and
+//! applies each batch to the cache. It never polls: it wakes for network data, the end of a wait, or the
+//! stop.
 
 #[cfg(test)]
 mod tests;
@@ -24,14 +25,15 @@ use crate::{
     shared::Shared,
 };
 
-/// Carries out what the reflector says.
+/// Executes the requests of the reflector.
 pub(crate) struct Driver<S: ListerWatcher> {
     source: S,
     capabilities: Capabilities,
     reflector: Reflector<S::Obj>,
     shared: Arc<Shared<S::Obj>>,
     stream: Option<Frames<S::Obj>>,
-    /// Readers and subscribers learn of the end also when this is dropped, even unstarted, or the source panics.
+    /// Tells readers and subscribers that the informer ended, also if the driver is dropped unstarted or the
+    /// source panics.
     _ending: Ending<S::Obj>,
 }
 
@@ -42,7 +44,7 @@ impl<S: ListerWatcher> Driver<S> {
         Self { source, capabilities, reflector, shared, stream: None, _ending }
     }
 
-    /// Works until `stop` is cancelled.
+    /// Runs until `stop` is cancelled.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut input = Input::Begin;
         loop {
@@ -104,13 +106,13 @@ impl<S: ListerWatcher> Driver<S> {
     }
 }
 
-/// A call whose time is bounded.
+/// A source call with the time limit [`SOURCE_ANSWER`].
 async fn answered<T>(call: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
     let no_answer = || Err(SourceError::Unreachable("no answer".into()));
     timeout(SOURCE_ANSWER, call).await.unwrap_or_else(|_| no_answer())
 }
 
-/// Says again and again that an initial state has been coming in since then.
+/// Logs a warning at intervals while an initial state has been arriving since `collecting`.
 async fn warn(informer: &str, collecting: Option<Instant>) -> Infallible {
     let Some(since) = collecting else { return pending().await };
     loop {
@@ -119,7 +121,7 @@ async fn warn(informer: &str, collecting: Option<Instant>) -> Infallible {
     }
 }
 
-/// When to warn next of an initial state that has been coming in since then.
+/// Time of the next warning about an initial state that has been arriving since `since`.
 fn next_warning(since: Instant) -> Instant {
     let passed = since.elapsed().as_secs() / INITIAL_WARNING.as_secs();
     since + INITIAL_WARNING * u32::try_from(passed + 1).unwrap_or(u32::MAX)

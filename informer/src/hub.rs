@@ -1,5 +1,6 @@
-//! [`Hub`]: the subscribers of one informer, and what waits for each. Those that merge share one [`Backlog`]; a lossless one
-//! has a queue of its own, of batches that all share. Pure: the lock and the bells are in `shared`.
+//! [`Hub`]: the subscribers of one informer and their pending changes. Merging subscribers share one
+//! [`Backlog`]; each lossless subscriber has its own queue of shared batches. Pure: the lock and the wakers
+//! are in `shared`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,14 +15,14 @@ use crate::{
     informer::figures::Waiting,
 };
 
-/// See the module.
+/// Subscribers of one informer and their pending changes.
 pub(crate) struct Hub<T> {
     pub(crate) backlog: Backlog<T>,
     queues: BTreeMap<u64, Queue<T>>,
     next: u64,
-    /// A complete state has been published.
+    /// Whether a complete state has been published.
     pub(crate) synced: bool,
-    /// Nothing comes any more.
+    /// Whether the informer has ended.
     pub(crate) closed: bool,
 }
 
@@ -31,59 +32,59 @@ impl<T> Default for Hub<T> {
     }
 }
 
-/// How a subscriber is known to the hub.
+/// Handle of a subscriber in the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seat {
-    /// It has not taken anything yet: everything in the cache is pending.
+    /// The subscriber has not read yet: everything in the cache is pending.
     New,
-    /// It merges, and stands here.
+    /// A merging subscriber at this position in the backlog.
     Merging(Position),
-    /// It has a queue.
+    /// A lossless subscriber with this queue.
     Queue(u64),
 }
 
-/// What waits for a lossless subscriber.
+/// Pending changes of a lossless subscriber.
 struct Queue<T> {
     capacity: NonZeroUsize,
-    /// The state it joined at, until it has taken that.
+    /// The state at the time of the subscription, until the subscriber has taken it.
     initial: Option<View<T>>,
     batches: VecDeque<Arc<Batch<T>>>,
-    /// Changes in `batches`.
+    /// Number of changes in `batches`.
     pending: usize,
     replay: Option<Replay>,
 }
 
-/// Where a subscriber stands that takes the merged changes when it has too many single ones.
+/// Backlog position of a lossless subscriber that gets merged changes after an overflow.
 struct Replay {
     position: Position,
     due: Due,
 }
 
-/// What a subscriber has to be told instead of its queue, which overflowed and was dropped.
+/// What a subscriber gets instead of its queue, which overflowed and was dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// It did not.
+    /// The queue did not overflow.
     Nothing,
-    /// What happened since it read last.
+    /// The changes since its last read, merged.
     Changes,
-    /// Everything, since it has never read.
+    /// The whole cache, since it has never read.
     Everything,
 }
 
-/// What a subscriber takes.
+/// Changes that a subscriber takes in one read.
 pub(crate) enum Taken<T> {
-    /// Everything in this state is new to it.
+    /// The whole state is new to the subscriber.
     All(View<T>),
-    /// The changes between two positions.
+    /// The changes between two positions, to be merged.
     Merged(Vec<Arc<Content<T>>>),
-    /// These, one by one, perhaps after a first state.
+    /// Every single change, possibly after an initial state.
     Each(Option<View<T>>, VecDeque<Arc<Batch<T>>>),
-    /// It overflowed: the changes since it read last, merged.
+    /// The queue overflowed: the changes since the last read, merged.
     Replayed(Vec<Arc<Content<T>>>),
 }
 
 impl<T: Object> Hub<T> {
-    /// A new subscriber, which joins at `now`.
+    /// Adds a subscriber that starts at the state `now`.
     pub(crate) fn join(&mut self, delivery: Delivery, now: impl FnOnce() -> View<T>) -> Seat {
         let Delivery::Lossless { capacity, overflow } = delivery else { return Seat::New };
         let replay = match overflow {
@@ -109,7 +110,7 @@ impl<T: Object> Hub<T> {
         }
     }
 
-    /// Tells everyone. A complete state is one that everything before it led to.
+    /// Publishes a batch to all subscribers. `complete` marks the end of the initial state.
     pub(crate) fn publish(&mut self, batch: &Arc<Batch<T>>, complete: bool) {
         self.synced |= complete;
         if batch.changes.is_empty() {
@@ -119,12 +120,12 @@ impl<T: Object> Hub<T> {
         self.queues.values_mut().for_each(|queue| queue.push(batch));
     }
 
-    /// Whether someone lets the source wait.
+    /// Whether a subscriber's full queue must stop the source.
     pub(crate) fn is_full(&self) -> bool {
         self.queues.values().any(|queue| queue.replay.is_none() && queue.pending >= queue.capacity.get())
     }
 
-    /// What a subscriber has not seen; `now` is the cache.
+    /// Takes the changes that a subscriber has not seen; `now` is the cache.
     pub(crate) fn take(&mut self, seat: &mut Seat, now: impl FnOnce() -> View<T>) -> Taken<T> {
         match *seat {
             Seat::New => {
@@ -155,7 +156,7 @@ impl<T: Object> Hub<T> {
         }
     }
 
-    /// What waits for all that have begun to read, or are to get each change.
+    /// Pending changes of all subscribers that have started to read or are lossless.
     pub(crate) fn waiting(&self) -> Waiting {
         let mut waiting = self.backlog.waiting();
         for queue in self.queues.values() {
@@ -165,7 +166,7 @@ impl<T: Object> Hub<T> {
         waiting
     }
 
-    /// Keys or changes that wait for a subscriber; `all` is the size of the cache.
+    /// Number of keys or changes pending for a subscriber; `all` is the size of the cache.
     pub(crate) fn pending(&self, seat: Seat, all: usize) -> usize {
         match seat {
             Seat::New => all,
@@ -180,7 +181,7 @@ impl<T: Object> Hub<T> {
         }
     }
 
-    /// Subscribers that have a place here.
+    /// Number of lossless subscribers.
     #[cfg(test)]
     pub(crate) fn queues(&self) -> usize {
         self.queues.len()

@@ -1,12 +1,13 @@
-//! [`Reflector`]: decides what to ask of a source next, and what its answers mean for the cache. A state machine without I/O:
-//! [`Reflector::step`] takes what happened and says what to do. `driver` carries it out.
+//! [`Reflector`]: decides the next request to a source, and the effect of its responses on the cache. A state
+//! machine without I/O: [`Reflector::step`] maps an input to the next request and the changes of the cache.
+//! `driver` executes them.
 //!
 //! | situation | list | streaming list |
 //! |---|---|---|
-//! | first ever | `Any`, in pages | `Latest` |
-//! | again | `NotOlderThan` what the cache shows, in one answer | the same |
-//! | that was refused | `Latest`, in pages | `Latest` |
-//! | a stream ended | – | resumed after the newest revision that was delivered whole |
+//! | first list | `Any`, in pages | `Latest` |
+//! | relist | `NotOlderThan` the cache, in one response | the same |
+//! | after a refused relist | `Latest`, in pages | `Latest` |
+//! | a stream ended | – | resumed after the newest completely delivered revision |
 
 mod backoff;
 #[cfg(test)]
@@ -27,15 +28,15 @@ use crate::{
 };
 use backoff::Backoff;
 
-/// What happened.
+/// Event for the state machine.
 pub(crate) enum Input<T> {
-    /// The driver begins.
+    /// The driver has started.
     Begin,
-    /// The list was answered.
+    /// Response to a list.
     Listed(Result<Page<T>, SourceError>),
-    /// The watch was answered: its stream is open.
+    /// Response to a watch: its stream is open.
     Opened(Result<(), SourceError>),
-    /// The stream gave an item.
+    /// An item of the stream.
     Frames(Result<Vec<Frame<T>>, SourceError>),
     /// The stream ended without an error.
     Ended,
@@ -45,64 +46,66 @@ pub(crate) enum Input<T> {
     Waited,
 }
 
-/// What to do to the cache.
+/// Change of the cache.
 pub(crate) enum Apply<T> {
-    /// Make it equal to this state.
+    /// Replaces the cache with this state.
     Replace(Whole<T>),
-    /// Apply these in order.
+    /// Applies these frames in order.
     Frames(Vec<Frame<T>>),
 }
 
-/// What to ask next.
+/// The next request to the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A list, or its next page.
     List(ListRequest),
-    /// A new stream, in place of the one before.
+    /// Opens a new stream and drops the old one.
     Watch(Start),
-    /// The next item of the open stream.
+    /// Reads the next item of the open stream.
     Read,
-    /// Nothing for this long. The stream is of no more use.
+    /// Waits for this long. The stream is dropped.
     Wait(Duration),
 }
 
-/// An answer of the machine.
+/// Output of one step of the state machine.
 pub(crate) struct Step<T> {
     pub apply: Vec<Apply<T>>,
     pub next: Next,
-    /// The failure behind this step, if one was.
+    /// The failure that caused this step, if any.
     pub trouble: Option<SourceError>,
 }
 
-/// Where the machine stands.
+/// Phase of the state machine.
 enum Phase<T> {
-    /// A list is under way, of which this is the newest request and that the revision of the pages so far; then a watch
-    /// follows.
+    /// A list is in progress. `request` is the newest request, `shown` the revision of the pages so far. A
+    /// watch follows.
     Listing { request: ListRequest, shown: Option<Revision>, collected: Collected<T> },
     /// A stream is being opened.
     Opening(Start),
-    /// An initial state is coming in. It reaches the cache when it is complete, or not at all.
+    /// An initial state is arriving. It reaches the cache only when complete.
     Collecting { opened: Instant, at: ReadAt, collected: Collected<T> },
-    /// Changes after `from` are coming in on a stream.
+    /// Changes after `from` are arriving on a stream.
     Watching { opened: Instant, from: Revision },
-    /// Waiting after a failure, to ask for the whole state (`true`) or to resume.
+    /// Waiting after a failure, then requests the complete state (`whole`) or resumes.
     Waiting { whole: bool },
 }
 
-/// See the module.
+/// State machine that keeps a cache in sync with its source.
 pub(crate) struct Reflector<T> {
     phase: Phase<T>,
-    /// What the cache has reached.
+    /// The revision of the cache.
     progress: Option<Revision>,
-    /// Everything up to here has been delivered: where a stream is resumed. Behind `progress` while a source that splits
-    /// revisions may have more to tell of the newest one.
+    /// Everything up to here has been delivered: streams resume from here. Behind `progress` while a source
+    /// that splits revisions may have more frames of the newest one.
     complete: Option<Revision>,
     splits_revisions: bool,
     streaming: bool,
     paging: bool,
-    /// The first list came in pages although any state would have done: the source has no cache that could answer at once.
+    /// Whether the first list was paged although it allowed any state: the source has no cache that could
+    /// answer at once.
     always_pages: bool,
-    /// A state not older than the cache was refused; the latest is asked for until one came.
+    /// Whether a relist not older than the cache was refused; the reflector then requests the latest state
+    /// until one arrives.
     refused: bool,
     backoff: Backoff,
     regressions: Regressions,
@@ -126,7 +129,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// One transition. `cached` looks into the cache, and `now` only measures how long things lasted.
+    /// Executes one step. `cached` looks up objects in the cache; `now` is used only to measure durations.
     pub(crate) fn step(&mut self, input: Input<T>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
         match input {
             Input::Begin => Step::next(self.whole()),
@@ -143,7 +146,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Since when an initial state has been streaming in, if one is.
+    /// When the initial state began to arrive, if one is arriving.
     pub(crate) fn collecting_since(&self) -> Option<Instant> {
         match self.phase {
             Phase::Collecting { opened, .. } => Some(opened),
@@ -151,7 +154,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// What it is doing after a step that came with this `trouble`. A capability that a source has not is none.
+    /// Current activity after a step with this `trouble`. A missing capability of the source is no failure.
     pub(crate) fn doing<'a>(&self, trouble: Option<&'a SourceError>) -> Doing<'a> {
         match (&self.phase, trouble) {
             (Phase::Waiting { .. }, Some(error)) => Doing::Failing(error),
@@ -161,7 +164,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Asks for the whole state.
+    /// Requests the complete state.
     fn whole(&mut self) -> Next {
         let at = match self.progress {
             _ if self.refused => ReadAt::Latest,
@@ -174,7 +177,7 @@ impl<T: Object> Reflector<T> {
             self.phase = Phase::Opening(start);
             return Next::Watch(start);
         }
-        // One answer comes from a server's cache, pages may come from its disk.
+        // A server answers an unpaged list from its cache; pages may come from its disk.
         let pages = self.paging && (self.always_pages || !matches!(at, ReadAt::NotOlderThan(_)));
         self.list(ListRequest { at, limit: pages.then_some(LIST_PAGE), next: None })
     }
@@ -207,7 +210,7 @@ impl<T: Object> Reflector<T> {
             return self.refuse(now);
         }
         if shown.replace(revision).is_some_and(|shown| shown != revision) {
-            // Parts of two states are no state.
+            // Pages of two revisions do not form a consistent state.
             return self.failed(SourceError::Expired, now);
         }
         if next.is_some() && next == request.next {
@@ -264,7 +267,7 @@ impl<T: Object> Reflector<T> {
         let newest = frames.iter().map(Frame::revision).max();
         let at_end = matches!(frames.last(), Some(Frame::Progress { .. }));
         if matches!(self.phase, Phase::Watching { from, .. } if at_end && newest < Some(from)) {
-            // It waits for a future that we already know, and what it tells us now may be another history.
+            // The server is behind a revision that the cache has, and may have another history.
             return self.failed(SourceError::Ahead { retry_after: None }, now);
         }
         self.complete = self.complete.max(match self.splits_revisions {
@@ -276,8 +279,8 @@ impl<T: Object> Reflector<T> {
         Step { apply: vec![Apply::Frames(frames)], next: Next::Read, trouble: None }
     }
 
-    /// The newest revision that these frames show to be complete, if they show one: that of a progress, or the one before a higher
-    /// one.
+    /// The newest revision that these frames complete, if any: that of a progress frame, or the one before a
+    /// higher one.
     fn completed_by(&self, frames: &[Frame<T>]) -> Option<Revision> {
         let (mut complete, mut newest) = (None, self.progress);
         for frame in frames {
@@ -292,8 +295,8 @@ impl<T: Object> Reflector<T> {
         complete
     }
 
-    /// Does not take a state that is older than the cache: time never runs backwards, except when a source insists, which
-    /// means that its history is another one now. Then the next state is taken whatever its revision.
+    /// Refuses a state that is older than the cache. If the source repeats it for long enough, its history
+    /// was replaced, and the next state is accepted whatever its revision.
     fn refuse(&mut self, now: Instant) -> Step<T> {
         self.regressions.one_more(now);
         self.failed(SourceError::Ahead { retry_after: None }, now)
@@ -334,8 +337,8 @@ impl<T: Object> Reflector<T> {
         Step { apply: Vec::new(), next, trouble: Some(error) }
     }
 
-    /// A page that is no longer kept is asked for again without pages, a state that cannot be not older than the cache is
-    /// asked for as the latest: each once and at once. Everything else waits.
+    /// Reaction to an expired revision. An expired page restarts the list without paging. A refused relist
+    /// requests the latest state. Each happens once and at once; everything else waits.
     fn expired(&mut self, now: Instant) -> Next {
         if let Phase::Listing { request: ListRequest { at, next: Some(_), .. }, .. } = self.phase {
             return self.list(ListRequest::all(at));
@@ -347,7 +350,7 @@ impl<T: Object> Reflector<T> {
         self.wait(None, true, now)
     }
 
-    /// What whole state was asked for, if one was.
+    /// The required freshness, if a complete state is being requested.
     fn asked(&self) -> Option<ReadAt> {
         match &self.phase {
             Phase::Listing { request: ListRequest { at, .. }, .. }
@@ -357,7 +360,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Uses a capability no more. Whether it was used until now.
+    /// Disables a capability. Returns whether it was enabled.
     fn give_up(&mut self, what: Capability) -> bool {
         match what {
             Capability::StreamingList => std::mem::replace(&mut self.streaming, false),
@@ -378,7 +381,7 @@ impl<T> Step<T> {
     }
 }
 
-/// Whole states older than the cache that came since one was taken.
+/// Complete states older than the cache that arrived since one was accepted.
 #[derive(Default)]
 struct Regressions {
     count: u32,
@@ -393,7 +396,7 @@ impl Regressions {
         self.newest = Some(now);
     }
 
-    /// Whether they are many and came for long: the source means it.
+    /// Whether enough of them arrived for long enough that the cache must follow the source.
     fn insist(&self) -> bool {
         let lasted = self.first.zip(self.newest).map_or(Duration::ZERO, |(first, newest)| newest - first);
         self.count >= REGRESSIONS_BEFORE_RESET && lasted >= REGRESSION_PATIENCE

@@ -1,6 +1,8 @@
-//! [`Shared`]: what the driver, the handles and the subscriptions of one informer share. Short locks, never over an await.
+//! [`Shared`]: state shared by the driver, the handles and the subscriptions of one informer. Locks are short
+//! and never held over an await.
 //!
-//! Lock order: `waiters`, then `cache`, then `hub`. Bells ring, waiters wake and old objects drop when no lock is held.
+//! Lock order: `waiters`, then `cache`, then `hub`. Wakers are called and old objects are dropped only
+//! without a lock.
 
 use std::any::Any;
 
@@ -21,23 +23,23 @@ use crate::{
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
     pub(crate) revisions: Revisions,
-    /// What the driver asked of the source.
+    /// Counters of the driver's requests to the source.
     pub(crate) asked: Asked,
     cache: RwLock<Cache<T>>,
-    /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
+    /// Changed under the cache's lock, so that a new subscriber misses no change and gets none twice.
     hub: Mutex<Hub<T>>,
     waiters: Mutex<Waiters>,
     status: Mutex<Status>,
-    /// Rung for the subscribers: something came, or nothing will come any more.
+    /// Notifies subscribers of changes and of the end.
     pub(crate) bell: Notify,
-    /// Rung for the driver: a subscriber that lets the source wait has read, or is gone.
+    /// Notifies the driver that a subscriber with [`crate::Overflow::SlowSource`] has read or is gone.
     room: Notify,
 }
 
-/// What a subscriber takes, and what was true at that moment.
+/// Changes that a subscriber takes, and the state of the informer at that moment.
 pub(crate) struct Taking<T> {
     pub taken: Taken<T>,
-    /// The cache, for those who want to hear of all of it again.
+    /// The whole cache, for subscribers whose resync is due.
     pub view: Option<View<T>>,
     pub synced: bool,
     pub closed: bool,
@@ -58,7 +60,7 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// Moves the cache, then tells everyone.
+    /// Updates the cache, then notifies subscribers and waiters.
     pub(crate) fn apply(&self, apply: Apply<T>) {
         let complete = matches!(apply, Apply::Replace(_));
         let _span = tracing::debug_span!("indexer", informer = self.name).entered();
@@ -75,7 +77,7 @@ impl<T: Object> Shared<T> {
         released.release();
     }
 
-    /// Resolves when no subscriber lets the source wait.
+    /// Waits until no subscriber's full queue stops the source.
     pub(crate) async fn room(&self) {
         loop {
             let rung = self.room.notified();
@@ -86,12 +88,12 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// The state now. Costs two reference counts.
+    /// The current state. Costs two reference counts.
     pub(crate) fn view(&self) -> View<T> {
         View(self.cache.read().now().clone())
     }
 
-    /// Looks at the state now. The function must be short: it holds up the driver.
+    /// Reads the current state. The function must be short: it blocks the driver.
     pub(crate) fn look<R>(&self, at: impl FnOnce(&Indexer<T>) -> R) -> R {
         at(self.cache.read().now())
     }
@@ -102,7 +104,7 @@ impl<T: Object> Shared<T> {
         Ok(View(past.make()))
     }
 
-    /// A new subscriber, with all cached objects pending.
+    /// Adds a subscriber, with all cached objects pending.
     pub(crate) fn join(&self, delivery: Delivery) -> Seat {
         let cache = self.cache.read();
         self.hub.lock().join(delivery, || View(cache.now().clone()))
@@ -113,9 +115,9 @@ impl<T: Object> Shared<T> {
         self.room.notify_one();
     }
 
-    /// What a subscriber has not seen; with the whole cache at that moment if it asks.
+    /// The changes that a subscriber has not seen, and the whole cache at that moment if `all`.
     pub(crate) fn take(&self, seat: &mut Seat, all: bool) -> Taking<T> {
-        // One who only merges need not wait while the driver applies a batch.
+        // A merging subscriber does not need the cache and so need not wait for the driver.
         let cache = (all || !matches!(seat, Seat::Merging(_))).then(|| self.cache.read());
         let view = || View(cache.as_ref().expect("the cache was locked for it").now().clone());
         let taking = {
@@ -135,7 +137,7 @@ impl<T: Object> Shared<T> {
         self.hub.lock().pending(seat, cache.now().len())
     }
 
-    /// What waits for all subscribers that have begun to read.
+    /// Pending changes of all subscribers that have started to read.
     pub(crate) fn unread(&self) -> Waiting {
         self.hub.lock().waiting()
     }
@@ -177,7 +179,7 @@ impl<T: Object> Shared<T> {
 
     pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Stopped> {
         let (entry, receiver) = {
-            // The cache is read under the waiters' lock: a move after it will find the entry.
+            // Read under the waiters' lock: a later update of the cache will find the entry.
             let mut waiters = self.waiters.lock();
             if self.has(revision) && waiters.is_synced() {
                 return Ok(());
@@ -201,7 +203,7 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// How many wait for a revision.
+    /// Number of waiters for a revision.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.waiters.lock().len()
@@ -223,7 +225,7 @@ impl<T: Object> Shared<T> {
     }
 }
 
-/// Takes a waiter out again when its future is dropped.
+/// Removes a waiter when its future is dropped.
 struct Forget<'a> {
     waiters: &'a Mutex<Waiters>,
     entry: (Revision, u64),

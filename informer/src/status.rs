@@ -1,43 +1,44 @@
-//! [`Status`]: what an informer is doing, for people and for those who wait for it.
+//! [`Status`]: what an informer is doing, for health checks and waiting callers.
 
 use tokio::time::Instant;
 
 use crate::SourceError;
 
-/// What an informer is doing. The cache can be read in every status.
+/// Current activity of an informer. The cache is readable in every status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Not begun.
+    /// Not started.
     Starting,
-    /// Getting a whole state: the first, or again because the history in between is no longer kept.
+    /// Receiving a complete state: the first one, or a relist because the watch history is no longer
+    /// available.
     Listing,
-    /// Following the source.
+    /// Receiving changes from a watch.
     Streaming,
-    /// The source fails; the cache shows the last known state. It recovers by itself.
+    /// The source fails; the cache shows the last known state. The informer recovers by itself.
     Degraded {
         /// The newest failure.
         error: String,
-        /// When the first failure came since it last followed the source.
+        /// Time of the first failure since the informer last received changes.
         since: Instant,
     },
-    /// Ended for ever.
+    /// Ended permanently.
     Stopped,
 }
 
-/// What a step of the reflector means for the status.
+/// Activity of the reflector after a step.
 pub(crate) enum Doing<'a> {
-    /// A whole state is asked for or coming in.
+    /// A complete state is requested or arriving.
     Listing,
-    /// Changes are coming in.
+    /// Changes are arriving.
     Streaming,
-    /// Waiting because of this.
+    /// Waiting after this failure.
     Failing(&'a SourceError),
     /// A stream is being resumed.
     Resuming,
 }
 
 impl Status {
-    /// The status after this one. A failing informer fails until it follows its source again.
+    /// The status after a step. A degraded informer stays degraded until its watch runs again.
     pub(crate) fn then(&self, doing: &Doing<'_>, now: Instant) -> Self {
         match (self, doing) {
             (Self::Stopped, _) => Self::Stopped,

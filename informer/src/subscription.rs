@@ -1,5 +1,6 @@
-//! [`Subscription`]: one reader's stream of an informer's changes. A slow reader costs bounded memory and, unless it asks for
-//! that, slows nobody. `hub` has what waits for it; here it is turned into deltas.
+//! [`Subscription`]: one reader's stream of an informer's changes. A slow reader costs bounded memory and
+//! delays no other reader, unless it asks for that. `hub` stores the pending changes; this file turns them
+//! into deltas.
 
 #[cfg(test)]
 mod tests;
@@ -18,10 +19,10 @@ use crate::{
     subscription_synced::{Gate, SubscriptionSynced},
 };
 
-/// A stream of changes; see [`Delta`] for what is promised per key. Dropping it unsubscribes.
+/// A stream of changes; [`Delta`] documents the order per key. Dropping it unsubscribes.
 pub struct Subscription<T: Object> {
     seat: Seat,
-    /// Keeps the informer alive as long as someone listens.
+    /// Keeps the informer alive while the subscription exists.
     informer: Informer<T>,
     gate: Gate,
     resync: Option<Resync>,
@@ -33,13 +34,13 @@ struct Resync {
     next: Instant,
 }
 
-/// A handler panicked. Its subscription is gone; nobody else's is.
+/// A handler panicked. Its subscription has ended; other subscriptions continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a handler of {informer} panicked: {message}")]
 pub struct HandlerPanicked {
-    /// The name of the informer it listened to.
+    /// The name of the informer.
     pub informer: String,
-    /// What it said.
+    /// The panic message.
     pub message: String,
 }
 
@@ -49,9 +50,9 @@ impl<T: Object> Subscription<T> {
         Self { seat, informer, gate: Gate::default(), resync: None, replays: 0 }
     }
 
-    /// Delivers every cached object again as [`Delta::Resync`], once in each period, beginning one period from now. An object
-    /// that has a change to tell of at that moment is told of by the change alone. A reader that is late by several
-    /// periods gets one resync. Periods below [`MIN_RESYNC`] are raised to it.
+    /// Delivers every cached object again as [`Delta::Resync`], once per period, starting one period from
+    /// now. An object with a pending change gets only the change. A reader that is late by several periods
+    /// gets one resync. Periods below [`MIN_RESYNC`] are raised to it.
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
         let period = period.max(MIN_RESYNC);
@@ -59,10 +60,10 @@ impl<T: Object> Subscription<T> {
         self
     }
 
-    /// Everything that changed since the last call, at least one delta: waits if nothing has. `None` when the informer has
-    /// ended and everything is taken. Dropping the future loses nothing.
+    /// Waits for changes and returns all since the last call, at least one delta. Returns `None` when the
+    /// informer has ended and everything is taken. Dropping the future loses no change.
     ///
-    /// Calling it says that everything taken before has been handled; see [`Subscription::synced`].
+    /// The call confirms that all deltas taken before have been handled; see [`Subscription::synced`].
     pub async fn next(&mut self) -> Option<Vec<Delta<T>>> {
         let shared = self.informer.shared().clone();
         loop {
@@ -86,8 +87,8 @@ impl<T: Object> Subscription<T> {
         }
     }
 
-    /// Everything that changed since the last call, without waiting. Also says that everything taken before has been
-    /// handled.
+    /// Returns all changes since the last call without waiting. The call confirms that all deltas taken
+    /// before have been handled.
     pub fn try_next(&mut self) -> Vec<Delta<T>> {
         self.take().0
     }
@@ -95,7 +96,7 @@ impl<T: Object> Subscription<T> {
     /// Calls `handle` for each delta, one after the other, until the informer has ended.
     ///
     /// # Errors
-    /// When `handle` panics. The subscription is gone then; everybody else's goes on.
+    /// When `handle` panics. This subscription ends then; others continue.
     pub async fn for_each<F, Fut>(mut self, mut handle: F) -> Result<(), HandlerPanicked>
     where
         F: FnMut(Delta<T>) -> Fut + Send,
@@ -110,14 +111,14 @@ impl<T: Object> Subscription<T> {
         Ok(())
     }
 
-    /// Resolves once this reader has taken everything that the informer's first complete state held and has come back for
-    /// more, having handled it; also if that state was empty. Cloneable, and independent of the subscription.
+    /// Resolves once this reader has taken the informer's first complete state, even an empty one, and has
+    /// called again for more. Cloneable, and independent of the subscription.
     pub fn synced(&self) -> SubscriptionSynced {
         self.gate.synced()
     }
 
-    /// What waits to be taken: keys if changes are merged, else changes (and the objects of the first state). Costs as much
-    /// as there is.
+    /// Number of pending keys if changes are merged, else of pending changes (and objects of the initial
+    /// state). The cost is proportional to the result.
     pub fn pending(&self) -> usize {
         self.informer.shared().pending(self.seat)
     }
@@ -127,7 +128,7 @@ impl<T: Object> Subscription<T> {
         self.replays
     }
 
-    /// The informer whose changes these are.
+    /// The informer of this subscription.
     pub fn informer(&self) -> &Informer<T> {
         &self.informer
     }
@@ -190,7 +191,7 @@ fn added<T: Object>(view: &View<T>) -> impl Iterator<Item = Delta<T>> {
     view.iter().cloned().map(Delta::Added)
 }
 
-/// Adds all of a view that `deltas`, which lead to it, do not tell of.
+/// Adds a resync delta for each object of the view that `deltas` does not contain.
 fn again<T: Object>(view: &View<T>, deltas: &mut Vec<Delta<T>>) {
     let told: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
     deltas.extend(view.iter().filter(|o| !told.contains(&o.key())).cloned().map(Delta::Resync));

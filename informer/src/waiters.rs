@@ -1,4 +1,4 @@
-//! [`Waiters`]: who waits for which revision of one cache, and what is held until then. Pure; the senders wake tasks.
+//! [`Waiters`]: tasks and guards that wait for revisions of one cache. Pure; the senders wake tasks.
 
 use std::{any::Any, collections::BTreeMap};
 
@@ -6,10 +6,10 @@ use tokio::sync::oneshot;
 
 use crate::Revision;
 
-/// Something that is kept until a revision is reached: dropping it tells its owner.
+/// A guard that is kept until a revision is reached; dropping it signals its owner.
 pub(crate) type Held = Box<dyn Any + Send>;
 
-/// See the module. The first state is a revision that everyone who waits for the sync waits for.
+/// Waiters for revisions and for the initial sync of one cache.
 #[derive(Default)]
 pub(crate) struct Waiters {
     by_revision: BTreeMap<(Revision, u64), Waiter>,
@@ -24,7 +24,7 @@ enum Waiter {
     Held(Held),
 }
 
-/// What to wake and to drop, once no lock is held any more: a drop may do anything.
+/// Waiters to wake and guards to drop after all locks are released, because a drop may run arbitrary code.
 #[derive(Default)]
 pub(crate) struct Released(Vec<Waiter>);
 
@@ -37,7 +37,7 @@ impl Waiters {
         self.stopped
     }
 
-    /// Resolves with the first state; fails when dropped.
+    /// A receiver that resolves with the initial sync; it fails when the informer stops.
     pub(crate) fn wait_for_sync(&mut self) -> oneshot::Receiver<()> {
         self.for_sync.retain(|waiter| !waiter.is_closed());
         let (sender, receiver) = oneshot::channel();
@@ -45,13 +45,14 @@ impl Waiters {
         receiver
     }
 
-    /// Resolves at `revision`. The entry is to be forgotten when nobody listens any more.
+    /// A receiver that resolves at `revision`. The caller must [`Waiters::forget`] the entry when its future
+    /// is dropped.
     pub(crate) fn wait_for(&mut self, revision: Revision) -> ((Revision, u64), oneshot::Receiver<()>) {
         let (sender, receiver) = oneshot::channel();
         (self.enter(revision, Waiter::Task(sender)), receiver)
     }
 
-    /// Keeps something until `revision`.
+    /// Keeps a guard until `revision`.
     pub(crate) fn hold(&mut self, revision: Revision, held: Held) {
         self.enter(revision, Waiter::Held(held));
     }
@@ -67,7 +68,7 @@ impl Waiters {
         self.by_revision.remove(&entry);
     }
 
-    /// The cache shows `revision`, which may be its first state.
+    /// Records that the cache shows `revision`; `complete` if a complete state was applied.
     #[must_use]
     pub(crate) fn reached(&mut self, revision: Revision, complete: bool) -> Released {
         let mut released = Released::default();
@@ -83,13 +84,13 @@ impl Waiters {
         released
     }
 
-    /// Nothing will be reached any more.
+    /// Ends all waits: no revision will be reached any more. Returns the guards.
     #[must_use]
     pub(crate) fn stop(&mut self) -> Vec<Held> {
         self.stopped = true;
         self.for_sync.clear();
         let waiters = std::mem::take(&mut self.by_revision).into_values();
-        // The senders of tasks are dropped here: that is how they learn of it.
+        // Dropping the senders of tasks here signals the end to them.
         waiters
             .filter_map(|waiter| match waiter {
                 Waiter::Held(held) => Some(held),
@@ -105,7 +106,7 @@ impl Waiters {
 }
 
 impl Released {
-    /// Wakes those who still wait, and drops what was held.
+    /// Wakes the tasks and drops the guards.
     pub(crate) fn release(self) {
         for waiter in self.0 {
             match waiter {

@@ -1,8 +1,10 @@
-//! [`Feed`]: the changes of one informer, made into keys for the queue; and the gate that opens when all first states are queued.
+//! [`Feed`]: turns the changes of one informer into keys for the work queue, and signals when the initial
+//! state is queued.
 //!
-//! A feed reads every change and merges none. A run may see in the cache what the feed has not read yet: an object that came and
-//! goes before the feed reads either, or that had another owner in between. Merged, such changes would be none, and what the run
-//! concluded from that state would never be looked at again. The queue merges the keys.
+//! A feed reads every change and merges none. A run can see a state in the cache before the feed reads the
+//! change. Example: an object appears and disappears again, or briefly has another owner. Merging would
+//! cancel such changes out, and the controller would never re-examine the conclusion that a run drew from
+//! that state. The queue merges equal keys.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -25,10 +27,10 @@ use crate::{
     not_synced,
 };
 
-/// How feeds read. The source waits for them: they wait for nothing themselves.
+/// Delivery of feeds: every change. The source may wait for feeds, because feeds wait for nothing.
 const EVERY_CHANGE: Delivery = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
 
-/// Everything about one informer, before the controller runs.
+/// One watched informer before the controller runs.
 pub(super) struct Feed {
     informer: String,
     revisions: Revisions,
@@ -36,7 +38,7 @@ pub(super) struct Feed {
     pump: Pump,
 }
 
-/// Feeds the queue, and says when the first state is in it.
+/// Future that feeds the queue and signals when the initial state is queued.
 type Pump =
     Box<dyn FnOnce(Queue<Key>, Arc<Figures>, oneshot::Sender<()>) -> BoxFuture<'static, ()> + Send + Sync>;
 
@@ -54,7 +56,7 @@ impl Feed {
             informer: informer.name().to_owned(),
             revisions: informer.revisions(),
             status: Box::new(move || source.status()),
-            // It subscribes when it runs: before, nobody would read what waits for it.
+            // Subscribes when the pump starts: an earlier subscription would fill up without a reader.
             pump: Box::new(move |queue, figures, first| {
                 let keys = contained(keys, figures);
                 pump(read.subscribe_with(EVERY_CHANGE), queue, first, keys).boxed()
@@ -62,7 +64,7 @@ impl Feed {
         }
     }
 
-    /// Starts the task that feeds the queue; gives back what the workers have to wait for.
+    /// Starts the task that feeds the queue; returns the initial sync that the workers wait for.
     pub(super) fn start(self, controller: &Controller, stop: &CancellationToken, tasks: &TaskGroup) -> Gate {
         let (first, opened) = oneshot::channel();
         let (queue, figures, stop) = (controller.queue.clone(), controller.figures.clone(), stop.clone());
@@ -78,7 +80,7 @@ impl Feed {
     }
 }
 
-/// Whether all of them tell of one history, so that what one of them caused can be looked for in another.
+/// Whether all feeds share one history, so that a revision of one informer can be compared with another.
 pub(super) fn are_comparable(feeds: &[Feed]) -> bool {
     let mut revisions = feeds.iter().map(|feed| &feed.revisions);
     match revisions.next() {
@@ -87,14 +89,14 @@ pub(super) fn are_comparable(feeds: &[Feed]) -> bool {
     }
 }
 
-/// Opens when the first state of one informer is queued.
+/// Waits until the initial state of one informer is queued.
 pub(super) struct Gate {
     informer: String,
     status: Box<dyn Fn() -> Status + Send + Sync>,
     opened: oneshot::Receiver<()>,
 }
 
-/// Waits for all gates; the time begins now.
+/// Waits for the initial sync of all informers. The time limit starts now.
 pub(super) async fn pass(
     controller: &str,
     gates: Vec<Gate>,
@@ -130,7 +132,7 @@ impl Gate {
     }
 }
 
-/// The keys of a change, or none if the function panics: its panic costs the runs for that one change, and no other.
+/// The keys of a change, or none if the mapping function panics: a panic affects only the one change.
 fn contained<T, I>(
     keys: impl Fn(&Delta<T>) -> I + Send + Sync,
     figures: Arc<Figures>,
@@ -172,7 +174,7 @@ async fn pump<T, I>(
     for delta in subscription.try_next() {
         enqueue(&delta, INITIAL_PRIORITY);
     }
-    // Nobody listens any more if the controller stopped meanwhile.
+    // The receiver is gone if the controller has stopped.
     let _ = first.send(());
     while let Some(deltas) = subscription.next().await {
         for delta in deltas {

@@ -1,4 +1,4 @@
-//! [`Figures`]: what is counted of a controller, under controller-runtime's names.
+//! [`Figures`]: the metrics of one controller, with the names of controller-runtime.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ const FEED_PANICS: Metric = Metric::counter(
     "Changes of which no keys were made because the function that makes them panicked",
 );
 
-/// What became of a run.
+/// Result of a run, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Result {
     Success,
@@ -46,7 +46,7 @@ impl Result {
     const ALL: [Self; 6] =
         [Self::Success, Self::RequeueAfter, Self::Error, Self::Terminal, Self::Panic, Self::Timeout];
 
-    /// As controller-runtime sorts results.
+    /// Label of the result in controller-runtime's metrics.
     fn label(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -55,7 +55,7 @@ impl Result {
         }
     }
 
-    /// For logs.
+    /// Name of the result in logs.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Terminal => "terminal",
@@ -97,12 +97,12 @@ impl Figures {
         self.counts.lock().workers = workers;
     }
 
-    /// The function that makes keys of changes panicked.
+    /// Counts a panic of the function that maps changes to keys.
     pub(super) fn feed_panicked(&self) {
         self.counts.lock().feed_panics += 1;
     }
 
-    /// A run begins.
+    /// Counts the start of a run.
     pub(super) fn begin(&self, stale: bool) -> UnderWay<'_> {
         let mut counts = self.counts.lock();
         counts.active += 1;
@@ -111,7 +111,7 @@ impl Figures {
     }
 }
 
-/// A run; dropped without a result, it only is no longer under way.
+/// An active run. Dropping it without a result only lowers the number of active runs.
 pub(super) struct UnderWay<'a>(&'a Figures);
 
 impl UnderWay<'_> {

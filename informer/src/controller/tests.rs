@@ -1,4 +1,4 @@
-//! Controllers over a fake store: what they guarantee to their reconcile functions.
+//! Tests of controllers over a fake store: guarantees to their reconcile functions.
 
 mod figures;
 mod own_writes;
@@ -116,8 +116,8 @@ async fn a_failure_says_whether_and_when_the_key_runs_again() {
     assert_eq!(runs.lock()[3], (0, 3_600), "a change begins anew");
 }
 
-/// H9: a run that saw the object in the cache concluded something from it, although the feed read its creation and its deletion
-/// together; and so did the owner that it had in between.
+/// H9: the feed reads the creation and the deletion of an object together. A run that saw the object in the
+/// cache must run again, and so must the intermediate owner.
 #[tokio::test(start_paused = true)]
 async fn every_owner_that_an_object_ever_had_is_told_however_late_the_feed_reads() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
@@ -136,7 +136,7 @@ async fn every_owner_that_an_object_ever_had_is_told_however_late_the_feed_reads
     let told = || std::mem::take(&mut *runs.lock()).into_iter().collect::<BTreeSet<_>>();
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
     assert_eq!(told(), names(&["a"]));
-    // All in one step: the feed finds them together.
+    // All in one step: the feed reads the changes together.
     for owner in [&b, &c] {
         pods.put(Sample::new("", "moves").owned_by(&**owner));
     }
@@ -152,7 +152,7 @@ async fn every_owner_that_an_object_ever_had_is_told_however_late_the_feed_reads
     assert_eq!(told(), names(&["a", "c"]));
 }
 
-/// H7: a panic while keys are made of one change is counted, and the changes after it are made into keys as before.
+/// H7: a panic while mapping one change to keys is counted; later changes are mapped as before.
 #[tokio::test(start_paused = true)]
 async fn a_panic_while_keys_are_made_costs_one_change_and_is_counted() {
     let (store, stop, registry) = (FakeStore::new(), CancellationToken::new(), Registry::new());
@@ -201,7 +201,7 @@ async fn a_run_that_takes_too_long_is_dropped_and_repeated() {
     assert_eq!(*runs.lock(), [(0, 0), (1, 5)]);
 }
 
-/// An object whose owner's wishes are counted.
+/// An object with a generation.
 #[derive(Clone)]
 struct Wanted(Sample, i64);
 
@@ -226,8 +226,8 @@ impl Stored for Wanted {
     }
 }
 
-/// Q9: a child, the status and the spec of a failing object each run it at once, although its back-off lasts for minutes, and none
-/// of these runs lengthens the back-off.
+/// Q9: a change of a child, the status or the spec runs a failing object at once, although its back-off lasts
+/// for minutes. None of these runs lengthens the back-off.
 #[tokio::test(start_paused = true)]
 async fn a_failing_key_runs_at_once_when_something_new_concerns_it() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
@@ -283,7 +283,7 @@ async fn changes_go_before_what_was_there_at_the_start_but_that_is_not_forgotten
         }
     }));
     tokio::time::sleep(Duration::from_millis(15)).await;
-    // One per run: there is always a change that waits.
+    // One change per run: there is always a pending change.
     for n in 0..100 {
         kind.put(Sample::new("", &format!("new-{n}")));
         if n >= 3 {

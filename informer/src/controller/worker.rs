@@ -1,4 +1,4 @@
-//! [`Worker`]: takes keys from the queue, runs the function, and tells the queue what came of it.
+//! [`Worker`]: takes keys from the queue, runs the reconcile function, and reports the result to the queue.
 
 use std::{
     future::Future,
@@ -20,14 +20,14 @@ use super::{
 };
 use crate::{Key, Queue, Revision, Verdict, limits::LOUD_ATTEMPTS};
 
-/// What the tasks of one controller share.
+/// State that the worker tasks of one controller share.
 pub(super) struct Worker<F> {
     name: Arc<str>,
     queue: Queue<Key>,
     timeout: Option<Duration>,
-    /// Whether everything that is watched tells of one history.
+    /// Whether all watched sources share one history of revisions.
     comparable: bool,
-    /// Drops runs under way.
+    /// Cancels active runs.
     dropped: CancellationToken,
     figures: Arc<Figures>,
     unseen: Unseen,
@@ -60,7 +60,7 @@ where
         }
     }
 
-    /// Works until the queue closes.
+    /// Processes keys until the queue closes.
     pub(super) async fn work(self: Arc<Self>) {
         while let Some(lease) = self.queue.next().await {
             let (unseen, before) = (self.unseen.of(lease.key()), self.written.of(lease.key()));
@@ -76,7 +76,7 @@ where
         }
     }
 
-    /// One run, from its span to its verdict.
+    /// Executes one run inside its tracing span and returns the verdict for the queue.
     async fn run(&self, context: Context) -> Verdict {
         let Context { key, causes, attempt, stale, .. } = &context;
         let span = tracing::info_span!(
@@ -103,9 +103,9 @@ where
         .await
     }
 
-    /// The function, with its panics and its time contained.
+    /// Calls the reconcile function, and contains its panics and its duration.
     async fn attempt(&self, context: Context) -> Ended<E> {
-        // The function is called inside, since it may panic before it gives a future.
+        // Calls the function inside the future: it may panic before it returns one.
         let run = AssertUnwindSafe(async { (self.reconcile)(context).await }).catch_unwind();
         let ended = match self.timeout {
             Some(limit) => timeout(limit, run).await,
@@ -149,14 +149,15 @@ where
     }
 }
 
-/// How the function came to its end.
+/// End of a reconcile call.
 enum Ended<E> {
     Result(Result<Action, E>),
     Panic,
     Timeout,
 }
 
-/// What fails now and then, as conflicts do, is no news.
+/// Logs a failed attempt; the first few are debug messages, because occasional failures such as conflicts are
+/// normal.
 fn complain(error: &impl std::fmt::Display, attempt: u32) {
     if attempt < LOUD_ATTEMPTS {
         tracing::debug!(%error, "failed; will be retried");

@@ -1,4 +1,5 @@
-//! What the driver does while it waits. That it says so is left to the eye: who hears a log depends on who else listens.
+//! Tests of the driver's waits. They do not check log output, because other tests of the process share the
+//! log.
 
 use tokio::time::advance;
 

@@ -1,4 +1,4 @@
-//! The registry: once each, started on demand, waited for by name, ended together.
+//! Tests of the registry: unique informers, explicit start, wait by name, common shutdown.
 
 use std::time::Duration;
 

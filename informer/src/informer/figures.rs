@@ -1,5 +1,5 @@
-//! An informer's figures on the page of a [`Registry`]. What is asked of the source is counted here; the
-//! rest is read from where it is.
+//! Metrics of an informer in a [`Registry`]. Requests to the source are counted here; the other values are
+//! read from the informer.
 
 use std::sync::{
     Arc, Weak,
@@ -26,7 +26,7 @@ const LISTS: Metric =
 const WATCHES: Metric = Metric::counter("reflector_watches_total", "Watches that were asked for");
 const ERRORS: Metric = Metric::counter("reflector_errors_total", "Failures of the source");
 
-/// What the driver did.
+/// Counters of the driver's requests to the source and of their failures.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) lists: AtomicU64,
@@ -34,16 +34,16 @@ pub(crate) struct Asked {
     pub(crate) errors: AtomicU64,
 }
 
-/// What waits for subscribers.
+/// Changes that subscribers have not taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Each change once.
+    /// Each change counted once.
     pub(crate) kept: usize,
-    /// Each change once per subscriber.
+    /// Each change counted once per subscriber.
     pub(crate) pending: usize,
 }
 
-/// Shows an informer in `registry`, as long as it has not ended.
+/// Exposes the metrics of an informer in `registry` until it ends.
 pub(crate) fn show<T: Object>(shared: &Arc<Shared<T>>, registry: &Registry) {
     let shared: Weak<Shared<T>> = Arc::downgrade(shared);
     registry.add(shared);

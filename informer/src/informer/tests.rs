@@ -1,4 +1,5 @@
-//! Informers against a model: whatever the source does, the cache is a true past state and ends as the store is.
+//! Tests of informers against a model: for every source behaviour, the cache is a true past state and ends as
+//! the store is.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -62,7 +63,7 @@ impl Past {
     }
 }
 
-/// A subscriber that believes what it is told and checks that it makes sense.
+/// A subscriber that applies its deltas and checks their consistency.
 struct Reader {
     subscription: Subscription<Sample>,
     believes: BTreeMap<Key, Arc<Sample>>,
@@ -190,7 +191,7 @@ async fn a_full_list_of_what_is_known_wakes_nobody_and_keeps_every_object_in_pla
     let mut subscription = informer.subscribe();
     assert_eq!(subscription.try_next().len(), 10);
     let before = informer.list();
-    // The next watch finds its revision compacted and asks for everything again.
+    // The next watch finds its revision compacted and requests the complete state again.
     other.put(Sample::new("", "other"));
     store.compact(store.revision());
     source.fail_next(SourceError::Expired);
@@ -302,7 +303,7 @@ async fn a_wait_that_is_given_up_leaves_nothing_behind() {
     assert_eq!(informer.shared().waiting(), 0);
 }
 
-/// X4: what can be taken back is bounded by number and by age.
+/// X4: the undo log is bounded by number and by age.
 #[tokio::test(start_paused = true)]
 async fn the_way_back_is_bounded_by_changes_and_by_age() {
     let store = FakeStore::new();
@@ -323,7 +324,7 @@ async fn the_way_back_is_bounded_by_changes_and_by_age() {
     assert_eq!(informer.shared().remembered(), 1);
 }
 
-/// Readers of an informer whose driver was never run would wait for ever.
+/// Regression: readers of an informer whose driver never ran would wait forever.
 #[tokio::test(start_paused = true)]
 async fn an_informer_ends_with_its_driver_even_if_that_never_ran() {
     let kind = FakeStore::new().kind::<Sample>("samples");

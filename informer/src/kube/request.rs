@@ -1,30 +1,30 @@
-//! The URLs of lists and watches. Pure: what to ask is decided elsewhere.
+//! URLs of list and watch requests. Pure: other modules decide which request to send.
 
 use std::fmt::Write;
 
-/// Which objects of which resource.
+/// Resource, namespace and selectors of the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Empty for the core group.
+    /// API group; empty for the core group.
     pub group: String,
     pub version: String,
     pub plural: String,
-    /// Empty for all namespaces, or for resources without them.
+    /// Empty for all namespaces and for cluster-scoped resources.
     pub namespace: String,
     pub labels: String,
     pub fields: String,
 }
 
-/// What to ask for, in the words of the API.
+/// Kind of a list or watch request, in the terms of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask<'a> {
-    /// A list: of any state (`Some("0")`), the newest (`None`), or one not older than this.
+    /// A list of any state (`Some("0")`), the newest state (`None`), or a state not older than `version`.
     List { version: Option<&'a str>, exact: bool, limit: Option<u32> },
-    /// The page after.
+    /// The next page of a list.
     Page { token: &'a str, limit: Option<u32> },
-    /// A watch that begins with the state, which is the newest, or not older than this.
+    /// A streaming list: a watch that starts with the newest state, or one not older than `version`.
     Initial { version: Option<&'a str>, seconds: u64 },
-    /// A watch of what comes after this.
+    /// A watch of the changes after `version`.
     After { version: &'a str, seconds: u64 },
 }
 
@@ -52,7 +52,7 @@ impl Place {
                 }
                 match version {
                     Some(_) if exact => query("resourceVersionMatch", "Exact"),
-                    // "0" says by itself that any state will do.
+                    // "0" alone already means any state.
                     Some(version) if version != "0" => query("resourceVersionMatch", "NotOlderThan"),
                     Some(_) | None => {}
                 }
@@ -130,7 +130,7 @@ mod tests {
             "/api/v1/pods?resourceVersion=7&resourceVersionMatch=NotOlderThan"
         );
         assert_eq!(list(Some("7"), true, None), "/api/v1/pods?resourceVersion=7&resourceVersionMatch=Exact");
-        // A later page says neither revision nor match: the token knows.
+        // A continued list sends neither version nor match: the token contains them.
         assert_eq!(
             pods().url(Ask::Page { token: "a=/b", limit: Some(2) }),
             "/api/v1/pods?limit=2&continue=a%3D%2Fb"

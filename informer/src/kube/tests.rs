@@ -1,4 +1,5 @@
-//! The adapter against a scripted API, under paused time: what real servers, old ones, and things on the way to them do.
+//! Tests of the adapter against a scripted API, with paused time: behaviour of current servers, old servers
+//! and proxies.
 
 mod server;
 
@@ -57,7 +58,7 @@ fn follow(source: Maps, stop: &CancellationToken) -> Informer<Kube<ConfigMap>> {
     Builder::new(source).name("maps").spawn(stop)
 }
 
-/// Name, revision and value of everything cached.
+/// Name, revision and value of all cached objects.
 fn cached(informer: &Informer<Kube<ConfigMap>>) -> Vec<String> {
     let value = |m: &ConfigMap| m.data.as_ref().and_then(|d| d.get("value").cloned()).unwrap_or_default();
     informer.list().iter().map(|m| format!("{}@{}={}", m.key().name(), m.revision(), value(m))).collect()
@@ -109,7 +110,7 @@ async fn a_server_that_streams_the_state_is_followed_on_one_stream() {
     assert_eq!(maps.status(), Status::Streaming);
 }
 
-/// R5: a stream cut before its end mark leaves nothing behind.
+/// R5: a stream that breaks before its end mark has no effect.
 #[tokio::test(start_paused = true)]
 async fn a_state_that_breaks_off_is_begun_anew_and_leaves_no_trace() {
     let (server, stop) = (Server::default(), CancellationToken::new());
@@ -143,7 +144,7 @@ async fn a_server_that_refuses_to_stream_the_state_is_listed_and_not_asked_again
     assert_eq!(asked[0], "watch initial");
     assert!(asked[1].starts_with("list @0"), "{asked:?}");
     assert_eq!(asked[2], "watch @9");
-    // A relist does not ask for it either.
+    // A relist does not request streaming either.
     open.event("ERROR", &expired());
     server.says(200, &list("20", &[], ""));
     maps.wait_for(Revision(20)).await.unwrap();
@@ -213,7 +214,7 @@ async fn an_expired_page_and_a_list_of_nothing() {
     assert_eq!((page.items.len(), page.revision), (0, Revision(5)));
 }
 
-/// R3: a list that is older than what was asked for is refused.
+/// R3: a list that is older than requested is refused.
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_lags_is_ahead_of_by_its_reader() {
     let server = Server::default();
@@ -233,7 +234,7 @@ async fn a_replica_that_lags_is_ahead_of_by_its_reader() {
     assert_eq!(next(&mut frames).await, "Ahead { retry_after: None }");
 }
 
-/// R9: the server's wish is heeded, and a throttled watch is resumed rather than listed.
+/// R9: the server's `Retry-After` is respected, and a throttled watch is resumed instead of relisted.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_asks_for_patience_gets_it_and_is_not_listed() {
     let (server, stop) = (Server::default(), CancellationToken::new());
@@ -285,7 +286,7 @@ async fn one_chunk_is_one_batch_and_what_precedes_an_error_is_not_lost() {
     assert!(open.is_closed());
 }
 
-/// R11: an object that cannot be read hides only itself.
+/// R11: an undecodable object hides only itself.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_is_named() {
     let server = Server::default();
@@ -355,7 +356,7 @@ async fn selectors_and_a_namespace_are_part_of_the_question_and_leaving_them_is_
     );
 }
 
-/// R13: an object is read once, into what its reader wants of it.
+/// R13: an object is decoded once, directly into the reader's type.
 #[tokio::test(start_paused = true)]
 async fn a_projection_is_made_of_the_bytes_of_an_object() {
     #[derive(Debug, Deserialize)]
@@ -413,7 +414,7 @@ async fn resources_known_at_run_time_and_metadata_alone() {
     assert!(asked[2].1.starts_with("application/json;as=PartialObjectMetadata;"));
 }
 
-/// R10: a connection that is dead without saying so does not hold up its reader for ever.
+/// R10: a silently dead connection does not block its reader forever.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_or_does_not_end_is_left() {
     let server = Server::default();
@@ -442,8 +443,8 @@ async fn a_broken_connection_is_unreachable_and_says_why() {
     assert_eq!(error, Some(SourceError::Unsupported(Capability::ExactList)));
 }
 
-/// R16: objects that share a revision in chunks of their own are all shown, each as soon as it comes, and a break between them loses
-/// none: the watch is resumed after the newest revision that is known to be complete.
+/// R16: objects that share a revision but arrive in separate chunks are all shown, each on arrival. A break
+/// between them loses none: the watch resumes after the newest complete revision.
 #[tokio::test(start_paused = true)]
 async fn a_revision_that_several_objects_share_survives_chunks_and_a_break_inside_it() {
     let (server, stop) = (Server::default(), CancellationToken::new());
@@ -464,7 +465,7 @@ async fn a_revision_that_several_objects_share_survives_chunks_and_a_break_insid
     open.cut();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(server.questions(), ["watch initial", "watch @5"], "revision 10 may not be complete");
-    // The whole revision comes again, and what was missing of it.
+    // The whole revision is delivered again, including the missing part.
     for (name, kind) in [("a", "MODIFIED"), ("b", "DELETED"), ("c", "MODIFIED"), ("d", "MODIFIED")] {
         resumed.event(kind, &map(name, "10", "2"));
         settle().await;

@@ -1,5 +1,5 @@
-//! [`Versions`]: between a server's `resourceVersion`s and revisions. Almost everywhere they are numbers and stay what they are.
-//! Where one is not, the source counts for itself from then on, and remembers which text each of its numbers stands for.
+//! [`Versions`]: maps a server's `resourceVersion`s to revisions and back. Numeric versions stay unchanged.
+//! After the first non-numeric version the source assigns its own numbers and remembers the version of each.
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 
 use crate::{Revision, limits::KUBE_VERSIONS};
 
-/// Numbers of our own begin here, above every number that a server may have shown before it stopped showing numbers.
+/// The first assigned number, above every numeric version that the server may have sent before.
 const OWN: u64 = 1 << 62;
 
-/// See the module.
+/// Mapping between `resourceVersion`s and revisions.
 #[derive(Default)]
 pub(super) struct Versions {
     opaque: AtomicBool,
@@ -26,26 +26,26 @@ pub(super) struct Versions {
 
 #[derive(Default)]
 struct Own {
-    /// How many numbers were given out.
+    /// How many numbers were assigned.
     count: u64,
     numbers: HashMap<Arc<str>, u64>,
-    /// What to ask the server for to go on after a number.
+    /// The `resourceVersion` of each assigned number, to resume a watch after it.
     texts: BTreeMap<u64, Arc<str>>,
 }
 
 impl Versions {
-    /// For a server that is known to have versions which are no numbers.
+    /// For a server whose versions are known not to be numbers.
     pub(super) fn opaque() -> Self {
         Self { opaque: AtomicBool::new(true), own: Mutex::default() }
     }
 
-    /// Whether revisions are numbers of our own.
+    /// Whether revisions are assigned numbers.
     pub(super) fn is_opaque(&self) -> bool {
         self.opaque.load(Ordering::Acquire)
     }
 
-    /// The revision of a position: a change in a watch, a bookmark, a whole list. One that was not seen before is newer than all
-    /// that were.
+    /// The revision of a version in a watch event, a bookmark or a list's metadata. A new version is newer
+    /// than all known ones.
     pub(super) fn position(&self, version: &str) -> Revision {
         match self.parsed(version) {
             Some(revision) => revision,
@@ -53,8 +53,8 @@ impl Versions {
         }
     }
 
-    /// The revision of an object in a list. Lists say nothing of the order in which their objects changed: what was not seen
-    /// before has changed by the revision of the list.
+    /// The revision of an object in a list. Lists do not tell in which order their objects changed, so an
+    /// unknown version gets the revision of the list.
     pub(super) fn listed(&self, version: &str, list: Revision) -> Revision {
         match self.parsed(version) {
             Some(revision) => revision,
@@ -62,7 +62,7 @@ impl Versions {
         }
     }
 
-    /// What to ask the server for to go on after a revision; `None` if it is forgotten.
+    /// The `resourceVersion` of a revision, to resume after it; `None` if it is forgotten.
     pub(super) fn version(&self, revision: Revision) -> Option<String> {
         match self.is_opaque() {
             true => self.own.lock().texts.get(&revision.0).map(|text| text.to_string()),
@@ -108,7 +108,7 @@ impl Own {
         list
     }
 
-    /// The oldest are forgotten first.
+    /// Forgets the oldest entries beyond the bound.
     fn bound(&mut self) {
         while self.texts.len() > KUBE_VERSIONS {
             self.texts.pop_first();

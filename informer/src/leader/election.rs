@@ -1,4 +1,4 @@
-//! [`Election`]: what one candidate knows of the election, for those who ask: health checks, metrics, people. It decides
+//! [`Election`]: one candidate's view of the election, for health checks, metrics and logs. It decides
 //! nothing.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -15,7 +15,7 @@ const SLOW_PATHS: Metric =
 
 type Told = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What one candidate knows of the election. Clones show the same; it outlives the elector.
+/// One candidate's view of the election. Clones share state; the view outlives the elector.
 #[derive(Clone)]
 pub struct Election(Arc<Shared>);
 
@@ -31,7 +31,7 @@ struct State {
     leading: bool,
     renewed: Option<Instant>,
     slow_paths: u64,
-    /// The last leader that was told of.
+    /// The last leader that the callback was called with.
     reported: Option<Arc<str>>,
     told: Option<Told>,
 }
@@ -63,34 +63,36 @@ impl Election {
         Self(Arc::new(Shared { state, name, lease }))
     }
 
-    /// What the election is called.
+    /// The name of the election.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Who leads, as last seen. None if nobody did, or nothing was seen yet. It may have changed since.
+    /// The leader as last seen. `None` if the lease was free or not seen yet. It may have changed since.
     pub fn leader(&self) -> Option<Arc<str>> {
         self.0.state.lock().leader.clone()
     }
 
-    /// Whether this candidate's work is under way.
+    /// Whether this candidate's work is running.
     pub fn is_leading(&self) -> bool {
         self.0.state.lock().leading
     }
 
-    /// False if this candidate's work is under way although its lease ran out more than `tolerance` ago. That does not
-    /// happen as long as time passes for the elector; a process of which this is false had better be ended.
+    /// Whether the work has stopped in time: false if it still runs although the lease expired more than
+    /// `tolerance` ago. That happens only if the elector's task is blocked; such a process should be
+    /// restarted.
     pub fn is_healthy(&self, tolerance: Duration) -> bool {
         let state = self.0.state.lock();
         !state.leading || state.renewed.is_none_or(|at| at.elapsed() <= self.0.lease + tolerance)
     }
 
-    /// How often this candidate, leading, had to read the lease before it could renew it.
+    /// How often this candidate, while leading, had to read the lease before it could renew it.
     pub fn slow_paths(&self) -> u64 {
         self.0.state.lock().slow_paths
     }
 
-    /// Puts whether this candidate leads on the page of `registry`, as long as there is an elector or an [`Election`] of it.
+    /// Exposes in `registry` whether this candidate leads, as long as its elector or one of its [`Election`]s
+    /// exists.
     pub fn metrics(&self, registry: &Registry) {
         let shared: Arc<Shared> = self.0.clone();
         registry.add(Arc::downgrade(&shared) as _);
@@ -100,7 +102,7 @@ impl Election {
         self.0.state.lock().told = Some(Arc::new(told));
     }
 
-    /// The work is under way until the guard is dropped, however that comes.
+    /// Marks the work as running until the guard is dropped.
     pub(super) fn lead(&self) -> Leading {
         self.0.state.lock().leading = true;
         Leading(self.clone())
@@ -115,7 +117,7 @@ impl Election {
         self.saw(leader);
     }
 
-    /// Takes note of who leads, and tells it if it is someone new. A lease that nobody holds is no news by itself.
+    /// Records the leader, and calls the callback if it is new. A free lease does not trigger the callback.
     pub(super) fn saw(&self, leader: Option<&str>) {
         let mut state = self.0.state.lock();
         if state.leader.as_deref() != leader {

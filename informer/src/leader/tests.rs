@@ -1,4 +1,5 @@
-//! Elections over one lease that can be slow, fail, or be cut off from a candidate; and what a store does with fences.
+//! Tests of elections over one lease with slow, failing or broken connections; and of a store that checks
+//! fences.
 
 mod faults;
 mod records;
@@ -10,19 +11,19 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// One lease, as one candidate reaches it.
+/// Connection of one candidate to the lease.
 #[derive(Clone)]
 pub(super) struct Line {
     lease: Lease,
     cut: Arc<Mutex<bool>>,
     faults: Arc<Mutex<Option<Rng>>>,
-    /// How late answers to writes come.
+    /// Delay of responses to writes.
     late: Arc<Mutex<Duration>>,
-    /// How fast the candidate's clock runs: a duration that it measures passes in this fraction of it.
+    /// Rate of the candidate's clock: a duration that it measures passes in this fraction of real time.
     rate: f64,
 }
 
-/// What is stored: the lease, each state that it had, and what was written under its fences.
+/// The stored lease, its history, and the writes under its fences.
 #[derive(Clone, Default)]
 pub(super) struct Lease {
     now: Arc<Mutex<Option<(LeaseRecord, Revision)>>>,
@@ -41,7 +42,7 @@ impl Lease {
         Ok(next)
     }
 
-    /// What a store does that knows fences: takes a write only in the term that it names.
+    /// Accepts a write only in the term that its fence names.
     fn takes(&self, fence: &Fence) -> bool {
         let lease = self.now.lock();
         lease.as_ref().is_some_and(|(r, _)| r.holder == fence.holder && r.transitions == fence.transitions)
@@ -72,7 +73,7 @@ impl Line {
         }
     }
 
-    /// A request that was sent arrives, also if its sender does not wait for the answer.
+    /// Stores a sent request, even if its sender has stopped waiting.
     async fn write(&self, record: &LeaseRecord, at: Option<Revision>) -> Result<Revision, LeaseError> {
         let (line, mut record) = (self.clone(), record.clone());
         record.duration = record.duration.mul_f64(self.rate);
@@ -113,7 +114,7 @@ impl LeaseStore for Line {
     }
 }
 
-/// Who leads, and everyone who did.
+/// The current leader, and all terms so far.
 #[derive(Clone, Default)]
 struct Throne(Arc<Mutex<Reign>>);
 
@@ -176,7 +177,7 @@ impl Polls {
         Self { throne: Throne::default(), lease: Lease::default(), lines, elections, stops, tasks }
     }
 
-    /// Another candidate, whose clock runs at `rate`.
+    /// Adds a candidate whose clock runs at `rate`.
     fn join(&mut self, faults: Option<u64>, stubborn: bool, rate: f64) {
         let who = self.lines.len();
         let line = Line::new(&self.lease, faults.map(|seed| Rng::seeded(seed + who as u64)), rate);
@@ -230,7 +231,7 @@ async fn a_leader_that_stops_hands_over_at_once() {
     assert_eq!(all.lease.record().transitions, 1);
 }
 
-/// The case of cilium: its stop hook hung, so that the old leader went on while the next one led.
+/// Regression from cilium: a hanging stop hook kept the old leader working while the next one led.
 #[tokio::test(start_paused = true)]
 async fn work_that_hangs_in_its_stop_hook_does_not_overlap_with_the_next_leader() {
     for stubborn in [false, true] {

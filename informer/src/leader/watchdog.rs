@@ -1,15 +1,16 @@
-//! [`Watchdog`]: the last resort against work that blocks its executor, where dropping it is out of reach. A thread of its
-//! own, since the executor's are what may be stuck; and real time, since that is what passes for the other candidates.
+//! [`Watchdog`]: last resort against work that blocks its executor and so cannot be dropped. It runs on its
+//! own thread, because the executor's threads may be blocked, and in real time, because other candidates wait
+//! in real time.
 
 use std::{fmt, process::abort, sync::Arc, thread, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-/// What to do if the work of a leader is still there when its lease is about to run out: after the renew deadline and the
-/// grace, halfway between them and the end of the lease. Off unless it is given to an elector.
+/// Action for a leader whose work still runs when its lease is about to expire. It fires after the renew
+/// deadline and the grace, halfway between them and the end of the lease. Off unless passed to an elector.
 ///
-/// It costs one sleeping thread while the candidate leads. Not for tests in paused time, in which it would see the work
-/// of hours as an instant.
+/// It costs one sleeping thread while the candidate leads. Not for tests with paused time, where hours of
+/// work take no real time.
 #[derive(Clone)]
 pub struct Watchdog(Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -20,7 +21,7 @@ impl fmt::Debug for Watchdog {
 }
 
 impl Watchdog {
-    /// Aborts the process: nothing of it can do harm any more. The supervisor starts it anew.
+    /// A watchdog that aborts the process, which a service manager then restarts.
     pub fn abort() -> Self {
         Self::call(|name| {
             tracing::error!(name, "work goes on although its lease is running out; aborting");
@@ -28,12 +29,13 @@ impl Watchdog {
         })
     }
 
-    /// Calls `bite` with the name of the election, once in a term, on the watchdog's thread.
+    /// A watchdog that calls `bite` with the name of the election, at most once per term, on the watchdog's
+    /// thread.
     pub fn call(bite: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(bite))
     }
 
-    /// Watches one term, which may last for `time` from now if it is not renewed.
+    /// Watches one term, which may last for `time` from now unless it is renewed.
     pub(super) fn watch(&self, name: &str, time: Duration) -> Watch {
         let shared = Arc::new(Shared { term: Mutex::new(Term::Until(time)), changed: Condvar::new() });
         let (theirs, bite, name) = (shared.clone(), self.0.clone(), name.to_owned());
@@ -50,11 +52,11 @@ impl Watchdog {
     }
 }
 
-/// The watch over one term; dropping it ends the watch.
+/// Watchdog of one term; dropping it ends the watch.
 pub(super) struct Watch(Arc<Shared>);
 
 impl Watch {
-    /// The term may go on for `time` from now.
+    /// Extends the term to `time` from now.
     pub(super) fn renewed(&self, time: Duration) {
         *self.0.term.lock() = Term::Until(time);
         self.0.changed.notify_one();
@@ -70,9 +72,9 @@ impl Drop for Watch {
 
 #[derive(Clone, Copy)]
 enum Term {
-    /// Renewed, and not yet waited for.
+    /// Renewed; the watchdog thread has not started to wait for it.
     Until(Duration),
-    /// Being waited for.
+    /// The watchdog thread waits for the end.
     Waiting,
     Over,
 }
@@ -83,7 +85,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Waits for the end of the term. True if it should have ended and did not.
+    /// Waits for the end of the term. Returns true if the term outlasts its time.
     fn outlasts(&self) -> bool {
         let mut term = self.term.lock();
         loop {
@@ -123,7 +125,7 @@ mod tests {
         assert!(bites.recv().is_err(), "no other bite, and the threads have ended");
     }
 
-    /// Work that blocks its only thread: neither the renewals nor the deadline get their turn.
+    /// Work that blocks its only thread, so that neither renewals nor the deadline run.
     #[tokio::test]
     async fn work_that_blocks_its_executor_is_noticed_from_outside() {
         let (bitten, bites) = mpsc::channel::<()>();

@@ -1,4 +1,4 @@
-//! A queue's figures on the page of a [`Registry`], under client-go's names. The counting is `metrics`'.
+//! Metrics of a queue in a [`Registry`], with client-go's names. `metrics` counts them.
 
 use std::{
     hash::Hash,
@@ -24,7 +24,7 @@ const LONGEST: Metric = Metric::gauge(
 const RETRIES: Metric = Metric::counter("workqueue_retries_total", "Runs that failed and were retried");
 
 impl<K: Ord + Hash + Clone + Send + 'static> Queue<K> {
-    /// Shows the queue's figures in `registry`, as long as a handle to it exists.
+    /// Exposes the queue's metrics in `registry` as long as a handle to the queue exists.
     pub fn show_in(&self, registry: &Registry) {
         let inner: Weak<Inner<K>> = Arc::downgrade(&self.0);
         registry.add(inner);

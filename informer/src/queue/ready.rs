@@ -1,5 +1,5 @@
-//! The order of the keys that are ready: by priority, with ageing, and within a priority first come, first served, or
-//! tenants in turn.
+//! Order of the ready keys: by priority with ageing; within a priority first come, first served, or tenants
+//! in turn.
 
 use std::{collections::VecDeque, num::NonZeroU32};
 
@@ -12,15 +12,17 @@ use super::{
 
 /// Ready slots, by priority.
 ///
-/// The rule, exactly: a priority is due if, since it was last served or became non-empty, others were served `ageing`
-/// times for each non-empty priority above it; so the highest always is. Of those that are due, the next is the one that
-/// waits for longest, and of those the lowest; but after another one was served, the highest is next. So the first key of
-/// a priority waits for at most `ageing` others per priority above it and two per other priority, and one of the highest
-/// for at most one.
+/// A priority is due if, since it was last served or became non-empty, other priorities were served `ageing`
+/// times for each non-empty priority above it. The highest priority is therefore always due. Of the due
+/// priorities, the one that has waited longest is next, and among equals the lowest. After any other priority
+/// was served, the highest is next.
+///
+/// Bound: the first key of a priority waits for at most `ageing` others per higher priority and two per other
+/// priority. The first key of the highest waits for at most one.
 pub(super) struct Ready {
-    /// Highest first; none is empty.
+    /// Non-empty levels, highest priority first.
     levels: Vec<Level>,
-    /// Whether another level than the highest was served last.
+    /// Whether a level other than the highest was served last.
     overtaken: bool,
     ageing: usize,
     len: usize,
@@ -28,7 +30,7 @@ pub(super) struct Ready {
 
 struct Level {
     priority: Priority,
-    /// Services of other levels since the last one here.
+    /// How often other levels were served since this one was.
     passed: usize,
     len: usize,
     lanes: Lanes,
@@ -39,19 +41,19 @@ enum Lanes {
     Fair(Turns),
 }
 
-/// The tenants of one level in turn. Each that has keys is in `order` once; one that lost its last key in another way than
-/// by its turn stays until then.
+/// Tenants of one level that are served in turn. Each tenant with keys is in `order` once. A tenant whose
+/// last key was removed out of turn stays in `order` until its turn.
 #[derive(Default)]
 struct Turns {
     lanes: HashMap<u64, List>,
     order: VecDeque<u64>,
 }
 
-/// Where a ready slot is, as far as its level does not say.
+/// Priority and tenant of a ready slot.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) priority: Priority,
-    /// Nothing in queues whose tenants do not take turns.
+    /// `None` in queues without tenants.
     pub(super) tenant: Option<u64>,
 }
 
@@ -64,18 +66,18 @@ impl Ready {
         self.len
     }
 
-    /// How many are ready of each priority, highest first.
+    /// Number of ready keys of each priority, highest first.
     pub(super) fn depth(&self) -> Vec<(Priority, usize)> {
         self.levels.iter().map(|level| (level.priority, level.len)).collect()
     }
 
-    /// Forgets all.
+    /// Removes all keys.
     pub(super) fn clear(&mut self) {
         self.levels.clear();
         self.len = 0;
     }
 
-    /// Puts a slot behind the others of its priority and tenant.
+    /// Appends a slot to its priority and tenant.
     pub(super) fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: At, place: Place) {
         let found = self.levels.binary_search_by(|level| place.priority.cmp(&level.priority));
         let index = found.unwrap_or_else(|index| {
@@ -91,7 +93,7 @@ impl Ready {
         }
     }
 
-    /// Takes a slot out before its turn.
+    /// Removes a slot before its turn.
     pub(super) fn remove<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: At, place: Place) {
         let found = self.levels.binary_search_by(|level| place.priority.cmp(&level.priority));
         let index = found.expect("a ready key's priority has a level");
@@ -105,7 +107,7 @@ impl Ready {
         self.left(index);
     }
 
-    /// Takes the next slot out.
+    /// Removes and returns the next slot.
     pub(super) fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<At> {
         let index = self.next_level()?;
         self.overtaken = index > 0;
@@ -157,7 +159,7 @@ impl Turns {
         slots.push(lane, at);
     }
 
-    /// The first key of the tenant whose turn it is.
+    /// The first key of the next tenant.
     fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<At> {
         loop {
             let tenant = self.order.pop_front()?;
@@ -181,8 +183,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Q8: whatever else is added, the first key of a level is served after at most `ageing` others per level above it,
-        /// and two per other level; one of the highest after at most one.
+        /// Q8: the first key of a level is served after at most `ageing` others per higher level and two per
+        /// other level; one of the highest after at most one. This holds for all other adds.
         #[test]
         fn the_first_of_a_level_waits_for_a_bounded_number_of_others(
             ageing in 1u32..6,

@@ -1,8 +1,7 @@
-//! Where workers wait. It decides whom to call, and says nothing of what they will find.
+//! Waiting workers of a queue, and which of them to wake. Workers then look at the queue themselves.
 //!
-//! One worker is called for each key that is ready, and not one more. One of those that wait keeps the time for all, so
-//! that a time that comes wakes one worker and not all. A worker that was called and goes away without a look has its call
-//! passed on.
+//! One worker is woken for each ready key, never more. One waiting worker keeps the timer for all, so that a
+//! due time wakes one worker only. If a woken worker leaves without looking, its wake-up passes to another.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,27 +10,27 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The workers that wait.
+/// Waiting workers of a queue.
 ///
-/// Invariants whenever the lock is free: as many are called as keys are ready, or nobody waits uncalled. If a time is to
-/// come and somebody waits, then somebody keeps that time or has been called.
+/// Invariants whenever the lock is free: as many workers are woken as keys are ready, or no worker waits
+/// unwoken. If a time is pending and workers wait, one of them keeps the timer or has been woken.
 #[derive(Default)]
 pub(super) struct Room {
-    /// Who waits, in order of arrival.
+    /// Wakers of the waiting workers, in order of arrival.
     seats: BTreeMap<Seat, Waker>,
-    /// Who was called and has not come yet.
+    /// Workers that were woken and have not looked yet.
     called: BTreeSet<Seat>,
-    /// Who of those that wait will look at which time.
+    /// The worker that keeps the timer, and its time.
     keeper: Option<(Seat, Instant)>,
     next: Seat,
 }
 
-/// A place in the order of arrival, kept until the worker leaves.
+/// Registration number of a waiting worker, in order of arrival, kept until the worker leaves.
 pub(super) type Seat = u64;
 
 impl Room {
-    /// A worker found nothing and waits. If it gets a time, it has to come back by itself then. What it left as waker before
-    /// is to be dropped without the lock, since that may run anything.
+    /// Registers a worker that found no key. A returned time means that the worker must keep the timer. The
+    /// caller must drop the returned old waker outside the lock, because its drop may run arbitrary code.
     pub(super) fn sit(
         &mut self,
         seat: &mut Option<Seat>,
@@ -52,7 +51,8 @@ impl Room {
         (alarm.filter(|_| keeps), before)
     }
 
-    /// A worker goes, with a key or without. Its waker is to be dropped without the lock.
+    /// Removes a worker, which may have taken a key. The caller must drop the returned waker outside the
+    /// lock.
     pub(super) fn leave(&mut self, seat: Option<Seat>) -> Option<Waker> {
         let seat = seat?;
         self.called.remove(&seat);
@@ -62,7 +62,7 @@ impl Room {
         self.seats.remove(&seat)
     }
 
-    /// Whom to wake so that the invariants hold.
+    /// Selects the workers to wake so that the invariants hold.
     pub(super) fn call(&mut self, ready: usize, alarm: Option<Instant>) -> Calls {
         let mut calls = Calls::default();
         if self.seats.is_empty() {
@@ -76,7 +76,8 @@ impl Room {
         let Some(at) = alarm else { return calls };
         match self.keeper {
             Some((_, kept)) if kept <= at => {}
-            // It must be told of the earlier time. Whoever was called comes first, and keeps the time or calls on.
+            // The timer must move to the earlier time. A worker that was woken before comes first, and keeps
+            // the timer or wakes another.
             Some((keeper, _)) => calls.extend(self.take(keeper)),
             None if self.called.is_empty() => calls.extend(self.pick()),
             None => {}
@@ -84,7 +85,7 @@ impl Room {
         calls
     }
 
-    /// Everybody: it is over.
+    /// Selects all workers: the queue has closed.
     pub(super) fn call_all(&mut self) -> Calls {
         let mut calls = Calls::default();
         std::mem::take(&mut self.seats).into_values().for_each(|waker| calls.push(waker));
@@ -93,7 +94,7 @@ impl Room {
         calls
     }
 
-    /// The one that waits for longest; the keeper of the time only if there is no other.
+    /// Selects the worker that has waited longest; the timer's keeper only if there is no other.
     fn pick(&mut self) -> Option<Waker> {
         let keeper = self.keeper.map(|(seat, _)| seat);
         let other = self.seats.keys().copied().find(|seat| Some(*seat) != keeper);
@@ -110,7 +111,7 @@ impl Room {
     }
 }
 
-/// Workers to wake once the lock is free. Nearly always none or one.
+/// Wakers to call after the lock is released. Usually none or one.
 #[derive(Default)]
 #[must_use]
 pub(super) struct Calls {
@@ -132,7 +133,7 @@ impl Calls {
         }
     }
 
-    /// Wakes them. Not under the lock: a waker may run anything.
+    /// Wakes the workers. Must be called without the lock, because a waker may run arbitrary code.
     pub(super) fn ring(self) {
         if let Some(first) = self.first {
             first.wake();

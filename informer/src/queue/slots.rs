@@ -1,5 +1,5 @@
-//! The keys of a queue, each in one slot, found by key or by number. Lists through the slots cost no allocation and let a
-//! key leave from the middle. It knows nothing of what the places mean.
+//! Keys of a queue, each in one numbered slot, with lookup by key. Linked lists through the slots need no
+//! allocation and allow removal from the middle.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -9,22 +9,22 @@ use kstore_nondet::FixedState;
 /// The number of a slot.
 pub(super) type At = u32;
 
-/// No slot.
 const NIL: At = At::MAX;
 
-/// Slots with keys and what is known of each.
+/// Slots with keys and their values.
 pub(super) struct Slots<K, V> {
-    /// Numbers by hash of their key. The key is stored once, in its slot.
+    /// Slot numbers by the hash of their key. The key itself is stored once, in its slot.
     index: HashTable<At>,
     slots: Vec<Slot<K, V>>,
-    /// The first of the free slots, which are linked by `after`. The one that was used last comes first: it is still near.
+    /// The first free slot; free slots are linked by `after`. The most recently used comes first, because it
+    /// is likely in the CPU cache.
     free: At,
 }
 
 struct Slot<K, V> {
     hash: u64,
     links: Links,
-    /// Nothing if the slot is free.
+    /// `None` if the slot is free.
     content: Option<(K, V)>,
 }
 
@@ -34,7 +34,7 @@ struct Links {
     after: At,
 }
 
-/// The ends of a list of slots. A slot is in at most one list.
+/// Head and tail of a linked list of slots. A slot is in at most one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct List {
     first: At,
@@ -53,7 +53,8 @@ impl List {
     }
 }
 
-/// The hash of a key, for [`Slots::find`]. Apart, because it can be made before a lock is taken.
+/// The hash of a key for [`Slots::find`]. A function of its own, so that callers can compute it before they
+/// take a lock.
 pub(super) fn hash<K: Hash>(key: &K) -> u64 {
     FixedState::default().hash_one(key)
 }
@@ -72,7 +73,7 @@ impl<K: Eq, V> Slots<K, V> {
         self.index.find(hash, same).copied()
     }
 
-    /// Takes a slot for a key that has none.
+    /// Takes a slot for a key without one.
     pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> At {
         let slot = Slot { hash, links: Links { before: NIL, after: NIL }, content: Some((key, value)) };
         let at = match self.free {
@@ -104,14 +105,14 @@ impl<K: Eq, V> Slots<K, V> {
         }
     }
 
-    /// Gives memory back that a peak needed and an idle queue does not.
+    /// Releases memory of an earlier peak when the queue is empty.
     fn shrink(&mut self) {
         if self.slots.len() > 1 << 16 {
             self.clear();
         }
     }
 
-    /// Frees all slots and forgets all lists.
+    /// Frees all slots and invalidates all lists.
     pub(super) fn clear(&mut self) {
         *self = Self::new();
     }
@@ -128,12 +129,12 @@ impl<K: Eq, V> Slots<K, V> {
         self.slots.get(at as usize)?.content.as_ref().map(|(_, value)| value)
     }
 
-    /// All keys and values, in no order that means anything.
+    /// All keys and values, in unspecified order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.slots.iter().filter_map(|slot| slot.content.as_ref()).map(|(key, value)| (key, value))
     }
 
-    /// The values of a list, in its order.
+    /// The values of a list, in order.
     pub(super) fn list(&self, list: List) -> impl Iterator<Item = &V> {
         let mut next = list.first();
         std::iter::from_fn(move || {
@@ -153,7 +154,7 @@ impl<K: Eq, V> Slots<K, V> {
         list.last = at;
     }
 
-    /// Takes a slot out of the list that it is in.
+    /// Removes a slot from its list.
     pub(super) fn unlink(&mut self, list: &mut List, at: At) {
         let Links { before, after } = self.slots[at as usize].links;
         match before {
@@ -166,7 +167,7 @@ impl<K: Eq, V> Slots<K, V> {
         }
     }
 
-    /// Takes the first slot out of the list.
+    /// Removes and returns the first slot of the list.
     pub(super) fn pop(&mut self, list: &mut List) -> Option<At> {
         let first = list.first()?;
         self.unlink(list, first);

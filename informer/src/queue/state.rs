@@ -1,4 +1,4 @@
-//! The state of a queue and its transitions. Pure: `now` is an argument, and nobody waits here.
+//! State machine of a queue. Pure: `now` is an argument, and no transition waits.
 
 mod end;
 mod finish;
@@ -19,23 +19,24 @@ use super::{
 };
 use crate::{Causes, limits::QUEUE_FAR};
 
-/// Everything a queue knows.
+/// All data of a queue.
 ///
-/// Invariant: an entry per key that is ready, waiting, running or parked, and none for others. A key is in `ready` iff its
-/// place is `Ready`, has one time in `timers` iff it is `Waiting` or `Parked`, and is in `running` iff it is `Running`.
+/// Invariant: there is an entry for each key that is ready, waiting, running or parked, and for no other. A
+/// key is in `ready` iff its phase is `Ready`, has one timer in `timers` iff it is `Waiting` or `Parked`, and
+/// is in `running` iff it is `Running`.
 pub(super) struct State<K> {
     slots: Slots<K, Entry>,
     ready: Ready,
     timers: Timers,
-    /// In the order in which they began.
+    /// Running keys, by start time.
     running: List,
     mode: Mode,
     backoff: Backoff,
     rate: Reservations,
-    /// Whether failed keys are subject to the rate, too.
+    /// Whether the rate also applies to failed keys.
     rates_retries: bool,
     rng: Rng,
-    /// Its counts are always right; of its present numbers only `running` and `parked`.
+    /// Counts of the queue. Of its gauges only `running` and `parked` are maintained.
     stats: QueueStats,
     queue_duration: Decades,
     work_duration: Decades,
@@ -46,20 +47,20 @@ pub(super) struct State<K> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Open,
-    /// No adds, no waiting.
+    /// Refuses adds and waiting keys.
     Draining,
-    /// Nothing any more.
+    /// Refuses everything.
     Closed,
 }
 
-/// A key with what can be said of it before any lock is taken.
+/// A key with its hash and tenant, computed before the lock is taken.
 pub(super) struct Named<K> {
     pub(super) key: K,
     pub(super) hash: u64,
     pub(super) tenant: Option<u64>,
 }
 
-/// A run under way, as its lease holds it.
+/// An active run, as its lease stores it.
 #[derive(Default)]
 pub(super) struct Run {
     pub(super) at: At,
@@ -71,12 +72,12 @@ pub(super) struct Run {
 
 pub(super) enum Taken<K> {
     Run(K, Run),
-    /// Nothing is ready.
+    /// No key is ready.
     Nothing,
     Closed,
 }
 
-/// A time after `now`, however long the delay.
+/// `now` plus `delay`, cut at [`QUEUE_FAR`].
 fn later(now: Instant, delay: Duration) -> Instant {
     now + delay.min(QUEUE_FAR)
 }
@@ -100,7 +101,8 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// Wants a run of a key. Reads the clock only if it matters: it costs as much as everything else here.
+    /// Adds a request for a run of a key. Reads the clock only if needed: the read costs as much as the rest
+    /// of the transition.
     pub(super) fn add(&mut self, named: Named<K>, add: Add, clock: impl Fn() -> Instant) {
         if self.mode != Mode::Open {
             return;
@@ -132,7 +134,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.place(at, due, now);
     }
 
-    /// A ready key has become more important: it goes behind those of its new priority.
+    /// Raises the priority of a ready key, which moves behind the others of its new priority.
     fn raise(&mut self, at: At, add: Add) {
         self.stats.merged += 1;
         let rank = self.entry(at).rank();
@@ -143,7 +145,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.ready.push(&mut self.slots, at, rank);
     }
 
-    /// Adds to a key that is not ready.
+    /// Merges an add into a key that is not ready.
     fn merge(&mut self, at: At, add: Add, now: Instant) {
         let planned = self.entry(at).planned();
         let due = self.due(&add, planned, now);
@@ -152,7 +154,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         entry.join(add.priority, add.causes);
         match &mut entry.place {
             Place::Waiting(timer) => {
-                // Also if it waits because it failed: what is new may be what it failed for want of.
+                // Also ends a wait after a failure: the change may fix its reason.
                 let timer = *timer;
                 if due < timer.at {
                     self.timers.cancel(timer);
@@ -167,8 +169,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// When an add may run, as far as it depends on the add. It takes room of the rate only if it makes a difference to a
-    /// key whose next run is `planned`.
+    /// When an add is due. Reserves from the rate only if the add can make a key run earlier than `planned`.
     fn due(&mut self, add: &Add, planned: Option<Instant>, now: Instant) -> Instant {
         let due = add.after.map_or(now, |delay| later(now, delay));
         if !add.rate_limited {
@@ -181,7 +182,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         limited
     }
 
-    /// Puts a key that is in no place where it belongs at this time.
+    /// Puts a key in no phase into the ready or the waiting phase.
     fn place(&mut self, at: At, due: Instant, now: Instant) {
         if due > now {
             let timer = self.timers.set(due, at);
@@ -195,8 +196,8 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.ready.push(&mut self.slots, at, rank);
     }
 
-    /// Does what the time has come for. Every transition does so first: otherwise keys whose time came before would be
-    /// behind those that become ready by it.
+    /// Processes due timers. Every transition starts with it: otherwise keys that were due earlier would
+    /// queue behind keys that the transition makes ready.
     fn ripen(&mut self, now: Instant) {
         while let Some((timer, at)) = self.timers.pop(now) {
             match self.entry(at).place {
@@ -210,7 +211,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// The next key to run, which is running from now on.
+    /// Takes the next ready key, which is then running.
     pub(super) fn take(&mut self, now: Instant) -> Taken<K> {
         self.ripen(now);
         if self.mode == Mode::Closed {
@@ -240,7 +241,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.slots.get_mut(at).expect("lists and timers name slots in use")
     }
 
-    /// Keys ready, and the first time that is waited for.
+    /// Number of ready keys, and the earliest pending time.
     pub(super) fn outlook(&self) -> (usize, Option<Instant>) {
         (self.ready.len(), self.timers.first())
     }
@@ -251,7 +252,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         QueueStats { ready: self.ready.len(), waiting, ..self.stats }
     }
 
-    /// Costs time for each running key and each priority, not for others.
+    /// All metrics of the queue. The cost is proportional to the running keys and the priorities.
     pub(super) fn metrics(&mut self, name: std::sync::Arc<str>, now: Instant) -> QueueMetrics {
         let stats = self.stats(now);
         let running = self.slots.list(self.running);

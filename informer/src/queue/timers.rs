@@ -1,4 +1,4 @@
-//! The times that a queue waits for, each for one slot.
+//! Timers of a queue, each for one slot.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use super::slots::At;
 
-/// Times in order; of equal ones, the one that was set first comes first.
+/// Timers by time; equal times in the order in which they were set.
 #[derive(Default)]
 pub(super) struct Timers {
     set: BTreeMap<Timer, At>,
     next: u64,
 }
 
-/// Names one time that was set. Never used twice.
+/// Unique identity of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     pub(super) at: Instant,
@@ -25,7 +25,7 @@ impl Timers {
         self.set.len()
     }
 
-    /// The first time.
+    /// The earliest time.
     pub(super) fn first(&self) -> Option<Instant> {
         self.set.first_key_value().map(|(timer, _)| timer.at)
     }
@@ -41,13 +41,13 @@ impl Timers {
         self.set.remove(&timer);
     }
 
-    /// Takes one that is due, the earliest first.
+    /// Removes and returns the earliest timer that is due.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(Timer, At)> {
         let first = self.set.first_entry()?;
         (first.key().at <= now).then(|| first.remove_entry())
     }
 
-    /// All that are set, in order.
+    /// All timers, in order.
     pub(super) fn all(&self) -> Vec<(Timer, At)> {
         self.set.iter().map(|(timer, at)| (*timer, *at)).collect()
     }

@@ -1,8 +1,9 @@
-//! [`Outbox`]: which event is written next, and when. Pure: now and chance are arguments.
+//! [`Outbox`]: schedules the writes of events. Pure: time and randomness are arguments.
 //!
-//! One letter per event name, so that of one event only the newest state waits, and never two states are under way: order is
-//! kept where it matters, and nobody waits behind another's failure. The first two states of an event go out at once; later
-//! ones rest, longer each time, and the last one always goes out.
+//! The outbox has one entry per event name. Only the newest state of an event waits, and at most one write
+//! per event is active. This keeps the order of one event's writes, and a failed write delays no other event.
+//! The first two states of an event are written at once. Later states are delayed, each time longer, and the
+//! last state is always written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,15 +18,15 @@ use crate::limits::{
     RECORDER_TRIES,
 };
 
-/// See the module.
+/// Queue of event writes with pacing and retries.
 pub(super) struct Outbox {
     letters: BTreeMap<String, Letter>,
-    /// The letters that wait, by when they may go.
+    /// Waiting entries by due time.
     due: BTreeSet<(Instant, String)>,
     pace: Recent<String, Pace>,
-    /// Nothing rests: the end is near.
+    /// Whether pacing is off, during a flush or at the end.
     urgent: bool,
-    /// How many letters there may be.
+    /// Largest number of entries.
     bound: usize,
 }
 
@@ -37,20 +38,20 @@ struct Letter {
 
 enum State {
     Waiting,
-    /// Under way; whether a newer state has come since.
+    /// A write is active; `newer` tells whether a newer state has arrived since.
     Flying {
         newer: bool,
     },
 }
 
-/// How often an event was written, and when it may be again.
+/// How often an event was written, and when the next write is allowed.
 #[derive(Clone, Copy)]
 struct Pace {
     writes: u32,
     next: Option<Instant>,
 }
 
-/// What became of a letter that came back.
+/// Result of a write for its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Written,
@@ -66,7 +67,7 @@ impl Outbox {
         Self { letters, due, pace: Recent::new(RECORDER_SERIES), urgent: false, bound }
     }
 
-    /// Takes in the newest state of an event. False if there is no room for another.
+    /// Adds the newest state of an event. Returns false if the outbox is full.
     pub(super) fn put(&mut self, mut event: Event, now: Instant) -> bool {
         if let Some(letter) = self.letters.get_mut(&event.name) {
             event.causes.merge(&letter.event.causes);
@@ -91,7 +92,7 @@ impl Outbox {
         self.letters.insert(name, Letter { state: State::Waiting, ..letter });
     }
 
-    /// An event to write now; it is under way until it has been [`settled`](Self::settled).
+    /// Takes an event that is due. Its write is active until [`settled`](Self::settled).
     pub(super) fn take(&mut self, now: Instant) -> Option<Event> {
         let (at, _) = self.due.first()?;
         if *at > now {
@@ -105,12 +106,12 @@ impl Outbox {
         Some(letter.event.clone())
     }
 
-    /// When the next event may be written.
+    /// When the next event is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// A write came back; `unit` is a random number in 0..1.
+    /// Records the result of a write; `unit` is a random number in 0..1.
     pub(super) fn settled(
         &mut self,
         name: &str,
@@ -138,7 +139,8 @@ impl Outbox {
         }
     }
 
-    /// The first wait is a random part, so that those who failed together do not come back together.
+    /// Wait before a retry. The first wait is random, so that writes that failed together are not retried
+    /// together.
     fn pause(&self, tries: u32, unit: f64) -> Duration {
         match (self.urgent, tries) {
             (true, _) => RECORDER_FLUSH_RETRY,
@@ -147,7 +149,7 @@ impl Outbox {
         }
     }
 
-    /// Notes a write; when the next may be.
+    /// Counts a write and returns when the next is allowed.
     fn written(&mut self, name: &str, now: Instant) -> Instant {
         let pace = self.pace.entry(&name.to_owned(), || Pace { writes: 0, next: None });
         pace.writes = pace.writes.saturating_add(1);
@@ -160,18 +162,18 @@ impl Outbox {
         next
     }
 
-    /// From now on nothing rests, and what failed is tried again soon.
+    /// Turns pacing off and makes all entries due now.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.urgent = true;
         self.due = std::mem::take(&mut self.due).into_iter().map(|(_, name)| (now, name)).collect();
     }
 
-    /// As usual again.
+    /// Turns pacing on again.
     pub(super) fn calm(&mut self) {
         self.urgent = false;
     }
 
-    /// How many events wait or are under way.
+    /// Number of events that wait or are being written.
     pub(super) fn len(&self) -> usize {
         self.letters.len()
     }

@@ -1,8 +1,8 @@
-//! [`Recent`]: a map that forgets what was not used for longest.
+//! [`Recent`]: a bounded map that evicts the least recently used entry (LRU cache).
 
 use std::collections::BTreeMap;
 
-/// See the module.
+/// LRU cache with a fixed number of entries.
 pub(super) struct Recent<K, V> {
     values: BTreeMap<K, (u64, V)>,
     by_use: BTreeMap<u64, K>,
@@ -11,12 +11,12 @@ pub(super) struct Recent<K, V> {
 }
 
 impl<K: Ord + Clone, V> Recent<K, V> {
-    /// For at most `bound` entries, of which there must be one at least.
+    /// A cache for at most `bound` entries, at least one.
     pub(super) fn new(bound: usize) -> Self {
         Self { values: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0, bound }
     }
 
-    /// What is known of `key`, without counting as a use.
+    /// The value of `key`, without counting as a use.
     pub(super) fn peek(&self, key: &K) -> Option<&V> {
         self.values.get(key).map(|(_, value)| value)
     }

@@ -1,4 +1,4 @@
-//! What becomes of many events.
+//! Tests of the recorder with many events.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::{
 struct Written {
     events: Arc<Mutex<Vec<Event>>>,
     failures: Arc<Mutex<Vec<SinkError>>>,
-    /// Writes about this object hang, or fail, for ever.
+    /// Name of the object whose writes hang forever, and of the one whose writes fail.
     hangs: Arc<Mutex<String>>,
     fails: Arc<Mutex<String>>,
-    /// How long a write takes at most, and how often it fails, in per cent.
+    /// Randomness, largest duration of a write, and its failure rate in per cent.
     faults: Arc<Mutex<Option<(Rng, u64, u64)>>>,
     under_way: Arc<Mutex<Vec<String>>>,
 }
@@ -61,7 +61,7 @@ impl EventSink for Written {
     }
 }
 
-/// A write that was answered, or that nobody waits for any more.
+/// Guard of a write, dropped when it returns or is cancelled.
 struct Ended(Written, String);
 
 impl Drop for Ended {
@@ -81,7 +81,7 @@ fn pod(name: &str) -> Reference {
     }
 }
 
-/// The bound of recorders that are to reach it.
+/// Queue bound of recorders whose overflow is tested.
 const QUEUE: usize = 1_000;
 
 fn recorder_of(queue: usize) -> (Recorder, Written, CancellationToken) {
@@ -119,7 +119,7 @@ async fn the_same_event_again_raises_the_count_of_the_first() {
     assert_ne!(events[0].name, events[4].name, "after the window a new event begins");
 }
 
-/// E1: a thousand identical events are two writes and a few refreshes, of which the last has the whole count.
+/// E1: a thousand identical events are two writes and a few refreshes; the last has the full count.
 #[tokio::test(start_paused = true)]
 async fn identical_events_are_two_writes_and_refreshes_and_the_last_count_is_exact() {
     let (recorder, sink, _stop) = recorder();
@@ -130,7 +130,7 @@ async fn identical_events_are_two_writes_and_refreshes_and_the_last_count_is_exa
     sleep(RECORDER_REFRESH_CAP).await;
     let events = sink.events.lock();
     assert_eq!(events.last().map(|event| event.count), Some(1_000));
-    // Rests of 1, 2, 4, … 256 and 300 seconds: 500 seconds hold nine of them, and one more is the last.
+    // Delays of 1, 2, 4, … 256 and 300 seconds: 500 seconds contain nine of them, plus the last write.
     assert!(events.len() <= 2 + 10, "{} writes", events.len());
     assert_eq!(recorder.stats(), RecorderStats { written: events.len() as u64, ..Default::default() });
 }
@@ -147,7 +147,7 @@ async fn counts_grow_in_memory_while_a_write_is_under_way() {
     assert_eq!(counts, [1, 500]);
 }
 
-/// As Kubernetes does it: ten within ten minutes *of one another*.
+/// As in Kubernetes: ten messages within ten minutes *of one another*.
 #[tokio::test(start_paused = true)]
 async fn many_messages_of_one_reason_become_one_combined_event() {
     let (recorder, sink, _stop) = recorder();
@@ -193,7 +193,7 @@ async fn a_full_queue_drops_and_counts_instead_of_blocking() {
     assert_eq!((sink.events.lock().len(), recorder.stats().overflowed), (QUEUE, 500));
 }
 
-/// A Deployment of 2,000 replicas: the four events of each pod's start come at once.
+/// A Deployment with 2,000 replicas: the four start events of each pod arrive at once.
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_thousands_of_pods_is_written_whole_and_names_keep_its_order() {
     let (recorder, sink, _stop) = recorder();
@@ -253,7 +253,7 @@ async fn a_failed_write_is_repeated_and_a_refused_one_is_not() {
     assert_eq!(recorder.stats(), RecorderStats { refused: 1, written: 1, ..Default::default() });
 }
 
-/// An event that fails for two minutes used to hold up all behind it.
+/// Regression: an event that fails for two minutes blocked all later events.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_fails_or_hangs_does_not_hold_up_the_others() {
     let (recorder, sink, _stop) = recorder();
@@ -369,8 +369,8 @@ async fn the_page_says_why_events_were_dropped_until_the_recorder_is() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// E1: with a sink that is slow and fails, n identical events in a window are at most two writes and refreshes that
-    /// grow apart, in order, and the last has count n; nothing is dropped that is not counted.
+    /// E1: with a slow and failing sink, n identical events in a window are at most two writes and refreshes
+    /// at growing intervals, in order. The last has count n, and every drop is counted.
     #[test]
     fn final_counts_are_exact_whatever_the_sink_does(
         seed in any::<u64>(),

@@ -1,4 +1,5 @@
-//! [`Writer`]: the edge. Brings what was recorded to `series` and `outbox`, and what is due to the sink; judges nothing.
+//! [`Writer`]: the task that passes recorded events to `series` and `outbox`, and due events to the sink. It
+//! makes no decisions.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -26,14 +27,14 @@ pub(super) struct Writer<S> {
     series: Series,
     outbox: Outbox,
     under_way: FuturesUnordered<Write>,
-    /// Who waits for the outbox to be empty.
+    /// Callers of [`super::Recorder::flush`] that wait for the outbox to be empty.
     flushes: Vec<oneshot::Sender<()>>,
-    /// There is no more time for rests.
+    /// Whether the recorder is stopping, so that pacing stays off.
     ending: bool,
     counters: Arc<Counters>,
-    /// What the log has been told of.
+    /// Counts at the time of the last log line.
     logged: RecorderStats,
-    /// When the log is told of the events that were dropped since.
+    /// When the next log line about dropped events is due.
     report: Option<Instant>,
     rng: Rng,
 }
@@ -65,11 +66,11 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Writes until nobody can record any more; after `stop`, for [`RECORDER_FLUSH`] at most.
+    /// Writes events until every recorder is dropped, or after `stop` for at most [`RECORDER_FLUSH`].
     pub(super) async fn run(mut self, stop: CancellationToken) {
         if stop.run_until_cancelled(self.serve()).await.is_none() {
             self.end();
-            // What is left is counted below.
+            // Unwritten events are counted below.
             let _ = timeout(RECORDER_FLUSH, self.serve()).await;
         }
         self.inbox.close();
@@ -82,7 +83,8 @@ impl<S: EventSink> Writer<S> {
         self.log_dropped();
     }
 
-    /// Returns once every recorder is dropped and nothing is left to write. May be dropped and called again.
+    /// Returns once every recorder is dropped and all events are written. The future may be dropped and
+    /// called again.
     async fn serve(&mut self) {
         let mut open = true;
         while open || self.outbox.len() > 0 {
@@ -110,7 +112,7 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// The first event that is dropped after a report begins a burst, which is one line of the log at its end.
+    /// Schedules a log line at the first dropped event; the line covers all drops until then.
     fn notice_dropped(&mut self) {
         if self.report.is_none() && self.counters.stats().has_dropped_since(&self.logged) {
             self.report = Some(Instant::now() + RECORDER_REPORT);
@@ -174,7 +176,7 @@ impl<S: EventSink> Writer<S> {
                 self.outbox.calm();
             }
             for done in self.flushes.drain(..) {
-                // Who asked may have lost patience.
+                // The caller may have timed out.
                 let _ = done.send(());
             }
         }

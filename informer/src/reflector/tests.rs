@@ -1,5 +1,5 @@
-//! The reflector's decisions, step by step, without a source. `properties` has random stories with one, `pace` says how
-//! often one is asked, `rivals` what went wrong elsewhere.
+//! Tests of the reflector's decisions, step by step, without a source. `properties` runs random histories
+//! with a source, `pace` checks request rates, `rivals` has regressions from other informers.
 
 mod pace;
 mod properties;
@@ -12,13 +12,13 @@ use crate::{
     testing::{Sample, Stored},
 };
 
-/// A future on a runtime whose clock moves only when nobody has anything to do.
+/// Runs a future on a runtime with paused time.
 fn paused<F: Future>(future: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_time().start_paused(true).build().unwrap().block_on(future)
 }
 
-/// A reflector and a clock that waits as long as it is told to.
+/// A reflector with a manual clock that skips its waits.
 struct Walk {
     reflector: Reflector<Sample>,
     now: Instant,
@@ -37,7 +37,7 @@ impl Walk {
         self.reflector.step(input, &|_| None, self.now)
     }
 
-    /// The next that is not a wait, and how long it waited.
+    /// The next request that is not a wait, and the time waited.
     fn after_wait(&mut self, input: Input<Sample>) -> (Next, Duration) {
         let (mut next, mut waited) = (self.step(input).next, Duration::ZERO);
         while let Next::Wait(time) = next {
@@ -48,7 +48,7 @@ impl Walk {
         (next, waited)
     }
 
-    /// Streams from a first state at revision 10.
+    /// A reflector that streams from an initial state at revision 10.
     fn streaming() -> Self {
         let mut walk = Self::new(true);
         assert_eq!(walk.step(Input::Begin).next, LATEST);
@@ -75,12 +75,12 @@ fn resume(revision: u64) -> Next {
 
 const LATEST: Next = Next::Watch(Start::Initial(ReadAt::Latest));
 
-/// The whole state as a stream, not older than this.
+/// A streaming list not older than `revision`.
 fn again(revision: u64) -> Next {
     Next::Watch(Start::Initial(ReadAt::NotOlderThan(Revision(revision))))
 }
 
-/// The whole state in one answer.
+/// An unpaged list.
 fn list(at: ReadAt) -> Next {
     Next::List(ListRequest::all(at))
 }
@@ -173,7 +173,7 @@ fn internal_errors_that_last_lead_to_a_full_state() {
     assert!(walk.now - start > INTERNAL_ERRORS_BEFORE_RELIST);
 }
 
-/// R12 and the table of the module: what a state that was refused is asked for next.
+/// R12 and the table of the module: the request after a refused relist.
 #[test]
 fn the_latest_state_is_asked_for_only_until_one_came() {
     let mut walk = Walk::streaming();
@@ -192,7 +192,7 @@ fn the_latest_state_is_asked_for_only_until_one_came() {
     assert!(waited > Duration::ZERO, "a source that is behind is given time");
 }
 
-/// What a source cannot do after all is given up one by one, at once.
+/// Unsupported capabilities are disabled one by one, at once.
 #[test]
 fn what_is_not_supported_is_not_asked_for_again() {
     let capabilities = Capabilities { streaming_list: true, paging: true, ..Capabilities::default() };
@@ -209,7 +209,7 @@ fn what_is_not_supported_is_not_asked_for_again() {
     );
 }
 
-/// R16: what came of the newest revision may not be all of it, unless a higher one or a progress says so.
+/// R16: the newest revision may be incomplete unless a higher one or a progress frame follows.
 #[test]
 fn a_source_that_splits_revisions_is_resumed_after_the_newest_complete_one() {
     let resumed_after = |splits_revisions, items: &[&[Frame<Sample>]]| {

@@ -1,4 +1,4 @@
-//! Views, past views and cuts against the history of the store.
+//! Tests of views, past views and snapshots against the history of the store.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -52,7 +52,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What one kind was at each revision that changed it.
+/// The state of one kind at each revision that changed it.
 struct Past(FakeKind<Sample>, BTreeMap<Revision, Vec<Arc<Sample>>>);
 
 impl Past {
@@ -122,7 +122,7 @@ async fn story(ops: &[Op], seed: u64) {
     }
 }
 
-/// A view of some revisions ago, if there is one.
+/// A view of some revisions ago, if the undo log reaches it.
 fn past(informer: &Informer<Sample>, ago: u64) -> Option<View<Sample>> {
     let now = informer.revision().0;
     let revision = Revision(now.checked_sub(ago)?);
@@ -139,8 +139,8 @@ fn past(informer: &Informer<Sample>, ago: u64) -> Option<View<Sample>> {
 }
 
 proptest! {
-    /// X1, X2, X3: views, views of the past and cuts are the history at their revision, in objects and in every index, for
-    /// as long as they live.
+    /// X1, X2, X3: views, past views and snapshots equal the history at their revision, in objects and in
+    /// every index, for their whole lifetime.
     #[test]
     fn every_view_is_the_history_at_its_revision_for_ever(
         ops in prop::collection::vec(op(), 1..150), seed in any::<u64>()
@@ -151,7 +151,7 @@ proptest! {
     }
 }
 
-/// X3: a kind without changes comes along, and the cut waits for what was asked.
+/// X3: a kind without changes advances, and the snapshot waits for the requested revision.
 #[tokio::test(start_paused = true)]
 async fn a_cut_waits_for_the_revision_that_was_asked_for() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
@@ -182,7 +182,7 @@ async fn caches_of_different_histories_are_never_cut() {
     assert_eq!(cut.err(), Some(CutError::DifferentDomains));
 }
 
-/// X4: what views of the past held is released with them; the undo log keeps its own bound.
+/// X4: past views release their objects when dropped; the undo log keeps its own bound.
 #[tokio::test(start_paused = true)]
 async fn an_old_state_lives_no_longer_than_its_views_and_the_undo_log() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());

@@ -1,4 +1,4 @@
-//! Subscriptions, one promise after the other: what is merged, what is not, who waits, who is told that it is synced.
+//! Tests of subscriptions: merging, overflow, resync and the sync signal.
 
 use std::{
     collections::BTreeMap,
@@ -64,7 +64,7 @@ async fn what_is_held_for_a_revision_is_dropped_when_the_cache_shows_it() {
     assert!(!is_held(3));
 }
 
-/// What is dropped may use the informer.
+/// A guard whose drop uses the informer.
 struct Reenter(Informer<Sample>, Arc<AtomicUsize>);
 
 impl Drop for Reenter {
@@ -87,7 +87,8 @@ async fn what_is_held_is_dropped_without_a_lock() {
     assert_eq!(seen.load(Ordering::Relaxed), 1);
 }
 
-/// H4; regression: client-go told "synced" when the objects were in the cache, before a handler had them (k/k#113763).
+/// H4; regression: client-go reported "synced" when the objects were in the cache, before a handler had them
+/// (k/k#113763).
 #[tokio::test(start_paused = true)]
 async fn synced_is_told_when_the_first_state_was_handled_not_when_it_was_cached() {
     let store = FakeStore::new();
@@ -105,7 +106,7 @@ async fn synced_is_told_when_the_first_state_was_handled_not_when_it_was_cached(
     assert!(handle.wait().await.is_ok(), "what was reached stays reached");
 }
 
-/// H4: also for an empty state, for one who was waiting when it came, and never for one who left.
+/// H4: also for an empty state and for a reader that already waits, and never after a drop.
 #[tokio::test(start_paused = true)]
 async fn synced_is_told_of_an_empty_state_and_of_a_dropped_subscription_never() {
     let store = FakeStore::new();
@@ -147,7 +148,8 @@ async fn a_lossless_subscription_gets_every_change_in_order() {
     assert!(matches!(kinds.as_slice(), [Delta::Updated { .. }, Delta::Deleted(_), Delta::Added(_)]));
 }
 
-/// H9: an update that is merged with the deletion after it is told before it, with the state that was told last.
+/// H9: an update that is merged with the following deletion is delivered before it, from the last delivered
+/// state.
 #[tokio::test(start_paused = true)]
 async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_it() {
     let store = FakeStore::new();
@@ -159,7 +161,7 @@ async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_
     let mut merged = informer.subscribe();
     assert_eq!(merged.try_next().len(), 2);
     kind.put(Sample::new("", "moves").owned_by(&*b));
-    // In a batch of its own: the two are merged by the backlog.
+    // In a batch of its own: the backlog merges the two.
     informer.wait_for(store.revision()).await.unwrap();
     kind.delete(&Key::new("", "moves")).unwrap();
     kind.delete(&Key::new("", "stays")).unwrap();
@@ -173,7 +175,7 @@ async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_
     }
 }
 
-/// H6: a full subscription stops the source from being read, and nothing is lost.
+/// H6: a full subscription stops the source, and no change is lost.
 #[tokio::test(start_paused = true)]
 async fn a_full_lossless_subscription_slows_the_source_until_it_reads_or_leaves() {
     let store = FakeStore::new();
@@ -198,7 +200,8 @@ async fn a_full_lossless_subscription_slows_the_source_until_it_reads_or_leaves(
     timeout(Duration::from_secs(1), informer.wait_for(Revision(20))).await.expect("nobody waits").unwrap();
 }
 
-/// H6: with replay a stuck subscriber costs nobody anything; it gets what leads to the cache, and then each change again.
+/// H6: with replay a stuck subscriber delays no other. It gets the changes that lead to the cache, and then
+/// every change again.
 #[tokio::test(start_paused = true)]
 async fn a_full_lossless_subscription_with_replay_gets_what_leads_to_the_cache() {
     let store = FakeStore::new();
@@ -229,7 +232,7 @@ async fn a_full_lossless_subscription_with_replay_gets_what_leads_to_the_cache()
     assert_eq!(numbers(&subscription.next().await.unwrap()), [11, 12], "each change again");
 }
 
-/// H6: also if it overflowed before it ever read.
+/// H6: also if the queue overflowed before the first read.
 #[tokio::test(start_paused = true)]
 async fn a_replay_before_the_first_read_is_the_cache() {
     let store = FakeStore::new();
@@ -246,7 +249,7 @@ async fn a_replay_before_the_first_read_is_the_cache() {
     assert!(subscription.try_next().is_empty());
 }
 
-/// H7; regression: client-go's panicking handler takes the process, or misses the change and goes on.
+/// H7; regression: client-go's panicking handler crashes the process, or skips the change and continues.
 #[tokio::test(start_paused = true)]
 async fn a_panicking_handler_loses_its_subscription_and_nobody_elses() {
     let store = FakeStore::new();
@@ -273,7 +276,7 @@ async fn a_panicking_handler_loses_its_subscription_and_nobody_elses() {
     assert_eq!(informer.shared().hub().queues(), 0, "nothing is kept for it");
 }
 
-/// H8: once per period, to those who asked, and without the objects that have changes to tell of.
+/// H8: once per period, for subscribers that requested it, without the objects that have pending changes.
 #[tokio::test(start_paused = true)]
 async fn a_resync_tells_of_each_object_once_per_period_to_those_who_asked() {
     let store = FakeStore::new();
@@ -304,7 +307,7 @@ async fn a_resync_tells_of_each_object_once_per_period_to_those_who_asked() {
     assert_eq!((asked.try_next().len(), asked.try_next().len()), (2, 0), "missed periods do not add up");
 }
 
-/// Regression: a kube-rs subscriber that was handed an object already gone from the store slept for ever.
+/// Regression: a kube-rs subscriber slept forever if its object was already gone from the store.
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_whose_object_is_already_gone_hears_of_the_next() {
     let store = FakeStore::new();
@@ -330,7 +333,7 @@ async fn a_subscriber_whose_object_is_already_gone_hears_of_the_next() {
     assert_eq!(heard, [1, 2, 3]);
 }
 
-/// Regression: kube-rs never told shared subscribers of deletions.
+/// Regression: kube-rs did not deliver deletions to shared subscribers.
 #[tokio::test(start_paused = true)]
 async fn every_subscriber_hears_of_a_deletion() {
     let store = FakeStore::new();
@@ -348,7 +351,7 @@ async fn every_subscriber_hears_of_a_deletion() {
     }
 }
 
-/// H5; regression: client-go's handlers have buffers without a bound (k/k#137314).
+/// H5; regression: client-go's handlers have unbounded buffers (k/k#137314).
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_stuck_subscribers_is_bounded_by_the_keys() {
     let store = FakeStore::new();
@@ -395,7 +398,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A reader that believes what it is told.
+/// A subscriber that applies its deltas.
 struct Reader {
     subscription: Subscription<Sample>,
     believes: BTreeMap<Key, Arc<Sample>>,
@@ -476,8 +479,8 @@ async fn story(ops: &[Op], seed: u64) {
 }
 
 proptest! {
-    /// H1, H2, H3, H5, H6: subscribers of every kind that join, read and leave at any moment know the cache when they have
-    /// read, by deltas that fit together.
+    /// H1, H2, H3, H5, H6: subscribers with every delivery that join, read and leave at any moment equal the
+    /// cache after a read, by consistent deltas.
     #[test]
     fn whoever_reads_everything_knows_the_cache_whatever_the_source_and_the_others_do(
         ops in prop::collection::vec(op(), 1..150), seed in any::<u64>()

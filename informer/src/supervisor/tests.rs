@@ -1,4 +1,4 @@
-//! Generations: what ends one, what is left of it, and when the next begins.
+//! Tests of generations: their end, their remains, and the next start.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -15,11 +15,11 @@ struct World {
     registry: Registry,
     stop: CancellationToken,
     generations: Arc<AtomicUsize>,
-    /// Tasks of any generation that run.
+    /// Number of running tasks of all generations.
     alive: Arc<AtomicUsize>,
 }
 
-/// One that runs.
+/// Guard of a running task.
 struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Starts a component of two obedient tasks; `also` is a third.
+    /// Starts a component with two tasks that obey the stop; `also` is a third task.
     fn start<Fut: Future<Output = ()> + Send + 'static>(
         &self,
         also: impl Fn(usize, TaskGroup) -> Fut + Clone + Send + 'static,
@@ -127,7 +127,7 @@ async fn the_start_itself_may_panic_and_a_component_that_returns_unasked_is_rest
 async fn a_stop_while_backing_off_is_immediate() {
     let world = World::new();
     let running = world.start(|_, _| async { panic!("always") });
-    // Far into the long waits.
+    // After several restarts, so that the waits are long.
     sleep(Duration::from_secs(600)).await;
     let before = Instant::now();
     world.stop.cancel();

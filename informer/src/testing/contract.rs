@@ -1,9 +1,9 @@
-//! What every source must keep, as tests: implement [`ContractWorld`] for a place where your source can be tried, and let
-//! [`source_contract!`](crate::source_contract) make the tests.
+//! Contract tests for sources: implement [`ContractWorld`] for an environment of your source, and generate
+//! the tests with [`source_contract!`](crate::source_contract).
 //!
-//! Each test makes a world of its own, writes a short history, and compares what the source tells with that history. Most go
-//! by one rule: after every item of a stream, and after every list, what was told equals the history at exactly the highest
-//! revision that was told of.
+//! Each test creates a new world, writes a short history, and compares the source's output with it. Most
+//! tests follow one rule: after every stream item and every list, the delivered state equals the history at
+//! the highest delivered revision.
 
 mod checks;
 mod history;
@@ -13,47 +13,49 @@ use std::future::Future;
 use crate::{ListerWatcher, Revision};
 pub use checks::*;
 
-/// A place with objects of one kind, empty when it is made, and a source that shows them.
+/// Environment with objects of one kind, initially empty, and a source of them.
 ///
-/// An object has a name and holds a number; how it holds it is the world's matter. Nobody else writes that kind.
+/// An object has a name and a number; the world chooses its representation. No other writer changes that
+/// kind.
 pub trait ContractWorld: Send + Sync + 'static {
-    /// The source that must keep the contract.
+    /// The source under test.
     type Source: ListerWatcher;
 
-    /// Another source over the same objects, all of them.
+    /// A new source over the same objects.
     fn source(&self) -> Self::Source;
 
-    /// Creates an object; the revision that did it.
+    /// Creates an object and returns the revision.
     fn create(&self, name: &str, number: u64) -> impl Future<Output = Revision> + Send;
 
-    /// Lets an object hold another number; the revision that did it.
+    /// Changes the number of an object and returns the revision.
     fn update(&self, name: &str, number: u64) -> impl Future<Output = Revision> + Send;
 
-    /// Deletes an object for good; the revision that did it.
+    /// Deletes an object permanently and returns the revision.
     fn delete(&self, name: &str) -> impl Future<Output = Revision> + Send;
 
-    /// The number that an object holds.
+    /// The number in an object.
     fn number(&self, object: &<Self::Source as ListerWatcher>::Obj) -> u64;
 
-    /// Makes a revision that this source does not show: a write of another kind. `None` if this world has no other kind, or
-    /// the source's progress does not tell of other kinds.
+    /// Creates a revision that this source does not show, by writing another kind. `None` if the world has no
+    /// other kind, or if the source's progress does not cover other kinds.
     fn elsewhere(&self) -> impl Future<Output = Option<Revision>> + Send {
         async { None }
     }
 
-    /// Forgets the history up to now, so that a watch from before it expires. Whether the world can do so.
+    /// Compacts the history up to now, so that a watch from before it expires. Returns whether the world can
+    /// do so.
     fn compact(&self) -> impl Future<Output = bool> + Send {
         async { false }
     }
 
-    /// Breaks every open stream, as a lost connection does. Whether the world can do so.
+    /// Breaks every open stream, as a lost connection does. Returns whether the world can do so.
     fn disconnect(&self) -> impl Future<Output = bool> + Send {
         async { false }
     }
 }
 
-/// Makes one test of each rule that sources must keep. The argument is a function that makes a [`ContractWorld`]; what
-/// stands before it becomes the attribute of each test, `#[tokio::test]` if nothing does.
+/// Generates one test for each rule of the contract. The argument is a function that creates a [`ContractWorld`];
+/// an attribute before it becomes the attribute of each test, by default `#[tokio::test]`.
 ///
 /// ```
 /// use kstore_informer::testing::{FakeKind, FakeSource, FakeStore, Sample, contract::ContractWorld};

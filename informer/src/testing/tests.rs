@@ -1,4 +1,4 @@
-//! The fakes keep what real sources must keep, and fail as they are told to.
+//! Tests of the fakes: they keep the contract of sources, and fail as scripted.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn what_a_lease_holds_goes_when_nobody_keeps_it_alive_and_everybody_hears(
     advance(ttl - Duration::from_millis(1)).await;
     assert_eq!(informer.len(), 2);
     let before = store.revision();
-    // Nobody touches the store: its streams wake by themselves.
+    // No write wakes the store: its streams wake by themselves.
     tokio::time::sleep(Duration::from_millis(2)).await;
     yield_now().await;
     assert_eq!((informer.len(), informer.revision()), (1, Revision(before.0 + 1)));
@@ -106,7 +106,7 @@ async fn faults_come_in_the_order_of_the_script_and_then_nothing_goes_wrong() {
     assert_eq!(informer.undecodable().len(), 0);
 }
 
-/// The same seed gives the same story, call for call.
+/// The same seed gives the same sequence of calls.
 #[test]
 fn chance_is_the_same_for_one_seed() {
     let story = || {

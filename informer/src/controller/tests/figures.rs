@@ -1,4 +1,4 @@
-//! What is counted of a controller.
+//! Tests of the metrics of a controller.
 
 use super::*;
 
@@ -73,7 +73,7 @@ async fn a_controller_that_has_ended_leaves_no_series() {
     kind.put(Sample::new("", "a"));
     let shared = Builder::new(kind.source()).spawn(&CancellationToken::new());
     for _ in 0..3 {
-        // The informer goes on, and waits for a write that never comes.
+        // The informer continues, and the key waits for a write that never arrives.
         let (stop, cache) = (CancellationToken::new(), shared.clone());
         let controller = Controller::new("web", nondet()).watch(&cache, |o| Some(o.key())).metrics(&registry);
         let running = tokio::spawn(controller.run(stop.clone(), move |cx| {

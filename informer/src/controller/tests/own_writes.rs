@@ -1,4 +1,4 @@
-//! Read your own writes: C1, C2.
+//! Tests of read-your-own-writes: C1, C2.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,11 +12,11 @@ use crate::{
     testing::{Chaos, FakeSource},
 };
 
-/// A source whose news come late, in order.
+/// A source that delivers batches late but in order.
 struct Late {
     source: FakeSource<Sample>,
     rng: Rng,
-    /// At most, for each batch.
+    /// Largest delay of a batch.
     by: Duration,
 }
 
@@ -44,16 +44,17 @@ impl ListerWatcher for Late {
     }
 }
 
-/// What a controller did that keeps as many pods as its set wants.
+/// Writes of a controller that keeps a set at its number of pods.
 #[derive(Default)]
 struct Deeds {
     made: AtomicU64,
     stale: AtomicU64,
-    /// A run saw less than the runs before it wrote, and was not told.
+    /// Whether a run saw less than earlier runs wrote without being marked stale.
     deceived: AtomicBool,
 }
 
-/// Runs a set of five pods under a watch that is late by up to `by`, for `rounds` times a second of events.
+/// Runs a controller for a set of five pods under a watch that is late by up to `by`, with one second of
+/// events per round.
 async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
@@ -100,7 +101,7 @@ async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>
     (pods.list().len(), deeds)
 }
 
-/// C1, C2: with watches that break, repeat, lag and are late by less than anybody waits for.
+/// C1, C2: with watches that break, repeat, lag, and are late by less than the deadline.
 #[tokio::test(start_paused = true)]
 async fn children_are_never_created_twice_however_late_the_watch_is() {
     for seed in 0..40 {
@@ -110,8 +111,8 @@ async fn children_are_never_created_twice_however_late_the_watch_is() {
     }
 }
 
-/// C1, C2: with watches that are late by more than anybody waits for. Every run until the caches have caught up is told so,
-/// not just the first.
+/// C1, C2: with watches that are late by more than the deadline. Every run until the caches have caught up is
+/// marked stale, not only the first.
 #[tokio::test(start_paused = true)]
 async fn runs_are_told_when_the_watch_is_too_late_until_it_no_longer_is() {
     let mut stale = 0;
@@ -147,7 +148,8 @@ async fn a_write_that_no_cache_shows_delays_the_next_run_but_not_for_ever() {
     assert_eq!(*runs.lock(), [(0, false), (10, true)]);
 }
 
-/// Q16, for controllers: events that come while the key waits are one run, when the cache shows the write.
+/// Q16, for controllers: events that arrive while the key is parked lead to one run, when the cache shows the
+/// write.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
@@ -178,7 +180,7 @@ async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
     assert_eq!(*runs.lock(), [(Revision(1), false), (Revision(3), false)]);
 }
 
-/// X3, C1: a cut within a run shows everything that led to the run and everything that the run has written, in both kinds at once.
+/// X3, C1: a snapshot within a run contains its causes and its own writes, in both kinds at once.
 #[tokio::test(start_paused = true)]
 async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
     for seed in 0..10 {
@@ -216,8 +218,8 @@ async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
     }
 }
 
-/// C1, X3: a run whose cause is older than a write of the run before does not read a common revision from before that write, although
-/// one of the caches has not come further. (A DaemonSet made a second pod on a node.)
+/// C1, X3: a run whose cause is older than a write of the previous run reads no common revision before that
+/// write, although one cache is behind. (Regression: a DaemonSet created a second pod on a node.)
 #[tokio::test(start_paused = true)]
 async fn a_cut_shows_the_writes_of_earlier_runs_although_another_cache_is_behind() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
@@ -236,7 +238,7 @@ async fn a_cut_shows_the_writes_of_earlier_runs_although_another_cache_is_behind
             if seen.iter().count() == 0 {
                 let pod = api.put(Sample::new("", &format!("pod-{}", api.list().len())));
                 cx.wrote(&pods, pod.revision());
-                // The cache of pods is quick: when the run ends it shows the write.
+                // The cache of pods is fast: it shows the write when the run ends.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             Ok::<_, CutError>(Action::Done)
@@ -249,7 +251,7 @@ async fn a_cut_shows_the_writes_of_earlier_runs_although_another_cache_is_behind
     assert_eq!(pods.list().len(), 1);
 }
 
-/// A source that numbers its states by itself.
+/// A source that assigns its own revisions.
 struct Opaque(FakeSource<Sample>);
 
 impl ListerWatcher for Opaque {

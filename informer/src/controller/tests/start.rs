@@ -1,4 +1,4 @@
-//! When the workers start, and what happens if they cannot.
+//! Tests of when the workers start, and of a failed initial sync.
 
 use futures::FutureExt;
 
@@ -33,7 +33,7 @@ async fn no_run_begins_before_every_cache_has_its_first_state() {
     assert_eq!(runs, BTreeSet::from([("a".into(), "1".into()), ("b".into(), "2".into())]));
 }
 
-/// A source that is never reached, and what the controller's run comes to.
+/// Runs a controller whose source is unreachable; returns the elapsed time and the result.
 async fn unreachable(limit: Option<Duration>) -> (Duration, Result<(), NotSynced>) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let source = store.kind::<Sample>("samples").source();

@@ -1,4 +1,4 @@
-//! How a controller ends.
+//! Tests of the shutdown of a controller.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +19,7 @@ impl Drop for Guard {
     }
 }
 
-/// A controller of two workers with three keys to run for.
+/// A controller with two workers and three queued keys.
 fn three_keys(stop: &CancellationToken) -> Controller {
     let kind: FakeKind<Sample> = FakeStore::new().kind("samples");
     for n in 0..3 {
@@ -48,7 +48,8 @@ async fn stopping_drops_runs_that_do_not_end_and_leaves_no_task() {
     assert_eq!((alive.load(Ordering::Relaxed), stopped.elapsed()), (0, STOP_GRACE));
 }
 
-/// What has run, of runs that take two seconds, when a controller that was stopped after one has ended; and when that was.
+/// Stops a controller after one second of two-second runs; returns the number of finished runs and the time
+/// of the end.
 async fn ended(change: impl Fn(Controller) -> Controller) -> (usize, Duration) {
     let (stop, done) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
     let counter = done.clone();

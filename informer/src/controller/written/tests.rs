@@ -1,4 +1,4 @@
-//! What is known of the newest writes, and that it is bounded.
+//! Tests of the newest own writes and their bound.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What holds whatever the lines and the clocks do.
+//! Properties of the election under all connection and clock faults.
 
 use proptest::prelude::*;
 
@@ -9,13 +9,13 @@ fn simulate<F: Future<Output = ()>>(run: F) {
     runtime.enable_time().start_paused(true).build().unwrap().block_on(run);
 }
 
-/// Rates of clocks of which the fastest runs less than 15/12 times as fast as the slowest: what the default durations
-/// tolerate (see [`ElectorOptions::grace`]).
+/// Clock rates whose fastest is less than 15/12 times the slowest: the tolerance of the default durations
+/// (see [`ElectorOptions::grace`]).
 fn fair_rates() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(0.9..1.12, 3)
 }
 
-/// What one does to a candidate: cut its line or mend it, or ask it to stop.
+/// A fault of a candidate: cut or restore its connection, or stop it.
 fn faults() -> impl Strategy<Value = Vec<(usize, bool, u64)>> {
     prop::collection::vec((0usize..3, prop::bool::weighted(0.1), 1u64..20), 0..12)
 }
@@ -37,7 +37,7 @@ async fn play(all: &Polls, faults: &[(usize, bool, u64)]) {
     }
 }
 
-/// Each state of the lease, next to the one before.
+/// Checks each state of the lease against the previous one.
 fn check_history(past: &[LeaseRecord]) {
     assert_eq!(past.first().map_or(0, |first| first.transitions), 0);
     for (before, after) in past.iter().zip(past.iter().skip(1)) {
@@ -53,9 +53,9 @@ fn check_history(past: &[LeaseRecord]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// L1: with bounded clock rate error, leading periods of two candidates never overlap, whatever the lines do and however
-    /// the work behaves; L3: with good lines someone leads; L4: renewals change neither acquireTime nor transitions;
-    /// L5: a release is never followed by a write of the old holder.
+    /// L1: with a bounded clock rate error, the terms of two candidates never overlap, for all connections
+    /// and all behaviours of the work. L3: with working connections a candidate leads. L4: renewals change
+    /// neither acquireTime nor transitions. L5: no write of the old holder follows a release.
     #[test]
     fn never_do_two_lead_and_with_good_lines_someone_does(
         seed in any::<u32>(), rates in fair_rates(), faults in faults()
@@ -77,8 +77,8 @@ proptest! {
         });
     }
 
-    /// L2: a write with the fence of a deposed leader is refused, with any clock behaviour: of all writes that the store
-    /// takes, none names an earlier term than one before it. L4 and L5 hold with any clock, too.
+    /// L2: the store refuses a write with the fence of a deposed leader, with any clock behaviour. Of all
+    /// accepted writes, none names an earlier term than one before it. L4 and L5 hold with any clock, too.
     #[test]
     fn no_write_of_a_deposed_leader_is_taken_with_any_clocks(
         seed in any::<u32>(), rates in prop::collection::vec(0.02f64..50.0, 3), faults in faults()
@@ -90,7 +90,7 @@ proptest! {
                 all.join(Some(seed.into()), true, rate);
             }
             let (throne, lease, log) = (all.throne.clone(), all.lease.clone(), taken.clone());
-            // Everyone who ever led goes on writing.
+            // Every former leader continues to write.
             tokio::spawn(async move {
                 loop {
                     sleep(Duration::from_millis(50)).await;
@@ -106,7 +106,8 @@ proptest! {
         });
     }
 
-    /// L3: when a leader vanishes, another leads within the lease and the longest pause between two attempts.
+    /// L3: after a leader vanishes, another leads within the lease plus the longest pause between two
+    /// attempts.
     #[test]
     fn a_leader_that_vanishes_is_followed_within_lease_and_pause(seed in any::<u16>(), age in 0u64..30_000) {
         simulate(async {
@@ -152,7 +153,7 @@ fn a_candidate_that_is_stopped_in_the_middle_of_taking_the_lease_does_not_keep_i
     });
 }
 
-/// L1 at its bound: the leader's clock is slow, the next one's fast, and the work will not end by itself.
+/// L1 at its bound: the leader's clock is slow, the next one's fast, and the work does not end by itself.
 #[test]
 fn clocks_at_the_bound_of_what_is_tolerated_do_not_make_two_lead() {
     for offset in 0..20 {

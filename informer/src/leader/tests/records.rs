@@ -1,5 +1,5 @@
-//! The fields of the lease as Kubernetes' own candidates (client-go's `leaderelection`) write and read them: explicit
-//! records and what follows from each.
+//! The fields of the lease as client-go's `leaderelection` writes and reads them: explicit records and the
+//! resulting actions.
 
 use super::*;
 
@@ -42,7 +42,7 @@ async fn a_renewal_moves_only_the_renew_time() {
     candidate.wrote(record(0, 0, 3), Revision(7), now);
     let later = now + Duration::from_secs(2);
     assert_eq!(candidate.next(at(2), later), Move::Replace(record(0, 2, 3), Revision(7)));
-    // A wall clock that was set back, or stands still: waiting candidates must still see the record change.
+    // A wall clock that was set back or stands still: waiting candidates must still see the record change.
     assert_eq!(candidate.next(at(-50), later), Move::Replace(record(0, 2, 3), Revision(7)));
 }
 
@@ -52,10 +52,10 @@ async fn another_holder_is_waited_for_as_long_as_its_record_says() {
     candidate.saw(Some((theirs("go", 4, 5), Revision(7))), now);
     let expired = now + Duration::from_secs(4);
     assert_eq!(candidate.next(at(0), expired - Duration::from_millis(1)), Move::Wait);
-    // Labelled by someone: a new revision, but no renewal.
+    // A changed label: a new revision, but no renewal.
     candidate.saw(Some((theirs("go", 4, 5), Revision(8))), now + Duration::from_secs(3));
     assert_eq!(candidate.next(at(0), expired), Move::Replace(record(0, 0, 6), Revision(8)));
-    // Renewed: the time counts from when that was seen, whatever its renewTime says.
+    // A renewal: the lease counts from when it was seen, whatever its renewTime says.
     let renewed = LeaseRecord { renewed: at(-1), ..theirs("go", 4, 5) };
     candidate.saw(Some((renewed, Revision(9))), expired);
     assert_eq!(candidate.next(at(0), expired), Move::Wait);
@@ -81,15 +81,15 @@ async fn giving_up_writes_no_holder_one_second_and_keeps_the_transitions() {
 #[tokio::test(start_paused = true)]
 async fn each_term_has_a_number_of_its_own() {
     let (mut candidate, now) = (candidate(), Instant::now());
-    // Left from a process of the same name, or from a term that we lost: a new term.
+    // Left from a process with the same identity, or from a lost term: a new term.
     candidate.saw(Some((record(-50, -2, 5), Revision(7))), now);
     let Move::Replace(asked, _) = candidate.next(at(0), now) else { panic!("it is ours to take") };
     assert_eq!(asked, record(0, 0, 6));
-    // Our attempt arrived and its answer did not: still the same term.
+    // The own attempt was stored and its response lost: still the same term.
     candidate.asks(&asked);
     candidate.saw(Some((asked, Revision(8))), now);
     assert_eq!(candidate.next(at(0), now), Move::Replace(record(0, 0, 6), Revision(8)));
-    // Deleted while we lead: written again as it was. Deleted after: numbers go on.
+    // Deleted during the term: written again unchanged. Deleted afterwards: the transitions continue.
     candidate.wrote(record(0, 0, 6), Revision(9), now);
     candidate.saw(None, now);
     assert_eq!(candidate.next(at(1), now), Move::Create(record(0, 1, 6)));

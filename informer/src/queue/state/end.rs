@@ -1,4 +1,4 @@
-//! How queues end: at once, or in order.
+//! Shutdown of a queue: at once, or with a drain.
 
 use std::hash::Hash;
 
@@ -8,7 +8,7 @@ use super::{Mode, State};
 use crate::queue::{entry::Place, slots::At};
 
 impl<K: Eq + Hash + Clone> State<K> {
-    /// Refuses adds and gives up what waits for a time. The queue closes by itself when nothing is left to do.
+    /// Refuses adds and gives up waiting keys. The queue closes by itself when no key is left.
     pub(in crate::queue) fn drain(&mut self, now: Instant) {
         self.ripen(now);
         if self.mode != Mode::Open {
@@ -24,14 +24,14 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.ripen(now);
     }
 
-    /// Gives up a key that is in no place.
+    /// Gives up a key in no phase.
     pub(super) fn give_up(&mut self, at: At) {
         self.stats.dropped += 1;
         self.left.extend(self.slots.key(at).cloned());
         self.slots.free(at);
     }
 
-    /// Whether a drain has nothing to wait for.
+    /// Whether a drain is complete.
     pub(super) fn is_drained(&self) -> bool {
         self.mode == Mode::Draining && self.slots.len() == 0
     }
@@ -54,7 +54,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.mode == Mode::Closed
     }
 
-    /// What a drain gave up.
+    /// Takes the keys that a drain gave up.
     pub(in crate::queue) fn take_left(&mut self) -> Vec<K> {
         std::mem::take(&mut self.left)
     }
@@ -62,7 +62,7 @@ impl<K: Eq + Hash + Clone> State<K> {
 
 #[cfg(test)]
 impl<K: Eq> State<K> {
-    /// Whether no trace of any key is left.
+    /// Whether no data of any key is left.
     pub(in crate::queue) fn is_forgetful(&self) -> bool {
         self.slots.len() == 0 && self.ready.len() == 0 && self.timers.len() == 0 && self.running.is_empty()
     }

@@ -1,4 +1,4 @@
-//! How runs end: at once, or after parking.
+//! End of runs: at once, or after parking.
 
 use std::hash::Hash;
 
@@ -13,7 +13,7 @@ use crate::queue::{
 };
 
 impl<K: Eq + Hash + Clone> State<K> {
-    /// Ends a run.
+    /// Ends a run and applies its verdict.
     pub(in crate::queue) fn finish(&mut self, run: Run, verdict: Verdict, now: Instant) {
         self.ripen(now);
         if self.mode == Mode::Closed {
@@ -24,7 +24,8 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.ripen(now);
     }
 
-    /// Ends a run, and holds its verdict back until its release, or for this long. Gives what [`State::release`] wants.
+    /// Ends a run, and delays its verdict until its release, at most for `deadline`. Returns the arguments of
+    /// [`State::release`].
     pub(in crate::queue) fn park(
         &mut self,
         run: Run,
@@ -43,7 +44,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         Some((at, deadline))
     }
 
-    /// Lets a verdict take effect, unless its deadline did so before.
+    /// Applies the verdict of a parked run, unless its deadline did before.
     pub(in crate::queue) fn release(&mut self, at: At, deadline: Timer, now: Instant) {
         self.ripen(now);
         let parked = |place: &Place| matches!(place, Place::Parked(parked) if parked.deadline == deadline);
@@ -54,7 +55,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// A parked key's deadline has come.
+    /// Ends the parking of a key whose deadline passed.
     pub(super) fn expire(&mut self, at: At, now: Instant) {
         self.stats.stale += 1;
         self.entry(at).stale = true;
@@ -69,7 +70,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// A worker is free of this key.
+    /// Ends the running phase of a key and records its duration.
     fn stop(&mut self, run: Run, verdict: Verdict, now: Instant) -> Ended {
         self.stats.running -= 1;
         self.slots.unlink(&mut self.running, run.at);
@@ -80,7 +81,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         Ended { run, verdict, started, added }
     }
 
-    /// Does with a key that is in no place what the verdict and the adds since then want.
+    /// Applies the verdict and the adds since the start to a key in no phase.
     fn conclude(&mut self, ended: Ended, now: Instant) {
         let Ended { run, verdict, started, added } = ended;
         let at = run.at;
@@ -106,14 +107,14 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// What led to a run leads to the one that it asks for, which matters as much.
+    /// Passes the causes and the priority of a run to the next one that it requests.
     fn inherit(&mut self, run: Run, added: Option<Instant>) {
         self.stats.requeues += 1;
         self.stats.merged += u64::from(added.is_some());
         self.entry(run.at).join(run.priority, run.causes);
     }
 
-    /// Counts a failure. Gives when to try again.
+    /// Counts a failure and returns when to retry.
     fn fail(&mut self, at: At, verdict: Verdict, started: Instant, now: Instant) -> Instant {
         let failing = self.entry(at).failing.as_deref().copied();
         let early = failing.filter(|failing| started < failing.until);

@@ -1,4 +1,4 @@
-//! Regression tests named for defects of other work queues, which this one must not share.
+//! Regression tests named for defects of other work queues.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use kstore_nondet::Rng;
 use super::super::*;
 use crate::Revision;
 
-/// Q6: client-go's delaying queue keeps the timer of a key that is added while it waits, and runs it twice.
+/// Q6: client-go's delaying queue keeps the timer of a key that is added while it waits, and runs the key
+/// twice.
 #[tokio::test(start_paused = true)]
 async fn client_go_double_run_a_waiting_key_that_is_added_runs_once_and_not_again_at_its_time() {
     let queue = Queue::new(Rng::seeded(1));
@@ -19,8 +20,8 @@ async fn client_go_double_run_a_waiting_key_that_is_added_runs_once_and_not_agai
     assert!(more.is_err(), "the earlier run is the one that was asked for");
 }
 
-/// Q9: the back-off explosion of client-go (kubernetes/kubernetes#132805): events that run a key again during its back-off
-/// drove the wait to its cap within an outage of a minute.
+/// Q9: the back-off explosion of client-go (kubernetes/kubernetes#132805): events that ran a key again during
+/// its back-off drove the wait to its cap within an outage of a minute.
 #[tokio::test(start_paused = true)]
 async fn client_go_back_off_explosion_an_early_run_during_the_back_off_does_not_count() {
     let queue = Queue::new(Rng::seeded(1));
@@ -36,8 +37,7 @@ async fn client_go_back_off_explosion_an_early_run_during_the_back_off_does_not_
     }
 }
 
-/// Q11, and regression for client-go's early drain: it tests only whether something is being processed, and returns while
-/// keys are queued.
+/// Q11: client-go's early drain checks only for keys in progress, and returns while keys are queued.
 #[tokio::test(start_paused = true)]
 async fn client_go_early_drain_draining_waits_for_what_is_ready_running_or_parked() {
     let queue = Queue::new(Rng::seeded(1));
@@ -71,7 +71,7 @@ async fn client_go_early_drain_draining_waits_for_what_is_ready_running_or_parke
     assert!(queue.next().await.is_none());
 }
 
-/// Q5: kube-rs's scheduler has no order among ready keys, and gives those of one tick in reverse.
+/// Q5: kube-rs's scheduler keeps no order among ready keys, and returns the keys of one tick in reverse.
 #[tokio::test(start_paused = true)]
 async fn kube_rs_lifo_keys_run_in_the_order_of_their_first_add() {
     let queue = Queue::new(Rng::seeded(1));
@@ -86,7 +86,8 @@ async fn kube_rs_lifo_keys_run_in_the_order_of_their_first_add() {
     assert_eq!(order, [3, 1, 2]);
 }
 
-/// Q5: the same by time: the DelayQueue below that scheduler is a stack per tick (tokio-rs/tokio#1775).
+/// Q5: keys that become ready by time. The DelayQueue below kube-rs's scheduler is a stack per tick
+/// (tokio-rs/tokio#1775).
 #[tokio::test(start_paused = true)]
 async fn kube_rs_lifo_keys_of_one_tick_run_in_the_order_of_their_adds() {
     let queue = Queue::new(Rng::seeded(1));
@@ -100,7 +101,7 @@ async fn kube_rs_lifo_keys_of_one_tick_run_in_the_order_of_their_adds() {
     assert_eq!(order, [0, 1, 2, 3, 4]);
 }
 
-/// Q8: in controller-runtime's priority queue a key of a low priority never runs while there is other work
+/// Q8: in controller-runtime's priority queue a low-priority key never runs while there is other work
 /// (kubernetes-sigs/controller-runtime#3496).
 #[tokio::test(start_paused = true)]
 async fn controller_runtime_starvation_low_keys_run_although_high_ones_never_end() {
@@ -122,8 +123,8 @@ async fn controller_runtime_starvation_low_keys_run_although_high_ones_never_end
     }
 }
 
-/// Controller-runtime lost the priority of a key that failed or asked for another run: it came back with the default
-/// (kubernetes-sigs/controller-runtime#3157).
+/// controller-runtime lost the priority of a key that failed or requested another run: it returned with the
+/// default (kubernetes-sigs/controller-runtime#3157).
 #[tokio::test(start_paused = true)]
 async fn controller_runtime_priority_lost_on_requeue_a_repeated_run_matters_as_much() {
     let queue = Queue::new(Rng::seeded(1));
@@ -148,7 +149,7 @@ async fn controller_runtime_priority_lost_on_requeue_a_repeated_run_matters_as_m
     }
 }
 
-/// Q10: client-go leaks a key for ever if nobody calls Done, as after a panic.
+/// Q10: client-go leaks a key forever if a worker does not call Done, as after a panic.
 #[tokio::test(start_paused = true)]
 async fn client_go_leaked_key_a_lease_that_is_dropped_is_a_failure() {
     let queue = Queue::new(Rng::seeded(1));

@@ -1,4 +1,4 @@
-//! R9: how often a source is asked, whatever it answers.
+//! R9: tests of how often the reflector sends requests, for all responses of the source.
 
 use kstore_nondet::Rng;
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
@@ -9,11 +9,11 @@ use crate::{
     limits::{LONGEST_RETRY_AFTER, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET},
 };
 
-/// What a source may do when it is asked, or later.
+/// Response of a source.
 #[derive(Clone, Debug)]
 enum Answer {
     Good,
-    /// A list that goes on.
+    /// A page with a continue token.
     More(u8),
     Old,
     End,
@@ -41,7 +41,7 @@ fn answer() -> impl Strategy<Value = Answer> {
     ]
 }
 
-/// What the machine hears when `next` is answered like this, and its history is at `revision`.
+/// The reflector's input after a response to `next` from a source at `revision`.
 fn hear(next: &Next, answer: Answer, revision: u64) -> Input<Sample> {
     let old = revision.saturating_sub(5);
     match (next, answer) {
@@ -61,12 +61,12 @@ fn hear(next: &Next, answer: Answer, revision: u64) -> Input<Sample> {
     }
 }
 
-/// Questions without a wait between them: for a state, for the same in one answer, for the latest, and for a watch; and all
-/// that again for each of the two capabilities that a source can turn out not to have.
+/// Largest number of requests without a wait: a state, an unpaged list, the latest state, and a watch; again
+/// for each of the two capabilities that a source may turn out to lack.
 const MOST: usize = 4 * 3;
 
 proptest! {
-    /// R9: no answers whatever make a tight loop: after a few questions at one moment, there is a wait.
+    /// R9: no responses cause a tight loop: after a few requests at one moment the reflector waits.
     #[test]
     fn a_source_is_asked_a_few_times_at_once_and_then_there_is_a_wait(
         answers in prop::collection::vec(answer(), 1..200), streaming in any::<bool>(), paging in any::<bool>()
@@ -77,7 +77,7 @@ proptest! {
         let (mut questions, mut waited) = (0, Duration::ZERO);
         for (revision, answer) in (10..).zip(answers) {
             match &next {
-                // A page that leads on is progress, and a circle of pages ends.
+                // A further page is progress, and a circle of pages ends.
                 Next::List(list) if list.next.is_some() => {}
                 Next::List(_) | Next::Watch(_) => questions += 1,
                 Next::Wait(wait) => {
@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// A list whose pages lead to themselves is given up.
+/// A list whose continue tokens repeat fails.
 #[test]
 fn pages_that_lead_in_a_circle_are_a_failure() {
     let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
@@ -104,7 +104,7 @@ fn pages_that_lead_in_a_circle_are_a_failure() {
     assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, Next::Wait(_)));
 }
 
-/// R9: clients who lost one server together do not come back together.
+/// R9: clients that lost one server together do not reconnect together.
 #[test]
 fn clients_with_different_seeds_come_back_at_different_times() {
     let (start, outage) = (Instant::now(), Duration::from_secs(300));
@@ -135,7 +135,7 @@ fn clients_with_different_seeds_come_back_at_different_times() {
     assert!(*back.last().unwrap() <= outage + SOURCE_BACKOFF_CAP * 2, "and nobody waits longer than the cap");
 }
 
-/// R9: a source that lets everybody wait for the same time is not asked by everybody in the same moment.
+/// R9: clients that got the same `Retry-After` do not retry at the same moment.
 #[test]
 fn even_a_wait_that_the_source_chose_has_jitter() {
     let waits = (0..10).map(|seed| {
@@ -152,7 +152,7 @@ fn even_a_wait_that_the_source_chose_has_jitter() {
     assert_eq!(different.len(), 10);
 }
 
-/// R9: the law of waiting.
+/// R9: growth, cap, jitter and reset of the back-off.
 #[test]
 fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
     let mut walk = Walk::streaming();
@@ -168,7 +168,7 @@ fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
     assert!(waited <= SOURCE_BACKOFF_BASE * 2);
 }
 
-/// The waits that are asked for have a bound.
+/// The respected `Retry-After` is bounded.
 #[test]
 fn a_source_cannot_send_an_informer_to_sleep_for_hours() {
     let mut walk = Walk::streaming();
@@ -177,7 +177,7 @@ fn a_source_cannot_send_an_informer_to_sleep_for_hours() {
     assert!(waited <= LONGEST_RETRY_AFTER + SOURCE_BACKOFF_BASE);
 }
 
-/// R2: pages of different revisions are not one state, and are not taken for one.
+/// R2: pages of different revisions are not combined into one state.
 #[test]
 fn pages_of_two_states_are_asked_for_again_in_one_answer() {
     let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });

@@ -16,7 +16,8 @@ use crate::{
 
 type Obj<W> = <<W as ContractWorld>::Source as ListerWatcher>::Obj;
 
-/// A list shows every object of its revision, and a list of the latest or of a minimum is not older than that.
+/// A list contains every object at its revision; a list of the latest state or of a minimum revision is not
+/// older than that.
 pub async fn a_list_is_everything_at_its_revision<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let newest = history.newest();
@@ -31,7 +32,7 @@ pub async fn a_list_is_everything_at_its_revision<W: ContractWorld>(world: W) {
     }
 }
 
-/// All pages of one list show the same revision, whatever is written between them.
+/// All pages of one list show the same revision, despite writes between them.
 pub async fn pages_are_one_state<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
@@ -52,7 +53,7 @@ pub async fn pages_are_one_state<W: ContractWorld>(world: W) {
     history.check(&items, revision);
 }
 
-/// A list at an exact revision is the past that it names; a source that cannot do so says it.
+/// A list at an exact revision is the state at that revision; a source without support returns an error.
 pub async fn an_exact_list_is_that_past<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
@@ -66,7 +67,8 @@ pub async fn an_exact_list_is_that_past<W: ContractWorld>(world: W) {
     }
 }
 
-/// A source that has not come as far as is demanded says [`SourceError::Ahead`] or waits: it never gives what is older.
+/// A source behind the requested revision returns [`SourceError::Ahead`] or waits; it never returns an older
+/// state.
 pub async fn no_state_is_older_than_was_asked<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
@@ -79,7 +81,7 @@ pub async fn no_state_is_older_than_was_asked<W: ContractWorld>(world: W) {
     }
 }
 
-/// A watch tells every change after its start, in order and complete up to each revision.
+/// A watch delivers every change after its start, in order and complete up to each revision.
 pub async fn a_watch_tells_what_follows<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let revisions = history.revisions();
@@ -99,7 +101,7 @@ pub async fn a_watch_tells_what_follows<W: ContractWorld>(world: W) {
     }
 }
 
-/// An initial stream gives the whole state, says once that it is complete, and goes on with what follows.
+/// A streaming list delivers the complete state, marks its end once, and continues with the changes.
 pub async fn an_initial_stream_ends_once_and_goes_on<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
@@ -121,7 +123,7 @@ pub async fn an_initial_stream_ends_once_and_goes_on<W: ContractWorld>(world: W)
     }
 }
 
-/// A deletion is told with the revision that deleted, not with that of the object's last state.
+/// A deletion has its own revision, not that of the object's last state.
 pub async fn a_deletion_has_its_own_revision<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let start = history.newest();
@@ -142,7 +144,7 @@ pub async fn a_deletion_has_its_own_revision<W: ContractWorld>(world: W) {
     }
 }
 
-/// An object that is created again under its old name has another uid.
+/// A recreated object has another uid.
 pub async fn an_object_made_anew_is_another<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
@@ -159,7 +161,8 @@ pub async fn an_object_made_anew_is_another<W: ContractWorld>(world: W) {
     assert_ne!(uid().await, first, "a new object has another uid");
 }
 
-/// A watch from before the history that is kept fails with [`SourceError::Expired`], at once or as its first item.
+/// A watch from before the available history fails with [`SourceError::Expired`], at once or as its first
+/// item.
 pub async fn a_forgotten_revision_is_expired<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let first = history.revisions()[0];
@@ -178,7 +181,7 @@ pub async fn a_forgotten_revision_is_expired<W: ContractWorld>(world: W) {
     assert_eq!(error, SourceError::Expired);
 }
 
-/// A stream whose connection is lost ends or fails. It does not stay silent.
+/// A stream over a lost connection ends or fails. It does not stay silent.
 pub async fn a_lost_connection_ends_the_stream<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let start = history.newest();
@@ -192,8 +195,8 @@ pub async fn a_lost_connection_ends_the_stream<W: ContractWorld>(world: W) {
     }
 }
 
-/// A quiet stream tells how far it has come as often as the source promises, and that it has come past what was written
-/// elsewhere.
+/// An idle stream delivers its progress as often as the source promises, including past writes of other
+/// kinds.
 pub async fn a_quiet_stream_tells_its_progress<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
@@ -210,7 +213,8 @@ pub async fn a_quiet_stream_tells_its_progress<W: ContractWorld>(world: W) {
     assert!(told.revision >= Some(elsewhere), "everything up to {elsewhere} was told of");
 }
 
-/// A call that is dropped before its answer, and a stream that is dropped while it is open, leave the source as it was.
+/// A call that is dropped before its response, and a stream that is dropped while open, do not affect the
+/// source.
 pub async fn a_call_that_is_dropped_harms_nobody<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
@@ -223,7 +227,7 @@ pub async fn a_call_that_is_dropped_harms_nobody<W: ContractWorld>(world: W) {
     history.check(&page.items, page.revision);
 }
 
-/// An informer over the source shows what was written, through lost connections and a history that is forgotten.
+/// An informer over the source shows all writes, despite lost connections and a compacted history.
 pub async fn an_informer_converges<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let stop = CancellationToken::new();
