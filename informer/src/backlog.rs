@@ -12,7 +12,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    Delta, Object, delta_fifo::DeltaFifo, indexer::Batch, informer::figures::Waiting,
+    Delta, Object, delta_fifo::DeltaFifo, indexer::Batch, informer::figures::BacklogSize,
     limits::UNMERGED_CHANGES,
 };
 
@@ -24,11 +24,11 @@ pub(crate) struct Position(u64);
 ///
 /// Invariant: every segment has at least one reader at its start.
 pub(crate) struct Backlog<T> {
-    stretches: BTreeMap<Position, Stretch<T>>,
+    segments: BTreeMap<Position, Segment<T>>,
     next: u64,
 }
 
-struct Stretch<T> {
+struct Segment<T> {
     readers: usize,
     content: Arc<Content<T>>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Content<T> {
 
 impl<T> Default for Backlog<T> {
     fn default() -> Self {
-        Self { stretches: BTreeMap::new(), next: 0 }
+        Self { segments: BTreeMap::new(), next: 0 }
     }
 }
 
@@ -62,35 +62,35 @@ impl<T> Clone for Content<T> {
 impl<T: Object> Backlog<T> {
     /// Adds a reader at the end of the backlog and returns its position.
     pub(crate) fn enter(&mut self) -> Position {
-        if let Some((position, last)) = self.stretches.last_key_value()
+        if let Some((position, last)) = self.segments.last_key_value()
             && last.content.is_empty()
         {
             let position = *position;
-            self.stretches.entry(position).and_modify(|stretch| stretch.readers += 1);
+            self.segments.entry(position).and_modify(|segment| segment.readers += 1);
             return position;
         }
         let position = Position(self.next);
         self.next += 1;
-        self.stretches.insert(position, Stretch { readers: 1, content: Arc::default() });
+        self.segments.insert(position, Segment { readers: 1, content: Arc::default() });
         position
     }
 
     /// Removes a reader; joins or drops the segment that no other reader needs.
     pub(crate) fn leave(&mut self, position: Position) {
-        let Some(stretch) = self.stretches.get_mut(&position) else { return };
-        stretch.readers -= 1;
-        if stretch.readers > 0 {
+        let Some(segment) = self.segments.get_mut(&position) else { return };
+        segment.readers -= 1;
+        if segment.readers > 0 {
             return;
         }
-        let Some(stretch) = self.stretches.remove(&position) else { return };
-        if let Some((_, before)) = self.stretches.range_mut(..position).next_back() {
-            Arc::make_mut(&mut before.content).absorb(&stretch.content);
+        let Some(segment) = self.segments.remove(&position) else { return };
+        if let Some((_, before)) = self.segments.range_mut(..position).next_back() {
+            Arc::make_mut(&mut before.content).absorb(&segment.content);
         }
     }
 
     /// Appends a batch of changes to the open segment. Without readers the batch is dropped.
     pub(crate) fn push(&mut self, batch: &Arc<Batch<T>>) {
-        if let Some(mut last) = self.stretches.last_entry() {
+        if let Some(mut last) = self.segments.last_entry() {
             Arc::make_mut(&mut last.get_mut().content).push(batch.clone());
         }
     }
@@ -113,24 +113,24 @@ impl<T: Object> Backlog<T> {
 
     /// Changes stored in the backlog, and the sum of unread changes over all readers. Unmerged changes count
     /// one by one.
-    pub(crate) fn waiting(&self) -> Waiting {
-        let mut waiting = Waiting::default();
-        for stretch in self.stretches.values().rev() {
-            waiting.kept += stretch.content.merged.len() + stretch.content.unmerged;
-            waiting.pending += waiting.kept * stretch.readers;
+    pub(crate) fn waiting(&self) -> BacklogSize {
+        let mut waiting = BacklogSize::default();
+        for segment in self.segments.values().rev() {
+            waiting.kept += segment.content.merged.len() + segment.content.unmerged;
+            waiting.pending += waiting.kept * segment.readers;
         }
         waiting
     }
 
     fn from(&self, position: Position) -> impl Iterator<Item = &Arc<Content<T>>> {
-        self.stretches.range(position..).map(|(_, stretch)| &stretch.content)
+        self.segments.range(position..).map(|(_, segment)| &segment.content)
     }
 
     /// Number of segments, and number of merged entries plus unmerged changes in them.
     #[cfg(test)]
     pub(crate) fn size(&self) -> (usize, usize) {
-        let contents = self.stretches.values().map(|stretch| &stretch.content);
-        (self.stretches.len(), contents.map(|content| content.merged.len() + content.unmerged).sum())
+        let contents = self.segments.values().map(|segment| &segment.content);
+        (self.segments.len(), contents.map(|content| content.merged.len() + content.unmerged).sum())
     }
 }
 

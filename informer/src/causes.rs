@@ -11,22 +11,22 @@ use crate::{Revision, limits::MAX_CAUSES};
 /// The set holds the newest [`MAX_CAUSES`] revisions exactly. Of older revisions it keeps only their range
 /// ([`Causes::dropped`]). One or two causes need no allocation, more need one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Causes(Set);
+pub struct Causes(CauseSet);
 
 /// Representation of [`Causes`]. Revision zero is never a cause and marks an empty slot. Equal sets always
 /// have the same variant, so that `Eq` can be derived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Set {
+enum CauseSet {
     /// At most two revisions, ascending; empty slots are at the end.
     Few([Revision; 2]),
     /// More than two revisions.
-    Many(Box<Many>),
+    ManyCauses(Box<ManyCauses>),
 }
 
 const NONE: Revision = Revision(0);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Many {
+struct ManyCauses {
     /// The newest revisions, ascending; empty slots are at the end.
     exact: [Revision; MAX_CAUSES],
     len: usize,
@@ -44,12 +44,12 @@ impl Default for Causes {
 impl Causes {
     /// The empty set: the run has no known cause, for example after a timer or a start.
     pub const fn none() -> Self {
-        Self(Set::Few([NONE; 2]))
+        Self(CauseSet::Few([NONE; 2]))
     }
 
     /// The set with one revision, or the empty set for revision zero.
     pub const fn one(revision: Revision) -> Self {
-        Self(Set::Few([revision, NONE]))
+        Self(CauseSet::Few([revision, NONE]))
     }
 
     /// Adds the causes of `other`. If there are more than [`MAX_CAUSES`], the newest stay exact.
@@ -59,7 +59,7 @@ impl Causes {
             return;
         }
         other.revisions().iter().for_each(|revision| self.0.insert(*revision));
-        if let (Set::Many(mine), Some(range)) = (&mut self.0, other.dropped()) {
+        if let (CauseSet::ManyCauses(mine), Some(range)) = (&mut self.0, other.dropped()) {
             mine.drop_range(*range.start(), *range.end());
         }
     }
@@ -75,8 +75,8 @@ impl Causes {
     /// The exactly known revisions, oldest first.
     pub fn revisions(&self) -> &[Revision] {
         match &self.0 {
-            Set::Few(few) => &few[..few.iter().filter(|revision| **revision != NONE).count()],
-            Set::Many(many) => &many.exact[..many.len],
+            CauseSet::Few(few) => &few[..few.iter().filter(|revision| **revision != NONE).count()],
+            CauseSet::ManyCauses(many) => &many.exact[..many.len],
         }
     }
 
@@ -84,37 +84,37 @@ impl Causes {
     /// older than all [`Causes::revisions`].
     pub fn dropped(&self) -> Option<RangeInclusive<Revision>> {
         match &self.0 {
-            Set::Few(_) => None,
-            Set::Many(many) => many.dropped.map(|(oldest, newest)| oldest..=newest),
+            CauseSet::Few(_) => None,
+            CauseSet::ManyCauses(many) => many.dropped.map(|(oldest, newest)| oldest..=newest),
         }
     }
 
     /// Whether no cause is known.
     pub fn is_empty(&self) -> bool {
-        matches!(self.0, Set::Few([NONE, _]))
+        matches!(self.0, CauseSet::Few([NONE, _]))
     }
 }
 
-impl Set {
+impl CauseSet {
     /// Adds a revision, which must not be zero, to a non-empty set.
     fn insert(&mut self, revision: Revision) {
         match self {
-            Self::Many(many) => many.insert(revision),
+            Self::ManyCauses(many) => many.insert(revision),
             Self::Few(few) if few.contains(&revision) => {}
             Self::Few([first, second @ NONE]) => {
                 (*first, *second) = (revision.min(*first), revision.max(*first));
             }
             Self::Few([first, second]) => {
-                let mut many = Many { exact: [NONE; MAX_CAUSES], len: 2, dropped: None };
+                let mut many = ManyCauses { exact: [NONE; MAX_CAUSES], len: 2, dropped: None };
                 (many.exact[0], many.exact[1]) = (*first, *second);
                 many.insert(revision);
-                *self = Self::Many(Box::new(many));
+                *self = Self::ManyCauses(Box::new(many));
             }
         }
     }
 }
 
-impl Many {
+impl ManyCauses {
     fn insert(&mut self, revision: Revision) {
         let Err(place) = self.exact[..self.len].binary_search(&revision) else { return };
         if self.len < MAX_CAUSES {

@@ -24,8 +24,8 @@ use crate::{
 pub use context::Context;
 pub use failure::{Failure, IntoFailure};
 use feed::Feed;
-use fence::Unseen;
-use figures::Figures;
+use fence::PendingWrites;
+use figures::ControllerMetrics;
 use worker::Worker;
 
 /// When a successful run wants to run again.
@@ -59,8 +59,8 @@ pub struct Controller {
     sync_timeout: Option<Duration>,
     grace: Duration,
     drain: Option<Duration>,
-    figures: Arc<Figures>,
-    unseen: Unseen,
+    figures: Arc<ControllerMetrics>,
+    pending_writes: PendingWrites,
 }
 
 impl Controller {
@@ -83,8 +83,8 @@ impl Controller {
             sync_timeout: Some(SYNC_TIMEOUT),
             grace: STOP_GRACE,
             drain: None,
-            figures: Arc::new(Figures::new(name.clone())),
-            unseen: Unseen::default(),
+            figures: Arc::new(ControllerMetrics::new(name.clone())),
+            pending_writes: PendingWrites::default(),
             name,
         }
     }
@@ -195,8 +195,11 @@ impl Controller {
         E: IntoFailure + Send + 'static,
     {
         let tasks = TaskGroup::new(&stop);
-        let end =
-            End { queue: self.queue.clone(), dropped: CancellationToken::new(), fed: stop.child_token() };
+        let end = ShutdownGuard {
+            queue: self.queue.clone(),
+            dropped: CancellationToken::new(),
+            fed: stop.child_token(),
+        };
         let comparable = feed::are_comparable(&self.feeds);
         let feeds = std::mem::take(&mut self.feeds);
         let gates: Vec<_> = feeds.into_iter().map(|feed| feed.start(&self, &end.fed, &tasks)).collect();
@@ -216,12 +219,12 @@ impl Controller {
         if stop.is_cancelled() { Ok(()) } else { started.unwrap_or(Ok(())) }
     }
 
-    async fn finish(&self, end: End, tasks: &TaskGroup) {
+    async fn finish(&self, end: ShutdownGuard, tasks: &TaskGroup) {
         end.fed.cancel();
         if let Some(deadline) = self.drain {
             let left = self.queue.drain(deadline).await;
             if !left.is_empty() {
-                tracing::info!(controller = %self.name, left = left.len(), "stops with keys left");
+                tracing::info!(controller = %self.name, left = left.len(), "stopped with keys in the queue");
             }
         }
         self.queue.close();
@@ -233,7 +236,7 @@ impl Controller {
 }
 
 /// Drop guard that closes the queue, ends the feeds and drops active runs.
-struct End {
+struct ShutdownGuard {
     queue: Queue<Key>,
     /// Cancels active runs.
     dropped: CancellationToken,
@@ -241,7 +244,7 @@ struct End {
     fed: CancellationToken,
 }
 
-impl Drop for End {
+impl Drop for ShutdownGuard {
     fn drop(&mut self) {
         self.queue.close();
         self.fed.cancel();

@@ -75,28 +75,28 @@ impl<T: Object> Change<T> {
 /// Pending changes of the cache, merged per key.
 pub(crate) struct DeltaFifo<T> {
     /// Entries by the first change of their key; `None` where changes cancelled out.
-    entries: Vec<Option<(Key, Pending<T>)>>,
+    entries: Vec<Option<(Key, PendingChange<T>)>>,
     places: HashMap<Key, usize>,
     empty: usize,
 }
 
-struct Pending<T> {
+struct PendingChange<T> {
     /// The state that the reader got last.
     seen: Option<Arc<T>>,
     /// The deleted object, if the object that the reader saw is gone.
-    gone: Option<Ended<T>>,
+    gone: Option<DeletedObject<T>>,
     now: Option<Arc<T>>,
 }
 
 /// The last states of a deleted object.
-struct Ended<T> {
+struct DeletedObject<T> {
     /// Its newest state in the cache.
     cached: Arc<T>,
     /// Its final state: from the deletion event if the source reported it, else from the cache.
     last: Arc<T>,
 }
 
-impl<T> Clone for Ended<T> {
+impl<T> Clone for DeletedObject<T> {
     fn clone(&self) -> Self {
         Self { cached: self.cached.clone(), last: self.last.clone() }
     }
@@ -114,7 +114,7 @@ impl<T> Clone for DeltaFifo<T> {
     }
 }
 
-impl<T> Clone for Pending<T> {
+impl<T> Clone for PendingChange<T> {
     fn clone(&self) -> Self {
         Self { seen: self.seen.clone(), gone: self.gone.clone(), now: self.now.clone() }
     }
@@ -127,7 +127,7 @@ impl<T: Object> DeltaFifo<T> {
         let Some((_, pending)) = &mut self.entries[place] else { return };
         pending.now.clone_from(&change.new);
         if pending.gone.is_none() {
-            pending.gone = pending.seen.as_ref().and_then(|seen| seen.death(change));
+            pending.gone = pending.seen.as_ref().and_then(|seen| seen.deleted_by(change));
         }
         self.cancel(&change.key, place);
     }
@@ -151,7 +151,7 @@ impl<T: Object> DeltaFifo<T> {
         if let Some(place) = self.places.get(key) {
             return *place;
         }
-        let pending = Pending { seen: seen.cloned(), gone: None, now: seen.cloned() };
+        let pending = PendingChange { seen: seen.cloned(), gone: None, now: seen.cloned() };
         self.entries.push(Some((key.clone(), pending)));
         self.places.insert(key.clone(), self.entries.len() - 1);
         self.entries.len() - 1
@@ -159,7 +159,7 @@ impl<T: Object> DeltaFifo<T> {
 
     /// Removes the entry of an object that was added and deleted before the reader saw it.
     fn cancel(&mut self, key: &Key, place: usize) {
-        if matches!(&self.entries[place], Some((_, Pending { seen: None, now: None, .. }))) {
+        if matches!(&self.entries[place], Some((_, PendingChange { seen: None, now: None, .. }))) {
             self.entries[place] = None;
             self.places.remove(key);
             self.empty += 1;
@@ -194,7 +194,7 @@ impl<T: Object> DeltaFifo<T> {
                     deltas.push(Delta::Updated { old, new });
                 }
                 (seen, gone, now) => {
-                    if let (Some(old), Some(Ended { cached, last })) = (seen, gone) {
+                    if let (Some(old), Some(DeletedObject { cached, last })) = (seen, gone) {
                         if !Arc::ptr_eq(&old, &cached) {
                             deltas.push(Delta::Updated { old, new: cached });
                         }
@@ -213,13 +213,13 @@ impl<T: Object> DeltaFifo<T> {
     }
 }
 
-trait Death<T> {
+trait DetectDeletion<T> {
     /// The last states of this object if `change` ends it, by deletion or by a new object of the same name.
-    fn death(&self, change: &Change<T>) -> Option<Ended<T>>;
+    fn deleted_by(&self, change: &Change<T>) -> Option<DeletedObject<T>>;
 }
 
-impl<T: Object> Death<T> for Arc<T> {
-    fn death(&self, change: &Change<T>) -> Option<Ended<T>> {
+impl<T: Object> DetectDeletion<T> for Arc<T> {
+    fn deleted_by(&self, change: &Change<T>) -> Option<DeletedObject<T>> {
         let own = |state: Option<&Self>| state.filter(|state| state.uid() == self.uid()).cloned();
         let cached = own(change.old.as_ref()).unwrap_or_else(|| self.clone());
         let last = match &change.new {
@@ -227,6 +227,6 @@ impl<T: Object> Death<T> for Arc<T> {
             Some(new) if new.uid() != self.uid() => cached.clone(),
             Some(_) => return None,
         };
-        Some(Ended { cached, last })
+        Some(DeletedObject { cached, last })
     }
 }

@@ -21,15 +21,15 @@ use crate::limits::EXPECTATIONS_TIMEOUT;
 /// Report watch events with [`Expectations::seen`] and [`Expectations::gone`] before queueing the key. Use a
 /// subscription that delivers every event. One that merges an addition and a deletion away leaves the
 /// creation expected until [`EXPECTATIONS_TIMEOUT`]. Only keys with expectations use memory.
-pub struct Expectations<K>(Arc<Mutex<State<K>>>);
+pub struct Expectations<K>(Arc<Mutex<ExpectationsState<K>>>);
 
-struct State<K> {
-    entries: BTreeMap<K, Entry>,
+struct ExpectationsState<K> {
+    entries: BTreeMap<K, KeyExpectations>,
     /// Distinguishes an entry from earlier entries of the same key, to which pending calls may belong.
     next: u64,
 }
 
-struct Entry {
+struct KeyExpectations {
     number: u64,
     /// When the newest expectation was added.
     since: Instant,
@@ -49,7 +49,7 @@ impl<K> Clone for Expectations<K> {
 
 impl<K> Default for Expectations<K> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(State { entries: BTreeMap::new(), next: 0 })))
+        Self(Arc::new(Mutex::new(ExpectationsState { entries: BTreeMap::new(), next: 0 })))
     }
 }
 
@@ -95,7 +95,7 @@ impl<K: Ord + Clone> Expectations<K> {
     /// [`EXPECTATIONS_TIMEOUT`]: an event was missed then, and only a new run helps.
     pub fn satisfied(&self, key: &K) -> bool {
         let mut state = self.0.lock();
-        let expired = |entry: &Entry| entry.since.elapsed() >= EXPECTATIONS_TIMEOUT;
+        let expired = |entry: &KeyExpectations| entry.since.elapsed() >= EXPECTATIONS_TIMEOUT;
         if state.entries.get(key).is_some_and(expired) {
             state.entries.remove(key);
         }
@@ -119,12 +119,12 @@ impl<K: Ord + Clone> Expectations<K> {
     }
 }
 
-impl<K: Ord + Clone> State<K> {
-    fn expect(&mut self, key: &K) -> &mut Entry {
+impl<K: Ord + Clone> ExpectationsState<K> {
+    fn expect(&mut self, key: &K) -> &mut KeyExpectations {
         let next = &mut self.next;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| {
             *next += 1;
-            Entry::new(*next)
+            KeyExpectations::new(*next)
         });
         entry.since = Instant::now();
         entry
@@ -132,7 +132,7 @@ impl<K: Ord + Clone> State<K> {
 
     /// Changes the entry of `key`, if it exists and has this number, and removes it when nothing is expected
     /// any more.
-    fn change(&mut self, key: &K, number: Option<u64>, change: impl FnOnce(&mut Entry)) {
+    fn change(&mut self, key: &K, number: Option<u64>, change: impl FnOnce(&mut KeyExpectations)) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         if number.is_some_and(|number| number != entry.number) {
             return;
@@ -144,7 +144,7 @@ impl<K: Ord + Clone> State<K> {
     }
 }
 
-impl Entry {
+impl KeyExpectations {
     fn new(number: u64) -> Self {
         Self {
             number,

@@ -25,10 +25,10 @@ pub struct Factory {
     stop: CancellationToken,
     tasks: TaskTracker,
     /// Keyed by name and type, so that tests can rely on the order.
-    entries: Mutex<BTreeMap<(String, TypeId), Entry>>,
+    entries: Mutex<BTreeMap<(String, TypeId), FactoryEntry>>,
 }
 
-struct Entry {
+struct FactoryEntry {
     informer: Box<dyn Registered>,
     /// The future that drives the informer, `None` after the start.
     driver: Option<BoxFuture<'static, ()>>,
@@ -36,7 +36,7 @@ struct Entry {
 
 /// An informer of this type and name is already registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is an informer of this type with the name {0}")]
+#[error("an informer of this type with the name {0} is already registered")]
 pub struct AlreadyRegistered(pub String);
 
 /// Informers that have not synced.
@@ -96,7 +96,7 @@ impl Factory {
             return Err(AlreadyRegistered(name.to_owned()));
         }
         let (informer, driver) = builder.name(name).build(&self.stop);
-        let registered = Entry { informer: Box::new(informer.clone()), driver: Some(driver.boxed()) };
+        let registered = FactoryEntry { informer: Box::new(informer.clone()), driver: Some(driver.boxed()) };
         entries.insert(entry, registered);
         Ok(informer)
     }

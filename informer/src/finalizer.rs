@@ -69,7 +69,7 @@ pub enum FinalizeError<E, W> {
     #[error("{0}")]
     Duty(E),
     /// Writing the list failed, for example because it changed concurrently.
-    #[error("finalizer: {0}")]
+    #[error("cannot update finalizers: {0}")]
     Edit(W),
 }
 

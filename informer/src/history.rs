@@ -9,7 +9,7 @@ use crate::{
     Object, Revision,
     indexer::{Batch, Indexer},
     limits::{UNDO_AGE, UNDO_CHANGES},
-    reflector::Apply,
+    reflector::CacheUpdate,
 };
 
 /// Cached objects of an informer, with an undo log that reconstructs recent revisions.
@@ -26,10 +26,10 @@ pub(crate) struct Cache<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
     /// The cache has not reached the revision: wait for it with [`crate::Informer::wait_for`].
-    #[error("the cache is at revision {0} and has not seen the one asked for")]
+    #[error("the cache is at revision {0} and has not reached the requested one")]
     NotYet(Revision),
     /// The undo log does not reach the revision any more. Take a view of a later revision.
-    #[error("the cache can go back to revision {0} only")]
+    #[error("the revision is too old: the oldest available one is {0}")]
     TooOld(Revision),
 }
 
@@ -44,16 +44,16 @@ impl<T: Object> Cache<T> {
     }
 
     /// Applies the next state or batch. `time` is used only to age the undo log.
-    pub(crate) fn apply(&mut self, apply: Apply<T>, time: Instant) -> Arc<Batch<T>> {
+    pub(crate) fn apply(&mut self, apply: CacheUpdate<T>, time: Instant) -> Arc<Batch<T>> {
         // If a view holds the state, this copies the roots; the writes copy only the nodes that they change.
         let now = Arc::make_mut(&mut self.now);
         match apply {
-            Apply::Replace(whole) => {
+            CacheUpdate::Replace(whole) => {
                 let batch = Arc::new(now.replace(whole));
                 self.forget_all();
                 batch
             }
-            Apply::Frames(frames) => {
+            CacheUpdate::Frames(frames) => {
                 let batch = Arc::new(now.apply(frames));
                 self.remember(batch.clone(), time);
                 batch
@@ -94,7 +94,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// The state at a revision, as the current state and the later batches to undo, newest first.
-    pub(crate) fn at(&self, revision: Revision) -> Result<Past<T>, ViewError> {
+    pub(crate) fn at(&self, revision: Revision) -> Result<PastState<T>, ViewError> {
         if revision > self.now.revision() {
             return Err(ViewError::NotYet(self.now.revision()));
         }
@@ -102,7 +102,7 @@ impl<T: Object> Cache<T> {
             return Err(ViewError::TooOld(self.floor));
         }
         let later = self.undo.iter().rev().map(|(_, batch)| batch).take_while(|b| b.revision > revision);
-        Ok(Past { now: self.now.clone(), later: later.cloned().collect(), revision })
+        Ok(PastState { now: self.now.clone(), later: later.cloned().collect(), revision })
     }
 
     /// Number of changes in the undo log.
@@ -113,13 +113,13 @@ impl<T: Object> Cache<T> {
 }
 
 /// A past state that is not reconstructed yet.
-pub(crate) struct Past<T> {
+pub(crate) struct PastState<T> {
     now: Arc<Indexer<T>>,
     later: Vec<Arc<Batch<T>>>,
     revision: Revision,
 }
 
-impl<T: Object> Past<T> {
+impl<T: Object> PastState<T> {
     /// Undoes the later changes and returns the past state. The cost is proportional to the number of these
     /// changes.
     pub(crate) fn make(mut self) -> Arc<Indexer<T>> {

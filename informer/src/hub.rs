@@ -12,7 +12,7 @@ use crate::{
     Delivery, Object, Overflow, View,
     backlog::{Backlog, Content, Position},
     indexer::Batch,
-    informer::figures::Waiting,
+    informer::figures::BacklogSize,
 };
 
 /// Subscribers of one informer and their pending changes.
@@ -34,7 +34,7 @@ impl<T> Default for Hub<T> {
 
 /// Handle of a subscriber in the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub(crate) enum SubscriberHandle {
     /// The subscriber has not read yet: everything in the cache is pending.
     New,
     /// A merging subscriber at this position in the backlog.
@@ -57,12 +57,12 @@ struct Queue<T> {
 /// Backlog position of a lossless subscriber that gets merged changes after an overflow.
 struct Replay {
     position: Position,
-    due: Due,
+    due: ReplayScope,
 }
 
 /// What a subscriber gets instead of its queue, which overflowed and was dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Due {
+enum ReplayScope {
     /// The queue did not overflow.
     Nothing,
     /// The changes since its last read, merged.
@@ -72,7 +72,7 @@ enum Due {
 }
 
 /// Changes that a subscriber takes in one read.
-pub(crate) enum Taken<T> {
+pub(crate) enum PendingChanges<T> {
     /// The whole state is new to the subscriber.
     All(View<T>),
     /// The changes between two positions, to be merged.
@@ -85,24 +85,24 @@ pub(crate) enum Taken<T> {
 
 impl<T: Object> Hub<T> {
     /// Adds a subscriber that starts at the state `now`.
-    pub(crate) fn join(&mut self, delivery: Delivery, now: impl FnOnce() -> View<T>) -> Seat {
-        let Delivery::Lossless { capacity, overflow } = delivery else { return Seat::New };
+    pub(crate) fn join(&mut self, delivery: Delivery, now: impl FnOnce() -> View<T>) -> SubscriberHandle {
+        let Delivery::Lossless { capacity, overflow } = delivery else { return SubscriberHandle::New };
         let replay = match overflow {
             Overflow::SlowSource => None,
-            Overflow::Replay => Some(Replay { position: self.backlog.enter(), due: Due::Nothing }),
+            Overflow::Replay => Some(Replay { position: self.backlog.enter(), due: ReplayScope::Nothing }),
         };
         let queue = Queue { capacity, initial: Some(now()), batches: VecDeque::new(), pending: 0, replay };
         let id = self.next;
         self.next += 1;
         self.queues.insert(id, queue);
-        Seat::Queue(id)
+        SubscriberHandle::Queue(id)
     }
 
-    pub(crate) fn leave(&mut self, seat: Seat) {
-        match seat {
-            Seat::New => {}
-            Seat::Merging(position) => self.backlog.leave(position),
-            Seat::Queue(id) => {
+    pub(crate) fn leave(&mut self, handle: SubscriberHandle) {
+        match handle {
+            SubscriberHandle::New => {}
+            SubscriberHandle::Merging(position) => self.backlog.leave(position),
+            SubscriberHandle::Queue(id) => {
                 if let Some(Queue { replay: Some(replay), .. }) = self.queues.remove(&id) {
                     self.backlog.leave(replay.position);
                 }
@@ -126,38 +126,43 @@ impl<T: Object> Hub<T> {
     }
 
     /// Takes the changes that a subscriber has not seen; `now` is the cache.
-    pub(crate) fn take(&mut self, seat: &mut Seat, now: impl FnOnce() -> View<T>) -> Taken<T> {
-        match *seat {
-            Seat::New => {
-                *seat = Seat::Merging(self.backlog.enter());
-                Taken::All(now())
+    pub(crate) fn take(
+        &mut self,
+        handle: &mut SubscriberHandle,
+        now: impl FnOnce() -> View<T>,
+    ) -> PendingChanges<T> {
+        match *handle {
+            SubscriberHandle::New => {
+                *handle = SubscriberHandle::Merging(self.backlog.enter());
+                PendingChanges::All(now())
             }
-            Seat::Merging(position) => {
+            SubscriberHandle::Merging(position) => {
                 let (contents, position) = self.backlog.take(position);
-                *seat = Seat::Merging(position);
-                Taken::Merged(contents)
+                *handle = SubscriberHandle::Merging(position);
+                PendingChanges::Merged(contents)
             }
-            Seat::Queue(id) => self.take_queue(id, now),
+            SubscriberHandle::Queue(id) => self.take_queue(id, now),
         }
     }
 
-    fn take_queue(&mut self, id: u64, now: impl FnOnce() -> View<T>) -> Taken<T> {
-        let queue = self.queues.get_mut(&id).expect("a subscriber's queue goes with its subscription");
+    fn take_queue(&mut self, id: u64, now: impl FnOnce() -> View<T>) -> PendingChanges<T> {
+        let queue =
+            self.queues.get_mut(&id).expect("a subscriber's queue exists as long as its subscription");
         let initial = queue.initial.take();
         queue.pending = 0;
         let batches = std::mem::take(&mut queue.batches);
-        let Some(replay) = &mut queue.replay else { return Taken::Each(initial, batches) };
+        let Some(replay) = &mut queue.replay else { return PendingChanges::Each(initial, batches) };
         let (contents, position) = self.backlog.take(replay.position);
         replay.position = position;
-        match std::mem::replace(&mut replay.due, Due::Nothing) {
-            Due::Nothing => Taken::Each(initial, batches),
-            Due::Changes => Taken::Replayed(contents),
-            Due::Everything => Taken::All(now()),
+        match std::mem::replace(&mut replay.due, ReplayScope::Nothing) {
+            ReplayScope::Nothing => PendingChanges::Each(initial, batches),
+            ReplayScope::Changes => PendingChanges::Replayed(contents),
+            ReplayScope::Everything => PendingChanges::All(now()),
         }
     }
 
     /// Pending changes of all subscribers that have started to read or are lossless.
-    pub(crate) fn waiting(&self) -> Waiting {
+    pub(crate) fn waiting(&self) -> BacklogSize {
         let mut waiting = self.backlog.waiting();
         for queue in self.queues.values() {
             waiting.kept += queue.pending;
@@ -167,14 +172,14 @@ impl<T: Object> Hub<T> {
     }
 
     /// Number of keys or changes pending for a subscriber; `all` is the size of the cache.
-    pub(crate) fn pending(&self, seat: Seat, all: usize) -> usize {
-        match seat {
-            Seat::New => all,
-            Seat::Merging(position) => self.backlog.pending(position),
-            Seat::Queue(id) => self.queues.get(&id).map_or(0, |queue| match &queue.replay {
-                Some(Replay { due: Due::Everything, .. }) => all,
-                Some(Replay { due: Due::Changes, position }) => self.backlog.pending(*position),
-                Some(Replay { due: Due::Nothing, .. }) | None => {
+    pub(crate) fn pending(&self, handle: SubscriberHandle, all: usize) -> usize {
+        match handle {
+            SubscriberHandle::New => all,
+            SubscriberHandle::Merging(position) => self.backlog.pending(position),
+            SubscriberHandle::Queue(id) => self.queues.get(&id).map_or(0, |queue| match &queue.replay {
+                Some(Replay { due: ReplayScope::Everything, .. }) => all,
+                Some(Replay { due: ReplayScope::Changes, position }) => self.backlog.pending(*position),
+                Some(Replay { due: ReplayScope::Nothing, .. }) | None => {
                     queue.pending + queue.initial.as_ref().map_or(0, View::len)
                 }
             }),
@@ -192,11 +197,11 @@ impl<T> Queue<T> {
     fn push(&mut self, batch: &Arc<Batch<T>>) {
         let pending = self.pending + batch.changes.len();
         match &mut self.replay {
-            Some(replay) if replay.due != Due::Nothing => {}
+            Some(replay) if replay.due != ReplayScope::Nothing => {}
             Some(replay) if pending > self.capacity.get() => {
                 replay.due = match self.initial.take() {
-                    Some(_) => Due::Everything,
-                    None => Due::Changes,
+                    Some(_) => ReplayScope::Everything,
+                    None => ReplayScope::Changes,
                 };
                 self.pending = 0;
                 self.batches = VecDeque::new();

@@ -7,7 +7,7 @@ use crate::{
     index::{AnyIndex, IndexState},
     limits::MAX_UNDECODABLE,
     objects::Objects,
-    whole::Whole,
+    whole::CompleteState,
 };
 
 /// Change of one key in the cache, with the old and the new object. The two are never the same state.
@@ -218,7 +218,7 @@ impl<T: Object> Indexer<T> {
 
     /// Replaces the cache with a complete state: deletions first, then new and changed objects, each in key
     /// order. Unchanged objects stay in memory and yield no change.
-    pub(crate) fn replace(&mut self, whole: Whole<T>) -> Batch<T> {
+    pub(crate) fn replace(&mut self, whole: CompleteState<T>) -> Batch<T> {
         let revision = whole.revision;
         let keys = self.objects.iter().map(|object| object.key());
         let lost: Vec<Key> = keys.filter(|key| !whole.has(key)).collect();
@@ -285,7 +285,7 @@ impl<T: Object> Indexer<T> {
     fn quarantine(&mut self, what: Undecodable) {
         if self.undecodable.get(&what.key).is_none_or(|known| known.error != what.error) {
             let Undecodable { key, revision, error } = &what;
-            tracing::warn!(%key, %revision, error, "object cannot be read; its last state is kept");
+            tracing::warn!(%key, %revision, error, "cannot decode object; keeping its last state");
         }
         if self.undecodable.len() < MAX_UNDECODABLE || self.undecodable.contains_key(&what.key) {
             Arc::make_mut(&mut self.undecodable).insert(what.key.clone(), what);

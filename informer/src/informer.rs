@@ -16,7 +16,7 @@ use crate::{
 
 /// The informer has ended: its stop was cancelled, or its last handle was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the informer has ended")]
+#[error("the informer has stopped")]
 pub struct Stopped;
 
 /// Handle to a shared cache of a source's objects. Clones are the same informer. It ends when its stop is

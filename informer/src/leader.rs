@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Environment, Revision, limits::RELEASE_TRIES, metrics::Registry};
-use candidate::{Candidate, Move};
+use candidate::{Candidate, LeaseAction};
 pub use election::Election;
 pub use fence::Fence;
 use lease::micros;
@@ -73,7 +73,7 @@ impl<S: fmt::Debug> fmt::Debug for Elector<S> {
 }
 
 /// Result of an attempt to acquire or renew the lease.
-enum Attempt {
+enum AttemptResult {
     Held,
     /// Another candidate holds the lease.
     Waiting,
@@ -88,7 +88,7 @@ impl<S: LeaseStore> Elector<S> {
     /// When the identity is empty: an empty holder means that the lease is free.
     pub fn new(store: S, identity: &str, environment: impl Into<Environment>) -> Self {
         Self::with(store, ElectorOptions::new(identity), environment)
-            .expect("the usual durations fit; an empty identity means that nobody leads")
+            .expect("the default durations are valid; the identity must not be empty")
     }
 
     /// A candidate with these options.
@@ -171,9 +171,9 @@ impl<S: LeaseStore> Elector<S> {
     async fn acquire(&mut self) -> Fence {
         loop {
             match self.attempt().await {
-                Ok(Attempt::Held) => return self.fence(),
-                Ok(Attempt::Waiting | Attempt::Lost) => {}
-                Err(error) => tracing::debug!(%error, "cannot take the lease"),
+                Ok(AttemptResult::Held) => return self.fence(),
+                Ok(AttemptResult::Waiting | AttemptResult::Lost) => {}
+                Err(error) => tracing::debug!(%error, "cannot acquire the lease"),
             }
             sleep(self.options.pause(self.nondet.rng.unit())).await;
         }
@@ -184,7 +184,7 @@ impl<S: LeaseStore> Elector<S> {
             namespace: self.store.namespace().to_owned(),
             name: self.store.name().to_owned(),
             holder: self.options.identity.clone(),
-            transitions: self.candidate.term().expect("who holds the lease has a term").transitions,
+            transitions: self.candidate.term().expect("the holder of the lease has a term").transitions,
         }
     }
 
@@ -226,13 +226,13 @@ impl<S: LeaseStore> Elector<S> {
             }
             let began = Instant::now();
             match timeout_at(deadline, self.attempt()).await {
-                Ok(Ok(Attempt::Held)) => {
+                Ok(Ok(AttemptResult::Held)) => {
                     deadline = began + self.options.renew;
                     if let Some(watch) = watch {
                         watch.renewed(self.until_bite());
                     }
                 }
-                Ok(Ok(Attempt::Waiting | Attempt::Lost)) => return Duration::ZERO,
+                Ok(Ok(AttemptResult::Waiting | AttemptResult::Lost)) => return Duration::ZERO,
                 Ok(Err(error)) => tracing::warn!(%error, "cannot renew the lease"),
                 Err(_) => return self.options.grace(),
             }
@@ -241,7 +241,7 @@ impl<S: LeaseStore> Elector<S> {
 
     /// Attempts once to acquire or renew the lease. A holder renews without a read first. If that fails, or
     /// the lease is not known, the attempt reads the lease and tries again.
-    async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
+    async fn attempt(&mut self) -> Result<AttemptResult, LeaseError> {
         if self.candidate.holds(Instant::now()) {
             match self.step().await {
                 Err(error) => tracing::debug!(%error, "the lease must be read again"),
@@ -254,15 +254,15 @@ impl<S: LeaseStore> Elector<S> {
     }
 
     /// Executes the next action for the lease as last seen.
-    async fn step(&mut self) -> Result<Attempt, LeaseError> {
+    async fn step(&mut self) -> Result<AttemptResult, LeaseError> {
         let began = Instant::now();
         let (record, at) = match self.candidate.next(self.now(), began) {
-            Move::Wait => return Ok(Attempt::Waiting),
-            Move::Lost => return Ok(Attempt::Lost),
-            Move::Create(record) => (record, None),
-            Move::Replace(record, at) => (record, Some(at)),
+            LeaseAction::Wait => return Ok(AttemptResult::Waiting),
+            LeaseAction::Lost => return Ok(AttemptResult::Lost),
+            LeaseAction::Create(record) => (record, None),
+            LeaseAction::Replace(record, at) => (record, Some(at)),
         };
-        self.write(record, at, began).await.map(|()| Attempt::Held)
+        self.write(record, at, began).await.map(|()| AttemptResult::Held)
     }
 
     /// Reads the lease.
@@ -280,7 +280,7 @@ impl<S: LeaseStore> Elector<S> {
         at: Option<Revision>,
         began: Instant,
     ) -> Result<(), LeaseError> {
-        self.candidate.asks(&record);
+        self.candidate.attempts(&record);
         // The stored record is unknown until the response arrives, also if this future is dropped before.
         self.candidate.forget();
         let written = match at {
@@ -294,7 +294,7 @@ impl<S: LeaseStore> Elector<S> {
 
     /// The store's response, or an error after the request timeout.
     async fn answer<T>(&self, call: impl Future<Output = Result<T, LeaseError>>) -> Result<T, LeaseError> {
-        let late = |_| LeaseError::Failed("no answer in time".into());
+        let late = |_| LeaseError::Failed("request timed out".into());
         timeout(self.options.request(), call).await.map_err(late)?
     }
 
@@ -318,7 +318,7 @@ impl<S: LeaseStore> Elector<S> {
             if self.candidate.is_uncertain() {
                 self.look().await?;
             }
-            let Some((record, at)) = self.candidate.farewell(self.now()) else { break };
+            let Some((record, at)) = self.candidate.release_record(self.now()) else { break };
             match self.store.replace(&record, at).await {
                 Err(LeaseError::Conflict) => self.candidate.forget(),
                 outcome => return outcome.map(|_| self.election.saw(None)),

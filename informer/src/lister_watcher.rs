@@ -183,7 +183,7 @@ impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::StreamingList => "streaming lists",
-            Self::Paging => "lists in pages",
+            Self::Paging => "paged lists",
             Self::ExactList => "lists at an exact revision",
         })
     }
@@ -242,16 +242,16 @@ impl<T: Object> Frame<T> {
 pub enum SourceError {
     /// The requested revision is no longer available. Reaction: wait, then request the complete state, not
     /// older than the cache. If that is refused too, request the latest state at once.
-    #[error("the revision is no longer kept")]
+    #[error("the resource version is too old")]
     Expired,
     /// The source has not reached the requested revision. Reaction: wait, then request the complete state.
-    #[error("the source is behind the revision asked for")]
+    #[error("too large resource version: the source is behind")]
     Ahead {
         /// Wait that the source requested.
         retry_after: Option<Duration>,
     },
     /// The source is overloaded. Reaction: wait, then resume.
-    #[error("the source asks to slow down")]
+    #[error("too many requests")]
     Throttled {
         /// Wait that the source requested.
         retry_after: Option<Duration>,
@@ -261,10 +261,10 @@ pub enum SourceError {
     Unreachable(String),
     /// Internal error of the source. Reaction: wait and resume; if the error persists, request the complete
     /// state.
-    #[error("failed inside: {0}")]
+    #[error("internal error: {0}")]
     Internal(String),
     /// The source lacks the capability. Reaction: continue at once without it.
-    #[error("{0} are not supported")]
+    #[error("the source does not support {0}")]
     Unsupported(Capability),
     /// A permanent failure, for example forbidden or an unknown kind. Reaction: wait, then request the
     /// complete state.

@@ -4,7 +4,7 @@ use crate::Status;
 
 /// An informer has not synced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("informer {informer} has no first state: {}", describe(status))]
+#[error("informer {informer} has not synced: {}", describe(status))]
 pub struct NotSynced {
     /// The name of the informer.
     pub informer: String,
@@ -15,10 +15,10 @@ pub struct NotSynced {
 /// Why the initial state may be missing.
 pub(crate) fn describe(status: &Status) -> &str {
     match status {
-        Status::Starting => "it has not begun",
-        Status::Listing => "its source has not answered",
-        Status::Streaming => "its source has not delivered everything",
+        Status::Starting => "it has not started",
+        Status::Listing => "its source has not responded",
+        Status::Streaming => "its source has not delivered the complete state",
         Status::Degraded { error, .. } => error,
-        Status::Stopped => "it has ended",
+        Status::Stopped => "it has stopped",
     }
 }

@@ -117,10 +117,10 @@ impl<T: Object> Objects<T> {
 
     /// Adds an object with a new key and returns its slot.
     pub(crate) fn insert(&mut self, key: &Key, object: Arc<T>) -> u32 {
-        let next = || u32::try_from(self.order.len()).expect("four billion objects do not fit");
+        let next = || u32::try_from(self.order.len()).expect("fewer than 2³² objects");
         let place = match self.free.is_empty() {
             true => next(),
-            false => Arc::make_mut(&mut self.free).pop().expect("there is one"),
+            false => Arc::make_mut(&mut self.free).pop().expect("the free list is not empty"),
         };
         *self.slots.get_mut(place as usize) = Some(object);
         self.table.insert(self.hash(key), place);

@@ -20,7 +20,7 @@ pub(crate) struct Order {
 
 /// Position of a number in the list.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct OrderPosition {
     run: usize,
     at: usize,
 }
@@ -32,14 +32,14 @@ impl Order {
 
     /// The first position whose number is not less than the searched one. `against` compares a number with
     /// the searched one.
-    pub(crate) fn find(&self, against: &impl Fn(u32) -> Ordering) -> Place {
+    pub(crate) fn find(&self, against: &impl Fn(u32) -> Ordering) -> OrderPosition {
         let run = self.runs.partition_point(|run| against(run[0]).is_lt());
         // The position is in the run before, or at the start of this one.
-        let Some(before) = run.checked_sub(1) else { return Place { run: 0, at: 0 } };
+        let Some(before) = run.checked_sub(1) else { return OrderPosition { run: 0, at: 0 } };
         let at = self.runs[before].partition_point(|number| against(*number).is_lt());
         match at == self.runs[before].len() && run < self.runs.len() {
-            true => Place { run, at: 0 },
-            false => Place { run: before, at },
+            true => OrderPosition { run, at: 0 },
+            false => OrderPosition { run: before, at },
         }
     }
 
@@ -50,7 +50,7 @@ impl Order {
         let place = match last {
             Some(last) if against(*last).is_lt() => {
                 let run = self.runs.len() - 1;
-                Place { run, at: self.runs[run].len() }
+                OrderPosition { run, at: self.runs[run].len() }
             }
             _ => self.find(&against),
         };
@@ -96,12 +96,12 @@ impl Order {
     }
 
     /// The position after the last number.
-    pub(crate) fn end(&self) -> Place {
-        Place { run: self.runs.len(), at: 0 }
+    pub(crate) fn end(&self) -> OrderPosition {
+        OrderPosition { run: self.runs.len(), at: 0 }
     }
 
     /// The numbers from position `from` up to and excluding `to`.
-    pub(crate) fn between(&self, from: Place, to: Place) -> impl Iterator<Item = u32> {
+    pub(crate) fn between(&self, from: OrderPosition, to: OrderPosition) -> impl Iterator<Item = u32> {
         let last = (to.run + 1).min(self.runs.len());
         let runs = self.runs.get(from.run..last).unwrap_or_default().iter().enumerate();
         runs.flat_map(move |(n, run)| {

@@ -2,7 +2,7 @@
 //! what a run does is up to the controller.
 //!
 //! A key is ready, waiting for a time, running, or parked. The state is plain data under one lock
-//! (`queue/state`), and so are the waiting workers (`queue/room`); this file joins them.
+//! (`queue/state`), and so are the waiting workers (`queue/workers`); this file joins them.
 
 mod entry;
 mod exposition;
@@ -11,13 +11,13 @@ mod metrics;
 mod options;
 mod rate;
 mod ready;
-mod room;
 mod slots;
 mod state;
 mod sync;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod workers;
 
 use std::{
     fmt,
@@ -38,9 +38,9 @@ use crate::{Causes, Randomness};
 pub use lease::{Lease, Ticket, Verdict};
 pub use metrics::{QueueMetrics, QueueStats};
 pub use options::{Add, Backoff, Fair, Priority, QueueOptions, Rate};
-use room::{Room, Seat};
-use state::{Named, Run, State, Taken};
+use state::{HashedKey, QueueState, Run, TakeResult};
 use sync::Mutex;
+use workers::{WaitingWorkers, WorkerId};
 
 /// A work queue. Clones share state.
 ///
@@ -60,8 +60,8 @@ struct Inner<K> {
 }
 
 struct Core<K> {
-    state: State<K>,
-    room: Room,
+    state: QueueState<K>,
+    workers: WaitingWorkers,
 }
 
 impl<K> Clone for Queue<K> {
@@ -84,7 +84,10 @@ impl<K: Ord + Hash + Clone> Queue<K> {
 
     /// An empty queue with these options.
     pub fn with(options: QueueOptions<K>, rng: impl Into<Randomness>) -> Self {
-        let core = Core { state: State::new(&options, rng.into().into_rng()), room: Room::default() };
+        let core = Core {
+            state: QueueState::new(&options, rng.into().into_rng()),
+            workers: WaitingWorkers::default(),
+        };
         let QueueOptions { name, fair, .. } = options;
         Self(Arc::new(Inner { name, fair, core: Mutex::new(core), closed: Notify::new() }))
     }
@@ -110,7 +113,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     pub fn add_with(&self, key: K, add: Add) {
         let hash = slots::hash(&key);
         let tenant = self.0.fair.as_ref().map(|fair| fair.tenant(&key));
-        self.0.change_lazily(|state| state.add(Named { key, hash, tenant }, add, Instant::now));
+        self.0.change_lazily(|state| state.add(HashedKey { key, hash, tenant }, add, Instant::now));
     }
 
     /// Waits for the next key to run. Returns `None` once the queue is closed, or drained and empty. Dropping
@@ -119,14 +122,14 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     /// Each key that becomes ready wakes one waiting caller. While any key waits for a time, one of the
     /// callers uses tokio's timer.
     pub async fn next(&self) -> Option<Lease<K>> {
-        let mut visit = Visit { queue: self, seat: None, alarm: None };
+        let mut visit = NextCall { queue: self, worker: None, alarm: None };
         poll_fn(|cx| visit.poll(cx)).await
     }
 
     /// Closes the queue at once: drops all ready, waiting and parked keys; later adds and verdicts have no
     /// effect, and every `next` returns `None`. Idempotent.
     pub fn close(&self) {
-        self.0.change_lazily(State::close);
+        self.0.change_lazily(QueueState::close);
     }
 
     /// Shuts the queue down gracefully. It refuses new adds, and gives up keys that wait for a time or fail.
@@ -136,7 +139,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     /// Returns the keys that were given up, and those whose runs had not ended at the deadline, in order. If
     /// the future is dropped, the queue closes when everything is done.
     pub async fn drain(&self, deadline: Duration) -> Vec<K> {
-        self.0.change(State::drain);
+        self.0.change(QueueState::drain);
         let closed = async {
             loop {
                 let closed = self.0.closed.notified();
@@ -156,7 +159,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
 
     /// Current counts of the queue.
     pub fn stats(&self) -> QueueStats {
-        self.0.change(State::stats)
+        self.0.change(QueueState::stats)
     }
 
     /// All metrics of the queue. The cost is proportional to the running keys.
@@ -169,29 +172,29 @@ impl<K: Ord + Hash + Clone> Queue<K> {
         self.0.change(|state, now| state.finish(run, verdict, now));
     }
 
-    fn park(&self, run: Run, verdict: Verdict, deadline: Duration) -> Option<(slots::At, timers::Timer)> {
+    fn park(&self, run: Run, verdict: Verdict, deadline: Duration) -> Option<(slots::SlotId, timers::Timer)> {
         self.0.change(|state, now| state.park(run, verdict, deadline, now))
     }
 
-    fn release(&self, at: slots::At, deadline: timers::Timer) {
+    fn release(&self, at: slots::SlotId, deadline: timers::Timer) {
         self.0.change(|state, now| state.release(at, deadline, now));
     }
 }
 
 impl<K: Ord + Hash + Clone> Inner<K> {
     /// Applies one transition at the current time and wakes workers as needed.
-    fn change<R>(&self, transition: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
+    fn change<R>(&self, transition: impl FnOnce(&mut QueueState<K>, Instant) -> R) -> R {
         self.change_lazily(|state| transition(state, Instant::now()))
     }
 
     /// Applies one transition that reads the clock itself if needed, and wakes workers.
-    fn change_lazily<R>(&self, transition: impl FnOnce(&mut State<K>) -> R) -> R {
+    fn change_lazily<R>(&self, transition: impl FnOnce(&mut QueueState<K>) -> R) -> R {
         let mut core = self.core.lock();
         let open = !core.state.is_closed();
         let result = transition(&mut core.state);
         let (calls, closes) = (core.calls(), open && core.state.is_closed());
         drop(core);
-        calls.ring();
+        calls.wake_all();
         if closes {
             self.closed.notify_waiters();
         }
@@ -201,25 +204,25 @@ impl<K: Ord + Hash + Clone> Inner<K> {
 
 impl<K: Eq + Hash + Clone> Core<K> {
     /// The workers to wake after a transition.
-    fn calls(&mut self) -> room::Calls {
+    fn calls(&mut self) -> workers::WakeUps {
         if self.state.is_closed() {
-            return self.room.call_all();
+            return self.workers.call_all();
         }
         let (ready, alarm) = self.state.outlook();
-        self.room.call(ready, alarm)
+        self.workers.call(ready, alarm)
     }
 }
 
 /// One call of [`Queue::next`].
-struct Visit<'a, K: Ord + Hash + Clone> {
+struct NextCall<'a, K: Ord + Hash + Clone> {
     queue: &'a Queue<K>,
     /// The registration of this worker; `None` before its first wait.
-    seat: Option<Seat>,
+    worker: Option<WorkerId>,
     /// Set while this worker keeps the timer for all waiting workers.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl<K: Ord + Hash + Clone> Visit<'_, K> {
+impl<K: Ord + Hash + Clone> NextCall<'_, K> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Lease<K>>> {
         loop {
             let (result, alarm) = self.look(cx);
@@ -247,32 +250,32 @@ impl<K: Ord + Hash + Clone> Visit<'_, K> {
         let taken = core.state.take(Instant::now());
         let (_, alarm) = core.state.outlook();
         let (alarm, _waker) = match &taken {
-            Taken::Nothing => core.room.sit(&mut self.seat, cx.waker(), alarm),
-            Taken::Run(..) | Taken::Closed => (None, core.room.leave(self.seat.take())),
+            TakeResult::Nothing => core.workers.register(&mut self.worker, cx.waker(), alarm),
+            TakeResult::Run(..) | TakeResult::Closed => (None, core.workers.leave(self.worker.take())),
         };
         let (calls, closes) = (core.calls(), open && core.state.is_closed());
         drop(core);
-        calls.ring();
+        calls.wake_all();
         if closes {
             inner.closed.notify_waiters();
         }
         let result = match taken {
-            Taken::Nothing => Poll::Pending,
-            Taken::Closed => Poll::Ready(None),
-            Taken::Run(key, run) => Poll::Ready(Some(Lease::new(self.queue.clone(), key, run))),
+            TakeResult::Nothing => Poll::Pending,
+            TakeResult::Closed => Poll::Ready(None),
+            TakeResult::Run(key, run) => Poll::Ready(Some(Lease::new(self.queue.clone(), key, run))),
         };
         (result, alarm)
     }
 }
 
-impl<K: Ord + Hash + Clone> Drop for Visit<'_, K> {
+impl<K: Ord + Hash + Clone> Drop for NextCall<'_, K> {
     fn drop(&mut self) {
-        if let Some(seat) = self.seat.take() {
+        if let Some(worker) = self.worker.take() {
             let mut core = self.queue.0.core.lock();
-            let _waker = core.room.leave(Some(seat));
+            let _waker = core.workers.leave(Some(worker));
             let calls = core.calls();
             drop(core);
-            calls.ring();
+            calls.wake_all();
         }
     }
 }

@@ -36,7 +36,7 @@ use writer::Writer;
 /// Handle for recording events. Clones share the queue.
 #[derive(Clone)]
 pub struct Recorder {
-    sender: mpsc::Sender<Message>,
+    sender: mpsc::Sender<RecorderMessage>,
     nondet: Nondet,
     counters: Arc<Counters>,
     causes: Causes,
@@ -46,15 +46,15 @@ pub struct Recorder {
 }
 
 /// A recorded event before merging.
-struct Recorded {
+struct RecordedEvent {
     occurrence: Occurrence,
     host: Arc<str>,
     at: Timestamp,
     causes: Causes,
 }
 
-enum Message {
-    Recorded(Box<Recorded>),
+enum RecorderMessage {
+    RecordedEvent(Box<RecordedEvent>),
     /// Writes everything now and signals the completion.
     Flush(oneshot::Sender<()>),
 }
@@ -127,7 +127,8 @@ impl Recorder {
     pub fn record(&self, occurrence: Occurrence) {
         let at = self.at.unwrap_or_else(|| self.nondet.clock.now());
         let (host, causes) = (self.host.clone(), self.causes.clone());
-        let recorded = Message::Recorded(Box::new(Recorded { occurrence, host, at, causes }));
+        let recorded =
+            RecorderMessage::RecordedEvent(Box::new(RecordedEvent { occurrence, host, at, causes }));
         match self.sender.try_send(recorded) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => count(&self.counters.overflowed),
@@ -155,7 +156,7 @@ impl Recorder {
     pub async fn flush(&self, deadline: Duration) -> bool {
         let flushed = async {
             let (done, flushed) = oneshot::channel();
-            self.sender.send(Message::Flush(done)).await.is_ok() && flushed.await.is_ok()
+            self.sender.send(RecorderMessage::Flush(done)).await.is_ok() && flushed.await.is_ok()
         };
         timeout(deadline, flushed).await.unwrap_or(false)
     }

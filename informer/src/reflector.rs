@@ -23,8 +23,8 @@ use crate::{
     limits::{
         INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, REGRESSION_PATIENCE, REGRESSIONS_BEFORE_RESET, SHORT_STREAM,
     },
-    status::Doing,
-    whole::{Cached, Collected, Whole},
+    status::Activity,
+    whole::{Cached, CompleteState, StateCollector},
 };
 use backoff::Backoff;
 
@@ -47,16 +47,16 @@ pub(crate) enum Input<T> {
 }
 
 /// Change of the cache.
-pub(crate) enum Apply<T> {
+pub(crate) enum CacheUpdate<T> {
     /// Replaces the cache with this state.
-    Replace(Whole<T>),
+    Replace(CompleteState<T>),
     /// Applies these frames in order.
     Frames(Vec<Frame<T>>),
 }
 
 /// The next request to the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextRequest {
     /// A list, or its next page.
     List(ListRequest),
     /// Opens a new stream and drops the old one.
@@ -68,22 +68,22 @@ pub(crate) enum Next {
 }
 
 /// Output of one step of the state machine.
-pub(crate) struct Step<T> {
-    pub apply: Vec<Apply<T>>,
-    pub next: Next,
+pub(crate) struct ReflectorStep<T> {
+    pub apply: Vec<CacheUpdate<T>>,
+    pub next: NextRequest,
     /// The failure that caused this step, if any.
-    pub trouble: Option<SourceError>,
+    pub failure: Option<SourceError>,
 }
 
 /// Phase of the state machine.
 enum Phase<T> {
     /// A list is in progress. `request` is the newest request, `shown` the revision of the pages so far. A
     /// watch follows.
-    Listing { request: ListRequest, shown: Option<Revision>, collected: Collected<T> },
+    Listing { request: ListRequest, shown: Option<Revision>, collected: StateCollector<T> },
     /// A stream is being opened.
     Opening(Start),
     /// An initial state is arriving. It reaches the cache only when complete.
-    Collecting { opened: Instant, at: ReadAt, collected: Collected<T> },
+    Collecting { opened: Instant, at: ReadAt, collected: StateCollector<T> },
     /// Changes after `from` are arriving on a stream.
     Watching { opened: Instant, from: Revision },
     /// Waiting after a failure, then requests the complete state (`whole`) or resumes.
@@ -130,18 +130,18 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Executes one step. `cached` looks up objects in the cache; `now` is used only to measure durations.
-    pub(crate) fn step(&mut self, input: Input<T>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
+    pub(crate) fn step(&mut self, input: Input<T>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
         match input {
-            Input::Begin => Step::next(self.whole()),
+            Input::Begin => ReflectorStep::next(self.whole()),
             Input::Waited => match self.phase {
-                Phase::Waiting { whole: false } => Step::next(self.resume()),
-                _ => Step::next(self.whole()),
+                Phase::Waiting { whole: false } => ReflectorStep::next(self.resume()),
+                _ => ReflectorStep::next(self.whole()),
             },
             Input::Listed(Ok(page)) => self.page(page, cached, now),
             Input::Opened(Ok(())) => self.opened(now),
             Input::Frames(Ok(frames)) => self.frames(frames, cached, now),
             Input::Ended => self.ended(now),
-            Input::Silent => self.failed(SourceError::Unreachable("the stream is silent".into()), now),
+            Input::Silent => self.failed(SourceError::Unreachable("the watch is silent".into()), now),
             Input::Listed(Err(e)) | Input::Opened(Err(e)) | Input::Frames(Err(e)) => self.failed(e, now),
         }
     }
@@ -154,18 +154,18 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Current activity after a step with this `trouble`. A missing capability of the source is no failure.
-    pub(crate) fn doing<'a>(&self, trouble: Option<&'a SourceError>) -> Doing<'a> {
-        match (&self.phase, trouble) {
-            (Phase::Waiting { .. }, Some(error)) => Doing::Failing(error),
-            (Phase::Watching { .. }, _) => Doing::Streaming,
-            _ if self.asked().is_some() => Doing::Listing,
-            _ => Doing::Resuming,
+    /// Current activity after a step with this `failure`. A missing capability of the source is no failure.
+    pub(crate) fn doing<'a>(&self, failure: Option<&'a SourceError>) -> Activity<'a> {
+        match (&self.phase, failure) {
+            (Phase::Waiting { .. }, Some(error)) => Activity::Failing(error),
+            (Phase::Watching { .. }, _) => Activity::Streaming,
+            _ if self.asked().is_some() => Activity::Listing,
+            _ => Activity::Resuming,
         }
     }
 
     /// Requests the complete state.
-    fn whole(&mut self) -> Next {
+    fn whole(&mut self) -> NextRequest {
         let at = match self.progress {
             _ if self.refused => ReadAt::Latest,
             Some(progress) => ReadAt::NotOlderThan(progress),
@@ -175,35 +175,35 @@ impl<T: Object> Reflector<T> {
         if self.streaming {
             let start = Start::Initial(at);
             self.phase = Phase::Opening(start);
-            return Next::Watch(start);
+            return NextRequest::Watch(start);
         }
         // A server answers an unpaged list from its cache; pages may come from its disk.
         let pages = self.paging && (self.always_pages || !matches!(at, ReadAt::NotOlderThan(_)));
         self.list(ListRequest { at, limit: pages.then_some(LIST_PAGE), next: None })
     }
 
-    fn list(&mut self, request: ListRequest) -> Next {
+    fn list(&mut self, request: ListRequest) -> NextRequest {
         self.phase = Phase::Listing { request: request.clone(), shown: None, collected: self.collected() };
-        Next::List(request)
+        NextRequest::List(request)
     }
 
-    fn collected(&self) -> Collected<T> {
-        Collected::new(self.regressions.insist())
+    fn collected(&self) -> StateCollector<T> {
+        StateCollector::new(self.regressions.insist())
     }
 
-    fn resume(&mut self) -> Next {
+    fn resume(&mut self) -> NextRequest {
         match self.complete {
             Some(revision) => {
                 self.phase = Phase::Opening(Start::After(revision));
-                Next::Watch(Start::After(revision))
+                NextRequest::Watch(Start::After(revision))
             }
             None => self.whole(),
         }
     }
 
-    fn page(&mut self, mut page: Page<T>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
+    fn page(&mut self, mut page: Page<T>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
         let Phase::Listing { request, shown, collected } = &mut self.phase else {
-            return Step::next(self.whole());
+            return ReflectorStep::next(self.whole());
         };
         let (revision, next) = (page.revision, page.next.take());
         if is_old(self.progress, revision) && !collected.other_history() {
@@ -214,37 +214,40 @@ impl<T: Object> Reflector<T> {
             return self.failed(SourceError::Expired, now);
         }
         if next.is_some() && next == request.next {
-            return self.failed(SourceError::Internal("the pages of a list lead in a circle".into()), now);
+            return self.failed(
+                SourceError::Internal("the server repeats the continue token of a list".into()),
+                now,
+            );
         }
         collected.page(page, cached);
         if next.is_none() {
-            let collected = std::mem::replace(collected, Collected::new(false));
+            let collected = std::mem::replace(collected, StateCollector::new(false));
             let apply = self.accept(collected.whole(revision));
-            return Step { apply: vec![apply], next: self.resume(), trouble: None };
+            return ReflectorStep { apply: vec![apply], next: self.resume(), failure: None };
         }
         self.always_pages |= request.at == ReadAt::Any;
         request.next = next;
-        Step::next(Next::List(request.clone()))
+        ReflectorStep::next(NextRequest::List(request.clone()))
     }
 
-    fn opened(&mut self, now: Instant) -> Step<T> {
+    fn opened(&mut self, now: Instant) -> ReflectorStep<T> {
         self.phase = match self.phase {
             Phase::Opening(Start::Initial(at)) => {
                 Phase::Collecting { opened: now, at, collected: self.collected() }
             }
             _ => Phase::Watching { opened: now, from: self.complete.unwrap_or_default() },
         };
-        Step::next(Next::Read)
+        ReflectorStep::next(NextRequest::Read)
     }
 
-    fn frames(&mut self, mut frames: Vec<Frame<T>>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
+    fn frames(&mut self, mut frames: Vec<Frame<T>>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
         let Phase::Collecting { opened, collected, .. } = &mut self.phase else {
             return self.watched(frames, now);
         };
         let end = frames.iter().position(|f| matches!(f, Frame::Progress { initial_done: true, .. }));
         let Some(end) = end else {
             frames.into_iter().for_each(|frame| collected.frame(frame, cached));
-            return Step::next(Next::Read);
+            return ReflectorStep::next(NextRequest::Read);
         };
         let later = frames.split_off(end + 1);
         let revision = frames[end].revision();
@@ -252,18 +255,18 @@ impl<T: Object> Reflector<T> {
             return self.refuse(now);
         }
         frames.into_iter().for_each(|frame| collected.frame(frame, cached));
-        let (opened, collected) = (*opened, std::mem::replace(collected, Collected::new(false)));
+        let (opened, collected) = (*opened, std::mem::replace(collected, StateCollector::new(false)));
         let mut apply = vec![self.accept(collected.whole(revision))];
         self.phase = Phase::Watching { opened, from: revision };
         if later.is_empty() {
-            return Step { apply, next: Next::Read, trouble: None };
+            return ReflectorStep { apply, next: NextRequest::Read, failure: None };
         }
         let rest = self.watched(later, now);
         apply.extend(rest.apply);
-        Step { apply, ..rest }
+        ReflectorStep { apply, ..rest }
     }
 
-    fn watched(&mut self, frames: Vec<Frame<T>>, now: Instant) -> Step<T> {
+    fn watched(&mut self, frames: Vec<Frame<T>>, now: Instant) -> ReflectorStep<T> {
         let newest = frames.iter().map(Frame::revision).max();
         let at_end = matches!(frames.last(), Some(Frame::Progress { .. }));
         if matches!(self.phase, Phase::Watching { from, .. } if at_end && newest < Some(from)) {
@@ -276,7 +279,7 @@ impl<T: Object> Reflector<T> {
         });
         self.progress = self.progress.max(newest);
         self.internal_since = None;
-        Step { apply: vec![Apply::Frames(frames)], next: Next::Read, trouble: None }
+        ReflectorStep { apply: vec![CacheUpdate::Frames(frames)], next: NextRequest::Read, failure: None }
     }
 
     /// The newest revision that these frames complete, if any: that of a progress frame, or the one before a
@@ -297,27 +300,29 @@ impl<T: Object> Reflector<T> {
 
     /// Refuses a state that is older than the cache. If the source repeats it for long enough, its history
     /// was replaced, and the next state is accepted whatever its revision.
-    fn refuse(&mut self, now: Instant) -> Step<T> {
+    fn refuse(&mut self, now: Instant) -> ReflectorStep<T> {
         self.regressions.one_more(now);
         self.failed(SourceError::Ahead { retry_after: None }, now)
     }
 
-    fn accept(&mut self, whole: Whole<T>) -> Apply<T> {
+    fn accept(&mut self, whole: CompleteState<T>) -> CacheUpdate<T> {
         self.regressions = Regressions::default();
         self.refused = false;
         self.progress = Some(whole.revision);
         self.complete = self.progress;
-        Apply::Replace(whole)
+        CacheUpdate::Replace(whole)
     }
 
-    fn ended(&mut self, now: Instant) -> Step<T> {
+    fn ended(&mut self, now: Instant) -> ReflectorStep<T> {
         match self.phase {
-            Phase::Watching { opened, .. } if now - opened >= SHORT_STREAM => Step::next(self.resume()),
-            _ => self.failed(SourceError::Unreachable("the stream ended early".into()), now),
+            Phase::Watching { opened, .. } if now - opened >= SHORT_STREAM => {
+                ReflectorStep::next(self.resume())
+            }
+            _ => self.failed(SourceError::Unreachable("the watch ended early".into()), now),
         }
     }
 
-    fn failed(&mut self, error: SourceError, now: Instant) -> Step<T> {
+    fn failed(&mut self, error: SourceError, now: Instant) -> ReflectorStep<T> {
         let next = match &error {
             SourceError::Expired => self.expired(now),
             SourceError::Ahead { retry_after } => {
@@ -334,12 +339,12 @@ impl<T: Object> Reflector<T> {
             SourceError::Unsupported(what) if self.give_up(*what) => self.whole(),
             SourceError::Unsupported(_) | SourceError::Fatal(_) => self.wait(None, true, now),
         };
-        Step { apply: Vec::new(), next, trouble: Some(error) }
+        ReflectorStep { apply: Vec::new(), next, failure: Some(error) }
     }
 
     /// Reaction to an expired revision. An expired page restarts the list without paging. A refused relist
     /// requests the latest state. Each happens once and at once; everything else waits.
-    fn expired(&mut self, now: Instant) -> Next {
+    fn expired(&mut self, now: Instant) -> NextRequest {
         if let Phase::Listing { request: ListRequest { at, next: Some(_), .. }, .. } = self.phase {
             return self.list(ListRequest::all(at));
         }
@@ -369,15 +374,15 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    fn wait(&mut self, asked: Option<Duration>, whole: bool, now: Instant) -> Next {
+    fn wait(&mut self, asked: Option<Duration>, whole: bool, now: Instant) -> NextRequest {
         self.phase = Phase::Waiting { whole };
-        Next::Wait(self.backoff.next(asked, now))
+        NextRequest::Wait(self.backoff.next(asked, now))
     }
 }
 
-impl<T> Step<T> {
-    fn next(next: Next) -> Self {
-        Self { apply: Vec::new(), next, trouble: None }
+impl<T> ReflectorStep<T> {
+    fn next(next: NextRequest) -> Self {
+        Self { apply: Vec::new(), next, failure: None }
     }
 }
 

@@ -12,11 +12,11 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
     history::Cache,
-    hub::{Hub, Seat, Taken},
+    hub::{Hub, PendingChanges, SubscriberHandle},
     indexer::Indexer,
-    informer::figures::{Asked, Waiting},
-    reflector::Apply,
-    status::Doing,
+    informer::figures::{BacklogSize, SourceCounters},
+    reflector::CacheUpdate,
+    status::Activity,
     waiters::Waiters,
 };
 
@@ -24,7 +24,7 @@ pub(crate) struct Shared<T> {
     pub(crate) name: String,
     pub(crate) revisions: Revisions,
     /// Counters of the driver's requests to the source.
-    pub(crate) asked: Asked,
+    pub(crate) requests: SourceCounters,
     cache: RwLock<Cache<T>>,
     /// Changed under the cache's lock, so that a new subscriber misses no change and gets none twice.
     hub: Mutex<Hub<T>>,
@@ -37,8 +37,8 @@ pub(crate) struct Shared<T> {
 }
 
 /// Changes that a subscriber takes, and the state of the informer at that moment.
-pub(crate) struct Taking<T> {
-    pub taken: Taken<T>,
+pub(crate) struct SubscriberRead<T> {
+    pub taken: PendingChanges<T>,
     /// The whole cache, for subscribers whose resync is due.
     pub view: Option<View<T>>,
     pub synced: bool,
@@ -50,7 +50,7 @@ impl<T: Object> Shared<T> {
         Self {
             name,
             revisions,
-            asked: Asked::default(),
+            requests: SourceCounters::default(),
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),
@@ -61,8 +61,8 @@ impl<T: Object> Shared<T> {
     }
 
     /// Updates the cache, then notifies subscribers and waiters.
-    pub(crate) fn apply(&self, apply: Apply<T>) {
-        let complete = matches!(apply, Apply::Replace(_));
+    pub(crate) fn apply(&self, apply: CacheUpdate<T>) {
+        let complete = matches!(apply, CacheUpdate::Replace(_));
         let _span = tracing::debug_span!("indexer", informer = self.name).entered();
         let batch = {
             let mut cache = self.cache.write();
@@ -105,40 +105,40 @@ impl<T: Object> Shared<T> {
     }
 
     /// Adds a subscriber, with all cached objects pending.
-    pub(crate) fn join(&self, delivery: Delivery) -> Seat {
+    pub(crate) fn join(&self, delivery: Delivery) -> SubscriberHandle {
         let cache = self.cache.read();
         self.hub.lock().join(delivery, || View(cache.now().clone()))
     }
 
-    pub(crate) fn leave(&self, seat: Seat) {
-        self.hub.lock().leave(seat);
+    pub(crate) fn leave(&self, handle: SubscriberHandle) {
+        self.hub.lock().leave(handle);
         self.room.notify_one();
     }
 
     /// The changes that a subscriber has not seen, and the whole cache at that moment if `all`.
-    pub(crate) fn take(&self, seat: &mut Seat, all: bool) -> Taking<T> {
+    pub(crate) fn take(&self, handle: &mut SubscriberHandle, all: bool) -> SubscriberRead<T> {
         // A merging subscriber does not need the cache and so need not wait for the driver.
-        let cache = (all || !matches!(seat, Seat::Merging(_))).then(|| self.cache.read());
-        let view = || View(cache.as_ref().expect("the cache was locked for it").now().clone());
+        let cache = (all || !matches!(handle, SubscriberHandle::Merging(_))).then(|| self.cache.read());
+        let view = || View(cache.as_ref().expect("the cache was locked above").now().clone());
         let taking = {
             let mut hub = self.hub.lock();
-            let taken = hub.take(seat, view);
-            Taking { taken, view: all.then(view), synced: hub.synced, closed: hub.closed }
+            let taken = hub.take(handle, view);
+            SubscriberRead { taken, view: all.then(view), synced: hub.synced, closed: hub.closed }
         };
         drop(cache);
-        if matches!(seat, Seat::Queue(_)) {
+        if matches!(handle, SubscriberHandle::Queue(_)) {
             self.room.notify_one();
         }
         taking
     }
 
-    pub(crate) fn pending(&self, seat: Seat) -> usize {
+    pub(crate) fn pending(&self, handle: SubscriberHandle) -> usize {
         let cache = self.cache.read();
-        self.hub.lock().pending(seat, cache.now().len())
+        self.hub.lock().pending(handle, cache.now().len())
     }
 
     /// Pending changes of all subscribers that have started to read.
-    pub(crate) fn unread(&self) -> Waiting {
+    pub(crate) fn unread(&self) -> BacklogSize {
         self.hub.lock().waiting()
     }
 
@@ -146,7 +146,7 @@ impl<T: Object> Shared<T> {
         self.status.lock().clone()
     }
 
-    pub(crate) fn report(&self, doing: &Doing<'_>) {
+    pub(crate) fn report(&self, doing: &Activity<'_>) {
         let mut status = self.status.lock();
         *status = status.then(doing, Instant::now());
     }
@@ -189,7 +189,7 @@ impl<T: Object> Shared<T> {
             }
             waiters.wait_for(revision)
         };
-        let _forget = Forget { waiters: &self.waiters, entry };
+        let _forget = ForgetOnDrop { waiters: &self.waiters, entry };
         receiver.await.map_err(|_| Stopped)
     }
 
@@ -226,12 +226,12 @@ impl<T: Object> Shared<T> {
 }
 
 /// Removes a waiter when its future is dropped.
-struct Forget<'a> {
+struct ForgetOnDrop<'a> {
     waiters: &'a Mutex<Waiters>,
     entry: (Revision, u64),
 }
 
-impl Drop for Forget<'_> {
+impl Drop for ForgetOnDrop<'_> {
     fn drop(&mut self) {
         self.waiters.lock().forget(self.entry);
     }

@@ -15,18 +15,18 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
     /// One of the informers has ended.
-    #[error("an informer has ended")]
+    #[error("an informer has stopped")]
     Stopped,
     /// The informers do not share one history, so no revision is common. A retry cannot help.
-    #[error("the informers are not of one domain")]
+    #[error("the informers do not share a revision domain")]
     DifferentDomains,
     /// Whenever all informers had reached one revision, one of them no longer had it in its undo log. Retry,
     /// or with fewer changes.
-    #[error("the informers are too far apart")]
+    #[error("the requested revision is no longer available in all informers")]
     TooOld,
     /// The informers have not reached the revision in the time that a run may wait ([`crate::Context::cut`]).
     /// Retry later.
-    #[error("the informers have not come so far in time")]
+    #[error("timed out waiting for the informers to reach the revision")]
     Late,
 }
 
@@ -61,12 +61,12 @@ mod sealed {
 }
 
 /// An informer of any object type.
-trait Part: Sync {
+trait SnapshotPart: Sync {
     fn domain(&self) -> Option<Domain>;
     fn reached(&self) -> Option<Revision>;
 }
 
-impl<T: Object> Part for Informer<T> {
+impl<T: Object> SnapshotPart for Informer<T> {
     fn domain(&self) -> Option<Domain> {
         match self.revisions() {
             Revisions::Shared(domain) => Some(domain),
@@ -79,7 +79,7 @@ impl<T: Object> Part for Informer<T> {
     }
 }
 
-fn check_domains(parts: &[&dyn Part]) -> Result<(), CutError> {
+fn check_domains(parts: &[&dyn SnapshotPart]) -> Result<(), CutError> {
     let first = parts.first().and_then(|part| part.domain()).ok_or(CutError::DifferentDomains)?;
     match parts.iter().all(|part| part.domain().as_ref() == Some(&first)) {
         true => Ok(()),
@@ -88,13 +88,13 @@ fn check_domains(parts: &[&dyn Part]) -> Result<(), CutError> {
 }
 
 /// The revision that all informers have reached, if it is at least `at`.
-fn common(parts: &[&dyn Part], at: Revision) -> Option<Revision> {
+fn common(parts: &[&dyn SnapshotPart], at: Revision) -> Option<Revision> {
     let reached: Option<Vec<Revision>> = parts.iter().map(|part| part.reached()).collect();
     reached?.into_iter().min().filter(|revision| *revision >= at)
 }
 
 /// The revision that all informers must reach: the newest among them.
-fn newest(parts: &[&dyn Part], at: Revision) -> Revision {
+fn newest(parts: &[&dyn SnapshotPart], at: Revision) -> Revision {
     parts.iter().filter_map(|part| part.reached()).max().unwrap_or_default().max(at)
 }
 
@@ -120,7 +120,7 @@ macro_rules! cut {
 
             async fn cut(self, at: Revision) -> Result<Self::Views, CutError> {
                 let ($($informer,)+) = self;
-                let parts: &[&dyn Part] = &[$($informer),+];
+                let parts: &[&dyn SnapshotPart] = &[$($informer),+];
                 check_domains(parts)?;
                 for _ in 0..CUT_TRIES {
                     if let Some(revision) = common(parts, at)

@@ -13,18 +13,18 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{
     Delivery, Delta, Informer, Key, Object, View, backlog,
-    hub::{Seat, Taken},
+    hub::{PendingChanges, SubscriberHandle},
     limits::MIN_RESYNC,
-    shared::Taking,
-    subscription_synced::{Gate, SubscriptionSynced},
+    shared::SubscriberRead,
+    subscription_synced::{SubscriptionSynced, SyncTracker},
 };
 
 /// A stream of changes; [`Delta`] documents the order per key. Dropping it unsubscribes.
 pub struct Subscription<T: Object> {
-    seat: Seat,
+    handle: SubscriberHandle,
     /// Keeps the informer alive while the subscription exists.
     informer: Informer<T>,
-    gate: Gate,
+    gate: SyncTracker,
     resync: Option<Resync>,
     replays: u64,
 }
@@ -36,7 +36,7 @@ struct Resync {
 
 /// A handler panicked. Its subscription has ended; other subscriptions continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a handler of {informer} panicked: {message}")]
+#[error("an event handler of informer {informer} panicked: {message}")]
 pub struct HandlerPanicked {
     /// The name of the informer.
     pub informer: String,
@@ -46,8 +46,8 @@ pub struct HandlerPanicked {
 
 impl<T: Object> Subscription<T> {
     pub(crate) fn new(informer: Informer<T>, delivery: Delivery) -> Self {
-        let seat = informer.shared().join(delivery);
-        Self { seat, informer, gate: Gate::default(), resync: None, replays: 0 }
+        let handle = informer.shared().join(delivery);
+        Self { handle, informer, gate: SyncTracker::default(), resync: None, replays: 0 }
     }
 
     /// Delivers every cached object again as [`Delta::Resync`], once per period, starting one period from
@@ -120,7 +120,7 @@ impl<T: Object> Subscription<T> {
     /// Number of pending keys if changes are merged, else of pending changes (and objects of the initial
     /// state). The cost is proportional to the result.
     pub fn pending(&self) -> usize {
-        self.informer.shared().pending(self.seat)
+        self.informer.shared().pending(self.handle)
     }
 
     /// How often the backlog was dropped and replayed; see [`crate::Overflow::Replay`].
@@ -135,7 +135,8 @@ impl<T: Object> Subscription<T> {
 
     fn take(&mut self) -> (Vec<Delta<T>>, bool) {
         let resync = self.is_resync_due();
-        let Taking { taken, view, synced, closed } = self.informer.shared().take(&mut self.seat, resync);
+        let SubscriberRead { taken, view, synced, closed } =
+            self.informer.shared().take(&mut self.handle, resync);
         let mut deltas = self.deltas(taken);
         if let Some(view) = view {
             again(&view, &mut deltas);
@@ -144,16 +145,16 @@ impl<T: Object> Subscription<T> {
         (deltas, closed)
     }
 
-    fn deltas(&mut self, taken: Taken<T>) -> Vec<Delta<T>> {
+    fn deltas(&mut self, taken: PendingChanges<T>) -> Vec<Delta<T>> {
         match taken {
-            Taken::All(view) => added(&view).collect(),
-            Taken::Merged(contents) => backlog::deltas(contents),
-            Taken::Each(initial, batches) => {
+            PendingChanges::All(view) => added(&view).collect(),
+            PendingChanges::Merged(contents) => backlog::deltas(contents),
+            PendingChanges::Each(initial, batches) => {
                 let initial = initial.iter().flat_map(added);
                 let changes = batches.iter().flat_map(|batch| &batch.changes);
                 initial.chain(changes.flat_map(crate::indexer::Change::deltas)).collect()
             }
-            Taken::Replayed(contents) => {
+            PendingChanges::Replayed(contents) => {
                 self.replays += 1;
                 backlog::deltas(contents)
             }
@@ -176,14 +177,18 @@ impl<T: Object> Subscription<T> {
     fn panicked(&self, panic: &(dyn Any + Send)) -> HandlerPanicked {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        tracing::error!(informer = self.informer.name(), message, "a handler panicked and is told no more");
+        tracing::error!(
+            informer = self.informer.name(),
+            message,
+            "event handler panicked; its subscription ends"
+        );
         HandlerPanicked { informer: self.informer.name().to_owned(), message }
     }
 }
 
 impl<T: Object> Drop for Subscription<T> {
     fn drop(&mut self) {
-        self.informer.shared().leave(self.seat);
+        self.informer.shared().leave(self.handle);
     }
 }
 

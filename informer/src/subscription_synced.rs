@@ -39,13 +39,13 @@ impl SubscriptionSynced {
 
 /// The subscriber's side of a [`SubscriptionSynced`].
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct SyncTracker {
     latch: Arc<Latch>,
     /// Whether all of a complete state has been taken.
     caught_up: bool,
 }
 
-impl Gate {
+impl SyncTracker {
     pub(crate) fn synced(&self) -> SubscriptionSynced {
         SubscriptionSynced(self.latch.clone())
     }
@@ -61,7 +61,7 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for SyncTracker {
     fn drop(&mut self) {
         self.latch.decided.cancel();
     }

@@ -28,7 +28,7 @@ use crate::{
 
 static RESTARTS: Metric = Metric::counter(
     "kstore_component_restarts_total",
-    "Ends of a component that nobody asked for, each followed by a restart",
+    "Total number of restarts of a component after a failure",
 );
 
 /// Runs a component and restarts it after failures.
@@ -67,7 +67,7 @@ impl Supervisor {
             let Some(reason) = generation(&stop, &mut start).await else { return };
             let wait = backoff.next(began.elapsed());
             self.restarts.count.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(component, reason, restart_in = ?wait, "a component failed and will be restarted");
+            tracing::error!(component, reason, restart_in = ?wait, "component failed; restarting after back-off");
             stop.run_until_cancelled(sleep(wait)).await;
         }
     }

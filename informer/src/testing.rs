@@ -74,9 +74,9 @@ pub enum StoreError {
 /// An in-memory store: objects of several kinds with one history. Clones share state. Uids are numbers from
 /// one up, so tests are deterministic.
 #[derive(Clone, Default)]
-pub struct FakeStore(Arc<Shelf>);
+pub struct FakeStore(Arc<SharedStore>);
 
-struct Shelf {
+struct SharedStore {
     inner: Mutex<Inner>,
     /// Notified at each new revision.
     bell: Arc<Notify>,
@@ -85,7 +85,7 @@ struct Shelf {
     seeds: Mutex<Vec<u64>>,
 }
 
-impl Default for Shelf {
+impl Default for SharedStore {
     fn default() -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let domain = Domain::new(format!("fake store {}", STORES.fetch_add(1, Ordering::Relaxed)));

@@ -15,7 +15,7 @@ pub enum WaitError {
     Stopped(#[from] Stopped),
     /// The time limit passed. The object may briefly have been in the expected state: a wait does not see
     /// states that the cache passed through in one step.
-    #[error("not in the wanted state in time")]
+    #[error("timed out waiting for the condition")]
     TimedOut,
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::Revision;
 
 /// A guard that is kept until a revision is reached; dropping it signals its owner.
-pub(crate) type Held = Box<dyn Any + Send>;
+pub(crate) type HeldGuard = Box<dyn Any + Send>;
 
 /// Waiters for revisions and for the initial sync of one cache.
 #[derive(Default)]
@@ -21,12 +21,12 @@ pub(crate) struct Waiters {
 
 enum Waiter {
     Task(oneshot::Sender<()>),
-    Held(Held),
+    HeldGuard(HeldGuard),
 }
 
 /// Waiters to wake and guards to drop after all locks are released, because a drop may run arbitrary code.
 #[derive(Default)]
-pub(crate) struct Released(Vec<Waiter>);
+pub(crate) struct ReleasedWaiters(Vec<Waiter>);
 
 impl Waiters {
     pub(crate) fn is_synced(&self) -> bool {
@@ -53,8 +53,8 @@ impl Waiters {
     }
 
     /// Keeps a guard until `revision`.
-    pub(crate) fn hold(&mut self, revision: Revision, held: Held) {
-        self.enter(revision, Waiter::Held(held));
+    pub(crate) fn hold(&mut self, revision: Revision, held: HeldGuard) {
+        self.enter(revision, Waiter::HeldGuard(held));
     }
 
     fn enter(&mut self, revision: Revision, waiter: Waiter) -> (Revision, u64) {
@@ -70,8 +70,8 @@ impl Waiters {
 
     /// Records that the cache shows `revision`; `complete` if a complete state was applied.
     #[must_use]
-    pub(crate) fn reached(&mut self, revision: Revision, complete: bool) -> Released {
-        let mut released = Released::default();
+    pub(crate) fn reached(&mut self, revision: Revision, complete: bool) -> ReleasedWaiters {
+        let mut released = ReleasedWaiters::default();
         if complete && !self.synced {
             self.synced = true;
             released.0.extend(self.for_sync.drain(..).map(Waiter::Task));
@@ -86,14 +86,14 @@ impl Waiters {
 
     /// Ends all waits: no revision will be reached any more. Returns the guards.
     #[must_use]
-    pub(crate) fn stop(&mut self) -> Vec<Held> {
+    pub(crate) fn stop(&mut self) -> Vec<HeldGuard> {
         self.stopped = true;
         self.for_sync.clear();
         let waiters = std::mem::take(&mut self.by_revision).into_values();
         // Dropping the senders of tasks here signals the end to them.
         waiters
             .filter_map(|waiter| match waiter {
-                Waiter::Held(held) => Some(held),
+                Waiter::HeldGuard(held) => Some(held),
                 Waiter::Task(_) => None,
             })
             .collect()
@@ -105,7 +105,7 @@ impl Waiters {
     }
 }
 
-impl Released {
+impl ReleasedWaiters {
     /// Wakes the tasks and drops the guards.
     pub(crate) fn release(self) {
         for waiter in self.0 {
@@ -113,7 +113,7 @@ impl Released {
                 Waiter::Task(sender) => {
                     let _ = sender.send(());
                 }
-                Waiter::Held(held) => drop(held),
+                Waiter::HeldGuard(held) => drop(held),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! [`Whole`]: a complete state of a source before it reaches the cache. Unchanged objects are replaced by the
+//! [`CompleteState`]: a complete state of a source before it reaches the cache. Unchanged objects are replaced by the
 //! cache's own on arrival, so a list without news costs memory for its keys, not its objects. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -9,7 +9,7 @@ use crate::{Frame, Key, Object, Page, Revision, Undecodable};
 pub(crate) type Cached<'a, T> = &'a dyn Fn(&Key) -> Option<Arc<T>>;
 
 /// All objects at one revision.
-pub(crate) struct Whole<T> {
+pub(crate) struct CompleteState<T> {
     /// Objects in key order, unique. The cache's own object where it has the same state.
     pub objects: Vec<(Key, Arc<T>)>,
     pub undecodable: BTreeMap<Key, Undecodable>,
@@ -18,7 +18,7 @@ pub(crate) struct Whole<T> {
     pub other_history: bool,
 }
 
-impl<T> Whole<T> {
+impl<T> CompleteState<T> {
     /// Whether an object of this name exists, decodable or not.
     pub(crate) fn has(&self, key: &Key) -> bool {
         find(&self.objects, key).is_ok() || self.undecodable.contains_key(key)
@@ -26,7 +26,7 @@ impl<T> Whole<T> {
 }
 
 /// A complete state that is still being received.
-pub(crate) struct Collected<T> {
+pub(crate) struct StateCollector<T> {
     /// Objects that arrived in key order, as in most lists: each costs one push.
     sorted: Vec<(Key, Arc<T>)>,
     /// Objects that arrived out of order; none of them is in `sorted`.
@@ -42,7 +42,7 @@ fn find<T>(sorted: &[(Key, Arc<T>)], key: &Key) -> Result<usize, usize> {
     }
 }
 
-impl<T: Object> Collected<T> {
+impl<T: Object> StateCollector<T> {
     /// An empty collection. It reuses no cached objects if the state belongs to another history.
     pub(crate) fn new(other_history: bool) -> Self {
         Self { sorted: Vec::new(), late: BTreeMap::new(), undecodable: BTreeMap::new(), other_history }
@@ -73,9 +73,9 @@ impl<T: Object> Collected<T> {
     }
 
     /// Completes the state.
-    pub(crate) fn whole(self, revision: Revision) -> Whole<T> {
+    pub(crate) fn whole(self, revision: Revision) -> CompleteState<T> {
         let Self { sorted, late, undecodable, other_history } = self;
-        Whole { objects: merge(sorted, late), undecodable, revision, other_history }
+        CompleteState { objects: merge(sorted, late), undecodable, revision, other_history }
     }
 
     /// Adds an object; the newer of two with the same key wins.

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Controller, figures::Figures};
+use super::{Controller, figures::ControllerMetrics};
 use crate::{
     Add, Causes, Delivery, Delta, Informer, Key, NotSynced, Object, Overflow, Priority, Queue, Revisions,
     Status, Subscription, TaskGroup,
@@ -39,8 +39,11 @@ pub(super) struct Feed {
 }
 
 /// Future that feeds the queue and signals when the initial state is queued.
-type Pump =
-    Box<dyn FnOnce(Queue<Key>, Arc<Figures>, oneshot::Sender<()>) -> BoxFuture<'static, ()> + Send + Sync>;
+type Pump = Box<
+    dyn FnOnce(Queue<Key>, Arc<ControllerMetrics>, oneshot::Sender<()>) -> BoxFuture<'static, ()>
+        + Send
+        + Sync,
+>;
 
 impl Feed {
     pub(super) fn new<T, I>(
@@ -65,7 +68,12 @@ impl Feed {
     }
 
     /// Starts the task that feeds the queue; returns the initial sync that the workers wait for.
-    pub(super) fn start(self, controller: &Controller, stop: &CancellationToken, tasks: &TaskGroup) -> Gate {
+    pub(super) fn start(
+        self,
+        controller: &Controller,
+        stop: &CancellationToken,
+        tasks: &TaskGroup,
+    ) -> InitialSync {
         let (first, opened) = oneshot::channel();
         let (queue, figures, stop) = (controller.queue.clone(), controller.figures.clone(), stop.clone());
         let (name, informer) = (controller.name.clone(), self.informer.clone());
@@ -73,10 +81,10 @@ impl Feed {
             if stop.run_until_cancelled((self.pump)(queue, figures, first)).await.is_some()
                 && !stop.is_cancelled()
             {
-                tracing::warn!(controller = %name, informer, "the informer has ended");
+                tracing::warn!(controller = %name, informer, "the informer has stopped");
             }
         });
-        Gate { informer: self.informer, status: self.status, opened }
+        InitialSync { informer: self.informer, status: self.status, opened }
     }
 }
 
@@ -90,7 +98,7 @@ pub(super) fn are_comparable(feeds: &[Feed]) -> bool {
 }
 
 /// Waits until the initial state of one informer is queued.
-pub(super) struct Gate {
+pub(super) struct InitialSync {
     informer: String,
     status: Box<dyn Fn() -> Status + Send + Sync>,
     opened: oneshot::Receiver<()>,
@@ -99,7 +107,7 @@ pub(super) struct Gate {
 /// Waits for the initial sync of all informers. The time limit starts now.
 pub(super) async fn pass(
     controller: &str,
-    gates: Vec<Gate>,
+    gates: Vec<InitialSync>,
     limit: Option<Duration>,
 ) -> Result<(), NotSynced> {
     let deadline = limit.map(|limit| Instant::now() + limit);
@@ -109,7 +117,7 @@ pub(super) async fn pass(
     Ok(())
 }
 
-impl Gate {
+impl InitialSync {
     async fn pass(mut self, controller: &str, deadline: Option<Instant>) -> Result<(), NotSynced> {
         loop {
             let warning = Instant::now() + SYNC_WARNING;
@@ -121,7 +129,7 @@ impl Gate {
                 Err(_) => {
                     let (informer, status) = (&self.informer, (self.status)());
                     let why = not_synced::describe(&status);
-                    tracing::warn!(controller, informer, why, "still waiting for the first state");
+                    tracing::warn!(controller, informer, why, "still waiting for the cache to sync");
                 }
             }
         }
@@ -135,7 +143,7 @@ impl Gate {
 /// The keys of a change, or none if the mapping function panics: a panic affects only the one change.
 fn contained<T, I>(
     keys: impl Fn(&Delta<T>) -> I + Send + Sync,
-    figures: Arc<Figures>,
+    figures: Arc<ControllerMetrics>,
 ) -> impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync
 where
     T: Object,
@@ -145,7 +153,7 @@ where
         let made = catch_unwind(AssertUnwindSafe(|| keys(delta).into_iter().collect()));
         made.unwrap_or_else(|_| {
             figures.feed_panicked();
-            tracing::error!(object = %delta.object().key(), "panicked making keys of a change; none are queued");
+            tracing::error!(object = %delta.object().key(), "mapping a change to keys panicked; no key is queued");
             Vec::new()
         })
     }

@@ -1,4 +1,4 @@
-//! [`Fences`]: the writes of a run that its caches must show before the key runs again. [`Unseen`]: these
+//! [`Fences`]: the writes of a run that its caches must show before the key runs again. [`PendingWrites`]: these
 //! writes for all keys of a controller.
 //!
 //! Waiting uses no task. Each informer holds a drop guard of the key until its cache shows the write.
@@ -18,7 +18,7 @@ struct Fence {
     cache: Cache,
     revision: Revision,
     /// Leaves a guard with the informer until its cache shows the revision.
-    hold: Arc<dyn Fn(Revision, Held) + Send + Sync>,
+    hold: Arc<dyn Fn(Revision, FenceGuard) + Send + Sync>,
 }
 
 /// Identity of an informer's cache.
@@ -48,7 +48,7 @@ impl Fences {
             return;
         }
         let informer = informer.clone();
-        let hold = Arc::new(move |revision, held: Held| informer.hold_until(revision, held));
+        let hold = Arc::new(move |revision, held: FenceGuard| informer.hold_until(revision, held));
         self.0.push(Fence { cache, revision, hold });
     }
 
@@ -76,19 +76,19 @@ impl Fences {
 /// Writes of all keys that caches do not show yet. Clones share state. Dropping the last clone discards
 /// everything, although informers may keep guards for longer.
 #[derive(Clone, Default)]
-pub(super) struct Unseen(Arc<Mutex<Keys>>);
+pub(super) struct PendingWrites(Arc<Mutex<Keys>>);
 
-type Keys = BTreeMap<Key, Waiting>;
+type Keys = BTreeMap<Key, ParkedKey>;
 
 /// A key that waits for its writes, or whose wait has timed out.
 #[derive(Default)]
-struct Waiting {
+struct ParkedKey {
     fences: Fences,
     /// Keeps the key parked until its fences are gone.
     ticket: Option<Ticket>,
 }
 
-impl Unseen {
+impl PendingWrites {
     /// The fences of earlier runs of `key`. Empty unless the wait of the key has timed out.
     pub(super) fn of(&self, key: &Key) -> Fences {
         self.0.lock().get(key).map(|waiting| waiting.fences.clone()).unwrap_or_default()
@@ -111,7 +111,7 @@ impl Unseen {
         drop(old);
         // An informer whose cache already shows the write drops the guard at once.
         for Fence { cache, revision, hold } in new {
-            hold(revision, Held { keys: Arc::downgrade(&self.0), key: key.clone(), cache, revision });
+            hold(revision, FenceGuard { keys: Arc::downgrade(&self.0), key: key.clone(), cache, revision });
         }
     }
 
@@ -124,14 +124,14 @@ impl Unseen {
 
 /// Guard that an informer holds until its cache shows a write or the informer ends. Dropping it removes the
 /// fence.
-pub(super) struct Held {
+pub(super) struct FenceGuard {
     keys: Weak<Mutex<Keys>>,
     key: Key,
     cache: Cache,
     revision: Revision,
 }
 
-impl Drop for Held {
+impl Drop for FenceGuard {
     fn drop(&mut self) {
         let Some(keys) = self.keys.upgrade() else { return };
         let mut keys = keys.lock();

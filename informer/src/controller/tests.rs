@@ -203,9 +203,9 @@ async fn a_run_that_takes_too_long_is_dropped_and_repeated() {
 
 /// An object with a generation.
 #[derive(Clone)]
-struct Wanted(Sample, i64);
+struct SpecObject(Sample, i64);
 
-impl Object for Wanted {
+impl Object for SpecObject {
     fn key(&self) -> Key {
         self.0.key()
     }
@@ -220,7 +220,7 @@ impl Object for Wanted {
     }
 }
 
-impl Stored for Wanted {
+impl Stored for SpecObject {
     fn stamp(&mut self, uid: &str, revision: Revision) {
         self.0.stamp(uid, revision);
     }
@@ -231,8 +231,8 @@ impl Stored for Wanted {
 #[tokio::test(start_paused = true)]
 async fn a_failing_key_runs_at_once_when_something_new_concerns_it() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
-    let (kind, others) = (store.kind::<Wanted>("wanted"), store.kind::<Sample>("others"));
-    let put = |generation| kind.put(Wanted(Sample::new("", "a"), generation));
+    let (kind, others) = (store.kind::<SpecObject>("wanted"), store.kind::<Sample>("others"));
+    let put = |generation| kind.put(SpecObject(Sample::new("", "a"), generation));
     let owner = put(1);
     let cache = Builder::new(kind.source()).spawn(&stop);
     let other_cache = Builder::new(others.source()).spawn(&stop);

@@ -1,4 +1,4 @@
-//! [`Written`]: the newest revision that the runs of each key wrote; later runs of the key read nothing
+//! [`WrittenRevisions`]: the newest revision that the runs of each key wrote; later runs of the key read nothing
 //! older.
 //!
 //! A fence (`fence`) delays a key until the cache of the written kind shows the write. A run that reads
@@ -17,7 +17,7 @@ use crate::{Key, Revision, limits::WRITTEN_KEYS};
 /// Newest own write of each key. For keys that have not written for long, the newest of all forgotten writes
 /// stands in. Every cache shows that revision, so the stand-in delays no run.
 #[derive(Default)]
-pub(super) struct Written(Mutex<Generations>);
+pub(super) struct WrittenRevisions(Mutex<Generations>);
 
 /// Two generations of entries: when the young map is full, it replaces the old one. A key costs no more than
 /// its entry.
@@ -29,7 +29,7 @@ struct Generations {
     forgotten: Revision,
 }
 
-impl Written {
+impl WrittenRevisions {
     /// The lowest revision that a run of `key` may read.
     pub(super) fn of(&self, key: &Key) -> Revision {
         let Generations { young, old, forgotten } = &*self.0.lock();

@@ -86,7 +86,7 @@ impl Reader {
                     let believed = self.believes.remove(&key).expect("deleted before added");
                     assert_eq!(believed.uid(), last.uid(), "the deleted object is the one believed in");
                 }
-                Delta::Resync(_) => panic!("nobody asked for a resync"),
+                Delta::Resync(_) => panic!("no resync was requested"),
             }
         }
     }

@@ -49,10 +49,10 @@ impl<T> Clone for Decoder<T> {
 }
 
 /// A decoded line of a watch.
-pub(super) enum Line<T> {
+pub(super) enum WatchLine<T> {
     Frame(Frame<T>),
     /// The watch ends with this status.
-    Refused(Status),
+    RequestError(Status),
     /// Nothing usable: an unknown event type or an object without a name.
     Nothing,
 }
@@ -126,17 +126,17 @@ impl<T: Object> Decoder<T> {
     ///
     /// # Errors
     /// When it is not an event: the stream is corrupt then.
-    pub(super) fn line(&self, line: &[u8]) -> Result<Line<T>, SourceError> {
+    pub(super) fn line(&self, line: &[u8]) -> Result<WatchLine<T>, SourceError> {
         let event: Event<'_> = serde_json::from_slice(line).map_err(|error| garbled(&error))?;
         let json = event.object.get().as_bytes();
         Ok(match event.kind.as_ref() {
-            "ADDED" | "MODIFIED" => self.put(json).map_or(Line::Nothing, Line::Frame),
-            "DELETED" => self.gone(json).map_or(Line::Nothing, Line::Frame),
-            "BOOKMARK" => Line::Frame(self.bookmark(json)?),
-            "ERROR" => Line::Refused(Status::of_body(0, json)),
+            "ADDED" | "MODIFIED" => self.put(json).map_or(WatchLine::Nothing, WatchLine::Frame),
+            "DELETED" => self.gone(json).map_or(WatchLine::Nothing, WatchLine::Frame),
+            "BOOKMARK" => WatchLine::Frame(self.bookmark(json)?),
+            "ERROR" => WatchLine::RequestError(Status::of_body(0, json)),
             kind => {
-                tracing::warn!(kind, "an event of an unknown type");
-                Line::Nothing
+                tracing::warn!(kind, "ignoring a watch event of unknown type");
+                WatchLine::Nothing
             }
         })
     }
@@ -189,7 +189,7 @@ impl<T: Object> Decoder<T> {
     fn object(&self, json: &[u8], list: Option<Revision>) -> Result<T, String> {
         let object = (self.decode)(&Raw { json, list, versions: &self.versions })?;
         match object.key().as_str() {
-            "" => Err("it has no name".into()),
+            "" => Err("metadata.name is empty".into()),
             _ => Ok(object),
         }
     }
@@ -197,7 +197,7 @@ impl<T: Object> Decoder<T> {
     fn undecodable(&self, json: &[u8], list: Option<Revision>, error: String) -> Option<Undecodable> {
         let head = serde_json::from_slice(json).map(|Head { metadata }| metadata);
         let Some(head) = head.ok().filter(|head| !head.name.is_empty()) else {
-            tracing::error!(error, "object without a readable name");
+            tracing::error!(error, "cannot decode an object or its name; ignoring it");
             return None;
         };
         let raw = Raw { json, list, versions: &self.versions };
@@ -207,5 +207,5 @@ impl<T: Object> Decoder<T> {
 }
 
 fn garbled(error: &serde_json::Error) -> SourceError {
-    SourceError::Internal(format!("the answer is not what was asked for: {error}"))
+    SourceError::Internal(format!("cannot decode the response: {error}"))
 }

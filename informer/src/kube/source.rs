@@ -20,7 +20,7 @@ use super::{
     Kube, Raw,
     decode::Decoder,
     refusal::{Status, retry_after},
-    request::{Ask, Place},
+    request::{ApiRequest, ResourcePath},
     stream::Watch,
     versions::Versions,
 };
@@ -47,7 +47,7 @@ use crate::{
 /// Clones share their knowledge of the server.
 pub struct KubeSource<T> {
     client: Client,
-    place: Place,
+    place: ResourcePath,
     /// Whether to request only `metadata` of each object.
     metadata_only: bool,
     decoder: Decoder<T>,
@@ -85,11 +85,11 @@ where
     /// A source of a resource known at run time: as `DynamicObject`, or as `PartialObjectMeta`, for which the
     /// server sends only the metadata.
     pub fn of(client: &Client, resource: &K::DynamicType) -> Self {
-        let place = Place {
+        let place = ResourcePath {
             group: K::group(resource).into_owned(),
             version: K::version(resource).into_owned(),
             plural: K::plural(resource).into_owned(),
-            ..Place::default()
+            ..ResourcePath::default()
         };
         let decode = |raw: &Raw<'_>| {
             let object: K = serde_json::from_slice(raw.json()).map_err(|error| error.to_string())?;
@@ -179,13 +179,13 @@ impl<T: Object> KubeSource<T> {
         }
     }
 
-    fn request(&self, ask: Ask<'_>) -> Result<Request<Body>, SourceError> {
+    fn request(&self, ask: ApiRequest<'_>) -> Result<Request<Body>, SourceError> {
         let accept = match (self.metadata_only, ask) {
             (false, _) => "application/json",
-            (true, Ask::List { .. } | Ask::Page { .. }) => {
+            (true, ApiRequest::List { .. } | ApiRequest::Page { .. }) => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
             }
-            (true, Ask::Initial { .. } | Ask::After { .. }) => {
+            (true, ApiRequest::Initial { .. } | ApiRequest::After { .. }) => {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
             }
         };
@@ -194,22 +194,22 @@ impl<T: Object> KubeSource<T> {
             // A watch is read line by line; compression would delay lines.
             .header(header::ACCEPT_ENCODING, "identity")
             .body(Body::empty())
-            .map_err(|error| SourceError::Fatal(format!("no such address: {error}")))
+            .map_err(|error| SourceError::Fatal(format!("invalid request URI: {error}")))
     }
 
     /// Sends a request and converts an unsuccessful response into an error with its status.
-    async fn send(&self, ask: Ask<'_>) -> Result<Response<Body>, Refused> {
-        let request = self.request(ask).map_err(Refused::Unsent)?;
+    async fn send(&self, ask: ApiRequest<'_>) -> Result<Response<Body>, RequestError> {
+        let request = self.request(ask).map_err(RequestError::Unsent)?;
         let sent = timeout(KUBE_ANSWER, self.client.send(request)).await;
-        let late = || Refused::Unsent(SourceError::Unreachable("no answer in time".into()));
-        let response = sent.map_err(|_| late())?.map_err(|error| Refused::Unsent(unsent(&error)))?;
+        let late = || RequestError::Unsent(SourceError::Unreachable("request timed out".into()));
+        let response = sent.map_err(|_| late())?.map_err(|error| RequestError::Unsent(unsent(&error)))?;
         if response.status().is_success() {
             return Ok(response);
         }
         let (code, wait) = (response.status().as_u16(), retry_after(response.headers()));
         let body = timeout(KUBE_ANSWER, Limited::new(response.into_body(), KUBE_REFUSAL).collect()).await;
         let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
-        Err(Refused::Answered(Status::of_body(code, &body), wait))
+        Err(RequestError::Answered(Status::of_body(code, &body), wait))
     }
 
     fn version(&self, revision: Revision) -> Result<String, SourceError> {
@@ -227,18 +227,18 @@ impl<T: Object> KubeSource<T> {
 }
 
 /// Why a request failed.
-enum Refused {
+enum RequestError {
     /// The server refused it.
     Answered(Status, Option<Duration>),
     /// The request did not reach the server.
     Unsent(SourceError),
 }
 
-impl From<Refused> for SourceError {
-    fn from(refused: Refused) -> Self {
+impl From<RequestError> for SourceError {
+    fn from(refused: RequestError) -> Self {
         match refused {
-            Refused::Answered(status, wait) => status.meaning(wait),
-            Refused::Unsent(error) => error,
+            RequestError::Answered(status, wait) => status.meaning(wait),
+            RequestError::Unsent(error) => error,
         }
     }
 }
@@ -282,15 +282,15 @@ impl<T: Object> ListerWatcher for KubeSource<T> {
         let limit = request.limit.map(NonZeroU32::get);
         let version = self.read_version(request.at)?;
         let ask = match &request.next {
-            Some(next) => Ask::Page { token: next.as_str(), limit },
+            Some(next) => ApiRequest::Page { token: next.as_str(), limit },
             None => {
                 let exact = matches!(request.at, ReadAt::Exact(_));
-                Ask::List { version: version.as_deref(), exact, limit }
+                ApiRequest::List { version: version.as_deref(), exact, limit }
             }
         };
         let response = self.send(ask).await?;
         let body = timeout(KUBE_ANSWER, Limited::new(response.into_body(), KUBE_LIST).collect()).await;
-        let body = body.map_err(|_| SourceError::Unreachable("the list does not end".into()))?;
+        let body = body.map_err(|_| SourceError::Unreachable("the list response timed out".into()))?;
         let body = body.map_err(|error| SourceError::Unreachable(error.to_string()))?.to_bytes();
         let page = self.decoder.page(&body)?;
         match request.at {
@@ -313,12 +313,12 @@ impl<T: Object> ListerWatcher for KubeSource<T> {
             Start::After(revision) => (Some(self.version(revision)?), None),
         };
         let ask = match (initial, &version) {
-            (None, Some(version)) => Ask::After { version, seconds },
-            (_, version) => Ask::Initial { version: version.as_deref(), seconds },
+            (None, Some(version)) => ApiRequest::After { version, seconds },
+            (_, version) => ApiRequest::Initial { version: version.as_deref(), seconds },
         };
         let response = match self.send(ask).await {
             Ok(response) => response,
-            Err(Refused::Answered(status, _)) if initial.is_some() && status.refuses_streaming() => {
+            Err(RequestError::Answered(status, _)) if initial.is_some() && status.refuses_streaming() => {
                 self.streaming.store(false, Ordering::Release);
                 return Err(SourceError::Unsupported(Capability::StreamingList));
             }

@@ -12,7 +12,7 @@ use kube_client::client::Body;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    decode::{Decoder, Line},
+    decode::{Decoder, WatchLine},
     lines::Lines,
 };
 use crate::{
@@ -96,15 +96,15 @@ impl<T: Object> Watch<T> {
 
     fn read(&mut self, line: &[u8], frames: &mut Vec<Frame<T>>) -> Result<(), SourceError> {
         match self.decoder.line(line)? {
-            Line::Frame(frame) => {
+            WatchLine::Frame(frame) => {
                 self.look(&frame)?;
                 frames.push(frame);
             }
-            Line::Refused(status) if self.initial && status.refuses_streaming() => {
+            WatchLine::RequestError(status) if self.initial && status.refuses_streaming() => {
                 return Err(self.cannot_stream());
             }
-            Line::Refused(status) => return Err(status.meaning(None)),
-            Line::Nothing => {}
+            WatchLine::RequestError(status) => return Err(status.meaning(None)),
+            WatchLine::Nothing => {}
         }
         Ok(())
     }

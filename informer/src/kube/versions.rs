@@ -21,11 +21,11 @@ const OWN: u64 = 1 << 62;
 #[derive(Default)]
 pub(super) struct Versions {
     opaque: AtomicBool,
-    own: Mutex<Own>,
+    own: Mutex<AssignedVersions>,
 }
 
 #[derive(Default)]
-struct Own {
+struct AssignedVersions {
     /// How many numbers were assigned.
     count: u64,
     numbers: HashMap<Arc<str>, u64>,
@@ -79,14 +79,14 @@ impl Versions {
         }
         let parsed = version.parse().ok().map(Revision);
         if parsed.is_none() {
-            tracing::info!(version, "resourceVersions are no numbers here: revisions are counted");
+            tracing::info!(version, "resourceVersion is not a number; assigning revisions locally");
             self.opaque.store(true, Ordering::Release);
         }
         parsed
     }
 }
 
-impl Own {
+impl AssignedVersions {
     fn number(&mut self, version: &str) -> u64 {
         if let Some(number) = self.numbers.get(version).filter(|number| self.texts.contains_key(number)) {
             return *number;

@@ -13,7 +13,7 @@ pub(super) struct Candidate {
     identity: String,
     lease: Duration,
     /// The record as last seen, and when this candidate first saw it in this state.
-    seen: Option<Seen>,
+    seen: Option<SeenLease>,
     /// The term in which this candidate leads.
     term: Option<Term>,
     /// The last term that this candidate tried to start; it may not know whether that succeeded.
@@ -23,7 +23,7 @@ pub(super) struct Candidate {
     transitions: Option<u32>,
 }
 
-struct Seen {
+struct SeenLease {
     record: LeaseRecord,
     revision: Revision,
     since: Instant,
@@ -40,7 +40,7 @@ pub(super) struct Term {
 
 /// The next request for the lease.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Move {
+pub(super) enum LeaseAction {
     /// Another candidate holds the lease.
     Wait,
     /// This candidate led, and the lease now names another term.
@@ -63,7 +63,7 @@ impl Candidate {
 
     /// Whether this candidate holds the lease as far as it knows: its last renewal has not expired.
     pub(super) fn holds(&self, now: Instant) -> bool {
-        let ours = |seen: &Seen| seen.certain && seen.record.holder == self.identity;
+        let ours = |seen: &SeenLease| seen.certain && seen.record.holder == self.identity;
         self.term.is_some() && self.seen.as_ref().is_some_and(|s| ours(s) && now < s.since + self.lease)
     }
 
@@ -96,7 +96,7 @@ impl Candidate {
                 Some(seen) if seen.record == record => seen.since,
                 _ => now,
             };
-            Seen { record, revision, since, certain: true }
+            SeenLease { record, revision, since, certain: true }
         });
         let transitions = self.seen.as_ref().map(|seen| seen.record.transitions);
         self.transitions = self.transitions.max(transitions);
@@ -105,25 +105,25 @@ impl Candidate {
     /// The next request, given the record as last seen. The holder renews. A candidate takes over a released
     /// or expired record, or one that is left from its own earlier term, and starts a new term. A leader that
     /// finds the lease deleted writes the same record again.
-    pub(super) fn next(&self, wall: Timestamp, now: Instant) -> Move {
+    pub(super) fn next(&self, wall: Timestamp, now: Instant) -> LeaseAction {
         let Some(seen) = &self.seen else {
             let transitions = self.transitions.map_or(0, |last| last.saturating_add(1));
             let term = self.term.unwrap_or(Term { acquired: wall, transitions });
-            return Move::Create(self.record(term, wall));
+            return LeaseAction::Create(self.record(term, wall));
         };
         let ours = seen.record.holder == self.identity;
         let stored = Term { acquired: seen.record.acquired, transitions: seen.record.transitions };
-        let renew = || Move::Replace(self.record(stored, self.later(seen, wall, now)), seen.revision);
+        let renew = || LeaseAction::Replace(self.record(stored, self.later(seen, wall, now)), seen.revision);
         match self.term {
             Some(term) if ours && term.transitions == stored.transitions => renew(),
-            Some(_) => Move::Lost,
+            Some(_) => LeaseAction::Lost,
             // The own attempt was stored, but its response was lost.
             None if ours && self.asked == Some(stored) => renew(),
             None if ours || seen.record.holder.is_empty() || now >= seen.since + seen.record.duration => {
                 let term = Term { acquired: wall, transitions: stored.transitions.saturating_add(1) };
-                Move::Replace(self.record(term, wall), seen.revision)
+                LeaseAction::Replace(self.record(term, wall), seen.revision)
             }
-            None => Move::Wait,
+            None => LeaseAction::Wait,
         }
     }
 
@@ -139,13 +139,13 @@ impl Candidate {
 
     /// The time of a renewal. Other candidates detect a renewal by its change, so it advances even if the
     /// wall clock does not.
-    fn later(&self, seen: &Seen, wall: Timestamp, now: Instant) -> Timestamp {
+    fn later(&self, seen: &SeenLease, wall: Timestamp, now: Instant) -> Timestamp {
         let later = seen.record.renewed.saturating_add(now.duration_since(seen.since));
         later.map_or(wall, |later| micros(later).max(wall))
     }
 
     /// Records that a write is about to be sent.
-    pub(super) fn asks(&mut self, record: &LeaseRecord) {
+    pub(super) fn attempts(&mut self, record: &LeaseRecord) {
         self.asked = Some(Term { acquired: record.acquired, transitions: record.transitions });
     }
 
@@ -154,7 +154,7 @@ impl Candidate {
     pub(super) fn wrote(&mut self, record: LeaseRecord, revision: Revision, began: Instant) {
         self.term = Some(Term { acquired: record.acquired, transitions: record.transitions });
         self.transitions = self.transitions.max(Some(record.transitions));
-        self.seen = Some(Seen { record, revision, since: began, certain: true });
+        self.seen = Some(SeenLease { record, revision, since: began, certain: true });
     }
 
     /// Marks the record as uncertain: a failed write may have happened, so the stored record must be read
@@ -176,7 +176,7 @@ impl Candidate {
     }
 
     /// The record that releases the lease, if this candidate holds it.
-    pub(super) fn farewell(&self, wall: Timestamp) -> Option<(LeaseRecord, Revision)> {
+    pub(super) fn release_record(&self, wall: Timestamp) -> Option<(LeaseRecord, Revision)> {
         let mine = self.term.or(self.asked)?;
         let seen = self.seen.as_ref().filter(|seen| seen.certain)?;
         let ours = seen.record.holder == self.identity && seen.record.transitions == mine.transitions;

@@ -11,29 +11,29 @@ use crate::metrics::{Collect, Metric, Page, Registry};
 
 const STATUS: Metric = Metric::gauge("leader_election_master_status", "1 while this candidate leads, else 0");
 const SLOW_PATHS: Metric =
-    Metric::counter("leader_election_slowpath_total", "Renewals for which the lease had to be read first");
+    Metric::counter("leader_election_slowpath_total", "Number of renewals that had to read the lease first");
 
-type Told = Arc<dyn Fn(&str) + Send + Sync>;
+type LeaderCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// One candidate's view of the election. Clones share state; the view outlives the elector.
 #[derive(Clone)]
 pub struct Election(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ElectionState>,
     name: String,
     lease: Duration,
 }
 
 #[derive(Default)]
-struct State {
+struct ElectionState {
     leader: Option<Arc<str>>,
     leading: bool,
     renewed: Option<Instant>,
     slow_paths: u64,
     /// The last leader that the callback was called with.
     reported: Option<Arc<str>>,
-    told: Option<Told>,
+    told: Option<LeaderCallback>,
 }
 
 impl fmt::Debug for Election {
@@ -47,7 +47,7 @@ impl fmt::Debug for Election {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a figure for people; exact up to 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "a metric is a float; exact up to 2^53")]
 impl Collect for Shared {
     fn collect(&self, into: &mut Page) {
         let state = self.state.lock();
@@ -103,9 +103,9 @@ impl Election {
     }
 
     /// Marks the work as running until the guard is dropped.
-    pub(super) fn lead(&self) -> Leading {
+    pub(super) fn lead(&self) -> LeadingGuard {
         self.0.state.lock().leading = true;
-        Leading(self.clone())
+        LeadingGuard(self.clone())
     }
 
     pub(super) fn slow_path(&self, leading: bool) {
@@ -135,9 +135,9 @@ impl Election {
     }
 }
 
-pub(super) struct Leading(Election);
+pub(super) struct LeadingGuard(Election);
 
-impl Drop for Leading {
+impl Drop for LeadingGuard {
     fn drop(&mut self) {
         self.0.0.state.lock().leading = false;
     }
@@ -158,7 +158,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(!election.is_healthy(tolerance));
         drop(leading);
-        assert!(election.is_healthy(tolerance), "a candidate that only waits owes nothing");
+        assert!(election.is_healthy(tolerance), "a waiting candidate is healthy");
     }
 
     #[test]

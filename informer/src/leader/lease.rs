@@ -29,7 +29,7 @@ pub struct LeaseRecord {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LeaseError {
     /// Another client has written the lease.
-    #[error("someone else wrote the lease")]
+    #[error("the lease was modified by another client")]
     Conflict,
     /// No response, or an error. A write may have been stored.
     #[error("{0}")]

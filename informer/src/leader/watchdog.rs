@@ -24,7 +24,10 @@ impl Watchdog {
     /// A watchdog that aborts the process, which a service manager then restarts.
     pub fn abort() -> Self {
         Self::call(|name| {
-            tracing::error!(name, "work goes on although its lease is running out; aborting");
+            tracing::error!(
+                name,
+                "work is still running although its lease is about to expire; aborting the process"
+            );
             abort();
         })
     }
@@ -37,7 +40,7 @@ impl Watchdog {
 
     /// Watches one term, which may last for `time` from now unless it is renewed.
     pub(super) fn watch(&self, name: &str, time: Duration) -> Watch {
-        let shared = Arc::new(Shared { term: Mutex::new(Term::Until(time)), changed: Condvar::new() });
+        let shared = Arc::new(Shared { term: Mutex::new(TermState::Until(time)), changed: Condvar::new() });
         let (theirs, bite, name) = (shared.clone(), self.0.clone(), name.to_owned());
         let thread = thread::Builder::new().name("watchdog".into());
         let spawned = thread.spawn(move || {
@@ -46,7 +49,7 @@ impl Watchdog {
             }
         });
         if let Err(error) = spawned {
-            tracing::error!(%error, "no watchdog: its thread cannot be started");
+            tracing::error!(%error, "cannot start the watchdog's thread");
         }
         Watch(shared)
     }
@@ -58,20 +61,20 @@ pub(super) struct Watch(Arc<Shared>);
 impl Watch {
     /// Extends the term to `time` from now.
     pub(super) fn renewed(&self, time: Duration) {
-        *self.0.term.lock() = Term::Until(time);
+        *self.0.term.lock() = TermState::Until(time);
         self.0.changed.notify_one();
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        *self.0.term.lock() = Term::Over;
+        *self.0.term.lock() = TermState::Over;
         self.0.changed.notify_one();
     }
 }
 
 #[derive(Clone, Copy)]
-enum Term {
+enum TermState {
     /// Renewed; the watchdog thread has not started to wait for it.
     Until(Duration),
     /// The watchdog thread waits for the end.
@@ -80,7 +83,7 @@ enum Term {
 }
 
 struct Shared {
-    term: Mutex<Term>,
+    term: Mutex<TermState>,
     changed: Condvar,
 }
 
@@ -90,11 +93,11 @@ impl Shared {
         let mut term = self.term.lock();
         loop {
             match *term {
-                Term::Over => return false,
-                Term::Waiting => return true,
-                Term::Until(time) => {
-                    *term = Term::Waiting;
-                    let waiting = |term: &mut Term| matches!(term, Term::Waiting);
+                TermState::Over => return false,
+                TermState::Waiting => return true,
+                TermState::Until(time) => {
+                    *term = TermState::Waiting;
+                    let waiting = |term: &mut TermState| matches!(term, TermState::Waiting);
                     self.changed.wait_while_for(&mut term, waiting, time);
                 }
             }
@@ -110,7 +113,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{Elector, ElectorOptions, leader::tests::Line};
+    use crate::{Elector, ElectorOptions, leader::tests::Connection};
 
     #[test]
     fn a_term_that_ends_in_time_is_not_bitten_and_one_that_does_not_is() {
@@ -137,8 +140,8 @@ mod tests {
             retry: second,
             ..ElectorOptions::new("a")
         };
-        let line = Line::new(&Default::default(), None, 1.0);
-        let elector = Elector::with(line, options, Nondet::simulated(1)).unwrap();
+        let connection = Connection::new(&Default::default(), None, 1.0);
+        let elector = Elector::with(connection, options, Nondet::simulated(1)).unwrap();
         let elector = elector.watchdog(Watchdog::call(move |_| bitten.send(()).unwrap()));
         let blocking = |_| async { bites.lock().unwrap().recv().unwrap() };
         elector.run(CancellationToken::new(), blocking).await;

@@ -6,8 +6,8 @@ use super::{Priority, Verdict, ready, state::Run, timers::Timer};
 use crate::Causes;
 
 /// State of a key that is ready, waiting, running or parked. Other keys have no entry.
-pub(super) struct Entry {
-    pub(super) place: Place,
+pub(super) struct KeyEntry {
+    pub(super) place: KeyPhase,
     /// Since when the key is ready or running.
     pub(super) since: Instant,
     /// Priority of the next run: the highest of its adds.
@@ -17,12 +17,12 @@ pub(super) struct Entry {
     /// Whether the next run follows a parking that timed out.
     pub(super) stale: bool,
     /// `None` after a success. Boxed, because few keys fail.
-    pub(super) failing: Option<Box<Failing>>,
+    pub(super) failing: Option<Box<FailureCount>>,
     pub(super) tenant: Option<u64>,
 }
 
 /// The phase of a key, exactly one at a time.
-pub(super) enum Place {
+pub(super) enum KeyPhase {
     Ready,
     Waiting(Timer),
     /// Running, with the earliest due time that was added since the run started.
@@ -30,7 +30,7 @@ pub(super) enum Place {
     Parked(Box<Parked>),
 }
 
-impl Place {
+impl KeyPhase {
     /// Running, without adds.
     pub(super) const RUNNING: Self = Self::Running(None);
 }
@@ -38,11 +38,11 @@ impl Place {
 /// An ended run whose verdict waits for its ticket or this deadline.
 pub(super) struct Parked {
     pub(super) deadline: Timer,
-    pub(super) ended: Ended,
+    pub(super) ended: EndedRun,
 }
 
 /// An ended run.
-pub(super) struct Ended {
+pub(super) struct EndedRun {
     pub(super) run: Run,
     pub(super) verdict: Verdict,
     pub(super) started: Instant,
@@ -52,7 +52,7 @@ pub(super) struct Ended {
 
 /// Counted failures since the last success.
 #[derive(Clone, Copy)]
-pub(super) struct Failing {
+pub(super) struct FailureCount {
     pub(super) count: u32,
     /// End of the newest back-off. A run that starts earlier comes from an add, and its failure does not
     /// count: many adds during an outage must not raise the back-off to its cap.
@@ -64,24 +64,24 @@ pub(super) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant>
     a.into_iter().chain(b).min()
 }
 
-impl Entry {
+impl KeyEntry {
     pub(super) fn new(priority: Priority, causes: Causes, tenant: Option<u64>, now: Instant) -> Self {
-        Self { place: Place::RUNNING, since: now, priority, causes, stale: false, failing: None, tenant }
+        Self { place: KeyPhase::RUNNING, since: now, priority, causes, stale: false, failing: None, tenant }
     }
 
     /// When the next run is due, if one is wanted.
     pub(super) fn planned(&self) -> Option<Instant> {
         match &self.place {
-            Place::Ready => Some(self.since),
-            Place::Waiting(timer) => Some(timer.at),
-            Place::Running(added) => *added,
-            Place::Parked(parked) => parked.ended.added,
+            KeyPhase::Ready => Some(self.since),
+            KeyPhase::Waiting(timer) => Some(timer.at),
+            KeyPhase::Running(added) => *added,
+            KeyPhase::Parked(parked) => parked.ended.added,
         }
     }
 
     /// The position of the key among the ready keys.
-    pub(super) fn rank(&self) -> ready::Place {
-        ready::Place { priority: self.priority, tenant: self.tenant }
+    pub(super) fn rank(&self) -> ready::ReadyPosition {
+        ready::ReadyPosition { priority: self.priority, tenant: self.tenant }
     }
 
     /// Merges an add: raises the priority and adds the causes.

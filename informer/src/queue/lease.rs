@@ -92,7 +92,7 @@ impl<K: Ord + Hash + Clone> Lease<K> {
         self.open = false;
         let run = std::mem::take(&mut self.run);
         let place = self.queue.park(run, verdict, deadline);
-        Ticket(Arc::new(Parking { queue: self.queue.clone(), place }))
+        Ticket(Arc::new(ParkGuard { queue: self.queue.clone(), place }))
     }
 
     fn end(&mut self, verdict: Verdict) {
@@ -121,7 +121,7 @@ impl<K: Ord + Hash + Clone + fmt::Debug> fmt::Debug for Lease<K> {
 /// Keeps a key parked until all clones are dropped. Pass one clone to each event that the key must wait for.
 #[derive(Clone)]
 pub struct Ticket<K: Ord + Hash + Clone = Key>(
-    #[expect(dead_code, reason = "held for its drop")] Arc<Parking<K>>,
+    #[expect(dead_code, reason = "held for its drop")] Arc<ParkGuard<K>>,
 );
 
 impl<K: Ord + Hash + Clone> fmt::Debug for Ticket<K> {
@@ -130,13 +130,13 @@ impl<K: Ord + Hash + Clone> fmt::Debug for Ticket<K> {
     }
 }
 
-struct Parking<K: Ord + Hash + Clone> {
+struct ParkGuard<K: Ord + Hash + Clone> {
     queue: Queue<K>,
     /// The parked key, `None` if the queue was closed.
-    place: Option<(super::slots::At, Timer)>,
+    place: Option<(super::slots::SlotId, Timer)>,
 }
 
-impl<K: Ord + Hash + Clone> Drop for Parking<K> {
+impl<K: Ord + Hash + Clone> Drop for ParkGuard<K> {
     fn drop(&mut self) {
         if let Some((at, timer)) = self.place {
             self.queue.release(at, timer);

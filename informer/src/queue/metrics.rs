@@ -65,7 +65,7 @@ pub struct QueueMetrics {
 
 /// Durations counted by decade: cheap to record, converted to a [`Histogram`] on request.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Decades {
+pub(super) struct DecadeHistogram {
     /// Counts per decade: the first up to ten nanoseconds, each further one up to ten times more; the last
     /// has no bound.
     counts: [u64; BOUNDS + 1],
@@ -75,7 +75,7 @@ pub(super) struct Decades {
 /// Number of decades with an upper bound, as many as [`Histogram::QUEUE`] has.
 const BOUNDS: usize = Histogram::QUEUE.len();
 
-impl Decades {
+impl DecadeHistogram {
     pub(super) fn record(&mut self, duration: Duration) {
         let nanos =
             duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into());
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_duration_is_counted_in_the_first_bucket_that_holds_it() {
-        let mut decades = Decades::default();
+        let mut decades = DecadeHistogram::default();
         let nanos = [0, 1, 10, 11, 100, 101, 10_000_000_000, 10_000_000_001, u64::MAX];
         nanos.into_iter().for_each(|n| decades.record(Duration::from_nanos(n)));
         let histogram = decades.histogram();

@@ -7,7 +7,7 @@ use kstore_nondet::HashMap;
 
 use super::{
     Priority,
-    slots::{At, List, Slots},
+    slots::{List, SlotId, Slots},
 };
 
 /// Ready slots, by priority.
@@ -33,25 +33,25 @@ struct Level {
     /// How often other levels were served since this one was.
     passed: usize,
     len: usize,
-    lanes: Lanes,
+    lanes: LevelQueue,
 }
 
-enum Lanes {
+enum LevelQueue {
     One(List),
-    Fair(Turns),
+    Fair(TenantTurns),
 }
 
 /// Tenants of one level that are served in turn. Each tenant with keys is in `order` once. A tenant whose
 /// last key was removed out of turn stays in `order` until its turn.
 #[derive(Default)]
-struct Turns {
+struct TenantTurns {
     lanes: HashMap<u64, List>,
     order: VecDeque<u64>,
 }
 
 /// Priority and tenant of a ready slot.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ReadyPosition {
     pub(super) priority: Priority,
     /// `None` in queues without tenants.
     pub(super) tenant: Option<u64>,
@@ -78,7 +78,7 @@ impl Ready {
     }
 
     /// Appends a slot to its priority and tenant.
-    pub(super) fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: At, place: Place) {
+    pub(super) fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, place: ReadyPosition) {
         let found = self.levels.binary_search_by(|level| place.priority.cmp(&level.priority));
         let index = found.unwrap_or_else(|index| {
             self.levels.insert(index, Level::new(place));
@@ -88,18 +88,18 @@ impl Ready {
         level.len += 1;
         self.len += 1;
         match &mut level.lanes {
-            Lanes::One(list) => slots.push(list, at),
-            Lanes::Fair(turns) => turns.push(slots, at, place.tenant.unwrap_or_default()),
+            LevelQueue::One(list) => slots.push(list, at),
+            LevelQueue::Fair(turns) => turns.push(slots, at, place.tenant.unwrap_or_default()),
         }
     }
 
     /// Removes a slot before its turn.
-    pub(super) fn remove<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: At, place: Place) {
+    pub(super) fn remove<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, place: ReadyPosition) {
         let found = self.levels.binary_search_by(|level| place.priority.cmp(&level.priority));
         let index = found.expect("a ready key's priority has a level");
         match &mut self.levels[index].lanes {
-            Lanes::One(list) => slots.unlink(list, at),
-            Lanes::Fair(turns) => {
+            LevelQueue::One(list) => slots.unlink(list, at),
+            LevelQueue::Fair(turns) => {
                 let lane = turns.lanes.get_mut(&place.tenant.unwrap_or_default());
                 slots.unlink(lane.expect("a ready key's tenant has a lane"), at);
             }
@@ -108,15 +108,15 @@ impl Ready {
     }
 
     /// Removes and returns the next slot.
-    pub(super) fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<At> {
+    pub(super) fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<SlotId> {
         let index = self.next_level()?;
         self.overtaken = index > 0;
         self.levels.iter_mut().for_each(|level| level.passed += 1);
         let served = &mut self.levels[index];
         served.passed = 0;
         let next = match &mut served.lanes {
-            Lanes::One(list) => slots.pop(list),
-            Lanes::Fair(turns) => turns.pop(slots),
+            LevelQueue::One(list) => slots.pop(list),
+            LevelQueue::Fair(turns) => turns.pop(slots),
         };
         self.left(index);
         next
@@ -141,17 +141,17 @@ impl Ready {
 }
 
 impl Level {
-    fn new(place: Place) -> Self {
+    fn new(place: ReadyPosition) -> Self {
         let lanes = match place.tenant {
-            None => Lanes::One(List::EMPTY),
-            Some(_) => Lanes::Fair(Turns::default()),
+            None => LevelQueue::One(List::EMPTY),
+            Some(_) => LevelQueue::Fair(TenantTurns::default()),
         };
         Self { priority: place.priority, passed: 0, len: 0, lanes }
     }
 }
 
-impl Turns {
-    fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: At, tenant: u64) {
+impl TenantTurns {
+    fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, tenant: u64) {
         let lane = self.lanes.entry(tenant).or_insert_with(|| {
             self.order.push_back(tenant);
             List::EMPTY
@@ -160,7 +160,7 @@ impl Turns {
     }
 
     /// The first key of the next tenant.
-    fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<At> {
+    fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<SlotId> {
         loop {
             let tenant = self.order.pop_front()?;
             let lane = self.lanes.get_mut(&tenant)?;
@@ -196,7 +196,7 @@ mod tests {
             for (turn, added) in turns.iter().enumerate() {
                 for (n, priority) in added.iter().enumerate() {
                     let at = slots.insert(0, (turn, n), *priority);
-                    ready.push(&mut slots, at, Place { priority: Priority(*priority), tenant: None });
+                    ready.push(&mut slots, at, ReadyPosition { priority: Priority(*priority), tenant: None });
                     waited[*priority as usize].get_or_insert(0);
                 }
                 let Some(at) = ready.pop(&mut slots) else { continue };

@@ -7,18 +7,18 @@ use hashbrown::HashTable;
 use kstore_nondet::FixedState;
 
 /// The number of a slot.
-pub(super) type At = u32;
+pub(super) type SlotId = u32;
 
-const NIL: At = At::MAX;
+const NIL: SlotId = SlotId::MAX;
 
 /// Slots with keys and their values.
 pub(super) struct Slots<K, V> {
     /// Slot numbers by the hash of their key. The key itself is stored once, in its slot.
-    index: HashTable<At>,
+    index: HashTable<SlotId>,
     slots: Vec<Slot<K, V>>,
     /// The first free slot; free slots are linked by `after`. The most recently used comes first, because it
     /// is likely in the CPU cache.
-    free: At,
+    free: SlotId,
 }
 
 struct Slot<K, V> {
@@ -30,15 +30,15 @@ struct Slot<K, V> {
 
 #[derive(Clone, Copy)]
 struct Links {
-    before: At,
-    after: At,
+    before: SlotId,
+    after: SlotId,
 }
 
 /// Head and tail of a linked list of slots. A slot is in at most one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct List {
-    first: At,
-    last: At,
+    first: SlotId,
+    last: SlotId,
 }
 
 impl List {
@@ -48,7 +48,7 @@ impl List {
         self.first == NIL
     }
 
-    pub(super) fn first(self) -> Option<At> {
+    pub(super) fn first(self) -> Option<SlotId> {
         (self.first != NIL).then_some(self.first)
     }
 }
@@ -68,18 +68,19 @@ impl<K: Eq, V> Slots<K, V> {
         self.index.len()
     }
 
-    pub(super) fn find(&self, hash: u64, key: &K) -> Option<At> {
-        let same = |at: &At| self.slots[*at as usize].content.as_ref().is_some_and(|(other, _)| other == key);
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<SlotId> {
+        let same =
+            |at: &SlotId| self.slots[*at as usize].content.as_ref().is_some_and(|(other, _)| other == key);
         self.index.find(hash, same).copied()
     }
 
     /// Takes a slot for a key without one.
-    pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> At {
+    pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> SlotId {
         let slot = Slot { hash, links: Links { before: NIL, after: NIL }, content: Some((key, value)) };
         let at = match self.free {
             NIL => {
                 self.slots.push(slot);
-                At::try_from(self.slots.len() - 1).expect("fewer than 2³² keys")
+                SlotId::try_from(self.slots.len() - 1).expect("fewer than 2³² keys")
             }
             at => {
                 self.free = self.slots[at as usize].links.after;
@@ -93,7 +94,7 @@ impl<K: Eq, V> Slots<K, V> {
     }
 
     /// Frees a slot that is in no list.
-    pub(super) fn free(&mut self, at: At) {
+    pub(super) fn free(&mut self, at: SlotId) {
         let slot = &mut self.slots[at as usize];
         if let Ok(entry) = self.index.find_entry(slot.hash, |other| *other == at) {
             entry.remove();
@@ -117,15 +118,15 @@ impl<K: Eq, V> Slots<K, V> {
         *self = Self::new();
     }
 
-    pub(super) fn get_mut(&mut self, at: At) -> Option<&mut V> {
+    pub(super) fn get_mut(&mut self, at: SlotId) -> Option<&mut V> {
         self.slots.get_mut(at as usize)?.content.as_mut().map(|(_, value)| value)
     }
 
-    pub(super) fn key(&self, at: At) -> Option<&K> {
+    pub(super) fn key(&self, at: SlotId) -> Option<&K> {
         self.slots.get(at as usize)?.content.as_ref().map(|(key, _)| key)
     }
 
-    pub(super) fn value(&self, at: At) -> Option<&V> {
+    pub(super) fn value(&self, at: SlotId) -> Option<&V> {
         self.slots.get(at as usize)?.content.as_ref().map(|(_, value)| value)
     }
 
@@ -145,7 +146,7 @@ impl<K: Eq, V> Slots<K, V> {
     }
 
     /// Appends a slot that is in no list.
-    pub(super) fn push(&mut self, list: &mut List, at: At) {
+    pub(super) fn push(&mut self, list: &mut List, at: SlotId) {
         self.slots[at as usize].links = Links { before: list.last, after: NIL };
         match list.last {
             NIL => list.first = at,
@@ -155,7 +156,7 @@ impl<K: Eq, V> Slots<K, V> {
     }
 
     /// Removes a slot from its list.
-    pub(super) fn unlink(&mut self, list: &mut List, at: At) {
+    pub(super) fn unlink(&mut self, list: &mut List, at: SlotId) {
         let Links { before, after } = self.slots[at as usize].links;
         match before {
             NIL => list.first = after,
@@ -168,7 +169,7 @@ impl<K: Eq, V> Slots<K, V> {
     }
 
     /// Removes and returns the first slot of the list.
-    pub(super) fn pop(&mut self, list: &mut List) -> Option<At> {
+    pub(super) fn pop(&mut self, list: &mut List) -> Option<SlotId> {
         let first = list.first()?;
         self.unlink(list, first);
         Some(first)

@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use super::{
     Add, Backoff, Priority, QueueMetrics, QueueOptions, QueueStats,
-    entry::{Entry, Place, earlier},
-    metrics::Decades,
+    entry::{KeyEntry, KeyPhase, earlier},
+    metrics::DecadeHistogram,
     rate::Reservations,
     ready::Ready,
-    slots::{At, List, Slots},
+    slots::{List, SlotId, Slots},
     timers::Timers,
 };
 use crate::{Causes, limits::QUEUE_FAR};
@@ -24,13 +24,13 @@ use crate::{Causes, limits::QUEUE_FAR};
 /// Invariant: there is an entry for each key that is ready, waiting, running or parked, and for no other. A
 /// key is in `ready` iff its phase is `Ready`, has one timer in `timers` iff it is `Waiting` or `Parked`, and
 /// is in `running` iff it is `Running`.
-pub(super) struct State<K> {
-    slots: Slots<K, Entry>,
+pub(super) struct QueueState<K> {
+    slots: Slots<K, KeyEntry>,
     ready: Ready,
     timers: Timers,
     /// Running keys, by start time.
     running: List,
-    mode: Mode,
+    mode: QueueMode,
     backoff: Backoff,
     rate: Reservations,
     /// Whether the rate also applies to failed keys.
@@ -38,14 +38,14 @@ pub(super) struct State<K> {
     rng: Rng,
     /// Counts of the queue. Of its gauges only `running` and `parked` are maintained.
     stats: QueueStats,
-    queue_duration: Decades,
-    work_duration: Decades,
+    queue_duration: DecadeHistogram,
+    work_duration: DecadeHistogram,
     /// Keys that a drain gave up.
     left: Vec<K>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum QueueMode {
     Open,
     /// Refuses adds and waiting keys.
     Draining,
@@ -54,7 +54,7 @@ enum Mode {
 }
 
 /// A key with its hash and tenant, computed before the lock is taken.
-pub(super) struct Named<K> {
+pub(super) struct HashedKey<K> {
     pub(super) key: K,
     pub(super) hash: u64,
     pub(super) tenant: Option<u64>,
@@ -63,14 +63,14 @@ pub(super) struct Named<K> {
 /// An active run, as its lease stores it.
 #[derive(Default)]
 pub(super) struct Run {
-    pub(super) at: At,
+    pub(super) at: SlotId,
     pub(super) causes: Causes,
     pub(super) priority: Priority,
     pub(super) failures: u32,
     pub(super) stale: bool,
 }
 
-pub(super) enum Taken<K> {
+pub(super) enum TakeResult<K> {
     Run(K, Run),
     /// No key is ready.
     Nothing,
@@ -82,29 +82,29 @@ fn later(now: Instant, delay: Duration) -> Instant {
     now + delay.min(QUEUE_FAR)
 }
 
-impl<K: Eq + Hash + Clone> State<K> {
+impl<K: Eq + Hash + Clone> QueueState<K> {
     pub(super) fn new(options: &QueueOptions<K>, rng: Rng) -> Self {
         Self {
             slots: Slots::new(),
             ready: Ready::new(options.ageing),
             timers: Timers::default(),
             running: List::EMPTY,
-            mode: Mode::Open,
+            mode: QueueMode::Open,
             backoff: options.backoff,
             rate: Reservations::new(options.rate.unwrap_or_default()),
             rates_retries: options.rate.is_some(),
             rng,
             stats: QueueStats::default(),
-            queue_duration: Decades::default(),
-            work_duration: Decades::default(),
+            queue_duration: DecadeHistogram::default(),
+            work_duration: DecadeHistogram::default(),
             left: Vec::new(),
         }
     }
 
     /// Adds a request for a run of a key. Reads the clock only if needed: the read costs as much as the rest
     /// of the transition.
-    pub(super) fn add(&mut self, named: Named<K>, add: Add, clock: impl Fn() -> Instant) {
-        if self.mode != Mode::Open {
+    pub(super) fn add(&mut self, named: HashedKey<K>, add: Add, clock: impl Fn() -> Instant) {
+        if self.mode != QueueMode::Open {
             return;
         }
         if self.timers.len() > 0 {
@@ -116,26 +116,28 @@ impl<K: Eq + Hash + Clone> State<K> {
             Some(at) => {
                 let entry = self.entry(at);
                 match entry.place {
-                    Place::Ready if add.priority <= entry.priority => {
+                    KeyPhase::Ready if add.priority <= entry.priority => {
                         entry.causes.absorb(add.causes);
                         self.stats.merged += 1;
                     }
-                    Place::Ready => self.raise(at, add),
-                    Place::Waiting(_) | Place::Running(_) | Place::Parked(_) => self.merge(at, add, clock()),
+                    KeyPhase::Ready => self.raise(at, add),
+                    KeyPhase::Waiting(_) | KeyPhase::Running(_) | KeyPhase::Parked(_) => {
+                        self.merge(at, add, clock())
+                    }
                 }
             }
         }
     }
 
-    fn admit(&mut self, named: Named<K>, add: Add, now: Instant) {
+    fn admit(&mut self, named: HashedKey<K>, add: Add, now: Instant) {
         let due = self.due(&add, None, now);
-        let entry = Entry::new(add.priority, add.causes, named.tenant, now);
+        let entry = KeyEntry::new(add.priority, add.causes, named.tenant, now);
         let at = self.slots.insert(named.hash, named.key, entry);
         self.place(at, due, now);
     }
 
     /// Raises the priority of a ready key, which moves behind the others of its new priority.
-    fn raise(&mut self, at: At, add: Add) {
+    fn raise(&mut self, at: SlotId, add: Add) {
         self.stats.merged += 1;
         let rank = self.entry(at).rank();
         self.ready.remove(&mut self.slots, at, rank);
@@ -146,14 +148,14 @@ impl<K: Eq + Hash + Clone> State<K> {
     }
 
     /// Merges an add into a key that is not ready.
-    fn merge(&mut self, at: At, add: Add, now: Instant) {
+    fn merge(&mut self, at: SlotId, add: Add, now: Instant) {
         let planned = self.entry(at).planned();
         let due = self.due(&add, planned, now);
         self.stats.merged += u64::from(planned.is_some());
         let entry = self.entry(at);
         entry.join(add.priority, add.causes);
         match &mut entry.place {
-            Place::Waiting(timer) => {
+            KeyPhase::Waiting(timer) => {
                 // Also ends a wait after a failure: the change may fix its reason.
                 let timer = *timer;
                 if due < timer.at {
@@ -161,11 +163,11 @@ impl<K: Eq + Hash + Clone> State<K> {
                     self.place(at, due, now);
                 }
             }
-            Place::Running(added) => *added = earlier(*added, Some(due)),
-            Place::Parked(parked) => {
+            KeyPhase::Running(added) => *added = earlier(*added, Some(due)),
+            KeyPhase::Parked(parked) => {
                 parked.ended.added = earlier(parked.ended.added, Some(due));
             }
-            Place::Ready => {}
+            KeyPhase::Ready => {}
         }
     }
 
@@ -183,14 +185,14 @@ impl<K: Eq + Hash + Clone> State<K> {
     }
 
     /// Puts a key in no phase into the ready or the waiting phase.
-    fn place(&mut self, at: At, due: Instant, now: Instant) {
+    fn place(&mut self, at: SlotId, due: Instant, now: Instant) {
         if due > now {
             let timer = self.timers.set(due, at);
-            self.entry(at).place = Place::Waiting(timer);
+            self.entry(at).place = KeyPhase::Waiting(timer);
             return;
         }
         let entry = self.entry(at);
-        entry.place = Place::Ready;
+        entry.place = KeyPhase::Ready;
         entry.since = due.max(entry.since);
         let rank = entry.rank();
         self.ready.push(&mut self.slots, at, rank);
@@ -201,9 +203,9 @@ impl<K: Eq + Hash + Clone> State<K> {
     fn ripen(&mut self, now: Instant) {
         while let Some((timer, at)) = self.timers.pop(now) {
             match self.entry(at).place {
-                Place::Waiting(_) => self.place(at, timer.at, timer.at),
-                Place::Parked(_) => self.expire(at, timer.at),
-                Place::Ready | Place::Running(_) => {}
+                KeyPhase::Waiting(_) => self.place(at, timer.at, timer.at),
+                KeyPhase::Parked(_) => self.expire(at, timer.at),
+                KeyPhase::Ready | KeyPhase::Running(_) => {}
             }
         }
         if self.is_drained() {
@@ -212,12 +214,12 @@ impl<K: Eq + Hash + Clone> State<K> {
     }
 
     /// Takes the next ready key, which is then running.
-    pub(super) fn take(&mut self, now: Instant) -> Taken<K> {
+    pub(super) fn take(&mut self, now: Instant) -> TakeResult<K> {
         self.ripen(now);
-        if self.mode == Mode::Closed {
-            return Taken::Closed;
+        if self.mode == QueueMode::Closed {
+            return TakeResult::Closed;
         }
-        let Some(at) = self.ready.pop(&mut self.slots) else { return Taken::Nothing };
+        let Some(at) = self.ready.pop(&mut self.slots) else { return TakeResult::Nothing };
         self.stats.runs += 1;
         self.stats.running += 1;
         self.slots.push(&mut self.running, at);
@@ -231,14 +233,14 @@ impl<K: Eq + Hash + Clone> State<K> {
             failures: entry.failing.as_ref().map_or(0, |failing| failing.count),
             stale: std::mem::take(&mut entry.stale),
         };
-        entry.place = Place::RUNNING;
+        entry.place = KeyPhase::RUNNING;
         entry.since = now;
         self.queue_duration.record(waited);
-        Taken::Run(key, run)
+        TakeResult::Run(key, run)
     }
 
-    fn entry(&mut self, at: At) -> &mut Entry {
-        self.slots.get_mut(at).expect("lists and timers name slots in use")
+    fn entry(&mut self, at: SlotId) -> &mut KeyEntry {
+        self.slots.get_mut(at).expect("lists and timers refer to used slots")
     }
 
     /// Number of ready keys, and the earliest pending time.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::slots::At;
+use super::slots::SlotId;
 
 /// Timers by time; equal times in the order in which they were set.
 #[derive(Default)]
 pub(super) struct Timers {
-    set: BTreeMap<Timer, At>,
+    set: BTreeMap<Timer, SlotId>,
     next: u64,
 }
 
@@ -30,7 +30,7 @@ impl Timers {
         self.set.first_key_value().map(|(timer, _)| timer.at)
     }
 
-    pub(super) fn set(&mut self, at: Instant, slot: At) -> Timer {
+    pub(super) fn set(&mut self, at: Instant, slot: SlotId) -> Timer {
         let timer = Timer { at, serial: self.next };
         self.next += 1;
         self.set.insert(timer, slot);
@@ -42,13 +42,13 @@ impl Timers {
     }
 
     /// Removes and returns the earliest timer that is due.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<(Timer, At)> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(Timer, SlotId)> {
         let first = self.set.first_entry()?;
         (first.key().at <= now).then(|| first.remove_entry())
     }
 
     /// All timers, in order.
-    pub(super) fn all(&self) -> Vec<(Timer, At)> {
+    pub(super) fn all(&self) -> Vec<(Timer, SlotId)> {
         self.set.iter().map(|(timer, at)| (*timer, *at)).collect()
     }
 

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Event, SinkError, recent::Recent};
+use super::{Event, SinkError, recent::LruCache};
 use crate::limits::{
     RECORDER_FLUSH_RETRY, RECORDER_REFRESH, RECORDER_REFRESH_CAP, RECORDER_RETRY, RECORDER_SERIES,
     RECORDER_TRIES,
@@ -20,26 +20,26 @@ use crate::limits::{
 
 /// Queue of event writes with pacing and retries.
 pub(super) struct Outbox {
-    letters: BTreeMap<String, Letter>,
+    entries: BTreeMap<String, OutboxEntry>,
     /// Waiting entries by due time.
     due: BTreeSet<(Instant, String)>,
-    pace: Recent<String, Pace>,
+    pace: LruCache<String, Pace>,
     /// Whether pacing is off, during a flush or at the end.
     urgent: bool,
     /// Largest number of entries.
     bound: usize,
 }
 
-struct Letter {
+struct OutboxEntry {
     event: Event,
-    state: State,
+    state: EntryState,
     tries: u32,
 }
 
-enum State {
+enum EntryState {
     Waiting,
     /// A write is active; `newer` tells whether a newer state has arrived since.
-    Flying {
+    Writing {
         newer: bool,
     },
 }
@@ -53,7 +53,7 @@ struct Pace {
 
 /// Result of a write for its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum WriteOutcome {
     Written,
     Retried,
     Refused,
@@ -63,33 +63,33 @@ pub(super) enum Fate {
 impl Outbox {
     /// An outbox for at most `bound` events.
     pub(super) fn new(bound: usize) -> Self {
-        let (letters, due) = (BTreeMap::new(), BTreeSet::new());
-        Self { letters, due, pace: Recent::new(RECORDER_SERIES), urgent: false, bound }
+        let (entries, due) = (BTreeMap::new(), BTreeSet::new());
+        Self { entries, due, pace: LruCache::new(RECORDER_SERIES), urgent: false, bound }
     }
 
     /// Adds the newest state of an event. Returns false if the outbox is full.
     pub(super) fn put(&mut self, mut event: Event, now: Instant) -> bool {
-        if let Some(letter) = self.letters.get_mut(&event.name) {
-            event.causes.merge(&letter.event.causes);
-            letter.event = event;
-            if let State::Flying { newer } = &mut letter.state {
+        if let Some(entry) = self.entries.get_mut(&event.name) {
+            event.causes.merge(&entry.event.causes);
+            entry.event = event;
+            if let EntryState::Writing { newer } = &mut entry.state {
                 *newer = true;
             }
             return true;
         }
-        if self.letters.len() >= self.bound {
+        if self.entries.len() >= self.bound {
             return false;
         }
         let rests = self.pace.peek(&event.name).and_then(|pace| pace.next).filter(|_| !self.urgent);
         let at = rests.map_or(now, |next| next.max(now));
-        self.wait(Letter { event, state: State::Waiting, tries: 0 }, at);
+        self.wait(OutboxEntry { event, state: EntryState::Waiting, tries: 0 }, at);
         true
     }
 
-    fn wait(&mut self, letter: Letter, at: Instant) {
-        let name = letter.event.name.clone();
+    fn wait(&mut self, entry: OutboxEntry, at: Instant) {
+        let name = entry.event.name.clone();
         self.due.insert((at, name.clone()));
-        self.letters.insert(name, Letter { state: State::Waiting, ..letter });
+        self.entries.insert(name, OutboxEntry { state: EntryState::Waiting, ..entry });
     }
 
     /// Takes an event that is due. Its write is active until [`settled`](Self::settled).
@@ -100,10 +100,10 @@ impl Outbox {
         }
         let (_, name) = self.due.pop_first()?;
         let known = self.pace.peek(&name).is_some_and(|pace| pace.writes > 0);
-        let letter = self.letters.get_mut(&name).expect("what is due is in the outbox");
-        letter.state = State::Flying { newer: false };
-        letter.event.known = known;
-        Some(letter.event.clone())
+        let entry = self.entries.get_mut(&name).expect("a due event is in the outbox");
+        entry.state = EntryState::Writing { newer: false };
+        entry.event.known = known;
+        Some(entry.event.clone())
     }
 
     /// When the next event is due.
@@ -118,23 +118,23 @@ impl Outbox {
         outcome: Result<(), SinkError>,
         now: Instant,
         unit: f64,
-    ) -> Fate {
-        let letter = self.letters.remove(name).expect("what was under way is in the outbox");
+    ) -> WriteOutcome {
+        let entry = self.entries.remove(name).expect("an event being written is in the outbox");
         match outcome {
             Ok(()) => {
                 let next = self.written(name, now);
-                if matches!(letter.state, State::Flying { newer: true }) {
+                if matches!(entry.state, EntryState::Writing { newer: true }) {
                     let at = if self.urgent { now } else { next };
-                    self.wait(Letter { tries: 0, ..letter }, at);
+                    self.wait(OutboxEntry { tries: 0, ..entry }, at);
                 }
-                Fate::Written
+                WriteOutcome::Written
             }
-            Err(SinkError::Refused(_)) => Fate::Refused,
-            Err(SinkError::Retry(_)) if letter.tries + 1 >= RECORDER_TRIES => Fate::GivenUp,
+            Err(SinkError::Refused(_)) => WriteOutcome::Refused,
+            Err(SinkError::Retry(_)) if entry.tries + 1 >= RECORDER_TRIES => WriteOutcome::GivenUp,
             Err(SinkError::Retry(_)) => {
-                let tries = letter.tries + 1;
-                self.wait(Letter { tries, ..letter }, now + self.pause(tries, unit));
-                Fate::Retried
+                let tries = entry.tries + 1;
+                self.wait(OutboxEntry { tries, ..entry }, now + self.pause(tries, unit));
+                WriteOutcome::Retried
             }
         }
     }
@@ -175,6 +175,6 @@ impl Outbox {
 
     /// Number of events that wait or are being written.
     pub(super) fn len(&self) -> usize {
-        self.letters.len()
+        self.entries.len()
     }
 }

@@ -1,16 +1,16 @@
-//! [`Recent`]: a bounded map that evicts the least recently used entry (LRU cache).
+//! [`LruCache`]: a bounded map that evicts the least recently used entry (LRU cache).
 
 use std::collections::BTreeMap;
 
 /// LRU cache with a fixed number of entries.
-pub(super) struct Recent<K, V> {
+pub(super) struct LruCache<K, V> {
     values: BTreeMap<K, (u64, V)>,
     by_use: BTreeMap<u64, K>,
     uses: u64,
     bound: usize,
 }
 
-impl<K: Ord + Clone, V> Recent<K, V> {
+impl<K: Ord + Clone, V> LruCache<K, V> {
     /// A cache for at most `bound` entries, at least one.
     pub(super) fn new(bound: usize) -> Self {
         Self { values: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0, bound }
@@ -38,7 +38,7 @@ impl<K: Ord + Clone, V> Recent<K, V> {
             }
         }
         self.by_use.insert(self.uses, key.clone());
-        &mut self.values.get_mut(key).expect("the entry is there or was just made").1
+        &mut self.values.get_mut(key).expect("the entry exists or was just inserted").1
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_longest_gives_way() {
-        let mut recent = Recent::new(2);
+        let mut recent = LruCache::new(2);
         *recent.entry(&"a", || 1) += 1;
         recent.entry(&"b", || 1);
         recent.entry(&"a", || 9);

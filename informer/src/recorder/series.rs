@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Event, EventType, Occurrence, Recorded, Reference, names::Names, recent::Recent};
+use super::{Event, EventType, Occurrence, RecordedEvent, Reference, names::Names, recent::LruCache};
 use crate::limits::{
     RECORDER_BURST, RECORDER_DISTINCT_MESSAGES, RECORDER_REFILL, RECORDER_SERIES, RECORDER_WINDOW,
 };
@@ -19,28 +19,28 @@ type Group = (Subject, String);
 
 /// Identity of an event: two occurrences with the same identity are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Same {
+struct EventIdentity {
     group: Group,
     /// Field path, action, related object and message; `None` for combined events.
-    told: Option<(String, String, Option<Reference>, String)>,
+    details: Option<(String, String, Option<Reference>, String)>,
 }
 
 /// Merges repeated and similar events, and limits new events per object.
 pub(super) struct Series {
     component: String,
     names: Names,
-    groups: Recent<Group, Messages>,
-    events: Recent<Same, Counted>,
-    budgets: Recent<Subject, Budget>,
+    groups: LruCache<Group, GroupMessages>,
+    events: LruCache<EventIdentity, EventCount>,
+    budgets: LruCache<Subject, Budget>,
 }
 
 /// The distinct messages of a group, and the time of the last one.
-struct Messages {
+struct GroupMessages {
     seen: BTreeSet<String>,
     last: Timestamp,
 }
 
-struct Counted {
+struct EventCount {
     name: String,
     count: u32,
     first: Timestamp,
@@ -62,21 +62,21 @@ impl Series {
         Self {
             component: component.to_owned(),
             names: Names::new(salt),
-            groups: Recent::new(RECORDER_SERIES),
-            events: Recent::new(RECORDER_SERIES),
-            budgets: Recent::new(RECORDER_SERIES),
+            groups: LruCache::new(RECORDER_SERIES),
+            events: LruCache::new(RECORDER_SERIES),
+            budgets: LruCache::new(RECORDER_SERIES),
         }
     }
 
     /// The newest state of the event, or `None` if its object has exceeded its budget.
-    pub(super) fn merge(&mut self, recorded: Recorded) -> Option<Event> {
-        let Recorded { occurrence, host, at, causes } = recorded;
+    pub(super) fn merge(&mut self, recorded: RecordedEvent) -> Option<Event> {
+        let RecordedEvent { occurrence, host, at, causes } = recorded;
         let Occurrence { about, related, event_type, reason, action, message } = occurrence;
         let subject = (host.to_string(), about.whole(), event_type);
         let group = (subject, reason.clone());
         let varied = self.is_varied(&group, &message, at);
-        let told = || (about.field_path.clone(), action.clone(), related.clone(), message.clone());
-        let same = Same { told: (!varied).then(told), group };
+        let details = || (about.field_path.clone(), action.clone(), related.clone(), message.clone());
+        let same = EventIdentity { details: (!varied).then(details), group };
         let (name, count, first) = self.count(&same, at)?;
         let message = if varied { format!("(combined from similar events): {message}") } else { message };
         let (component, host) = (self.component.clone(), host.to_string());
@@ -101,7 +101,7 @@ impl Series {
 
     /// Whether the group has so many distinct messages that they are combined.
     fn is_varied(&mut self, group: &Group, message: &str, at: Timestamp) -> bool {
-        let messages = self.groups.entry(group, || Messages { seen: BTreeSet::new(), last: at });
+        let messages = self.groups.entry(group, || GroupMessages { seen: BTreeSet::new(), last: at });
         if at.duration_since(messages.last) > window() {
             messages.seen.clear();
         }
@@ -118,10 +118,10 @@ impl Series {
 
     /// Counts an occurrence. Returns name, count and first time of the event if the object's budget allows
     /// it.
-    fn count(&mut self, same: &Same, at: Timestamp) -> Option<(String, u32, Timestamp)> {
+    fn count(&mut self, same: &EventIdentity, at: Timestamp) -> Option<(String, u32, Timestamp)> {
         let subject = &same.group.0;
         let names = &mut self.names;
-        let mut fresh = || Counted {
+        let mut fresh = || EventCount {
             name: names.next(&subject.1.name, at),
             count: 0,
             first: at,

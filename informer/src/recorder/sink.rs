@@ -8,7 +8,7 @@ use super::Event;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SinkError {
     /// A temporary failure, worth a retry.
-    #[error("not now: {0}")]
+    #[error("temporary failure: {0}")]
     Retry(String),
     /// The event will never be accepted.
     #[error("refused: {0}")]

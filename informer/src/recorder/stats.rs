@@ -6,10 +6,10 @@ use crate::metrics::{Collect, Metric, Page};
 
 const DROPPED: Metric = Metric::counter(
     "informer_events_dropped_total",
-    "Events that were not written: too many waited (queue), their object had too many (spam), refused, failed too often, \
-     recorded or left at the end (stopped)",
+    "Total number of dropped events, by reason: queue full (queue), rate limit of the object (spam), refused, failed too often, \
+     or unwritten at the stop (stopped)",
 );
-const WRITTEN: Metric = Metric::counter("informer_events_written_total", "Writes of events that succeeded");
+const WRITTEN: Metric = Metric::counter("informer_events_written_total", "Total number of events written");
 
 /// Counts of written and dropped events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Counters {
 }
 
 impl Collect for Counters {
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people; exact up to 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "a metric is a float; exact up to 2^53")]
     fn collect(&self, into: &mut Page) {
         let RecorderStats { overflowed, spam, refused, failed, stopped, written } = self.stats();
         let whys = [

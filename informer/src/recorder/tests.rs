@@ -306,7 +306,7 @@ async fn the_end_writes_what_is_left_within_its_deadline_and_counts_the_rest() {
         let counts: Vec<_> = sink.events.lock().iter().map(|e| (e.reason.clone(), e.count)).collect();
         match kept {
             None => {
-                assert!(begun.elapsed() < Duration::from_millis(100), "nobody records any more");
+                assert!(begun.elapsed() < Duration::from_millis(100), "recording has ended");
                 assert!(counts.contains(&("Killing".into(), 50)) && counts.contains(&("Killed".into(), 1)));
             }
             Some(recorder) => {

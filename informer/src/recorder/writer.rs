@@ -12,8 +12,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Event, EventSink, Message, SinkError,
-    outbox::{Fate, Outbox},
+    Event, EventSink, RecorderMessage, SinkError,
+    outbox::{Outbox, WriteOutcome},
     series::Series,
     stats::{Counters, RecorderStats, count},
 };
@@ -23,7 +23,7 @@ type Write = BoxFuture<'static, (String, Result<(), SinkError>)>;
 
 pub(super) struct Writer<S> {
     sink: Arc<S>,
-    inbox: mpsc::Receiver<Message>,
+    inbox: mpsc::Receiver<RecorderMessage>,
     series: Series,
     outbox: Outbox,
     under_way: FuturesUnordered<Write>,
@@ -43,7 +43,7 @@ impl<S: EventSink> Writer<S> {
     pub(super) fn new(
         sink: S,
         component: &str,
-        inbox: mpsc::Receiver<Message>,
+        inbox: mpsc::Receiver<RecorderMessage>,
         outbox: Outbox,
         counters: Arc<Counters>,
         rng: Rng,
@@ -75,7 +75,7 @@ impl<S: EventSink> Writer<S> {
         }
         self.inbox.close();
         while let Some(message) = self.inbox.recv().await {
-            if let Message::Recorded(_) = message {
+            if let RecorderMessage::RecordedEvent(_) = message {
                 count(&self.counters.stopped);
             }
         }
@@ -132,10 +132,10 @@ impl<S: EventSink> Writer<S> {
         self.outbox.hurry(Instant::now());
     }
 
-    fn take_in(&mut self, message: Message) {
+    fn take_in(&mut self, message: RecorderMessage) {
         let now = Instant::now();
         match message {
-            Message::Recorded(recorded) => match self.series.merge(*recorded) {
+            RecorderMessage::RecordedEvent(recorded) => match self.series.merge(*recorded) {
                 None => count(&self.counters.spam),
                 Some(event) => {
                     if !self.outbox.put(event, now) {
@@ -143,7 +143,7 @@ impl<S: EventSink> Writer<S> {
                     }
                 }
             },
-            Message::Flush(done) => {
+            RecorderMessage::Flush(done) => {
                 self.outbox.hurry(now);
                 self.flushes.push(done);
             }
@@ -163,10 +163,10 @@ impl<S: EventSink> Writer<S> {
             tracing::debug!(event = name, %error, "event not written");
         }
         match self.outbox.settled(name, outcome, Instant::now(), self.rng.unit()) {
-            Fate::Written => count(&self.counters.written),
-            Fate::Retried => {}
-            Fate::Refused => count(&self.counters.refused),
-            Fate::GivenUp => count(&self.counters.failed),
+            WriteOutcome::Written => count(&self.counters.written),
+            WriteOutcome::Retried => {}
+            WriteOutcome::Refused => count(&self.counters.refused),
+            WriteOutcome::GivenUp => count(&self.counters.failed),
         }
     }
 
@@ -184,7 +184,7 @@ impl<S: EventSink> Writer<S> {
 }
 
 async fn write<S: EventSink>(sink: Arc<S>, event: Event) -> (String, Result<(), SinkError>) {
-    let late = |_| SinkError::Retry("no answer in time".into());
+    let late = |_| SinkError::Retry("request timed out".into());
     let outcome =
         timeout(RECORDER_WRITE, sink.write(&event)).await.unwrap_or_else(|elapsed| Err(late(elapsed)));
     (event.name, outcome)

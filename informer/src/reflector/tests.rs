@@ -33,14 +33,14 @@ impl Walk {
         Self { reflector: Reflector::new(capabilities, Rng::seeded(1)), now: Instant::now() }
     }
 
-    fn step(&mut self, input: Input<Sample>) -> Step<Sample> {
+    fn step(&mut self, input: Input<Sample>) -> ReflectorStep<Sample> {
         self.reflector.step(input, &|_| None, self.now)
     }
 
     /// The next request that is not a wait, and the time waited.
-    fn after_wait(&mut self, input: Input<Sample>) -> (Next, Duration) {
+    fn after_wait(&mut self, input: Input<Sample>) -> (NextRequest, Duration) {
         let (mut next, mut waited) = (self.step(input).next, Duration::ZERO);
-        while let Next::Wait(time) = next {
+        while let NextRequest::Wait(time) = next {
             waited += time;
             self.now += time;
             next = self.step(Input::Waited).next;
@@ -52,9 +52,9 @@ impl Walk {
     fn streaming() -> Self {
         let mut walk = Self::new(true);
         assert_eq!(walk.step(Input::Begin).next, LATEST);
-        assert_eq!(walk.step(Input::Opened(Ok(()))).next, Next::Read);
+        assert_eq!(walk.step(Input::Opened(Ok(()))).next, NextRequest::Read);
         let step = walk.step(Input::Frames(Ok(vec![put("a", 4), done(10)])));
-        assert!(matches!(step.apply.as_slice(), [Apply::Replace(whole)] if whole.objects.len() == 1));
+        assert!(matches!(step.apply.as_slice(), [CacheUpdate::Replace(whole)] if whole.objects.len() == 1));
         walk
     }
 }
@@ -69,20 +69,20 @@ fn done(revision: u64) -> Frame<Sample> {
     Frame::Progress { revision: Revision(revision), initial_done: true }
 }
 
-fn resume(revision: u64) -> Next {
-    Next::Watch(Start::After(Revision(revision)))
+fn resume(revision: u64) -> NextRequest {
+    NextRequest::Watch(Start::After(Revision(revision)))
 }
 
-const LATEST: Next = Next::Watch(Start::Initial(ReadAt::Latest));
+const LATEST: NextRequest = NextRequest::Watch(Start::Initial(ReadAt::Latest));
 
 /// A streaming list not older than `revision`.
-fn again(revision: u64) -> Next {
-    Next::Watch(Start::Initial(ReadAt::NotOlderThan(Revision(revision))))
+fn again(revision: u64) -> NextRequest {
+    NextRequest::Watch(Start::Initial(ReadAt::NotOlderThan(Revision(revision))))
 }
 
 /// An unpaged list.
-fn list(at: ReadAt) -> Next {
-    Next::List(ListRequest::all(at))
+fn list(at: ReadAt) -> NextRequest {
+    NextRequest::List(ListRequest::all(at))
 }
 
 fn page(revision: u64) -> Page<Sample> {
@@ -112,7 +112,7 @@ fn a_source_that_says_when_to_come_back_is_believed() {
     let mut walk = Walk::streaming();
     let retry_after = Some(Duration::from_secs(7));
     let step = walk.step(Input::Frames(Err(SourceError::Throttled { retry_after })));
-    let Next::Wait(wait) = step.next else { panic!("{:?}", step.next) };
+    let NextRequest::Wait(wait) = step.next else { panic!("{:?}", step.next) };
     assert!(wait >= Duration::from_secs(7) && wait < Duration::from_secs(7) + SOURCE_BACKOFF_BASE);
 }
 
@@ -139,7 +139,7 @@ fn an_initial_state_that_breaks_off_leaves_no_trace() {
     assert_eq!(next, LATEST);
     walk.step(Input::Opened(Ok(())));
     let step = walk.step(Input::Frames(Ok(vec![put("a", 4), done(5), put("b", 6)])));
-    let [Apply::Replace(whole), Apply::Frames(rest)] = step.apply.as_slice() else {
+    let [CacheUpdate::Replace(whole), CacheUpdate::Frames(rest)] = step.apply.as_slice() else {
         panic!("the state, then what followed it in one message");
     };
     assert!(whole.objects.iter().map(|(key, _)| key).eq(&[Key::new("", "a")]));
@@ -200,11 +200,11 @@ fn what_is_not_supported_is_not_asked_for_again() {
     assert_eq!(walk.step(Input::Begin).next, LATEST);
     let no = |what| SourceError::Unsupported(what);
     let next = walk.step(Input::Opened(Err(no(Capability::StreamingList)))).next;
-    assert_eq!(next, Next::List(ListRequest { at: ReadAt::Any, limit: Some(LIST_PAGE), next: None }));
+    assert_eq!(next, NextRequest::List(ListRequest { at: ReadAt::Any, limit: Some(LIST_PAGE), next: None }));
     let next = walk.step(Input::Listed(Err(no(Capability::Paging)))).next;
     assert_eq!(next, list(ReadAt::Any));
     assert!(
-        matches!(walk.step(Input::Listed(Err(no(Capability::Paging)))).next, Next::Wait(_)),
+        matches!(walk.step(Input::Listed(Err(no(Capability::Paging)))).next, NextRequest::Wait(_)),
         "no tight loop"
     );
 }
@@ -226,7 +226,7 @@ fn a_source_that_splits_revisions_is_resumed_after_the_newest_complete_one() {
             walk.step(Input::Frames(Ok(item.collect())));
         }
         match walk.after_wait(Input::Frames(Err(SourceError::Unreachable("cut".into())))).0 {
-            Next::Watch(Start::After(revision)) => revision.0,
+            NextRequest::Watch(Start::After(revision)) => revision.0,
             other => panic!("{other:?}"),
         }
     };

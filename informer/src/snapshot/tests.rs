@@ -200,5 +200,5 @@ async fn an_old_state_lives_no_longer_than_its_views_and_the_undo_log() {
     advance(crate::limits::UNDO_AGE * 2).await;
     kind.put(sample(2, 0));
     informer.wait_for(store.revision()).await.unwrap();
-    assert!(old.upgrade().is_none(), "nobody can see it any more");
+    assert!(old.upgrade().is_none(), "no view holds the state");
 }

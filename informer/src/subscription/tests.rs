@@ -197,7 +197,10 @@ async fn a_full_lossless_subscription_slows_the_source_until_it_reads_or_leaves(
     }
     assert_eq!(informer.revision(), Revision(13));
     drop(slow);
-    timeout(Duration::from_secs(1), informer.wait_for(Revision(20))).await.expect("nobody waits").unwrap();
+    timeout(Duration::from_secs(1), informer.wait_for(Revision(20)))
+        .await
+        .expect("no subscriber stops the source")
+        .unwrap();
 }
 
 /// H6: with replay a stuck subscriber delays no other. It gets the changes that lead to the cache, and then
@@ -372,7 +375,7 @@ async fn what_waits_for_stuck_subscribers_is_bounded_by_the_keys() {
         assert_eq!(numbers(&subscription.try_next()).iter().sum::<u64>(), (2_990..3_000).sum::<u64>());
     }
     drop((stuck, fast));
-    assert_eq!(informer.shared().hub().backlog.size(), (0, 0), "nothing is kept for nobody");
+    assert_eq!(informer.shared().hub().backlog.size(), (0, 0), "the backlog is empty without subscribers");
 }
 
 #[derive(Clone, Debug)]
@@ -420,11 +423,14 @@ impl Reader {
                 Delta::Deleted(last) => {
                     assert_eq!(self.believes.remove(&key).expect("unknown").uid(), last.uid());
                 }
-                Delta::Resync(_) => panic!("nobody asked"),
+                Delta::Resync(_) => panic!("no resync was requested"),
             }
         }
         let cache = self.subscription.informer().list();
-        assert!(self.believes.values().eq(cache.iter()), "whoever reads everything knows the cache");
+        assert!(
+            self.believes.values().eq(cache.iter()),
+            "a subscriber that reads everything equals the cache"
+        );
     }
 }
 

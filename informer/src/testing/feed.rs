@@ -7,7 +7,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{FakeSource, Fault, Past, Stored, fault::Cut, source::Open};
+use super::{FakeSource, Fault, Past, Stored, fault::Cut, source::OpenStream};
 use crate::{Frame, Key, Object, Revision, SourceError};
 
 /// State of one open stream.
@@ -21,7 +21,7 @@ pub(super) struct Feed<T> {
     over: bool,
     /// Number of lost connections when this stream was opened.
     lost: u64,
-    _open: Open,
+    _open: OpenStream,
 }
 
 /// Untyped frames of an item: an item may be delivered twice.

@@ -140,9 +140,9 @@ impl<T: Stored> FakeSource<T> {
         self.calls.lock().clone()
     }
 
-    pub(super) fn open(&self) -> Open {
+    pub(super) fn open(&self) -> OpenStream {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Open(self.open.clone())
+        OpenStream(self.open.clone())
     }
 
     pub(super) fn script(&self) -> &FaultScript {
@@ -207,9 +207,9 @@ impl<T: Stored> FakeSource<T> {
 }
 
 /// Counts one open stream.
-pub(super) struct Open(Arc<AtomicUsize>);
+pub(super) struct OpenStream(Arc<AtomicUsize>);
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -13,14 +13,14 @@ use crate::{
 };
 
 /// A source that delivers batches late but in order.
-struct Late {
+struct LateSource {
     source: FakeSource<Sample>,
     rng: Rng,
     /// Largest delay of a batch.
     by: Duration,
 }
 
-impl ListerWatcher for Late {
+impl ListerWatcher for LateSource {
     type Obj = Sample;
 
     fn capabilities(&self) -> Capabilities {
@@ -46,29 +46,29 @@ impl ListerWatcher for Late {
 
 /// Writes of a controller that keeps a set at its number of pods.
 #[derive(Default)]
-struct Deeds {
+struct ObservedWrites {
     made: AtomicU64,
     stale: AtomicU64,
     /// Whether a run saw less than earlier runs wrote without being marked stale.
-    deceived: AtomicBool,
+    missed_unmarked: AtomicBool,
 }
 
 /// Runs a controller for a set of five pods under a watch that is late by up to `by`, with one second of
 /// events per round.
-async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>) {
+async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<ObservedWrites>) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
     let by_owner = Index::by_controller();
     let rng = Rng::seeded(seed);
     let source = pods.source().chaos(Chaos { delay: 60, ..Chaos::new(rng.fork("chaos")) });
     let set_cache = Builder::new(sets.source()).spawn(&stop);
-    let pod_cache = Builder::new(Late { source, rng, by }).index(&by_owner).spawn(&stop);
+    let pod_cache = Builder::new(LateSource { source, rng, by }).index(&by_owner).spawn(&stop);
     let controller = Controller::new("sets", nondet())
         .watch(&set_cache, |set| Some(set.key()))
         .watch(&pod_cache, |pod| pod.controller().map(|(_, owner)| owner));
-    let (queue, unseen) = (controller.queue(), controller.unseen.clone());
-    let (deeds, written) = (Arc::new(Deeds::default()), Arc::new(AtomicU64::new(0)));
-    let (creator, did) = (pods.clone(), deeds.clone());
+    let (queue, pending_writes) = (controller.queue(), controller.pending_writes.clone());
+    let (observed, written) = (Arc::new(ObservedWrites::default()), Arc::new(AtomicU64::new(0)));
+    let (creator, did) = (pods.clone(), observed.clone());
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         let (sets, cache, by_owner) = (set_cache.clone(), pod_cache.clone(), by_owner.clone());
         let (pods, did, written) = (creator.clone(), did.clone(), written.clone());
@@ -79,7 +79,7 @@ async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>
                 return Ok(Action::Done);
             }
             if cache.revision() < Revision(written.load(Ordering::Relaxed)) {
-                did.deceived.store(true, Ordering::Relaxed);
+                did.missed_unmarked.store(true, Ordering::Relaxed);
             }
             for _ in cache.by(&by_owner, set.uid()).len() as u64..set.value {
                 let n = did.made.fetch_add(1, Ordering::Relaxed);
@@ -97,17 +97,17 @@ async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>
     }
     tokio::time::sleep(Duration::from_secs(1_000)).await;
     stop.cancel();
-    assert_eq!(unseen.len(), 0, "seed {seed}: what every cache shows is remembered by nobody");
-    (pods.list().len(), deeds)
+    assert_eq!(pending_writes.len(), 0, "seed {seed}: writes that every cache shows are forgotten");
+    (pods.list().len(), observed)
 }
 
 /// C1, C2: with watches that break, repeat, lag, and are late by less than the deadline.
 #[tokio::test(start_paused = true)]
 async fn children_are_never_created_twice_however_late_the_watch_is() {
     for seed in 0..40 {
-        let (pods, deeds) = five_pods(seed, Duration::from_secs(3), 60).await;
-        assert_eq!((pods, deeds.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
-        assert!(!deeds.deceived.load(Ordering::Relaxed), "seed {seed}");
+        let (pods, observed) = five_pods(seed, Duration::from_secs(3), 60).await;
+        assert_eq!((pods, observed.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
+        assert!(!observed.missed_unmarked.load(Ordering::Relaxed), "seed {seed}");
     }
 }
 
@@ -117,10 +117,10 @@ async fn children_are_never_created_twice_however_late_the_watch_is() {
 async fn runs_are_told_when_the_watch_is_too_late_until_it_no_longer_is() {
     let mut stale = 0;
     for seed in 0..40 {
-        let (pods, deeds) = five_pods(seed, OWN_WRITE_DEADLINE * 5, 120).await;
-        assert_eq!((pods, deeds.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
-        assert!(!deeds.deceived.load(Ordering::Relaxed), "seed {seed}");
-        stale += deeds.stale.load(Ordering::Relaxed);
+        let (pods, observed) = five_pods(seed, OWN_WRITE_DEADLINE * 5, 120).await;
+        assert_eq!((pods, observed.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
+        assert!(!observed.missed_unmarked.load(Ordering::Relaxed), "seed {seed}");
+        stale += observed.stale.load(Ordering::Relaxed);
     }
     assert!(stale > 100, "the watch was too late: {stale}");
 }
@@ -155,7 +155,7 @@ async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     let first = kind.put(Sample::new("", "a"));
-    let source = Late { source: kind.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
+    let source = LateSource { source: kind.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
     let cache = Builder::new(source).spawn(&stop);
     let runs: Log<_> = Log::default();
     let (seen, fence, writer) = (runs.clone(), cache.clone(), kind.clone());
@@ -186,7 +186,7 @@ async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
     for seed in 0..10 {
         let (store, stop) = (FakeStore::new(), CancellationToken::new());
         let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
-        let late = Late { source: pods.source(), rng: Rng::seeded(seed), by: Duration::from_secs(2) };
+        let late = LateSource { source: pods.source(), rng: Rng::seeded(seed), by: Duration::from_secs(2) };
         let set_cache = Builder::new(sets.source()).spawn(&stop);
         let pod_cache = Builder::new(late).spawn(&stop);
         let controller = Controller::new("sets", nondet())
@@ -226,7 +226,7 @@ async fn a_cut_shows_the_writes_of_earlier_runs_although_another_cache_is_behind
     let (pods, nodes) = (store.kind::<Sample>("pods"), store.kind::<Sample>("nodes"));
     let cause = nodes.put(Sample::new("", "node")).revision();
     let pod_cache = Builder::new(pods.source()).spawn(&stop);
-    let late = Late { source: nodes.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
+    let late = LateSource { source: nodes.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
     let node_cache = Builder::new(late).spawn(&stop);
     let controller =
         Controller::new("sets", nondet()).watch(&pod_cache, |_| None).watch(&node_cache, |_| None);

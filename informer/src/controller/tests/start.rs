@@ -61,7 +61,7 @@ async fn a_controller_gives_up_and_names_the_cache_that_has_no_first_state() {
     let (after, ended) = unreachable(Some(SYNC_TIMEOUT)).await;
     let error = ended.unwrap_err();
     assert_eq!((after, error.informer.as_str()), (SYNC_TIMEOUT, "pods"));
-    assert_eq!(error.to_string(), "informer pods has no first state: unreachable: no route");
+    assert_eq!(error.to_string(), "informer pods has not synced: unreachable: no route");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ fn key(n: usize) -> Key {
 
 #[test]
 fn a_key_has_its_newest_write_and_none_of_others() {
-    let written = Written::default();
+    let written = WrittenRevisions::default();
     written.note(&key(1), Revision(7));
     written.note(&key(1), Revision(5));
     written.note(&key(2), Revision(9));
@@ -17,7 +17,7 @@ fn a_key_has_its_newest_write_and_none_of_others() {
 
 #[test]
 fn no_write_is_ever_forgotten_but_for_a_later_revision_in_its_place() {
-    let written = Written::default();
+    let written = WrittenRevisions::default();
     for n in 0..3 * WRITTEN_KEYS {
         written.note(&key(n), Revision(n as u64 + 1));
         assert!(written.len() <= 2 * WRITTEN_KEYS);

@@ -20,20 +20,20 @@ fn faults() -> impl Strategy<Value = Vec<(usize, bool, u64)>> {
     prop::collection::vec((0usize..3, prop::bool::weighted(0.1), 1u64..20), 0..12)
 }
 
-async fn play(all: &Polls, faults: &[(usize, bool, u64)]) {
+async fn play(all: &Candidates, faults: &[(usize, bool, u64)]) {
     for (who, stops, time) in faults {
         match stops {
             true => all.stops[*who].cancel(),
             false => {
-                let was_cut = *all.lines[*who].cut.lock();
-                *all.lines[*who].cut.lock() = !was_cut;
+                let was_cut = *all.connections[*who].cut.lock();
+                *all.connections[*who].cut.lock() = !was_cut;
             }
         }
         seconds(*time).await;
     }
-    for line in &all.lines {
-        *line.cut.lock() = false;
-        *line.faults.lock() = None;
+    for connection in &all.connections {
+        *connection.cut.lock() = false;
+        *connection.faults.lock() = None;
     }
 }
 
@@ -61,18 +61,18 @@ proptest! {
         seed in any::<u32>(), rates in fair_rates(), faults in faults()
     ) {
         simulate(async {
-            let mut all = Polls::new();
+            let mut all = Candidates::new();
             for rate in rates {
                 all.join(Some(seed.into()), seed.is_multiple_of(2), rate);
             }
             play(&all, &faults).await;
             seconds(60).await;
-            all.throne.assert_never_two();
+            all.monitor.assert_never_two();
             check_history(&all.lease.past.lock());
             let willing = all.stops.iter().any(|stop| !stop.is_cancelled());
-            assert_eq!(all.throne.leader().is_some(), willing, "with good lines someone leads");
+            assert_eq!(all.monitor.leader().is_some(), willing, "with good lines someone leads");
             for (task, stop) in all.tasks.iter().zip(&all.stops) {
-                assert_eq!(task.is_finished(), stop.is_cancelled(), "who is stopped ends, and nobody else");
+                assert_eq!(task.is_finished(), stop.is_cancelled(), "only stopped candidates end");
             }
         });
     }
@@ -84,17 +84,17 @@ proptest! {
         seed in any::<u32>(), rates in prop::collection::vec(0.02f64..50.0, 3), faults in faults()
     ) {
         simulate(async {
-            let mut all = Polls::new();
+            let mut all = Candidates::new();
             let taken: Arc<Mutex<Vec<u32>>> = Arc::default();
             for rate in rates {
                 all.join(Some(seed.into()), true, rate);
             }
-            let (throne, lease, log) = (all.throne.clone(), all.lease.clone(), taken.clone());
+            let (monitor, lease, log) = (all.monitor.clone(), all.lease.clone(), taken.clone());
             // Every former leader continues to write.
             tokio::spawn(async move {
                 loop {
                     sleep(Duration::from_millis(50)).await;
-                    let fences = throne.0.lock().fences.clone();
+                    let fences = monitor.0.lock().fences.clone();
                     let taken = fences.iter().filter(|fence| lease.takes(fence));
                     log.lock().extend(taken.map(|fence| fence.transitions));
                 }
@@ -111,14 +111,14 @@ proptest! {
     #[test]
     fn a_leader_that_vanishes_is_followed_within_lease_and_pause(seed in any::<u16>(), age in 0u64..30_000) {
         simulate(async {
-            let all = polls(3, None, seed.is_multiple_of(2));
+            let all = candidates(3, None, seed.is_multiple_of(2));
             sleep(Duration::from_millis(5_000 + age)).await;
-            let first = all.throne.leader().expect("someone leads");
+            let first = all.monitor.leader().expect("someone leads");
             all.tasks[first].abort();
             let options = ElectorOptions::new("any");
             sleep(options.lease + options.pause(1.0)).await;
-            assert!(all.throne.leader().is_some());
-            all.throne.assert_never_two();
+            assert!(all.monitor.leader().is_some());
+            all.monitor.assert_never_two();
         });
     }
 }
@@ -126,15 +126,15 @@ proptest! {
 #[test]
 fn clocks_that_are_too_wrong_make_two_lead_and_only_the_fence_tells_them_apart() {
     simulate(async {
-        let mut all = Polls::new();
+        let mut all = Candidates::new();
         all.join(None, true, 0.1);
         seconds(1).await;
         all.join(None, true, 1.0);
-        *all.lines[0].cut.lock() = true;
+        *all.connections[0].cut.lock() = true;
         seconds(30).await;
-        let reign = all.throne.0.lock();
-        assert_eq!((reign.leading.as_slice(), reign.overlaps), (&[0, 1][..], 1));
-        let takes: Vec<_> = reign.fences.iter().map(|fence| all.lease.takes(fence)).collect();
+        let terms = all.monitor.0.lock();
+        assert_eq!((terms.leading.as_slice(), terms.overlaps), (&[0, 1][..], 1));
+        let takes: Vec<_> = terms.fences.iter().map(|fence| all.lease.takes(fence)).collect();
         assert_eq!(takes, [false, true]);
     });
 }
@@ -142,9 +142,9 @@ fn clocks_that_are_too_wrong_make_two_lead_and_only_the_fence_tells_them_apart()
 #[test]
 fn a_candidate_that_is_stopped_in_the_middle_of_taking_the_lease_does_not_keep_it() {
     simulate(async {
-        let mut all = Polls::new();
+        let mut all = Candidates::new();
         all.join(None, false, 1.0);
-        *all.lines[0].late.lock() = Duration::from_secs(2);
+        *all.connections[0].late.lock() = Duration::from_secs(2);
         seconds(1).await;
         all.stops[0].cancel();
         seconds(10).await;
@@ -158,15 +158,15 @@ fn a_candidate_that_is_stopped_in_the_middle_of_taking_the_lease_does_not_keep_i
 fn clocks_at_the_bound_of_what_is_tolerated_do_not_make_two_lead() {
     for offset in 0..20 {
         simulate(async {
-            let mut all = Polls::new();
+            let mut all = Candidates::new();
             all.join(None, true, 0.9);
             seconds(1).await;
             all.join(None, true, 1.11);
             sleep(Duration::from_millis(5_000 + 117 * offset)).await;
-            *all.lines[0].cut.lock() = true;
+            *all.connections[0].cut.lock() = true;
             seconds(40).await;
-            assert_eq!(all.throne.leader(), Some(1));
-            all.throne.assert_never_two();
+            assert_eq!(all.monitor.leader(), Some(1));
+            all.monitor.assert_never_two();
         });
     }
 }

@@ -4,19 +4,19 @@ use std::hash::Hash;
 
 use tokio::time::Instant;
 
-use super::{Mode, State};
-use crate::queue::{entry::Place, slots::At};
+use super::{QueueMode, QueueState};
+use crate::queue::{entry::KeyPhase, slots::SlotId};
 
-impl<K: Eq + Hash + Clone> State<K> {
+impl<K: Eq + Hash + Clone> QueueState<K> {
     /// Refuses adds and gives up waiting keys. The queue closes by itself when no key is left.
     pub(in crate::queue) fn drain(&mut self, now: Instant) {
         self.ripen(now);
-        if self.mode != Mode::Open {
+        if self.mode != QueueMode::Open {
             return;
         }
-        self.mode = Mode::Draining;
+        self.mode = QueueMode::Draining;
         for (timer, at) in self.timers.all() {
-            if matches!(self.entry(at).place, Place::Waiting(_)) {
+            if matches!(self.entry(at).place, KeyPhase::Waiting(_)) {
                 self.timers.cancel(timer);
                 self.give_up(at);
             }
@@ -25,7 +25,7 @@ impl<K: Eq + Hash + Clone> State<K> {
     }
 
     /// Gives up a key in no phase.
-    pub(super) fn give_up(&mut self, at: At) {
+    pub(super) fn give_up(&mut self, at: SlotId) {
         self.stats.dropped += 1;
         self.left.extend(self.slots.key(at).cloned());
         self.slots.free(at);
@@ -33,16 +33,16 @@ impl<K: Eq + Hash + Clone> State<K> {
 
     /// Whether a drain is complete.
     pub(super) fn is_drained(&self) -> bool {
-        self.mode == Mode::Draining && self.slots.len() == 0
+        self.mode == QueueMode::Draining && self.slots.len() == 0
     }
 
     pub(in crate::queue) fn close(&mut self) {
         let wanted = self.slots.iter().filter(|(_, entry)| entry.planned().is_some()).count();
         self.stats.dropped += wanted as u64;
-        if self.mode == Mode::Draining {
+        if self.mode == QueueMode::Draining {
             self.left.extend(self.slots.iter().map(|(key, _)| key.clone()));
         }
-        self.mode = Mode::Closed;
+        self.mode = QueueMode::Closed;
         (self.stats.running, self.stats.parked) = (0, 0);
         self.slots.clear();
         self.ready.clear();
@@ -51,7 +51,7 @@ impl<K: Eq + Hash + Clone> State<K> {
     }
 
     pub(in crate::queue) fn is_closed(&self) -> bool {
-        self.mode == Mode::Closed
+        self.mode == QueueMode::Closed
     }
 
     /// Takes the keys that a drain gave up.
@@ -61,7 +61,7 @@ impl<K: Eq + Hash + Clone> State<K> {
 }
 
 #[cfg(test)]
-impl<K: Eq> State<K> {
+impl<K: Eq> QueueState<K> {
     /// Whether no data of any key is left.
     pub(in crate::queue) fn is_forgetful(&self) -> bool {
         self.slots.len() == 0 && self.ready.len() == 0 && self.timers.len() == 0 && self.running.is_empty()

@@ -115,7 +115,7 @@ fn a_key_added_while_it_runs_runs_again_and_never_twice_at_once() {
         };
         adder.join().unwrap();
         // Ends the workers gracefully, as a drain does.
-        queue.0.change(State::drain);
+        queue.0.change(QueueState::drain);
         let runs = run(queue, running) + other.join().unwrap();
         assert!(runs == 1 || runs == 2, "{runs}");
     });

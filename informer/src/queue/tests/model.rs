@@ -298,7 +298,7 @@ impl Model {
             Verdict::Again(delay) => asked.into_iter().chain([now + delay.as_millis() as u64]).min(),
             Verdict::Retry | Verdict::RetryIn(_) => {
                 self.stats.retries += 1;
-                let room = self.reserve_at(now);
+                let workers = self.reserve_at(now);
                 let known = self.known(key);
                 let early = known.until.is_some_and(|until| run.started < until);
                 let backoff = match verdict {
@@ -307,7 +307,7 @@ impl Model {
                     _ => now + (BASE << known.failures.min(20)).min(CAP),
                 };
                 known.failures += u32::from(!early);
-                known.until = Some(backoff.max(room));
+                known.until = Some(backoff.max(workers));
                 known.until.into_iter().chain(asked).min()
             }
         };
@@ -322,9 +322,9 @@ impl Model {
 
     fn reserve_at(&mut self, now: u64) -> u64 {
         let later = std::mem::replace(&mut self.now, now);
-        let room = self.reserve();
+        let workers = self.reserve();
         self.now = later;
-        room
+        workers
     }
 
     fn stats(&self) -> QueueStats {

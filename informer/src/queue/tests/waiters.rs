@@ -143,7 +143,7 @@ async fn one_worker_is_woken_for_one_key() {
     workers[at].look().unwrap().done();
     workers.remove(at);
     queue.add_after(2, Duration::from_secs(5));
-    assert_eq!(called(&workers), 1, "somebody has to keep the time");
+    assert_eq!(called(&workers), 1, "one worker has to keep the timer");
     workers
         .iter_mut()
         .filter(|worker| worker.is_called())

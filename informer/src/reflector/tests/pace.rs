@@ -42,22 +42,22 @@ fn answer() -> impl Strategy<Value = Answer> {
 }
 
 /// The reflector's input after a response to `next` from a source at `revision`.
-fn hear(next: &Next, answer: Answer, revision: u64) -> Input<Sample> {
+fn hear(next: &NextRequest, answer: Answer, revision: u64) -> Input<Sample> {
     let old = revision.saturating_sub(5);
     match (next, answer) {
-        (Next::Wait(_), _) => Input::Waited,
-        (Next::List(_), Answer::Good | Answer::End) => Input::Listed(Ok(page(revision))),
-        (Next::List(_), Answer::Old) => Input::Listed(Ok(page(old))),
-        (Next::List(_), Answer::More(n)) => {
+        (NextRequest::Wait(_), _) => Input::Waited,
+        (NextRequest::List(_), Answer::Good | Answer::End) => Input::Listed(Ok(page(revision))),
+        (NextRequest::List(_), Answer::Old) => Input::Listed(Ok(page(old))),
+        (NextRequest::List(_), Answer::More(n)) => {
             Input::Listed(Ok(Page { next: Some(Continue::new(n.to_string())), ..page(revision) }))
         }
-        (Next::List(_), Answer::Fail(error)) => Input::Listed(Err(error)),
-        (Next::Watch(_), Answer::Fail(error)) => Input::Opened(Err(error)),
-        (Next::Watch(_), _) => Input::Opened(Ok(())),
-        (Next::Read, Answer::Good | Answer::More(_)) => Input::Frames(Ok(vec![done(revision)])),
-        (Next::Read, Answer::Old) => Input::Frames(Ok(vec![done(old)])),
-        (Next::Read, Answer::End) => Input::Ended,
-        (Next::Read, Answer::Fail(error)) => Input::Frames(Err(error)),
+        (NextRequest::List(_), Answer::Fail(error)) => Input::Listed(Err(error)),
+        (NextRequest::Watch(_), Answer::Fail(error)) => Input::Opened(Err(error)),
+        (NextRequest::Watch(_), _) => Input::Opened(Ok(())),
+        (NextRequest::Read, Answer::Good | Answer::More(_)) => Input::Frames(Ok(vec![done(revision)])),
+        (NextRequest::Read, Answer::Old) => Input::Frames(Ok(vec![done(old)])),
+        (NextRequest::Read, Answer::End) => Input::Ended,
+        (NextRequest::Read, Answer::Fail(error)) => Input::Frames(Err(error)),
     }
 }
 
@@ -78,13 +78,13 @@ proptest! {
         for (revision, answer) in (10..).zip(answers) {
             match &next {
                 // A further page is progress, and a circle of pages ends.
-                Next::List(list) if list.next.is_some() => {}
-                Next::List(_) | Next::Watch(_) => questions += 1,
-                Next::Wait(wait) => {
+                NextRequest::List(list) if list.next.is_some() => {}
+                NextRequest::List(_) | NextRequest::Watch(_) => questions += 1,
+                NextRequest::Wait(wait) => {
                     prop_assert!(*wait >= SOURCE_BACKOFF_BASE && *wait <= SOURCE_BACKOFF_CAP * 2);
                     (waited, questions) = (*wait, 0);
                 }
-                Next::Read => {}
+                NextRequest::Read => {}
             }
             prop_assert!(questions <= MOST, "asked {questions} times at one moment");
             walk.now += std::mem::take(&mut waited);
@@ -100,8 +100,8 @@ fn pages_that_lead_in_a_circle_are_a_failure() {
     let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
     walk.step(Input::Begin);
     let circle = || Page { next: Some(Continue::new("again")), ..page(5) };
-    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, Next::List(_)));
-    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, Next::Wait(_)));
+    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, NextRequest::List(_)));
+    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, NextRequest::Wait(_)));
 }
 
 /// R9: clients that lost one server together do not reconnect together.
@@ -115,9 +115,9 @@ fn clients_with_different_seeds_come_back_at_different_times() {
             let (mut now, mut input) = (start, Input::Begin);
             loop {
                 input = match reflector.step(input, &|_| None, now).next {
-                    Next::Watch(_) if now - start > outage => return now - start,
-                    Next::Watch(_) => Input::Opened(Err(SourceError::Unreachable("down".into()))),
-                    Next::Wait(wait) => {
+                    NextRequest::Watch(_) if now - start > outage => return now - start,
+                    NextRequest::Watch(_) => Input::Opened(Err(SourceError::Unreachable("down".into()))),
+                    NextRequest::Wait(wait) => {
                         now += wait;
                         Input::Waited
                     }
@@ -132,7 +132,7 @@ fn clients_with_different_seeds_come_back_at_different_times() {
     };
     let most = back.iter().map(together).max();
     assert!(most < Some(6), "{most:?} of 100 within 100 ms");
-    assert!(*back.last().unwrap() <= outage + SOURCE_BACKOFF_CAP * 2, "and nobody waits longer than the cap");
+    assert!(*back.last().unwrap() <= outage + SOURCE_BACKOFF_CAP * 2, "and no wait exceeds the cap");
 }
 
 /// R9: clients that got the same `Retry-After` do not retry at the same moment.
@@ -144,7 +144,7 @@ fn even_a_wait_that_the_source_chose_has_jitter() {
         let throttled = SourceError::Throttled { retry_after: Some(Duration::from_secs(3)) };
         reflector.step(Input::Begin, &|_| None, Instant::now());
         match reflector.step(Input::Listed(Err(throttled)), &|_| None, Instant::now()).next {
-            Next::Wait(wait) if wait >= Duration::from_secs(3) => wait,
+            NextRequest::Wait(wait) if wait >= Duration::from_secs(3) => wait,
             other => panic!("{other:?}"),
         }
     });

@@ -82,7 +82,7 @@ async fn a_streamed_state_that_breaks_before_its_end_leaves_nothing_behind() {
     .await;
     assert_converges(&informer, &kind).await;
     assert_eq!(informer.by(&tags, "t").len(), 1);
-    assert_eq!(subscription.try_next().len(), 1, "nobody heard of what was never in the cache");
+    assert_eq!(subscription.try_next().len(), 1, "objects that never reached the cache are not delivered");
 }
 
 /// R5, with a full cache: a broken second streaming list does not touch it.
@@ -164,7 +164,7 @@ async fn a_relist_that_finds_nothing_new_wakes_nobody_and_keeps_every_object_in_
         relist(&store, &source, &informer).await;
         assert!(source.calls().len() > asked + 1, "it asked for everything: {:?}", source.calls());
         assert!(before.iter().zip(informer.list()).all(|(old, new)| Arc::ptr_eq(old, &new)));
-        assert!(!listener.is_finished(), "nobody is woken");
+        assert!(!listener.is_finished(), "no listener is woken");
         kind.put(sample("7").value(7));
         assert_eq!(listener.await.unwrap(), Some(1), "the next change is the first that is heard of");
     }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ContractWorld,
-    history::{History, PATIENCE, State, Told, joined},
+    history::{DeliveredState, History, Numbers, PATIENCE, joined},
 };
 use crate::{
     Builder, Capability, Frame, Frames, Informer, ListRequest, ListerWatcher, Object, Page, ReadAt, Revision,
@@ -89,7 +89,7 @@ pub async fn a_watch_tells_what_follows<W: ContractWorld>(world: W) {
     let mut streams = Vec::new();
     for start in [first, middle, last] {
         let frames = watch(&history.world.source(), Start::After(start)).await;
-        streams.push(Told::after(frames, start, history.at(start)));
+        streams.push(DeliveredState::after(frames, start, history.at(start)));
     }
     history.update("a", 11).await;
     history.delete("b").await;
@@ -114,7 +114,7 @@ pub async fn an_initial_stream_ends_once_and_goes_on<W: ContractWorld>(world: W)
     }
     let newest = history.newest();
     for at in [ReadAt::Any, ReadAt::Latest, ReadAt::NotOlderThan(newest)] {
-        let mut told = Told::initial(watch(&source, Start::Initial(at)).await);
+        let mut told = DeliveredState::initial(watch(&source, Start::Initial(at)).await);
         told.until(Revision(0), &history).await;
         assert!(at == ReadAt::Any || told.revision >= Some(newest), "{at:?} is not older");
         let next = history.update("a", history.newest().0).await;
@@ -128,7 +128,7 @@ pub async fn a_deletion_has_its_own_revision<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let start = history.newest();
     let frames = watch(&history.world.source(), Start::After(start)).await;
-    let mut told = Told::after(frames, start, history.at(start));
+    let mut told = DeliveredState::after(frames, start, history.at(start));
     let deleted = history.delete("d").await;
     loop {
         let item = told.item().await.expect("the stream goes on").expect("the stream does not fail");
@@ -174,7 +174,7 @@ pub async fn a_forgotten_revision_is_expired<W: ContractWorld>(world: W) {
     let error = match opened.expect("the source answers in time") {
         Err(error) => error,
         Ok(frames) => {
-            let item = Told::after(frames, first, history.at(first)).item().await;
+            let item = DeliveredState::after(frames, first, history.at(first)).item().await;
             item.expect("the stream says why it ends").err().expect("nothing is told of what is forgotten")
         }
     };
@@ -186,7 +186,7 @@ pub async fn a_lost_connection_ends_the_stream<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let start = history.newest();
     let frames = watch(&history.world.source(), Start::After(start)).await;
-    let mut told = Told::after(frames, start, history.at(start));
+    let mut told = DeliveredState::after(frames, start, history.at(start));
     if !history.world.disconnect().await {
         return;
     }
@@ -203,7 +203,7 @@ pub async fn a_quiet_stream_tells_its_progress<W: ContractWorld>(world: W) {
     let Some(every) = source.capabilities().progress_every else { return };
     let start = history.newest();
     let frames = watch(&source, Start::After(start)).await;
-    let mut told = Told::after(frames, start, history.at(start));
+    let mut told = DeliveredState::after(frames, start, history.at(start));
     let elsewhere = history.world.elsewhere().await.unwrap_or(start);
     let slack = Duration::from_secs(1);
     for _ in 0..2 {
@@ -249,7 +249,7 @@ async fn caught_up<W: ContractWorld>(informer: &Informer<Obj<W>>, history: &Hist
     let reached = timeout(PATIENCE, informer.wait_for(history.newest())).await;
     reached.expect("the cache catches up").expect("the informer goes on");
     let view = informer.view();
-    let state: State = view.iter().map(|object| history.read(object)).collect();
+    let state: Numbers = view.iter().map(|object| history.read(object)).collect();
     assert_eq!(state, history.at(view.revision()), "the cache is what was true at its revision");
 }
 

@@ -1,4 +1,4 @@
-//! [`History`]: the writes of a test, by revision, and [`Told`]: the state that a stream delivered; both must
+//! [`History`]: the writes of a test, by revision, and [`DeliveredState`]: the state that a stream delivered; both must
 //! agree.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -13,20 +13,20 @@ use crate::{Frame, Frames, ListerWatcher, Object, Page, Revision, SourceError};
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Numbers of the objects by name.
-pub(super) type State = BTreeMap<String, u64>;
+pub(super) type Numbers = BTreeMap<String, u64>;
 
 type Obj<W> = <<W as ContractWorld>::Source as ListerWatcher>::Obj;
 
 /// A world and the history of its writes.
 pub(super) struct History<W> {
     pub world: W,
-    states: BTreeMap<Revision, State>,
-    now: State,
+    states: BTreeMap<Revision, Numbers>,
+    now: Numbers,
 }
 
 impl<W: ContractWorld> History<W> {
     pub(super) fn of(world: W) -> Self {
-        Self { world, states: BTreeMap::new(), now: State::new() }
+        Self { world, states: BTreeMap::new(), now: Numbers::new() }
     }
 
     /// Creates five objects, updates one and deletes one.
@@ -75,13 +75,13 @@ impl<W: ContractWorld> History<W> {
     }
 
     /// The objects at a revision.
-    pub(super) fn at(&self, revision: Revision) -> State {
+    pub(super) fn at(&self, revision: Revision) -> Numbers {
         self.states.range(..=revision).next_back().map(|(_, state)| state.clone()).unwrap_or_default()
     }
 
     /// Checks that a list equals the history at its revision.
     pub(super) fn check(&self, items: &[Obj<W>], revision: Revision) {
-        let state: State = items.iter().map(|object| self.read(object)).collect();
+        let state: Numbers = items.iter().map(|object| self.read(object)).collect();
         assert_eq!(state.len(), items.len(), "a list shows no object twice");
         assert_eq!(state, self.at(revision), "a list is everything at its revision {revision}");
     }
@@ -92,24 +92,24 @@ impl<W: ContractWorld> History<W> {
 }
 
 /// State that one stream has delivered so far.
-pub(super) struct Told<T> {
+pub(super) struct DeliveredState<T> {
     frames: Frames<T>,
-    state: State,
+    state: Numbers,
     /// Everything up to this revision was delivered. `None` within an initial state.
     pub revision: Option<Revision>,
     /// How often an initial state ended.
     pub ends: u32,
 }
 
-impl<T: Object> Told<T> {
+impl<T: Object> DeliveredState<T> {
     /// Of a stream that starts after a revision with this state.
-    pub(super) fn after(frames: Frames<T>, revision: Revision, state: State) -> Self {
+    pub(super) fn after(frames: Frames<T>, revision: Revision, state: Numbers) -> Self {
         Self { frames, state, revision: Some(revision), ends: 0 }
     }
 
     /// Of a stream that starts with the complete state.
     pub(super) fn initial(frames: Frames<T>) -> Self {
-        Self { frames, state: State::new(), revision: None, ends: 0 }
+        Self { frames, state: Numbers::new(), revision: None, ends: 0 }
     }
 
     /// The next raw item.

@@ -15,57 +15,57 @@ use tokio::time::Instant;
 /// Invariants whenever the lock is free: as many workers are woken as keys are ready, or no worker waits
 /// unwoken. If a time is pending and workers wait, one of them keeps the timer or has been woken.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct WaitingWorkers {
     /// Wakers of the waiting workers, in order of arrival.
-    seats: BTreeMap<Seat, Waker>,
+    wakers: BTreeMap<WorkerId, Waker>,
     /// Workers that were woken and have not looked yet.
-    called: BTreeSet<Seat>,
+    called: BTreeSet<WorkerId>,
     /// The worker that keeps the timer, and its time.
-    keeper: Option<(Seat, Instant)>,
-    next: Seat,
+    keeper: Option<(WorkerId, Instant)>,
+    next: WorkerId,
 }
 
 /// Registration number of a waiting worker, in order of arrival, kept until the worker leaves.
-pub(super) type Seat = u64;
+pub(super) type WorkerId = u64;
 
-impl Room {
+impl WaitingWorkers {
     /// Registers a worker that found no key. A returned time means that the worker must keep the timer. The
     /// caller must drop the returned old waker outside the lock, because its drop may run arbitrary code.
-    pub(super) fn sit(
+    pub(super) fn register(
         &mut self,
-        seat: &mut Option<Seat>,
+        worker: &mut Option<WorkerId>,
         waker: &Waker,
         alarm: Option<Instant>,
     ) -> (Option<Instant>, Option<Waker>) {
-        let seat = *seat.get_or_insert_with(|| {
+        let worker = *worker.get_or_insert_with(|| {
             self.next += 1;
             self.next
         });
-        self.called.remove(&seat);
-        let known = self.seats.get(&seat).is_some_and(|known| known.will_wake(waker));
-        let before = if known { None } else { self.seats.insert(seat, waker.clone()) };
-        let keeps = self.keeper.is_none_or(|(keeper, _)| keeper == seat);
+        self.called.remove(&worker);
+        let known = self.wakers.get(&worker).is_some_and(|known| known.will_wake(waker));
+        let before = if known { None } else { self.wakers.insert(worker, waker.clone()) };
+        let keeps = self.keeper.is_none_or(|(keeper, _)| keeper == worker);
         if keeps {
-            self.keeper = alarm.map(|at| (seat, at));
+            self.keeper = alarm.map(|at| (worker, at));
         }
         (alarm.filter(|_| keeps), before)
     }
 
     /// Removes a worker, which may have taken a key. The caller must drop the returned waker outside the
     /// lock.
-    pub(super) fn leave(&mut self, seat: Option<Seat>) -> Option<Waker> {
-        let seat = seat?;
-        self.called.remove(&seat);
-        if self.keeper.is_some_and(|(keeper, _)| keeper == seat) {
+    pub(super) fn leave(&mut self, worker: Option<WorkerId>) -> Option<Waker> {
+        let worker = worker?;
+        self.called.remove(&worker);
+        if self.keeper.is_some_and(|(keeper, _)| keeper == worker) {
             self.keeper = None;
         }
-        self.seats.remove(&seat)
+        self.wakers.remove(&worker)
     }
 
     /// Selects the workers to wake so that the invariants hold.
-    pub(super) fn call(&mut self, ready: usize, alarm: Option<Instant>) -> Calls {
-        let mut calls = Calls::default();
-        if self.seats.is_empty() {
+    pub(super) fn call(&mut self, ready: usize, alarm: Option<Instant>) -> WakeUps {
+        let mut calls = WakeUps::default();
+        if self.wakers.is_empty() {
             return calls;
         }
         while self.called.len() < ready
@@ -86,9 +86,9 @@ impl Room {
     }
 
     /// Selects all workers: the queue has closed.
-    pub(super) fn call_all(&mut self) -> Calls {
-        let mut calls = Calls::default();
-        std::mem::take(&mut self.seats).into_values().for_each(|waker| calls.push(waker));
+    pub(super) fn call_all(&mut self) -> WakeUps {
+        let mut calls = WakeUps::default();
+        std::mem::take(&mut self.wakers).into_values().for_each(|waker| calls.push(waker));
         self.called.clear();
         self.keeper = None;
         calls
@@ -96,15 +96,15 @@ impl Room {
 
     /// Selects the worker that has waited longest; the timer's keeper only if there is no other.
     fn pick(&mut self) -> Option<Waker> {
-        let keeper = self.keeper.map(|(seat, _)| seat);
-        let other = self.seats.keys().copied().find(|seat| Some(*seat) != keeper);
+        let keeper = self.keeper.map(|(worker, _)| worker);
+        let other = self.wakers.keys().copied().find(|worker| Some(*worker) != keeper);
         self.take(other.or(keeper)?)
     }
 
-    fn take(&mut self, seat: Seat) -> Option<Waker> {
-        let waker = self.seats.remove(&seat)?;
-        self.called.insert(seat);
-        if self.keeper.is_some_and(|(keeper, _)| keeper == seat) {
+    fn take(&mut self, worker: WorkerId) -> Option<Waker> {
+        let waker = self.wakers.remove(&worker)?;
+        self.called.insert(worker);
+        if self.keeper.is_some_and(|(keeper, _)| keeper == worker) {
             self.keeper = None;
         }
         Some(waker)
@@ -114,12 +114,12 @@ impl Room {
 /// Wakers to call after the lock is released. Usually none or one.
 #[derive(Default)]
 #[must_use]
-pub(super) struct Calls {
+pub(super) struct WakeUps {
     first: Option<Waker>,
     rest: Vec<Waker>,
 }
 
-impl Calls {
+impl WakeUps {
     fn push(&mut self, waker: Waker) {
         match self.first {
             None => self.first = Some(waker),
@@ -134,7 +134,7 @@ impl Calls {
     }
 
     /// Wakes the workers. Must be called without the lock, because a waker may run arbitrary code.
-    pub(super) fn ring(self) {
+    pub(super) fn wake_all(self) {
         if let Some(first) = self.first {
             first.wake();
             self.rest.into_iter().for_each(Waker::wake);
