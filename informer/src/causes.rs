@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_keeps_the_newest_sixteen_once_each() {
+    fn merging_keeps_the_newest_sixteen_distinct_causes() {
         let mut causes: Causes = (1..=10).map(Revision).collect();
         causes.merge(&(5..=20).map(Revision).collect());
         assert_eq!(causes.revisions(), (5..=20).map(Revision).collect::<Vec<_>>());
@@ -178,7 +178,7 @@ mod tests {
     proptest! {
         /// Q15: the set is bounded, and its range covers the dropped causes, in every order of merging.
         #[test]
-        fn a_cause_is_held_exactly_or_lies_in_the_range_of_the_dropped(
+        fn every_cause_is_exact_or_in_the_dropped_range(
             groups in prop::collection::vec(prop::collection::vec(0u64..200, 0..40), 0..6)
         ) {
             let mut all = Causes::none();

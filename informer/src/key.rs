@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_gives_back_what_it_was_made_of() {
+    fn a_key_returns_its_namespace_and_name() {
         for (namespace, name, text) in [("default", "web", "default/web"), ("", "node-1", "node-1")] {
             let key = Key::new(namespace, name);
             assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), (namespace, name, text));

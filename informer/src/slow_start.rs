@@ -81,7 +81,7 @@ mod tests {
         /// S1: calls ≤ 2
         /// (index of first failure)+1; the rest is reported untouched.
         #[test]
-        fn few_calls_are_made_after_the_first_that_fails_and_the_rest_comes_back(
+        fn slow_start_stops_after_a_failure_and_returns_the_rest(
             items in 0_usize..200, first in 0_usize..5, parallel in 0_usize..9,
             failing in proptest::collection::btree_set(0_usize..200, 0..4),
         ) {
@@ -104,7 +104,7 @@ mod tests {
         }
 
         #[test]
-        fn no_more_calls_are_under_way_than_allowed(items in 0_usize..100, parallel in 1_usize..9) {
+        fn concurrent_calls_are_bounded(items in 0_usize..100, parallel in 1_usize..9) {
             let (now, most) = (Cell::new(0), Cell::new(0));
             let started = slow_start((0..items).collect(), 1, parallel, |_: usize| async {
                 now.set(now.get() + 1);

@@ -59,7 +59,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn an_informer_is_degraded_from_its_first_failure_until_it_follows_again() {
+    fn status_is_degraded_from_the_first_failure_until_the_watch_runs() {
         let start = Instant::now();
         let later = start + Duration::from_secs(5);
         let (down, slow) =

@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_as_a_set_whatever_collides_and_clones_never_change(
+        fn it_behaves_as_a_set_under_collisions_and_clones_never_change(
             ops in prop::collection::vec((0u32..300, any::<bool>(), prop::bool::weighted(0.03)), 0..600),
             spread in 1u32..40,
         ) {

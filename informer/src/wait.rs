@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_condition_is_met_by_the_state_that_comes_or_by_the_one_that_is_there() {
+    async fn a_condition_is_met_by_the_current_or_a_later_state() {
         let (kind, informer, key) = world(&CancellationToken::new());
         let wait = condition(&informer, &key, LIMIT, |o| o.is_some_and(|o| o.value == 2));
         let write = async {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_is_seen_also_when_another_object_takes_the_name() {
+    async fn a_deletion_is_detected_when_the_name_is_reused() {
         let (kind, informer, key) = world(&CancellationToken::new());
         let uid = kind.put(Sample::new("", "a")).uid().to_owned();
         let wait = deleted(&informer, &key, &uid, LIMIT);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_ends_with_its_limit_or_its_informer() {
+    async fn a_wait_ends_at_its_limit_or_with_its_informer() {
         let stop = CancellationToken::new();
         let (_kind, informer, key) = world(&stop);
         let start = Instant::now();

@@ -24,7 +24,7 @@ fn nondet() -> Nondet {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_fails_or_panics_is_repeated_with_its_causes() {
+async fn failed_and_panicked_runs_are_retried_with_their_causes() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -48,7 +48,7 @@ async fn a_run_that_fails_or_panics_is_repeated_with_its_causes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_owners_are_told_when_an_object_moves_from_one_to_the_other() {
+async fn both_owners_run_when_an_object_changes_owner() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (owners, pods) = (store.kind::<Sample>("owners"), store.kind::<Sample>("pods"));
     let (a, b) = (owners.put(Sample::new("", "a")), owners.put(Sample::new("", "b")));
@@ -70,7 +70,7 @@ async fn both_owners_are_told_when_an_object_moves_from_one_to_the_other() {
 
 /// Q10, for controllers.
 #[tokio::test(start_paused = true)]
-async fn a_function_that_panics_before_it_gives_a_future_costs_no_worker() {
+async fn a_panic_before_the_future_keeps_the_worker_alive() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     for name in ["bad", "good"] {
@@ -90,7 +90,7 @@ async fn a_function_that_panics_before_it_gives_a_future_costs_no_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_says_whether_and_when_the_key_runs_again() {
+async fn a_failure_decides_whether_and_when_the_key_retries() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -119,7 +119,7 @@ async fn a_failure_says_whether_and_when_the_key_runs_again() {
 /// H9: the feed reads the creation and the deletion of an object together. A run that saw the object in the
 /// cache must run again, and so must the intermediate owner.
 #[tokio::test(start_paused = true)]
-async fn every_owner_that_an_object_ever_had_is_told_however_late_the_feed_reads() {
+async fn every_former_owner_runs_even_if_the_feed_is_late() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (owners, pods) = (store.kind::<Sample>("owners"), store.kind::<Sample>("pods"));
     let [a, b, c] = ["a", "b", "c"].map(|name| owners.put(Sample::new("", name)));
@@ -154,7 +154,7 @@ async fn every_owner_that_an_object_ever_had_is_told_however_late_the_feed_reads
 
 /// H7: a panic while mapping one change to keys is counted; later changes are mapped as before.
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_keys_are_made_costs_one_change_and_is_counted() {
+async fn a_panic_while_mapping_a_change_to_keys_is_counted_and_contained() {
     let (store, stop, registry) = (FakeStore::new(), CancellationToken::new(), Registry::new());
     let kind = store.kind::<Sample>("samples");
     let cache = Builder::new(kind.source()).spawn(&stop);
@@ -179,7 +179,7 @@ async fn a_panic_while_keys_are_made_costs_one_change_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_takes_too_long_is_dropped_and_repeated() {
+async fn a_timed_out_run_is_dropped_and_retried() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -229,7 +229,7 @@ impl Stored for SpecObject {
 /// Q9: a change of a child, the status or the spec runs a failing object at once, although its back-off lasts
 /// for minutes. None of these runs lengthens the back-off.
 #[tokio::test(start_paused = true)]
-async fn a_failing_key_runs_at_once_when_something_new_concerns_it() {
+async fn a_failing_key_runs_at_once_after_a_change() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (kind, others) = (store.kind::<SpecObject>("wanted"), store.kind::<Sample>("others"));
     let put = |generation| kind.put(SpecObject(Sample::new("", "a"), generation));
@@ -265,7 +265,7 @@ async fn a_failing_key_runs_at_once_when_something_new_concerns_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_go_before_what_was_there_at_the_start_but_that_is_not_forgotten() {
+async fn changes_run_before_initial_keys_without_starving_them() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     for n in 0..50 {

@@ -59,7 +59,7 @@ proptest! {
     /// Satisfied iff every successful creation has returned and was seen, and every deletion was seen, in any
     /// order of responses and events. No memory is used then.
     #[test]
-    fn exactly_what_was_done_and_not_seen_is_expected(ops in proptest::collection::vec(op(), 0..40)) {
+    fn exactly_the_unseen_writes_are_expected(ops in proptest::collection::vec(op(), 0..40)) {
         let _time = paused().enter();
         let (all, mut things) = (Expectations::new(), Vec::<Thing>::new());
         for op in ops {
@@ -111,7 +111,7 @@ fn paused() -> tokio::runtime::Runtime {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_never_seen_is_expected_for_five_minutes() {
+async fn expectations_expire_after_five_minutes() {
     let all = Expectations::new();
     all.creating(&"web").made("uid-1");
     tokio::time::advance(EXPECTATIONS_TIMEOUT - std::time::Duration::from_millis(1)).await;
@@ -123,7 +123,7 @@ async fn what_is_never_seen_is_expected_for_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_from_before_its_owner_was_forgotten_changes_nothing_for_the_next() {
+async fn calls_before_forget_do_not_affect_later_expectations() {
     let all = Expectations::new();
     let (old, old_deletion) = (all.creating(&"web"), all.deleting(&"web", "uid-0"));
     all.forget(&"web");
@@ -139,7 +139,7 @@ async fn a_call_from_before_its_owner_was_forgotten_changes_nothing_for_the_next
 
 /// C2, without comparable revisions: expectations alone keep a controller from creating too many objects.
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_waits_for_what_it_expects_creates_no_more_than_wanted() {
+async fn expectations_prevent_duplicate_creations() {
     for seed in 0..20 {
         let (store, stop) = (FakeStore::new(), CancellationToken::new());
         let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));

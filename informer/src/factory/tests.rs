@@ -19,7 +19,7 @@ fn failing(store: &FakeStore) -> Builder<crate::testing::FakeSource<Sample>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_is_registered_once_and_no_read_starts_it() {
+async fn informers_are_unique_and_reads_do_not_start_them() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("a", "one"));
@@ -41,7 +41,7 @@ async fn an_informer_is_registered_once_and_no_read_starts_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_names_who_is_missing_and_why() {
+async fn wait_for_sync_names_missing_informers_and_reasons() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let factory = Factory::new(&stop);
     factory.add("good", Builder::new(store.kind::<Sample>("samples").source())).unwrap();

@@ -119,7 +119,7 @@ impl Finalizers for Server {
 proptest! {
     /// The table of [`finalize`]; no write touches other finalizers, however outdated the object is.
     #[test]
-    fn an_edit_made_on_an_old_state_changes_our_entry_or_nothing(
+    fn an_edit_of_an_old_state_changes_only_the_own_finalizer(
         then in proptest::sample::subsequence(vec!["x", OURS, "y"], 0..=3), was_deleting in any::<bool>(),
         now in proptest::sample::subsequence(vec!["x", "y", OURS, "z"], 1..=4), deleting in any::<bool>(),
     ) {
@@ -189,7 +189,7 @@ impl Outer {
 /// For every watch behaviour: external resources are gone when the object is, and none is created without the
 /// finalizer.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_outside_when_the_object_has_gone() {
+async fn external_resources_are_removed_before_the_object() {
     for seed in 0..20 {
         let (server, stop) = (Server::new(), CancellationToken::new());
         let chaos = Chaos { delay: 60, ..Chaos::new(Rng::seeded(seed)) };

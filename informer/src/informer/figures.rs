@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_informer_shows_what_it_holds_and_what_its_subscribers_have_not_taken() {
+    async fn informer_metrics_show_cache_and_backlog() {
         let (stop, registry) = (CancellationToken::new(), Registry::new());
         let kind = FakeStore::new().kind::<Sample>("samples");
         let source = kind.source();
@@ -128,7 +128,7 @@ mod tests {
 
     /// R14: whether the informer is stopped or its last handle is dropped, its series are gone.
     #[tokio::test(start_paused = true)]
-    async fn an_informer_that_has_ended_leaves_no_series() {
+    async fn a_stopped_informer_leaves_no_metrics() {
         let registry = Registry::new();
         let kind = FakeStore::new().kind::<Sample>("samples");
         for drop_it in [true, false] {

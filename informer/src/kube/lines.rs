@@ -45,7 +45,7 @@ mod tests {
 
     /// R1 depends on this: the chunking of a stream does not change its lines.
     #[test]
-    fn lines_do_not_depend_on_how_the_network_cuts_them() {
+    fn lines_are_independent_of_network_chunks() {
         let text = "{\"a\":1}\n\n{\"b\":\"ü\"}\r\n{}\nrest";
         let whole = ["{\"a\":1}", "{\"b\":\"ü\"}\r", "{}"];
         for size in 1..text.len() {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_not_collected_for_ever() {
+    fn an_unterminated_line_is_bounded() {
         let mut lines = Lines::default();
         assert_eq!(lines.cut(Bytes::from_static(b"12345"), 8), Ok(Vec::new()));
         assert_eq!(lines.cut(Bytes::from_static(b"6789"), 8), Err(TooLong));

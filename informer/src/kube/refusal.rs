@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_has_one_meaning() {
+    fn every_error_response_maps_to_one_source_error() {
         for (code, body, meant) in [
             (410, r#"{"reason":"Expired","code":410}"#, "Expired"),
             (410, r#"{"reason":"Gone","code":410}"#, "Expired"),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_streaming_list_is_told_from_a_refused_caller() {
+    fn unsupported_streaming_lists_are_distinguished_from_forbidden() {
         let refuses = |code, body: &str| Status::of_body(code, body.as_bytes()).refuses_streaming();
         assert!(refuses(
             422,

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_says_where_what_and_from_when() {
+    fn a_url_contains_resource_selectors_and_resource_version() {
         let list = |version, exact, limit| pods().url(ApiRequest::List { version, exact, limit });
         assert_eq!(list(None, false, None), "/api/v1/pods");
         assert_eq!(list(Some("0"), false, Some(500)), "/api/v1/pods?resourceVersion=0&limit=500");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_namespaces_and_selectors_have_their_places() {
+    fn urls_contain_group_namespace_and_selectors() {
         let place = ResourcePath {
             group: "apps".into(),
             version: "v1".into(),

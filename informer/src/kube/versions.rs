@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stay_what_they_are() {
+    fn numeric_versions_stay_unchanged() {
         let versions = Versions::default();
         assert_eq!(versions.position("41"), Revision(41));
         assert_eq!(versions.listed("7", Revision(41)), Revision(7));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_counted_in_the_order_in_which_they_are_seen() {
+    fn opaque_versions_are_numbered_in_order_of_arrival() {
         let versions = Versions::default();
         let first = versions.position("12");
         let (b, a) = (versions.position("b"), versions.position("a"));
@@ -149,7 +149,7 @@ mod tests {
 
     /// R7: a list that is read again has the same revisions.
     #[test]
-    fn an_object_that_is_listed_again_unchanged_has_its_revision_again() {
+    fn an_unchanged_listed_object_keeps_its_revision() {
         let versions = Versions::opaque();
         let list = versions.position("l1");
         let object = versions.listed("o1", list);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_versions_are_bounded() {
         let versions = Versions::opaque();
         let first = versions.position("first");
         for i in 0..3 * KUBE_VERSIONS {

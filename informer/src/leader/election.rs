@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_goes_on_without_a_renewal_is_unhealthy_after_lease_and_tolerance() {
+    async fn work_without_a_renewal_is_unhealthy_after_lease_plus_tolerance() {
         let (election, tolerance) = (Election::new(&ElectorOptions::new("a")), Duration::from_secs(20));
         assert!(election.is_healthy(Duration::ZERO));
         election.renewed(Instant::now(), Some("a"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_client_gos_figures_while_there_is_a_candidate() {
+    fn election_metrics_have_client_gos_names() {
         let (election, registry) = (Election::new(&ElectorOptions::new("a")), Registry::new());
         election.metrics(&registry);
         let leading = election.lead();

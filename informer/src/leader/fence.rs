@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_of_any_text_travels_in_a_header() {
+    fn the_fence_header_escapes_any_holder() {
         let holder = "host-1_5f0c/ä %\n".to_owned();
         let fence =
             Fence { namespace: "kube-system".into(), name: "scheduler".into(), holder, transitions: 7 };

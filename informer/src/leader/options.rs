@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_fit_or_are_refused_for_the_reason_that_client_go_gives() {
+    fn elector_options_are_validated_as_in_client_go() {
         assert_eq!(ElectorOptions::new("a").check(), Ok(()));
         assert_eq!(ElectorOptions::new("").check(), Err(OptionsError::NoIdentity));
         assert_eq!(options(137.0, 107.0, 26.0), Ok(()));

@@ -228,7 +228,7 @@ async fn one_leads_and_renews_without_changing_hands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_stops_hands_over_at_once() {
+async fn a_stopped_leader_releases_the_lease_at_once() {
     let mut all = candidates(3, None, false);
     seconds(5).await;
     let first = all.monitor.leader().unwrap();
@@ -259,7 +259,7 @@ async fn work_that_hangs_in_its_stop_hook_does_not_overlap_with_the_next_leader(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_counts_from_when_it_was_asked_for_not_from_the_answer() {
+async fn a_lease_counts_from_the_request_not_from_the_response() {
     let all = candidates(2, None, true);
     all.connections.iter().for_each(|connection| *connection.late.lock() = Duration::from_millis(4_900));
     while all.monitor.leader().is_none() {
@@ -286,7 +286,7 @@ async fn one_hung_request_does_not_cost_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_leaders_are_told_of_once_each() {
+async fn each_new_leader_is_reported_once() {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let mut all = Candidates::new();
     all.join(None, false, 1.0);

@@ -116,7 +116,7 @@ mod tests {
     use crate::{Elector, ElectorOptions, leader::tests::Connection};
 
     #[test]
-    fn a_term_that_ends_in_time_is_not_bitten_and_one_that_does_not_is() {
+    fn the_watchdog_fires_only_for_a_term_that_outlasts_its_time() {
         let (bitten, bites) = mpsc::channel();
         let dog = Watchdog::call(move |name| bitten.send(name.to_owned()).unwrap());
         let watch = dog.watch("ends", Duration::from_secs(3_600));
@@ -130,7 +130,7 @@ mod tests {
 
     /// Work that blocks its only thread, so that neither renewals nor the deadline run.
     #[tokio::test]
-    async fn work_that_blocks_its_executor_is_noticed_from_outside() {
+    async fn the_watchdog_detects_work_that_blocks_its_executor() {
         let (bitten, bites) = mpsc::channel::<()>();
         let bites = std::sync::Mutex::new(bites);
         let second = Duration::from_secs(1);

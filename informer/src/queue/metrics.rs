@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_counted_in_the_first_bucket_that_holds_it() {
+    fn a_duration_is_counted_in_the_smallest_matching_bucket() {
         let mut decades = DecadeHistogram::default();
         let nanos = [0, 1, 10, 11, 100, 101, 10_000_000_000, 10_000_000_001, u64::MAX];
         nanos.into_iter().for_each(|n| decades.record(Duration::from_nanos(n)));

@@ -145,7 +145,7 @@ mod tests {
         /// Q9: after n failures the wait is `base
         /// 2ⁿ` or the cap, ± the jitter, for every n.
         #[test]
-        fn a_wait_doubles_up_to_the_cap_and_is_spread_by_the_jitter(
+        fn back_off_doubles_up_to_the_cap_with_jitter(
             base in 1u64..10_000, cap in 1u64..10_000_000_000, failures in 0u32..80, chance in 0.0f64..1.0
         ) {
             let micros = Duration::from_micros;

@@ -47,7 +47,7 @@ mod tests {
         /// Property: no window of time exceeds the burst plus the rate, and no request waits while there is a
         /// free slot.
         #[test]
-        fn no_window_holds_more_than_burst_and_rate(
+        fn no_window_exceeds_burst_plus_rate(
             per_second in 1u32..1000, burst in 1u32..20, gaps in prop::collection::vec(0u64..3_000, 1..100)
         ) {
             let rate = Rate {

@@ -186,7 +186,7 @@ mod tests {
         /// Q8: the first key of a level is served after at most `ageing` others per higher level and two per
         /// other level; one of the highest after at most one. This holds for all other adds.
         #[test]
-        fn the_first_of_a_level_waits_for_a_bounded_number_of_others(
+        fn the_wait_of_each_priority_is_bounded(
             ageing in 1u32..6,
             turns in prop::collection::vec(prop::collection::vec(0i32..5, 0..4), 1..300),
         ) {

@@ -137,7 +137,7 @@ fn paused<F: Future>(future: F) -> F::Output {
 proptest! {
     /// Q1–Q4, Q10, Q12, Q14, checked from outside.
     #[test]
-    fn no_add_is_lost_no_key_runs_twice_at_once_and_nothing_is_left(ops in prop::collection::vec(op(), 1..200)) {
+    fn adds_are_never_lost_and_keys_never_run_concurrently(ops in prop::collection::vec(op(), 1..200)) {
         paused(async {
             let (queue, mut witness) = (Queue::new(Rng::seeded(1)), Witness::default());
             for op in &ops {
@@ -167,7 +167,7 @@ proptest! {
 /// Q9: the n-th consecutive failure waits `base
 /// 2ⁿ`, ± the jitter, up to the cap; a success resets it.
 #[tokio::test(start_paused = true)]
-async fn failures_double_the_wait_and_success_forgets_them() {
+async fn failures_double_the_back_off_and_success_resets_it() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add("a", Causes::one(Revision(4)));
     let mut last = Instant::now();
@@ -192,7 +192,7 @@ async fn failures_double_the_wait_and_success_forgets_them() {
 /// Q9: an add runs a failing key at once, whether it comes before the failed run ends, while the key is
 /// parked, or during the back-off. The back-off neither grows nor restarts.
 #[tokio::test(start_paused = true)]
-async fn an_add_runs_a_failing_key_at_once_and_leaves_its_back_off_as_it_was() {
+async fn an_add_runs_a_failing_key_at_once_without_changing_its_back_off() {
     let queue = Queue::new(Rng::seeded(1));
     let at_once = || queue.next().now_or_never().flatten().expect("at once");
     queue.add("a", Causes::one(Revision(1)));
@@ -234,7 +234,7 @@ async fn an_add_runs_a_failing_key_at_once_and_leaves_its_back_off_as_it_was() {
 
 /// Q11: at the deadline no key runs any more, and the caller gets the remaining keys.
 #[tokio::test(start_paused = true)]
-async fn a_drain_ends_at_its_deadline_and_says_what_was_left() {
+async fn a_drain_ends_at_its_deadline_and_returns_the_remaining_keys() {
     let queue = Queue::new(Rng::seeded(1));
     for key in [3, 2, 1] {
         queue.add(key, Causes::none());
@@ -271,7 +271,7 @@ async fn closing_wakes_every_worker() {
 
 /// Q7: a key runs when its time comes if any worker is free, and no sooner.
 #[tokio::test(start_paused = true)]
-async fn a_free_worker_takes_a_key_when_its_time_comes_whatever_the_others_do() {
+async fn a_free_worker_takes_a_delayed_key_when_it_is_due() {
     let queue = Queue::new(Rng::seeded(1));
     let times = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
@@ -340,7 +340,7 @@ async fn a_parked_key_runs_stale_at_its_deadline() {
 
 /// Q2, Q3: adds of a ready or waiting key lead to one run, and so do adds of a running key.
 #[tokio::test(start_paused = true)]
-async fn many_adds_make_one_run() {
+async fn many_adds_lead_to_one_run() {
     let queue = Queue::new(Rng::seeded(1));
     let many =
         |revisions: std::ops::Range<u64>| revisions.for_each(|n| queue.add("a", Causes::one(Revision(n))));
@@ -374,7 +374,7 @@ async fn rate_limited_adds_wait_for_the_overall_rate() {
 
 /// In a queue with a rate, retries respect it too, however many keys fail.
 #[tokio::test(start_paused = true)]
-async fn retries_keep_the_overall_rate_where_one_is_asked_for() {
+async fn retries_respect_the_overall_rate() {
     let queue =
         Queue::with(QueueOptions { rate: Some(Rate::default()), ..QueueOptions::default() }, Rng::seeded(1));
     (0..200).for_each(|key| queue.add(key, Causes::none()));

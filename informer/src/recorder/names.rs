@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_one_object_ascend_with_time_and_differ_between_recorders() {
+    fn event_names_ascend_with_time_and_differ_between_recorders() {
         let time = |ns| Timestamp::from_nanosecond(ns).unwrap();
         let (mut names, mut others) = (Names::new(0xF00D), Names::new(7));
         assert_eq!(names.next("web-0", time(0x18b1_6c22_34a1_0fff)), "web-0.18b16c2234a1000d");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_gives_a_name_that_events_may_have() {
+    fn every_object_name_yields_a_valid_event_name() {
         let (mut names, at) = (Names::new(0), Timestamp::from_nanosecond(0x1000).unwrap());
         assert_eq!(names.next("system:Node", at), "system-node.0000000000001000");
         assert!(names.next(&"x".repeat(253), at).len() <= LONGEST);

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_gives_way() {
+    fn the_least_recently_used_entry_is_evicted() {
         let mut recent = LruCache::new(2);
         *recent.entry(&"a", || 1) += 1;
         recent.entry(&"b", || 1);

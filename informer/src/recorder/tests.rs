@@ -102,7 +102,7 @@ async fn seconds(n: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_event_again_raises_the_count_of_the_first() {
+async fn a_repeated_event_increments_the_count() {
     let (recorder, sink, _stop) = recorder();
     for _ in 0..3 {
         recorder.normal(&pod("a"), "Pulled", "image is there");
@@ -121,7 +121,7 @@ async fn the_same_event_again_raises_the_count_of_the_first() {
 
 /// E1: a thousand identical events are two writes and a few refreshes; the last has the full count.
 #[tokio::test(start_paused = true)]
-async fn identical_events_are_two_writes_and_refreshes_and_the_last_count_is_exact() {
+async fn identical_events_are_two_writes_plus_refreshes_with_exact_count() {
     let (recorder, sink, _stop) = recorder();
     for _ in 0..1_000 {
         recorder.normal(&pod("a"), "Pulled", "image is there");
@@ -136,7 +136,7 @@ async fn identical_events_are_two_writes_and_refreshes_and_the_last_count_is_exa
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_grow_in_memory_while_a_write_is_under_way() {
+async fn event_counts_grow_in_memory_during_a_write() {
     let (recorder, sink, _stop) = recorder();
     *sink.faults.lock() = Some((Rng::seeded(1), 900, 0));
     for _ in 0..500 {
@@ -166,7 +166,7 @@ async fn many_messages_of_one_reason_become_one_combined_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_is_cut_and_counted_and_other_objects_do_not_suffer() {
+async fn event_spam_of_one_object_is_dropped_without_affecting_others() {
     let (recorder, sink, _stop) = recorder();
     for i in 0..100 {
         recorder.normal(&pod("a"), &format!("Reason{i}"), "image is there");
@@ -195,7 +195,7 @@ async fn a_full_queue_drops_and_counts_instead_of_blocking() {
 
 /// A Deployment with 2,000 replicas: the four start events of each pod arrive at once.
 #[tokio::test(start_paused = true)]
-async fn a_burst_of_thousands_of_pods_is_written_whole_and_names_keep_its_order() {
+async fn a_burst_of_thousands_of_events_is_written_completely_with_ascending_names() {
     let (recorder, sink, _stop) = recorder();
     *sink.faults.lock() = Some((Rng::seeded(1), 20, 0));
     let reasons = ["Pulling", "Pulled", "Created", "Started"];
@@ -213,7 +213,7 @@ async fn a_burst_of_thousands_of_pods_is_written_whole_and_names_keep_its_order(
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_events_are_one_line_of_the_log_per_burst() {
+async fn dropped_events_are_logged_once_per_burst() {
     let warnings = Warnings::of("recorder");
     let _guard = tracing::subscriber::set_default(warnings.clone());
     let (recorder, _sink, _stop) = recorder_of(QUEUE);
@@ -232,7 +232,7 @@ async fn dropped_events_are_one_line_of_the_log_per_burst() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_to_be_written_is_bounded_too() {
+async fn the_outbox_is_bounded() {
     let (recorder, sink, _stop) = recorder_of(QUEUE);
     *sink.faults.lock() = Some((Rng::seeded(1), 10, 100));
     for i in 0..QUEUE + 500 {
@@ -243,7 +243,7 @@ async fn what_waits_to_be_written_is_bounded_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_write_is_repeated_and_a_refused_one_is_not() {
+async fn failed_event_writes_are_retried_and_refused_ones_are_not() {
     let (recorder, sink, _stop) = recorder();
     sink.failures.lock().extend([SinkError::Retry("later".into()), SinkError::Refused("no".into())]);
     recorder.normal(&pod("a"), "Pulled", "first");
@@ -255,7 +255,7 @@ async fn a_failed_write_is_repeated_and_a_refused_one_is_not() {
 
 /// Regression: an event that fails for two minutes blocked all later events.
 #[tokio::test(start_paused = true)]
-async fn an_event_that_fails_or_hangs_does_not_hold_up_the_others() {
+async fn a_failing_or_hanging_event_write_does_not_block_others() {
     let (recorder, sink, _stop) = recorder();
     "bad".clone_into(&mut sink.fails.lock());
     "stuck".clone_into(&mut sink.hangs.lock());
@@ -270,7 +270,7 @@ async fn an_event_that_fails_or_hangs_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn flushing_writes_what_rests_and_what_failed_or_says_that_it_did_not() {
+async fn a_flush_writes_delayed_and_failed_events_or_reports_false() {
     let (recorder, sink, _stop) = recorder();
     for _ in 0..100 {
         recorder.normal(&pod("a"), "Pulled", "image is there");
@@ -287,7 +287,7 @@ async fn flushing_writes_what_rests_and_what_failed_or_says_that_it_did_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_writes_what_is_left_within_its_deadline_and_counts_the_rest() {
+async fn a_stop_writes_pending_events_until_its_deadline_and_counts_the_rest() {
     for answers in [true, false] {
         let (sink, stop) = (Written::default(), CancellationToken::new());
         let (recorder, driver) = Recorder::build(sink.clone(), "kubelet", Nondet::simulated(1), &stop);
@@ -318,7 +318,7 @@ async fn the_end_writes_what_is_left_within_its_deadline_and_counts_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_distinguishes_events_is_carried_and_causes_come_together() {
+async fn events_keep_their_identity_and_merge_their_causes() {
     let (recorder, sink, _stop) = recorder();
     let part = |name: &str| Reference { field_path: format!("spec.containers{{{name}}}"), ..pod("a") };
     for (cause, host, container) in [(1, "n1", "web"), (2, "n1", "web"), (3, "n1", "side"), (4, "n2", "web")]
@@ -348,7 +348,7 @@ async fn what_distinguishes_events_is_carried_and_causes_come_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_says_why_events_were_dropped_until_the_recorder_is() {
+async fn dropped_events_are_counted_by_reason() {
     let (recorder, _sink, stop) = recorder();
     let registry = Registry::new();
     recorder.metrics(&registry);
@@ -372,7 +372,7 @@ proptest! {
     /// E1: with a slow and failing sink, n identical events in a window are at most two writes and refreshes
     /// at growing intervals, in order. The last has count n, and every drop is counted.
     #[test]
-    fn final_counts_are_exact_whatever_the_sink_does(
+    fn final_event_counts_are_exact_for_every_sink_behaviour(
         seed in any::<u64>(),
         happenings in prop::collection::vec((0usize..4, 0u64..20_000), 1..80),
     ) {

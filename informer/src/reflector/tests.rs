@@ -90,7 +90,7 @@ fn page(revision: u64) -> Page<Sample> {
 }
 
 #[test]
-fn each_failure_of_a_stream_has_its_one_reaction() {
+fn each_watch_failure_has_one_reaction() {
     let cases = [
         (SourceError::Expired, again(12), true),
         (SourceError::Ahead { retry_after: None }, again(12), true),
@@ -108,7 +108,7 @@ fn each_failure_of_a_stream_has_its_one_reaction() {
 }
 
 #[test]
-fn a_source_that_says_when_to_come_back_is_believed() {
+fn retry_after_of_a_source_is_respected() {
     let mut walk = Walk::streaming();
     let retry_after = Some(Duration::from_secs(7));
     let step = walk.step(Input::Frames(Err(SourceError::Throttled { retry_after })));
@@ -117,7 +117,7 @@ fn a_source_that_says_when_to_come_back_is_believed() {
 }
 
 #[test]
-fn an_old_stream_that_ends_is_reopened_at_once_and_a_young_one_after_a_wait() {
+fn a_long_watch_is_reopened_at_once_and_a_short_one_after_back_off() {
     let mut walk = Walk::streaming();
     let (next, waited) = walk.after_wait(Input::Ended);
     assert_eq!(next, resume(10));
@@ -130,7 +130,7 @@ fn an_old_stream_that_ends_is_reopened_at_once_and_a_young_one_after_a_wait() {
 }
 
 #[test]
-fn an_initial_state_that_breaks_off_leaves_no_trace() {
+fn a_broken_initial_state_has_no_effect() {
     let mut walk = Walk::new(true);
     walk.step(Input::Begin);
     walk.step(Input::Opened(Ok(())));
@@ -148,7 +148,7 @@ fn an_initial_state_that_breaks_off_leaves_no_trace() {
 }
 
 #[test]
-fn a_source_that_cannot_stream_states_is_listed_from_then_on() {
+fn a_source_without_streaming_lists_is_listed_from_then_on() {
     let mut walk = Walk::new(true);
     walk.step(Input::Begin);
     let unsupported = SourceError::Unsupported(Capability::StreamingList);
@@ -163,7 +163,7 @@ fn a_source_that_cannot_stream_states_is_listed_from_then_on() {
 }
 
 #[test]
-fn internal_errors_that_last_lead_to_a_full_state() {
+fn persistent_internal_errors_cause_a_relist() {
     let mut walk = Walk::streaming();
     let start = walk.now;
     let internal = || Input::Opened(Err(SourceError::Internal("oops".into())));
@@ -175,7 +175,7 @@ fn internal_errors_that_last_lead_to_a_full_state() {
 
 /// R12 and the table of the module: the request after a refused relist.
 #[test]
-fn the_latest_state_is_asked_for_only_until_one_came() {
+fn the_latest_state_is_requested_only_after_a_refusal() {
     let mut walk = Walk::streaming();
     assert_eq!(walk.after_wait(Input::Frames(Err(SourceError::Expired))).0, again(10));
     let (next, waited) = walk.after_wait(Input::Opened(Err(SourceError::Expired)));
@@ -194,7 +194,7 @@ fn the_latest_state_is_asked_for_only_until_one_came() {
 
 /// Unsupported capabilities are disabled one by one, at once.
 #[test]
-fn what_is_not_supported_is_not_asked_for_again() {
+fn unsupported_capabilities_are_not_requested_again() {
     let capabilities = Capabilities { streaming_list: true, paging: true, ..Capabilities::default() };
     let mut walk = Walk::able(&capabilities);
     assert_eq!(walk.step(Input::Begin).next, LATEST);
@@ -211,7 +211,7 @@ fn what_is_not_supported_is_not_asked_for_again() {
 
 /// R16: the newest revision may be incomplete unless a higher one or a progress frame follows.
 #[test]
-fn a_source_that_splits_revisions_is_resumed_after_the_newest_complete_one() {
+fn a_source_that_splits_revisions_resumes_after_the_newest_complete_one() {
     let resumed_after = |splits_revisions, items: &[&[Frame<Sample>]]| {
         let mut walk =
             Walk::able(&Capabilities { streaming_list: true, splits_revisions, ..Capabilities::default() });

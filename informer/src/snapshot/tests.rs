@@ -142,7 +142,7 @@ proptest! {
     /// X1, X2, X3: views, past views and snapshots equal the history at their revision, in objects and in
     /// every index, for their whole lifetime.
     #[test]
-    fn every_view_is_the_history_at_its_revision_for_ever(
+    fn every_view_stays_equal_to_the_history_at_its_revision(
         ops in prop::collection::vec(op(), 1..150), seed in any::<u64>()
     ) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -153,7 +153,7 @@ proptest! {
 
 /// X3: a kind without changes advances, and the snapshot waits for the requested revision.
 #[tokio::test(start_paused = true)]
-async fn a_cut_waits_for_the_revision_that_was_asked_for() {
+async fn a_snapshot_waits_for_the_requested_revision() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (busy, quiet) = (store.kind::<Sample>("busy"), store.kind::<Sample>("quiet"));
     let informers = (Builder::new(busy.source()).spawn(&stop), Builder::new(quiet.source()).spawn(&stop));
@@ -175,7 +175,7 @@ async fn a_cut_waits_for_the_revision_that_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caches_of_different_histories_are_never_cut() {
+async fn snapshots_refuse_caches_of_different_domains() {
     let stop = CancellationToken::new();
     let make = || Builder::new(FakeStore::new().kind::<Sample>("samples").source()).spawn(&stop);
     let cut = snapshot(None, (&make(), &make())).await;
@@ -184,7 +184,7 @@ async fn caches_of_different_histories_are_never_cut() {
 
 /// X4: past views release their objects when dropped; the undo log keeps its own bound.
 #[tokio::test(start_paused = true)]
-async fn an_old_state_lives_no_longer_than_its_views_and_the_undo_log() {
+async fn old_states_are_released_with_their_views_and_the_undo_log() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(sample(1, 0));

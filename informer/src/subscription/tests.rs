@@ -43,7 +43,7 @@ fn numbers(deltas: &[Delta<Sample>]) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_for_a_revision_is_dropped_when_the_cache_shows_it() {
+async fn a_guard_is_dropped_when_the_cache_shows_its_revision() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, stop) = synced(&kind).await;
@@ -75,7 +75,7 @@ impl Drop for Reenter {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_is_dropped_without_a_lock() {
+async fn guards_are_dropped_without_a_lock() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -90,7 +90,7 @@ async fn what_is_held_is_dropped_without_a_lock() {
 /// H4; regression: client-go reported "synced" when the objects were in the cache, before a handler had them
 /// (k/k#113763).
 #[tokio::test(start_paused = true)]
-async fn synced_is_told_when_the_first_state_was_handled_not_when_it_was_cached() {
+async fn synced_resolves_when_the_initial_state_was_handled_not_when_cached() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -108,7 +108,7 @@ async fn synced_is_told_when_the_first_state_was_handled_not_when_it_was_cached(
 
 /// H4: also for an empty state and for a reader that already waits, and never after a drop.
 #[tokio::test(start_paused = true)]
-async fn synced_is_told_of_an_empty_state_and_of_a_dropped_subscription_never() {
+async fn synced_resolves_for_an_empty_state_and_fails_for_a_dropped_subscription() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let stop = CancellationToken::new();
@@ -151,7 +151,7 @@ async fn a_lossless_subscription_gets_every_change_in_order() {
 /// H9: an update that is merged with the following deletion is delivered before it, from the last delivered
 /// state.
 #[tokio::test(start_paused = true)]
-async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_it() {
+async fn an_update_before_a_deletion_is_delivered_to_the_earlier_owner() {
     let store = FakeStore::new();
     let (owners, kind) = (store.kind::<Sample>("owners"), store.kind::<Sample>("samples"));
     let (a, b) = (owners.put(Sample::new("", "a")), owners.put(Sample::new("", "b")));
@@ -177,7 +177,7 @@ async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_
 
 /// H6: a full subscription stops the source, and no change is lost.
 #[tokio::test(start_paused = true)]
-async fn a_full_lossless_subscription_slows_the_source_until_it_reads_or_leaves() {
+async fn a_full_lossless_subscription_stops_the_source_until_it_reads_or_is_dropped() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -206,7 +206,7 @@ async fn a_full_lossless_subscription_slows_the_source_until_it_reads_or_leaves(
 /// H6: with replay a stuck subscriber delays no other. It gets the changes that lead to the cache, and then
 /// every change again.
 #[tokio::test(start_paused = true)]
-async fn a_full_lossless_subscription_with_replay_gets_what_leads_to_the_cache() {
+async fn a_full_lossless_subscription_with_replay_gets_merged_changes() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a").value(1));
@@ -237,7 +237,7 @@ async fn a_full_lossless_subscription_with_replay_gets_what_leads_to_the_cache()
 
 /// H6: also if the queue overflowed before the first read.
 #[tokio::test(start_paused = true)]
-async fn a_replay_before_the_first_read_is_the_cache() {
+async fn an_overflow_before_the_first_read_replays_the_whole_cache() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a").value(1));
@@ -254,7 +254,7 @@ async fn a_replay_before_the_first_read_is_the_cache() {
 
 /// H7; regression: client-go's panicking handler crashes the process, or skips the change and continues.
 #[tokio::test(start_paused = true)]
-async fn a_panicking_handler_loses_its_subscription_and_nobody_elses() {
+async fn a_panicking_handler_ends_only_its_own_subscription() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -281,7 +281,7 @@ async fn a_panicking_handler_loses_its_subscription_and_nobody_elses() {
 
 /// H8: once per period, for subscribers that requested it, without the objects that have pending changes.
 #[tokio::test(start_paused = true)]
-async fn a_resync_tells_of_each_object_once_per_period_to_those_who_asked() {
+async fn a_resync_delivers_each_object_once_per_period_to_its_subscriber() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     for (name, value) in [("a", 1), ("b", 2)] {
@@ -312,7 +312,7 @@ async fn a_resync_tells_of_each_object_once_per_period_to_those_who_asked() {
 
 /// Regression: a kube-rs subscriber slept forever if its object was already gone from the store.
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_whose_object_is_already_gone_hears_of_the_next() {
+async fn a_subscriber_whose_object_is_gone_gets_the_next_change() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -338,7 +338,7 @@ async fn a_subscriber_whose_object_is_already_gone_hears_of_the_next() {
 
 /// Regression: kube-rs did not deliver deletions to shared subscribers.
 #[tokio::test(start_paused = true)]
-async fn every_subscriber_hears_of_a_deletion() {
+async fn every_subscriber_gets_a_deletion() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -356,7 +356,7 @@ async fn every_subscriber_hears_of_a_deletion() {
 
 /// H5; regression: client-go's handlers have unbounded buffers (k/k#137314).
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_stuck_subscribers_is_bounded_by_the_keys() {
+async fn the_backlog_of_stuck_subscribers_is_bounded_by_the_keys() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -488,7 +488,7 @@ proptest! {
     /// H1, H2, H3, H5, H6: subscribers with every delivery that join, read and leave at any moment equal the
     /// cache after a read, by consistent deltas.
     #[test]
-    fn whoever_reads_everything_knows_the_cache_whatever_the_source_and_the_others_do(
+    fn subscribers_that_read_everything_equal_the_cache(
         ops in prop::collection::vec(op(), 1..150), seed in any::<u64>()
     ) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();

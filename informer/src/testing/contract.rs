@@ -95,18 +95,18 @@ pub trait ContractWorld: Send + Sync + 'static {
 macro_rules! source_contract {
     ($(#[$test:meta])+ $world:expr) => {
         $crate::source_contract! { @each { $(#[$test])+ } { $world }
-            a_list_is_everything_at_its_revision
-            pages_are_one_state
-            an_exact_list_is_that_past
-            no_state_is_older_than_was_asked
-            a_watch_tells_what_follows
-            an_initial_stream_ends_once_and_goes_on
+            a_list_contains_every_object_at_its_revision
+            all_pages_have_one_revision
+            an_exact_list_is_the_state_at_its_revision
+            no_list_is_older_than_requested
+            a_watch_delivers_every_later_change
+            an_initial_stream_marks_its_end_once_and_continues
             a_deletion_has_its_own_revision
-            an_object_made_anew_is_another
+            a_recreated_object_has_another_uid
             a_forgotten_revision_is_expired
             a_lost_connection_ends_the_stream
-            a_quiet_stream_tells_its_progress
-            a_call_that_is_dropped_harms_nobody
+            an_idle_stream_delivers_progress
+            a_dropped_call_does_not_affect_the_source
             an_informer_converges
         }
     };

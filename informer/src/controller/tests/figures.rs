@@ -9,7 +9,7 @@ fn page(registry: &Registry) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_are_counted_by_what_became_of_them() {
+async fn runs_are_counted_by_result() {
     let (store, stop, registry) = (FakeStore::new(), CancellationToken::new(), Registry::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -67,7 +67,7 @@ async fn runs_are_counted_by_what_became_of_them() {
 
 /// R14, for controllers and queues.
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_has_ended_leaves_no_series() {
+async fn a_stopped_controller_leaves_no_metrics() {
     let (store, registry) = (FakeStore::new(), Registry::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));

@@ -103,7 +103,7 @@ async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Observ
 
 /// C1, C2: with watches that break, repeat, lag, and are late by less than the deadline.
 #[tokio::test(start_paused = true)]
-async fn children_are_never_created_twice_however_late_the_watch_is() {
+async fn a_late_watch_never_causes_duplicate_children() {
     for seed in 0..40 {
         let (pods, observed) = five_pods(seed, Duration::from_secs(3), 60).await;
         assert_eq!((pods, observed.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
@@ -114,7 +114,7 @@ async fn children_are_never_created_twice_however_late_the_watch_is() {
 /// C1, C2: with watches that are late by more than the deadline. Every run until the caches have caught up is
 /// marked stale, not only the first.
 #[tokio::test(start_paused = true)]
-async fn runs_are_told_when_the_watch_is_too_late_until_it_no_longer_is() {
+async fn runs_are_marked_stale_while_the_watch_is_too_late() {
     let mut stale = 0;
     for seed in 0..40 {
         let (pods, observed) = five_pods(seed, OWN_WRITE_DEADLINE * 5, 120).await;
@@ -126,7 +126,7 @@ async fn runs_are_told_when_the_watch_is_too_late_until_it_no_longer_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_no_cache_shows_delays_the_next_run_but_not_for_ever() {
+async fn an_invisible_write_delays_the_next_run_until_the_deadline() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -151,7 +151,7 @@ async fn a_write_that_no_cache_shows_delays_the_next_run_but_not_for_ever() {
 /// Q16, for controllers: events that arrive while the key is parked lead to one run, when the cache shows the
 /// write.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
+async fn a_parked_key_runs_once_when_the_cache_shows_its_write() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     let first = kind.put(Sample::new("", "a"));
@@ -182,7 +182,7 @@ async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
 
 /// X3, C1: a snapshot within a run contains its causes and its own writes, in both kinds at once.
 #[tokio::test(start_paused = true)]
-async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
+async fn a_snapshot_in_a_run_contains_its_causes_and_its_own_writes() {
     for seed in 0..10 {
         let (store, stop) = (FakeStore::new(), CancellationToken::new());
         let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
@@ -221,7 +221,7 @@ async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
 /// C1, X3: a run whose cause is older than a write of the previous run reads no common revision before that
 /// write, although one cache is behind. (Regression: a DaemonSet created a second pod on a node.)
 #[tokio::test(start_paused = true)]
-async fn a_cut_shows_the_writes_of_earlier_runs_although_another_cache_is_behind() {
+async fn a_snapshot_contains_writes_of_earlier_runs_when_another_cache_lags() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (pods, nodes) = (store.kind::<Sample>("pods"), store.kind::<Sample>("nodes"));
     let cause = nodes.put(Sample::new("", "node")).revision();
@@ -271,7 +271,7 @@ impl ListerWatcher for Opaque {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_waits_for_revisions_that_only_their_adapter_knows() {
+async fn own_writes_of_opaque_sources_do_not_delay_runs() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -294,7 +294,7 @@ async fn nothing_waits_for_revisions_that_only_their_adapter_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_that_no_cache_reaches_fails_in_time() {
+async fn a_snapshot_at_an_unreachable_revision_times_out() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (a, b) = (store.kind::<Sample>("a"), store.kind::<Sample>("b"));
     let (a, b) = (Builder::new(a.source()).spawn(&stop), Builder::new(b.source()).spawn(&stop));

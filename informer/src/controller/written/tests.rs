@@ -7,7 +7,7 @@ fn key(n: usize) -> Key {
 }
 
 #[test]
-fn a_key_has_its_newest_write_and_none_of_others() {
+fn each_key_has_its_own_newest_write() {
     let written = WrittenRevisions::default();
     written.note(&key(1), Revision(7));
     written.note(&key(1), Revision(5));
@@ -16,7 +16,7 @@ fn a_key_has_its_newest_write_and_none_of_others() {
 }
 
 #[test]
-fn no_write_is_ever_forgotten_but_for_a_later_revision_in_its_place() {
+fn forgotten_writes_are_covered_by_a_later_revision() {
     let written = WrittenRevisions::default();
     for n in 0..3 * WRITTEN_KEYS {
         written.note(&key(n), Revision(n as u64 + 1));

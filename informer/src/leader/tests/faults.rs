@@ -57,7 +57,7 @@ proptest! {
     /// and all behaviours of the work. L3: with working connections a candidate leads. L4: renewals change
     /// neither acquireTime nor transitions. L5: no write of the old holder follows a release.
     #[test]
-    fn never_do_two_lead_and_with_good_lines_someone_does(
+    fn at_most_one_leads_and_with_working_connections_one_does(
         seed in any::<u32>(), rates in fair_rates(), faults in faults()
     ) {
         simulate(async {
@@ -80,7 +80,7 @@ proptest! {
     /// L2: the store refuses a write with the fence of a deposed leader, with any clock behaviour. Of all
     /// accepted writes, none names an earlier term than one before it. L4 and L5 hold with any clock, too.
     #[test]
-    fn no_write_of_a_deposed_leader_is_taken_with_any_clocks(
+    fn writes_of_a_deposed_leader_are_refused_with_any_clocks(
         seed in any::<u32>(), rates in prop::collection::vec(0.02f64..50.0, 3), faults in faults()
     ) {
         simulate(async {
@@ -109,7 +109,7 @@ proptest! {
     /// L3: after a leader vanishes, another leads within the lease plus the longest pause between two
     /// attempts.
     #[test]
-    fn a_leader_that_vanishes_is_followed_within_lease_and_pause(seed in any::<u16>(), age in 0u64..30_000) {
+    fn a_vanished_leader_is_replaced_within_lease_plus_pause(seed in any::<u16>(), age in 0u64..30_000) {
         simulate(async {
             let all = candidates(3, None, seed.is_multiple_of(2));
             sleep(Duration::from_millis(5_000 + age)).await;
@@ -124,7 +124,7 @@ proptest! {
 }
 
 #[test]
-fn clocks_that_are_too_wrong_make_two_lead_and_only_the_fence_tells_them_apart() {
+fn clocks_beyond_the_tolerance_give_two_leaders_that_fences_distinguish() {
     simulate(async {
         let mut all = Candidates::new();
         all.join(None, true, 0.1);
@@ -140,7 +140,7 @@ fn clocks_that_are_too_wrong_make_two_lead_and_only_the_fence_tells_them_apart()
 }
 
 #[test]
-fn a_candidate_that_is_stopped_in_the_middle_of_taking_the_lease_does_not_keep_it() {
+fn a_candidate_stopped_while_acquiring_releases_the_lease() {
     simulate(async {
         let mut all = Candidates::new();
         all.join(None, false, 1.0);
@@ -155,7 +155,7 @@ fn a_candidate_that_is_stopped_in_the_middle_of_taking_the_lease_does_not_keep_i
 
 /// L1 at its bound: the leader's clock is slow, the next one's fast, and the work does not end by itself.
 #[test]
-fn clocks_at_the_bound_of_what_is_tolerated_do_not_make_two_lead() {
+fn clocks_at_the_tolerance_bound_never_give_two_leaders() {
     for offset in 0..20 {
         simulate(async {
             let mut all = Candidates::new();

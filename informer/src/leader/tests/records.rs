@@ -29,7 +29,7 @@ fn record(acquired: i64, renewed: i64, transitions: u32) -> LeaseRecord {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_record_is_taken_and_renewed_now_with_no_transition() {
+async fn the_first_lease_record_has_no_transitions() {
     let mut candidate = candidate();
     candidate.saw(None, Instant::now());
     assert_eq!(candidate.next(at(0), Instant::now()), LeaseAction::Create(record(0, 0, 0)));
@@ -37,7 +37,7 @@ async fn the_first_record_is_taken_and_renewed_now_with_no_transition() {
 
 /// L4: renewals change neither acquireTime nor transitions.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_moves_only_the_renew_time() {
+async fn a_renewal_changes_only_the_renew_time() {
     let (mut candidate, now) = (candidate(), Instant::now());
     candidate.wrote(record(0, 0, 3), Revision(7), now);
     let later = now + Duration::from_secs(2);
@@ -47,7 +47,7 @@ async fn a_renewal_moves_only_the_renew_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_holder_is_waited_for_as_long_as_its_record_says() {
+async fn candidates_respect_the_holders_lease_duration() {
     let (mut candidate, now) = (candidate(), Instant::now());
     candidate.saw(Some((theirs("go", 4, 5), Revision(7))), now);
     let expired = now + Duration::from_secs(4);
@@ -62,14 +62,14 @@ async fn another_holder_is_waited_for_as_long_as_its_record_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_given_up_is_taken_at_once_as_the_next_transition() {
+async fn a_released_lease_is_acquired_at_once_with_the_next_transition() {
     let (mut candidate, now) = (candidate(), Instant::now());
     candidate.saw(Some((theirs("", 1, 5), Revision(7))), now);
     assert_eq!(candidate.next(at(0), now), LeaseAction::Replace(record(0, 0, 6), Revision(7)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_up_writes_no_holder_one_second_and_keeps_the_transitions() {
+async fn a_release_writes_no_holder_and_keeps_the_transitions() {
     let mut candidate = candidate();
     candidate.wrote(record(0, 8, 3), Revision(7), Instant::now());
     let release_record =
@@ -80,7 +80,7 @@ async fn giving_up_writes_no_holder_one_second_and_keeps_the_transitions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_term_has_a_number_of_its_own() {
+async fn each_term_has_a_unique_number() {
     let (mut candidate, now) = (candidate(), Instant::now());
     // Left from a process with the same identity, or from a lost term: a new term.
     candidate.saw(Some((record(-50, -2, 5), Revision(7))), now);
@@ -99,7 +99,7 @@ async fn each_term_has_a_number_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_finds_another_term_in_the_lease_has_lost() {
+async fn a_leader_that_reads_another_term_has_lost_the_lease() {
     let (mut candidate, now) = (candidate(), Instant::now());
     candidate.wrote(record(0, 0, 3), Revision(7), now);
     for other in [theirs("go", 15, 4), theirs("", 1, 3), record(0, 0, 5)] {

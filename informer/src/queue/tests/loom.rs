@@ -54,7 +54,7 @@ fn each_of_two_waiting_workers_gets_one_of_two_keys() {
 }
 
 #[test]
-fn two_threads_that_add_wake_two_workers() {
+fn two_concurrent_adds_wake_two_workers() {
     model(2, || {
         let queue = queue();
         let (one, two, other) = (adder(&queue, [1]), adder(&queue, [2]), worker(&queue));
@@ -70,7 +70,7 @@ fn two_threads_that_add_wake_two_workers() {
 
 /// A worker looks once and leaves at any moment, also between its wake-up and its look.
 #[test]
-fn a_worker_that_leaves_does_not_take_the_call_with_it() {
+fn a_leaving_worker_passes_its_wake_up_on_under_loom() {
     model(3, || {
         let queue = queue();
         let fickle = {
@@ -122,7 +122,7 @@ fn a_key_added_while_it_runs_runs_again_and_never_twice_at_once() {
 }
 
 #[test]
-fn closing_wakes_every_worker_whenever_it_comes() {
+fn closing_wakes_every_worker_under_loom() {
     model(3, || {
         let queue = queue();
         let workers = [worker(&queue), worker(&queue)];

@@ -470,7 +470,7 @@ proptest! {
     /// Q1–Q10, Q13, Q14, Q16: keys, times, causes, priorities, attempts and counts equal the model's, for
     /// every schedule of adds, runs, failures, cancellations, parkings and releases.
     #[test]
-    fn the_queue_does_what_the_model_says(fair in any::<bool>(), ops in prop::collection::vec(op(), 1..150)) {
+    fn the_queue_equals_its_model(fair in any::<bool>(), ops in prop::collection::vec(op(), 1..150)) {
         paused(async {
             let mut pair = Pair::new(fair);
             for op in &ops {
@@ -489,7 +489,7 @@ proptest! {
     /// Q11, Q13: a closed queue runs nothing, its remaining keys equal the model's, and every request is
     /// accounted for.
     #[test]
-    fn closing_drops_what_the_model_still_has(ops in prop::collection::vec(op(), 1..100), drain in any::<bool>()) {
+    fn closing_drops_the_keys_that_the_model_has_left(ops in prop::collection::vec(op(), 1..100), drain in any::<bool>()) {
         paused(async {
             let mut pair = Pair::new(false);
             for op in &ops {
@@ -514,7 +514,7 @@ proptest! {
     /// Q11: a drain returns when everything has ended; earlier requests have run or are among the returned
     /// keys.
     #[test]
-    fn a_drain_runs_or_names_everything_that_was_wanted(
+    fn a_drain_runs_or_returns_every_requested_key(
         ops in prop::collection::vec(op(), 1..100), verdicts in prop::collection::vec(verdict(), 10)
     ) {
         paused(async {

@@ -85,7 +85,7 @@ proptest! {
     /// sleeps, as many others are awake as keys are ready. Every wake-up has a reason: a key became ready, a
     /// time came or needs a new keeper, or a woken worker left.
     #[test]
-    fn no_wake_up_is_lost_and_none_is_without_a_reason(ops in prop::collection::vec(op(), 1..120)) {
+    fn no_wake_up_is_lost_or_spurious(ops in prop::collection::vec(op(), 1..120)) {
         paused(async {
             let queue = Queue::new(Rng::seeded(1));
             let (mut workers, mut leases) = (Vec::<Worker>::new(), Vec::new());
@@ -160,7 +160,7 @@ async fn one_worker_is_woken_for_one_key() {
 
 /// A worker that is cancelled after its wake-up loses no key.
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_leaves_passes_its_call_on() {
+async fn a_leaving_worker_passes_its_wake_up_on() {
     let queue = Queue::new(Rng::seeded(1));
     let mut workers: Vec<_> = (0..3).map(|_| Worker::waiting(&queue).ok().unwrap()).collect();
     queue.add(1, Causes::none());
@@ -172,7 +172,7 @@ async fn a_worker_that_leaves_passes_its_call_on() {
 
 /// When the keeper of the timer is cancelled, another worker keeps it.
 #[tokio::test(start_paused = true)]
-async fn a_keeper_that_leaves_hands_the_time_over() {
+async fn a_cancelled_timer_keeper_is_replaced() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add_after(1, Duration::from_secs(5));
     let keeper = Worker::waiting(&queue).ok().unwrap();

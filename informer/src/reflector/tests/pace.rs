@@ -68,7 +68,7 @@ const MOST: usize = 4 * 3;
 proptest! {
     /// R9: no responses cause a tight loop: after a few requests at one moment the reflector waits.
     #[test]
-    fn a_source_is_asked_a_few_times_at_once_and_then_there_is_a_wait(
+    fn requests_without_a_wait_are_bounded(
         answers in prop::collection::vec(answer(), 1..200), streaming in any::<bool>(), paging in any::<bool>()
     ) {
         let capabilities = Capabilities { streaming_list: streaming, paging, ..Capabilities::default() };
@@ -96,7 +96,7 @@ proptest! {
 
 /// A list whose continue tokens repeat fails.
 #[test]
-fn pages_that_lead_in_a_circle_are_a_failure() {
+fn a_repeated_continue_token_is_a_failure() {
     let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
     walk.step(Input::Begin);
     let circle = || Page { next: Some(Continue::new("again")), ..page(5) };
@@ -106,7 +106,7 @@ fn pages_that_lead_in_a_circle_are_a_failure() {
 
 /// R9: clients that lost one server together do not reconnect together.
 #[test]
-fn clients_with_different_seeds_come_back_at_different_times() {
+fn clients_with_different_seeds_reconnect_at_different_times() {
     let (start, outage) = (Instant::now(), Duration::from_secs(300));
     let mut back: Vec<Duration> = (0..100)
         .map(|seed| {
@@ -137,7 +137,7 @@ fn clients_with_different_seeds_come_back_at_different_times() {
 
 /// R9: clients that got the same `Retry-After` do not retry at the same moment.
 #[test]
-fn even_a_wait_that_the_source_chose_has_jitter() {
+fn retry_after_is_jittered() {
     let waits = (0..10).map(|seed| {
         let capabilities = Capabilities::default();
         let mut reflector = Reflector::<Sample>::new(&capabilities, Rng::seeded(seed));
@@ -154,7 +154,7 @@ fn even_a_wait_that_the_source_chose_has_jitter() {
 
 /// R9: growth, cap, jitter and reset of the back-off.
 #[test]
-fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
+fn source_back_off_doubles_to_the_cap_with_jitter_and_resets() {
     let mut walk = Walk::streaming();
     let unreachable = || Input::Opened(Err(SourceError::Unreachable("down".into())));
     for n in 0..20 {
@@ -170,7 +170,7 @@ fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
 
 /// The respected `Retry-After` is bounded.
 #[test]
-fn a_source_cannot_send_an_informer_to_sleep_for_hours() {
+fn retry_after_is_bounded() {
     let mut walk = Walk::streaming();
     let retry_after = Some(Duration::from_secs(86_400));
     let (_, waited) = walk.after_wait(Input::Frames(Err(SourceError::Throttled { retry_after })));
@@ -179,7 +179,7 @@ fn a_source_cannot_send_an_informer_to_sleep_for_hours() {
 
 /// R2: pages of different revisions are not combined into one state.
 #[test]
-fn pages_of_two_states_are_asked_for_again_in_one_answer() {
+fn pages_of_two_revisions_restart_the_list_without_paging() {
     let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
     walk.step(Input::Begin);
     walk.step(Input::Listed(Ok(Page { next: Some(Continue::new("2")), ..page(5) })));

@@ -164,7 +164,7 @@ fn check_lists(calls: &[Call]) {
 proptest! {
     /// R1, R2, R3, R4, R11, R12, for every source behaviour.
     #[test]
-    fn the_cache_is_the_state_at_its_revision_and_converges_whatever_the_source_does(
+    fn the_cache_equals_its_revision_and_converges_for_every_source_behaviour(
         ops in prop::collection::vec(op(), 1..120), seed in any::<u64>(), server in server()
     ) {
         paused(story(&ops, seed, server));
@@ -172,7 +172,7 @@ proptest! {
 
     /// R6: a repeated batch, whole or from its middle, changes nothing.
     #[test]
-    fn frames_that_come_again_change_nothing(
+    fn repeated_frames_change_nothing(
         ops in prop::collection::vec(op(), 1..60), sizes in prop::collection::vec(1usize..6, 1..30), seed in any::<u64>()
     ) {
         let store = FakeStore::new();

@@ -18,7 +18,7 @@ type Obj<W> = <<W as ContractWorld>::Source as ListerWatcher>::Obj;
 
 /// A list contains every object at its revision; a list of the latest state or of a minimum revision is not
 /// older than that.
-pub async fn a_list_is_everything_at_its_revision<W: ContractWorld>(world: W) {
+pub async fn a_list_contains_every_object_at_its_revision<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let newest = history.newest();
     for (at, least) in
@@ -33,7 +33,7 @@ pub async fn a_list_is_everything_at_its_revision<W: ContractWorld>(world: W) {
 }
 
 /// All pages of one list show the same revision, despite writes between them.
-pub async fn pages_are_one_state<W: ContractWorld>(world: W) {
+pub async fn all_pages_have_one_revision<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
     if !source.capabilities().paging {
@@ -54,7 +54,7 @@ pub async fn pages_are_one_state<W: ContractWorld>(world: W) {
 }
 
 /// A list at an exact revision is the state at that revision; a source without support returns an error.
-pub async fn an_exact_list_is_that_past<W: ContractWorld>(world: W) {
+pub async fn an_exact_list_is_the_state_at_its_revision<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     if !source.capabilities().exact_list {
@@ -69,7 +69,7 @@ pub async fn an_exact_list_is_that_past<W: ContractWorld>(world: W) {
 
 /// A source behind the requested revision returns [`SourceError::Ahead`] or waits; it never returns an older
 /// state.
-pub async fn no_state_is_older_than_was_asked<W: ContractWorld>(world: W) {
+pub async fn no_list_is_older_than_requested<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     let future = Revision(history.newest().0 + 1_000_000);
@@ -82,7 +82,7 @@ pub async fn no_state_is_older_than_was_asked<W: ContractWorld>(world: W) {
 }
 
 /// A watch delivers every change after its start, in order and complete up to each revision.
-pub async fn a_watch_tells_what_follows<W: ContractWorld>(world: W) {
+pub async fn a_watch_delivers_every_later_change<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let revisions = history.revisions();
     let (first, middle, last) = (revisions[0], revisions[revisions.len() / 2], history.newest());
@@ -102,7 +102,7 @@ pub async fn a_watch_tells_what_follows<W: ContractWorld>(world: W) {
 }
 
 /// A streaming list delivers the complete state, marks its end once, and continues with the changes.
-pub async fn an_initial_stream_ends_once_and_goes_on<W: ContractWorld>(world: W) {
+pub async fn an_initial_stream_marks_its_end_once_and_continues<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
     if !source.capabilities().streaming_list {
@@ -145,7 +145,7 @@ pub async fn a_deletion_has_its_own_revision<W: ContractWorld>(world: W) {
 }
 
 /// A recreated object has another uid.
-pub async fn an_object_made_anew_is_another<W: ContractWorld>(world: W) {
+pub async fn a_recreated_object_has_another_uid<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
     let uid = async || {
@@ -197,7 +197,7 @@ pub async fn a_lost_connection_ends_the_stream<W: ContractWorld>(world: W) {
 
 /// An idle stream delivers its progress as often as the source promises, including past writes of other
 /// kinds.
-pub async fn a_quiet_stream_tells_its_progress<W: ContractWorld>(world: W) {
+pub async fn an_idle_stream_delivers_progress<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     let Some(every) = source.capabilities().progress_every else { return };
@@ -215,7 +215,7 @@ pub async fn a_quiet_stream_tells_its_progress<W: ContractWorld>(world: W) {
 
 /// A call that is dropped before its response, and a stream that is dropped while open, do not affect the
 /// source.
-pub async fn a_call_that_is_dropped_harms_nobody<W: ContractWorld>(world: W) {
+pub async fn a_dropped_call_does_not_affect_the_source<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     for _ in 0..3 {
