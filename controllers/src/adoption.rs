@@ -1,5 +1,5 @@
-//! Carries out what the claim rule says. The one read that bypasses the caches: before anything is adopted, the server must
-//! say that the owner still lives.
+//! Executes the adoptions and releases of the claim rule. Adoption requires an uncached read: the server must
+//! confirm that the owner still exists.
 
 use crate::action::Action;
 use crate::apply::Hands;
@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_client::{ApiError, Kind};
 use kstore_informer::Context;
 
-/// Adopts and releases for `owner`. True if something was written: the caller's view of its objects is out of date then, and
-/// it runs again when the writes are seen.
+/// Adopts and releases objects for `owner`. Returns whether it wrote: the caller's view is then outdated, and
+/// the key runs again when the caches show the writes.
 pub(crate) async fn settle<K: Kind, T: Claimable>(
     hands: &Hands,
     cx: &Context,
@@ -29,7 +29,7 @@ pub(crate) async fn settle<K: Kind, T: Claimable>(
     Ok(is_work)
 }
 
-/// Whether the server says that the owner still is there, and not being deleted.
+/// Whether the server has the owner with this uid and it is not being deleted.
 pub(crate) async fn lives<K: Kind>(hands: &Hands, owner: &ObjectMeta) -> Result<bool, ApiError> {
     let ns = owner.namespace.as_deref().unwrap_or_default();
     let name = owner.name.as_deref().unwrap_or_default();

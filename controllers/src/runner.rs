@@ -1,4 +1,4 @@
-//! Starts everything, in one place to be read as a list, and ends it in order.
+//! List of all controllers, and their common start and shutdown.
 
 use crate::accounts::Accounts;
 use crate::apply::Hands;
@@ -22,42 +22,42 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What the controllers must be told about their cluster.
+/// Configuration of the controllers.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The certificate (PEM) that pods check the API server with: published in every namespace as `kube-root-ca.crt`. Empty:
-    /// nothing is published.
+    /// Certificate (PEM) of the API server's CA: published in every namespace as `kube-root-ca.crt`. Empty:
+    /// not published.
     pub root_ca: String,
-    /// Which controllers run.
+    /// The controllers to run.
     pub controllers: Selection,
-    /// As whom each controller writes.
+    /// The identity of each controller's writes.
     pub accounts: Accounts,
-    /// How patient the node lifecycle controller is.
+    /// Time limits of the node lifecycle controller.
     pub patience: Patience,
-    /// The addresses that they give away.
+    /// Address pools of the controllers.
     pub networks: Networks,
-    /// Where the figures of controllers and caches are shown.
+    /// Registry for the metrics of controllers and caches.
     pub metrics: Registry,
 }
 
-/// A controller at work, until its cluster stops.
+/// Future of a running controller, until its cluster stops.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One controller.
+/// Entry of a controller in the list.
 pub(crate) struct Entry {
-    /// Its name in kube-controller-manager.
+    /// Name in kube-controller-manager.
     pub(crate) name: &'static str,
-    /// Names that it had in earlier releases.
+    /// Names in earlier releases.
     pub(crate) aliases: &'static [&'static str],
-    /// Sets it up: asks for its caches. The future is its work.
+    /// Sets the controller up, which requests its caches, and returns the future that runs it.
     run: fn(Arc<Cluster>) -> Task,
-    /// The service account of `kube-system` that it writes as. Its rights are those of the role `system:controller:<account>`.
+    /// Its service account in `kube-system`. The role `system:controller:<account>` has its permissions.
     account: &'static str,
 }
 
 macro_rules! controllers {
     ($($name:literal $aliases:tt $run:path, $account:literal;)*) => {
-        /// Every controller there is.
+        /// Every controller.
         pub(crate) const CONTROLLERS: &[Entry] =
             &[$(Entry {
                 name: $name,
@@ -93,12 +93,12 @@ controllers! {
     "service-lb-controller" ["service"] load_balancer::run, "service-controller";
     "ephemeral-volume-controller" ["ephemeral-volume"] ephemeral_volume::run, "ephemeral-volume-controller";
     "service-cidr-controller" [] service_cidr::run, "service-cidrs-controller";
-    // In Kubernetes it is a part of kube-apiserver, and has no account.
+    // In Kubernetes it is part of kube-apiserver and has no account.
     "ipallocator-repair-controller" [] service_address::run, "ipallocator-repair-controller";
     "persistentvolume-binder-controller" ["persistentvolume-binder"] volume_binder::run, "persistent-volume-binder";
     "persistentvolumeclaim-protection-controller" ["pvc-protection"] volume_protection::run_claims, "pvc-protection-controller";
     "persistentvolume-protection-controller" ["pv-protection"] volume_protection::run_volumes, "pv-protection-controller";
-    // In Kubernetes these are programs of their own, beside each storage driver.
+    // In Kubernetes these are separate programs beside each storage driver.
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
     "resourcequota-controller" ["resourcequota"] resource_quota::run, "resourcequota-controller";
@@ -107,11 +107,12 @@ controllers! {
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
 }
 
-/// What a controller is made from.
+/// Inputs for setting up a controller.
 pub(crate) struct Cluster {
-    /// Lists and watches whatever the caches show. It may do no more than that: writes go through [`Cluster::hands`].
+    /// Client that lists and watches for the caches. It has no write permissions: writes use
+    /// [`Cluster::hands`].
     pub client: Client,
-    /// The account of the controller.
+    /// Service account of the controller.
     account: &'static str,
     pub caches: Arc<Caches>,
     pub nondet: Nondet,
@@ -121,12 +122,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The client and recorder of one component, which acts as the controller's account.
+    /// An executor for one component, with the controller's account.
     pub(crate) fn hands(&self, component: &str) -> Hands {
         self.hands_of(self.account, component)
     }
 
-    /// The client and recorder of one component that acts as another account: Kubernetes has a controller for it.
+    /// An executor for one component with another account, where Kubernetes has a separate controller.
     pub(crate) fn hands_of(&self, account: &str, component: &str) -> Hands {
         let client = self.config.accounts.client(account, &self.client).agent(component);
         let sink = ClientSink::new(&client);
@@ -136,24 +137,24 @@ impl Cluster {
         Hands { client, recorder, caches: Arc::clone(&self.caches) }
     }
 
-    /// Runs a task beside the controllers; it must end when `stop` is cancelled.
+    /// Spawns a task beside the controllers; it must end when `stop` is cancelled.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task);
     }
 
-    /// A controller that watches nothing yet. It waits for its caches as long as it takes: the server that they come from may
-    /// start with us.
+    /// A controller that watches nothing yet. It waits for its caches without limit, because their server may
+    /// start at the same time.
     pub(crate) fn controller(&self, name: &str) -> Controller {
         Controller::new(name, &self.nondet).sync_timeout(None).metrics(&self.config.metrics)
     }
 }
 
-/// What a controller does for one key.
+/// Reconcile function of a controller.
 pub(crate) trait Reconcile: Send + Sync + 'static {
     fn reconcile(&self, cx: Context) -> impl Future<Output = Result<Action, Trouble>> + Send;
 }
 
-/// Why a run failed.
+/// Error of a run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
     #[error(transparent)]
@@ -163,13 +164,14 @@ pub(crate) enum Trouble {
     /// The content of a namespace could not be deleted, as its conditions say.
     #[error("content of the namespace remains: {0}")]
     Content(String),
-    /// The claim of an ephemeral volume belongs to something else, or is not in the cache yet.
+    /// The claim of an ephemeral volume belongs to another owner, or is not in the cache yet.
     #[error("{0}")]
     Claim(String),
 }
 
 impl Trouble {
-    /// A server that says when to come back is obeyed. Nothing is hopeless: quotas and admission change without an event.
+    /// Respects `Retry-After` of a server. No error is terminal: quotas and admission change without an
+    /// event.
     fn into_failure(self) -> Failure<Self> {
         let wait = if let Self::Api(error) = &self { error.retry_after() } else { None };
         match wait {
@@ -191,15 +193,16 @@ pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: im
     }
 }
 
-/// Runs the selected controllers until `stop` is cancelled. All of their tasks have ended when this returns.
+/// Runs the selected controllers until `stop` is cancelled. All their tasks have ended when this returns.
 ///
-/// If one of their tasks panics, all are ended and started again, with new caches, after a back-off; the restarts are counted.
-/// A panic of a reconcile is none of these: its key is tried again.
+/// If one of their tasks panics, all controllers stop and restart with new caches after a back-off; the
+/// restarts are counted. A panic of a reconcile function is contained: its key is retried.
 ///
-/// The controllers are clients like any other: `client` may lead into this process or over the network. It lists and watches for the
-/// caches of all controllers. Each controller writes as its own account of [`Config::accounts`], under its own name
-/// (`deployment-controller`, …), and says which revisions led to its writes.
-// Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
+/// The controllers are ordinary clients: `client` may lead into this process or over the network. It lists
+/// and watches for the caches of all controllers. Each controller writes with its account in
+/// [`Config::accounts`] and its own name (`deployment-controller`, …), and sends the revisions that caused
+/// its writes.
+// Boxed, so that the future's code is generated in this crate and not in every program that runs it.
 pub fn run(
     client: Client,
     nondet: Nondet,
@@ -228,7 +231,8 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
         stop: stop.clone(),
         tasks: tasks.clone(),
     };
-    // All are set up before the first one works: so their caches share one stream from the beginning.
+    // All controllers are set up before the first one runs, so that their caches share one stream from the
+    // start.
     let works: Vec<Task> =
         selected.iter().map(|controller| (controller.run)(Arc::new(cluster(controller)))).collect();
     caches.launch();

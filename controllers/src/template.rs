@@ -1,19 +1,19 @@
-//! Pod templates: whether two make the same pods, and short texts that follow from their content. Pure.
+//! Pod templates: normalization for comparison, and encoding of hashes. Pure.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-/// The letters of generated names: no vowels, nothing alike.
+/// Letters of generated names, without vowels and ambiguous characters.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The JSON of `template` without members that say nothing: null, empty objects, empty lists. Templates that differ only in these make
-/// the same pods.
+/// The JSON of `template` without null, empty objects and empty lists. Templates that differ only in these
+/// create the same pods.
 pub(crate) fn pruned(template: &PodTemplateSpec) -> Value {
     pruned_value(serde_json::to_value(template).expect("a pod template serializes"))
 }
 
-/// `value` without members that are null, an empty object or an empty list. Elements of a list stay, even empty ones: their number
-/// means something. Empty selectors stay too: they select everything, absent ones nothing.
+/// `value` without members that are null, an empty object or an empty list. List elements stay, even empty
+/// ones, because their number matters. Empty selectors stay too: they select everything, absent ones nothing.
 pub(crate) fn pruned_value(value: Value) -> Value {
     fn prune(value: Value) -> Option<Value> {
         match value {

@@ -1,5 +1,6 @@
-//! Removes bootstrap tokens (Secrets of `kube-system` of type `bootstrap.kubernetes.io/token`) whose time is over. `plan` judges; this file
-//! watches these Secrets alone and has the plan carried out, each token when its time has come.
+//! Bootstrap token cleaner: deletes expired bootstrap tokens (Secrets of `kube-system` of type
+//! `bootstrap.kubernetes.io/token`). `plan` decides; this file watches these Secrets and executes the plan
+//! when a token expires.
 
 mod plan;
 #[cfg(test)]
@@ -17,14 +18,15 @@ const WORKERS: usize = 1;
 const NAMESPACE: &str = "kube-system";
 const OF_TYPE: &str = "type=bootstrap.kubernetes.io/token";
 
-/// All bootstrap tokens.
+/// Informer of the bootstrap tokens.
 #[derive(Clone)]
 struct BootstrapTokens(Informer<Obj<Secret>>);
 
 impl Watched for BootstrapTokens {
     fn start(from: &Sources<'_>) -> Self {
         let params = WatchParams { fields: OF_TYPE.to_owned(), ..WatchParams::default().ns(NAMESPACE) };
-        // This controller only deletes Secrets, and a deletion that is repeated does no harm, so a run need not see its own writes.
+        // This controller only deletes Secrets, and a repeated deletion is harmless, so a run need not wait
+        // for its own writes.
         Self(from.start(
             "bootstrap-tokens",
             Some(crate::resource::resource_of::<Secret>()),
@@ -33,7 +35,7 @@ impl Watched for BootstrapTokens {
     }
 }
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let tokens: BootstrapTokens = cluster.caches.get();
     let controller = cluster

@@ -1,4 +1,4 @@
-//! When bootstrap tokens go, as a table.
+//! Tests of the expiry of bootstrap tokens.
 
 use super::plan::plan;
 use jiff::Timestamp;

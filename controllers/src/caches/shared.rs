@@ -1,4 +1,4 @@
-//! Caches that several controllers read, with what objects are found by.
+//! Caches that several controllers read, with their indexes.
 
 use super::{Sources, Watched};
 use crate::claim::{Claimable, controller_of};
@@ -14,19 +14,19 @@ use kstore_informer::{Builder, Index, Informer};
 use std::net::IpAddr;
 use std::ops::Deref;
 
-/// Where an object is found by those who may control it.
+/// Index value under which possible controllers find an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Held {
-    /// By the uid of its controller.
+    /// Controlled: the uid of its controller.
     By(String),
-    /// It has none: by its namespace.
+    /// Orphan: its namespace.
     Free(String),
-    /// By the node it is bound to.
+    /// The node that a pod is bound to.
     On(String),
 }
 
 impl Held {
-    /// Where an object of this namespace is found.
+    /// The value of an object in this namespace.
     pub(crate) fn of(object: &impl Claimable, namespace: &str) -> Self {
         match controller_of(object.owners()) {
             Some(owner) => Self::By(owner.uid.clone()),
@@ -35,11 +35,11 @@ impl Held {
     }
 }
 
-/// All pods.
+/// Cache of all pods.
 #[derive(Clone)]
 pub(crate) struct Pods {
     informer: Informer<Pod>,
-    /// By controller or namespace, and by node.
+    /// Index by controller or namespace, and by node.
     pub held: Index<Pod, Held>,
 }
 
@@ -63,11 +63,11 @@ impl Deref for Pods {
     }
 }
 
-/// All ReplicaSets.
+/// Cache of all ReplicaSets.
 #[derive(Clone)]
 pub(crate) struct ReplicaSets {
     informer: Informer<Obj<ReplicaSet>>,
-    /// By controller or namespace.
+    /// Index by controller or namespace.
     pub held: Index<Obj<ReplicaSet>, Held>,
 }
 
@@ -87,7 +87,7 @@ impl Watched for ReplicaSets {
     }
 }
 
-/// All ReplicationControllers, each as the ReplicaSet that it would be.
+/// Cache of all ReplicationControllers, converted to the equivalent ReplicaSets.
 #[derive(Clone)]
 pub(crate) struct ReplicationControllers(pub ReplicaSets);
 
@@ -109,11 +109,11 @@ impl Deref for ReplicaSets {
     }
 }
 
-/// All Services.
+/// Cache of all Services.
 #[derive(Clone)]
 pub(crate) struct Services {
     informer: Informer<Obj<Service>>,
-    /// By their addresses.
+    /// Index by cluster IP.
     pub at: Index<Obj<Service>, IpAddr>,
 }
 
@@ -134,7 +134,7 @@ impl Deref for Services {
     }
 }
 
-/// The records of which addresses are taken.
+/// Cache of the IPAddress objects, which record allocated addresses.
 impl Watched for Informer<Address> {
     fn start(from: &Sources<'_>) -> Self {
         let source = from.multi.project::<IPAddress, _, _>(WatchParams::default(), view::decode::<Address>);

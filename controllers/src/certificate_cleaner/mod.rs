@@ -1,5 +1,5 @@
-//! Removes CertificateSigningRequests whose time is over: those that were answered, an hour later, and those without an answer,
-//! after a day. `plan` judges; this file reads the cache and has the plan carried out, each request when its time has come.
+//! CertificateSigningRequest cleaner: deletes answered requests after an hour and unanswered ones after a
+//! day. `plan` decides; this file reads the cache and executes the plan when a request expires.
 
 mod plan;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 1;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let requests: Informer<Obj<CertificateSigningRequest>> = cluster.caches.get();
     let controller = cluster

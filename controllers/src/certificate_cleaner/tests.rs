@@ -1,4 +1,4 @@
-//! When requests for certificates go, as a table.
+//! Tests of the expiry of CertificateSigningRequests.
 
 use super::plan::plan;
 use jiff::{SignedDuration, Timestamp};

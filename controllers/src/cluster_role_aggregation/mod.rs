@@ -1,5 +1,5 @@
-//! Fills ClusterRoles that aggregate others: `admin`, `edit` and `view`, and those of users. `plan` judges; this file reads the cache and
-//! has the plan carried out.
+//! ClusterRole aggregation: fills ClusterRoles with an aggregation rule, such as `admin`, `edit`, `view` and
+//! those of users. `plan` decides; this file reads the cache and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let roles = cluster.caches.whole::<ClusterRole>();
     let all = roles.clone();
     let controller = cluster
         .controller("clusterrole-aggregation")
-        // A role can be a part of any other: of which ones, its old labels say as well as its new ones.
+        // A changed role may match or have matched any aggregated role.
         .watch(&roles, move |_: &Obj<ClusterRole>| aggregating(&all))
         .workers(WORKERS);
     let hands = cluster.hands("clusterrole-aggregation-controller");
@@ -28,7 +28,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Aggregation { roles, hands })
 }
 
-/// The roles that aggregate others.
+/// The ClusterRoles with an aggregation rule.
 fn aggregating(roles: &Informer<Obj<ClusterRole>>) -> Vec<Key> {
     roles.list().iter().filter(|role| role.aggregation_rule.is_some()).map(Object::key).collect()
 }

@@ -1,4 +1,4 @@
-//! What aggregating roles get.
+//! Tests of the rules of aggregated roles.
 
 use super::plan::plan;
 use crate::action::{Action, PatchKind};
@@ -9,20 +9,20 @@ fn rule(resource: &str) -> Value {
     json!({ "verbs": ["get"], "apiGroups": [""], "resources": [resource] })
 }
 
-/// A role with these labels and a rule for each of these resources.
+/// A role with these labels and one rule per resource.
 fn part(name: &str, labels: Value, resources: &[&str]) -> ClusterRole {
     let rules: Vec<Value> = resources.iter().map(|resource| rule(resource)).collect();
     from_value(json!({ "metadata": { "name": name, "labels": labels }, "rules": rules })).unwrap()
 }
 
-/// A role `sum` with these selectors, and rules for these resources.
+/// A role `sum` with these selectors and one rule per resource.
 fn sum(selectors: Value, resources: &[&str]) -> ClusterRole {
     let mut role = part("sum", json!({}), resources);
     role.aggregation_rule = Some(from_value(json!({ "clusterRoleSelectors": selectors })).unwrap());
     role
 }
 
-/// The resources of the rules that the plan gives to `role`; `None` if it writes nothing.
+/// The resources of the planned rules of `role`; `None` without a write.
 fn planned(role: &ClusterRole, all: &[&ClusterRole]) -> Option<Vec<String>> {
     let Action::Patch { target, status: false, kind: PatchKind::Apply, patch } = plan(role, all)? else {
         panic!("no apply")

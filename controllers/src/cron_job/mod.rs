@@ -1,5 +1,6 @@
-//! Creates Jobs by a schedule, and deletes old ones. `plan` judges, `missed` and `schedule` know when; this file reads the caches and has
-//! it carried out. It sleeps until the next time of a schedule: nothing is looked at in between.
+//! CronJob controller: creates Jobs by a schedule and deletes old ones. `plan` decides, `missed` and
+//! `schedule` compute times; this file reads the caches and executes the plan. The controller sleeps until
+//! the next time of a schedule and does not poll.
 
 mod fields;
 mod missed;
@@ -28,7 +29,7 @@ use std::time::Duration;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let crons = cluster.caches.whole::<CronJob>();
     let jobs: Jobs = cluster.caches.get();
@@ -53,8 +54,8 @@ struct Schedules {
     crons: Informer<Obj<CronJob>>,
     jobs: Jobs,
     hands: Hands,
-    /// For each CronJob its uid, and the last time that it created a Job for: one that is deleted before it was listed does not
-    /// come again.
+    /// For each CronJob its uid and the last time for which it created a Job. A Job that is deleted before it
+    /// was listed is not created again.
     memory: Mutex<BTreeMap<Key, (Option<String>, Timestamp)>>,
 }
 
@@ -91,7 +92,7 @@ impl Reconcile for Schedules {
 }
 
 impl Schedules {
-    /// Tells the user of a Job that could not be created or deleted.
+    /// Records an event about a Job that could not be created or deleted.
     async fn tell(&self, cx: &Context, cron: &CronJob, actions: &[Action], failed: &crate::apply::Failed) {
         let error = &failed.error;
         let (reason, message) = match actions.get(failed.at) {

@@ -1,6 +1,6 @@
-//! Keeps one pod of a template on every node that it is meant for: a DaemonSet. `plan` judges; `placement` knows which nodes, `pod` makes
-//! pods, `rolling` updates them, `backoff` slows down what fails, `status` reports. This file reads the caches and has the plan carried
-//! out.
+//! DaemonSet controller: keeps one pod of a template on every eligible node. `plan` decides; `placement`
+//! selects nodes, `pod` builds pods, `rolling` updates them, `backoff` delays failures, `status` reports.
+//! This file reads the caches and executes the plan.
 
 mod backoff;
 mod placement;
@@ -36,7 +36,7 @@ const WORKERS: usize = 2;
 
 type Sets = Informer<Obj<DaemonSet>>;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let (of_pods, of_revisions, of_nodes) = (caches.sets.clone(), caches.sets.clone(), caches.sets.clone());
@@ -54,7 +54,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, DaemonSets { cluster, caches, hands, backoffs: Mutex::default() })
 }
 
-/// The sets of a namespace that would adopt something with these labels.
+/// The DaemonSets of a namespace whose selectors match an object.
 fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
     let fits = |set: &&Arc<Obj<DaemonSet>>| {
         set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, object.labels()))
@@ -62,7 +62,7 @@ fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
     sets.namespace(namespace).iter().filter(fits).map(kstore_informer::Object::key).collect()
 }
 
-/// The set that controls a pod; of a pod without a controller, every set that may adopt it.
+/// The DaemonSet that controls a pod; for an orphan, every DaemonSet that may adopt it.
 fn sets_of(sets: &Sets, pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
@@ -79,7 +79,7 @@ fn sets_of_revision(sets: &Sets, revision: &ControllerRevision) -> Vec<Key> {
     }
 }
 
-/// The sets to which a node is something else than before. Nodes report themselves all the time, and hardly ever matter.
+/// The DaemonSets whose eligibility for a node changed. Filters heartbeats, which rarely matter.
 fn concerned(sets: &Sets, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     let (before, after) = match delta {
         Delta::Added(new) => (None, Some(new)),
@@ -105,7 +105,7 @@ fn concerned(sets: &Sets, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     sets.list().iter().filter(is_concerned).map(kstore_informer::Object::key).collect()
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     sets: Sets,
@@ -124,11 +124,11 @@ struct DaemonSets {
     cluster: Arc<Cluster>,
     caches: Reads,
     hands: Hands,
-    /// Where pods of a set failed lately. A restart forgets it, as upstream's.
+    /// Recent failures by DaemonSet. In memory only, as upstream.
     backoffs: Mutex<BTreeMap<Key, Backoff>>,
 }
 
-/// What one run looks at, all of one revision of the store.
+/// Input of one run, at one revision of the store.
 struct Seen {
     set: Arc<Obj<DaemonSet>>,
     pods: Claim<Arc<Pod>>,
@@ -139,7 +139,7 @@ struct Seen {
 impl Reconcile for DaemonSets {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         if cx.stale {
-            // Pods that it made may not be seen: it would make them again.
+            // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
         }
         let Some(Seen { set, pods, revisions, nodes }) = self.look(&cx).await? else {
@@ -164,7 +164,7 @@ impl Reconcile for DaemonSets {
 }
 
 impl DaemonSets {
-    /// The set, what it owns or may own, and the nodes.
+    /// The DaemonSet, its owned and adoptable objects, and the nodes.
     async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
         let caches = &self.caches;
         let parts = (&caches.sets, &*caches.pods, &*caches.revisions, &caches.nodes);
@@ -206,7 +206,7 @@ impl DaemonSets {
         Ok(work.wake.map_or(Next::Done, Next::Again))
     }
 
-    /// Deletes pods, and tells users about each.
+    /// Deletes pods and records an event for each.
     async fn delete(&self, cx: &Context, set: &DaemonSet, pods: &[Arc<Pod>]) -> Result<(), ApiError> {
         if pods.is_empty() {
             return Ok(());
@@ -231,7 +231,7 @@ impl DaemonSets {
         outcome.result()
     }
 
-    /// Puts the history in order. If the name of a new revision is taken for good, the next one is to have another.
+    /// Writes the revision history. If the name of a new revision is taken, increments the collision count.
     async fn write_revisions(&self, cx: &Context, set: &DaemonSet, writes: &[Action]) -> Result<(), Trouble> {
         let Err(error) = self.hands.carry_out(cx, writes).await.result() else { return Ok(()) };
         let ([Action::Create(object)], Some(spec)) = (writes, set.spec.as_ref()) else {
@@ -249,7 +249,7 @@ impl DaemonSets {
     }
 }
 
-/// One event per created pod, and one for the first that could not be created.
+/// One event per created pod, and one for the first failed creation.
 fn notices_of_creation(set: &DaemonSet, outcome: &Outcome) -> Vec<Action> {
     let created = outcome.created.iter().map(|name| format!("Created pod: {name}"));
     let created = created.map(|message| Action::normal(about(set), "SuccessfulCreate", message));

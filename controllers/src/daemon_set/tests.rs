@@ -1,4 +1,4 @@
-//! The DaemonSet plan against tables, and against a cluster whose nodes and pods come and go at random.
+//! Tests of the DaemonSet plan, with tables and a simulated cluster with random changes of nodes and pods.
 
 mod history;
 mod manage;
@@ -17,7 +17,7 @@ use serde_json::{from_value, json};
 use std::time::Duration;
 use world::{START, World, set};
 
-/// What a run does: `create on n1`, `delete p3`.
+/// Pod changes of a run as text: `create on n1`, `delete p3`.
 fn moves(work: &Work) -> Vec<String> {
     let create = work.create.iter().map(|object| {
         let pod: Pod = serde_json::from_str(object.json()).unwrap();
@@ -26,7 +26,7 @@ fn moves(work: &Work) -> Vec<String> {
     create.chain(work.delete.iter().map(|pod| format!("delete {}", pod.metadata.name))).collect()
 }
 
-/// The events of a run, as `reason: message`.
+/// Events of a run as `reason: message`.
 fn events(actions: &[Action]) -> Vec<String> {
     let text = |action: &Action| match action {
         Action::Event(event) => Some(format!("{}: {}", event.reason, event.message)),

@@ -1,6 +1,6 @@
-//! Rolls templates out: a Deployment owns one ReplicaSet per template and moves pods from the old ones to the new one.
-//! `plan` judges; `arith` counts, `revision` names and numbers, `status` reports. This file reads the caches and has the plan
-//! carried out.
+//! Deployment controller: keeps one ReplicaSet per template and moves pods from the old ones to the new one.
+//! `plan` decides; `arith` counts, `revision` names and numbers, `status` reports. This file reads the caches
+//! and executes the plan.
 
 mod arith;
 mod plan;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let (deployments, sets) = (caches.deployments.clone(), caches.sets.clone());
@@ -56,7 +56,7 @@ impl Claimable for Obj<ReplicaSet> {
     }
 }
 
-/// The Deployment that controls a set; of a set without a controller, every Deployment that would adopt it.
+/// The Deployment that controls a ReplicaSet; for an orphan, every Deployment that would adopt it.
 fn deployments_of(all: &Informer<Obj<Deployment>>, set: &Obj<ReplicaSet>) -> Vec<Key> {
     let ns = set.metadata.namespace.as_deref().unwrap_or_default();
     match controller_of(set.owners()) {
@@ -71,7 +71,7 @@ fn deployments_of(all: &Informer<Obj<Deployment>>, set: &Obj<ReplicaSet>) -> Vec
     }
 }
 
-/// The Deployment that may be waiting for a pod to end before it starts new ones.
+/// The Deployment with strategy Recreate that may wait for the end of a pod.
 fn waiting_for(
     all: &Informer<Obj<Deployment>>,
     sets: &Informer<Obj<ReplicaSet>>,
@@ -98,7 +98,7 @@ fn recreates(d: &Deployment) -> bool {
     strategy.and_then(|s| s.type_.as_deref()) == Some("Recreate")
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     deployments: Informer<Obj<Deployment>>,
@@ -118,11 +118,11 @@ struct Deployments {
     hands: Hands,
 }
 
-/// What one run looks at.
+/// Input of one run.
 struct Seen {
     d: Arc<Obj<Deployment>>,
     sets: Claim<Arc<Obj<ReplicaSet>>>,
-    /// Of all owned sets; only if the Deployment waits for them.
+    /// Pods of all owned ReplicaSets; only for strategy Recreate.
     pods: Vec<Arc<Pod>>,
 }
 
@@ -147,7 +147,7 @@ impl Reconcile for Deployments {
 }
 
 impl Deployments {
-    /// The Deployment and what it owns, all at one revision.
+    /// The Deployment and its owned objects at one revision.
     async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
         let caches = &self.caches;
         let (all, sets, pods) = cx.cut((&caches.deployments, &*caches.sets, &*caches.pods)).await?;
@@ -168,7 +168,7 @@ impl Deployments {
         Ok(Some(Seen { d, sets, pods: of_sets }))
     }
 
-    /// What a failed creation of a ReplicaSet calls for.
+    /// Handles a failed creation of a ReplicaSet.
     async fn explain(
         &self,
         d: &Deployment,

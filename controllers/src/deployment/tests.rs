@@ -1,4 +1,4 @@
-//! The Deployment plan against tables, and against a small world in which pods become ready at random.
+//! Tests of the Deployment plan, with tables and a simulated cluster whose pods become ready at random.
 
 use super::arith::{Bounds, Old, Share, new_size, old_sizes, proportional_sizes};
 use super::plan::{Collision, Observed, collision, plan};
@@ -33,7 +33,7 @@ fn rolling(surge: &str, unavailable: &str) -> serde_json::Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": value(surge), "maxUnavailable": value(unavailable)}})
 }
 
-/// The API server, the ReplicaSet controller and the pods, as far as a Deployment can tell.
+/// Simulated API server, ReplicaSet controller and pods.
 struct World {
     d: Deployment,
     sets: Vec<ReplicaSet>,
@@ -52,7 +52,7 @@ impl World {
         plan(Observed { deployment: &self.d, sets: &sets, pods: &[] }, self.now)
     }
 
-    /// One run of the controller. True if it did something.
+    /// Runs the controller once. Returns whether it wrote.
     fn run(&mut self) -> bool {
         let plan = self.plan();
         for action in &plan.actions {
@@ -84,7 +84,7 @@ impl World {
                 }
                 *old = set;
             }
-            // A Deployment's `/status` writes annotations too, and any other path would raise its generation.
+            // A Deployment's `/status` also writes annotations; any other path would change its generation.
             Action::UpdateStatus(d) => {
                 let d: Deployment = d.typed().unwrap();
                 self.d.status.clone_from(&d.status);
@@ -107,7 +107,7 @@ impl World {
         panic!("the controller goes on writing although nothing changes: {:?}", self.plan());
     }
 
-    /// The ReplicaSet controller has caught up; `ready` of the pods that were not ready become ready.
+    /// Runs the ReplicaSet controller; `ready` of the unready pods become ready.
     fn pods(&mut self, mut ready: i32) {
         for set in &mut self.sets {
             let spec = set.spec.as_ref().unwrap().replicas.unwrap();
@@ -162,7 +162,7 @@ impl World {
         self.sets.iter().map(super::status::size).sum()
     }
 
-    /// Pods that are available and stay so under the present sizes.
+    /// Pods that are available and stay so at the current sizes.
     fn available(&self) -> i32 {
         let of = |s: &ReplicaSet| s.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
         self.sets.iter().map(|s| of(s).min(super::status::size(s))).sum()
@@ -449,7 +449,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One run, with the promises that hold over each.
+/// Runs the controller once and checks the invariants.
 fn run_checked(world: &mut World) -> bool {
     let bounds = Bounds::of(&world.d);
     let (total, available) = (world.total(), world.available());

@@ -1,7 +1,7 @@
-//! Counts for each PodDisruptionBudget how many of its pods may be evicted now. Who evicts charges the budget, in the commit that
-//! deletes the pod; this controller gives it back what becomes healthy again. `plan` judges, `scale` knows how many pods are wanted;
-//! this file reads the caches and has the plan carried out. Beside that it takes back the marks of pods that were to be removed
-//! and are not (`stale` judges).
+//! Disruption controller: computes for each PodDisruptionBudget how many of its pods may be evicted now. An
+//! eviction decrements the budget in the commit that deletes the pod; this controller raises it again when
+//! pods become healthy. `plan` decides, `scale` finds the desired number of pods; this file reads the caches
+//! and executes the plan. It also removes stale DisruptionTarget conditions (`stale` decides).
 
 mod plan;
 mod scale;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 const WORKERS: usize = 2;
 const COMPONENT: &str = "disruption-controller";
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let hands = cluster.hands(COMPONENT);
     let (budgets, marks) = (budgets(Arc::clone(&cluster), hands.clone()), marks(cluster, hands));
@@ -65,7 +65,7 @@ fn budgets(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
     work(controller, stop, Disruptions { cluster, caches, hands })
 }
 
-/// The budgets that guard a pod, or did so until now.
+/// The budgets that select a pod in its old or new state.
 fn guarding(budgets: &Budgets, delta: &Delta<Pod>) -> Vec<Key> {
     let (old, new) = match delta {
         Delta::Added(pod) | Delta::Resync(pod) => (None, pod),
@@ -79,13 +79,13 @@ fn guarding(budgets: &Budgets, delta: &Delta<Pod>) -> Vec<Key> {
     budgets.namespace(&new.metadata.namespace).iter().filter(guards).map(Object::key).collect()
 }
 
-/// A missing selector selects nothing, an empty one everything.
+/// Whether a budget selects a pod. A missing selector selects nothing, an empty one everything.
 fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let wanted = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     wanted.is_some_and(|wanted| selector::matches(wanted, &pod.metadata.labels))
 }
 
-/// Nothing changed that a budget counts.
+/// Whether no counted field changed.
 fn counts_the_same(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
         && a.metadata.deleting() == b.metadata.deleting()
@@ -93,7 +93,7 @@ fn counts_the_same(a: &Pod, b: &Pod) -> bool {
         && controller_of(&a.metadata.owner_references) == controller_of(&b.metadata.owner_references)
 }
 
-/// The budgets that may depend on how many pods an object wants, if that changed.
+/// The budgets that may depend on a workload's desired size, if the size changed.
 fn scaled<T: Object>(budgets: &Budgets, delta: &Delta<T>, size: fn(&T) -> Workload) -> Vec<Key> {
     let changed = match delta {
         Delta::Added(_) | Delta::Deleted(_) | Delta::Resync(_) => true,
@@ -107,7 +107,7 @@ fn scaled<T: Object>(budgets: &Budgets, delta: &Delta<T>, size: fn(&T) -> Worklo
     budgets.namespace(delta.object().key().namespace()).iter().filter(depends).map(Object::key).collect()
 }
 
-/// All StatefulSets.
+/// Informer of the StatefulSets.
 #[derive(Clone)]
 struct StatefulSets(Informer<Scaled>);
 
@@ -118,7 +118,7 @@ impl Watched for StatefulSets {
     }
 }
 
-/// All ReplicationControllers.
+/// Informer of the ReplicationControllers.
 #[derive(Clone)]
 struct ReplicationControllers(Informer<Scaled>);
 
@@ -131,7 +131,7 @@ impl Watched for ReplicationControllers {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     budgets: Budgets,
@@ -164,14 +164,14 @@ struct Disruptions {
 impl Reconcile for Disruptions {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         let Some(plan) = self.look(&cx).await? else { return Ok(Next::Done) };
-        // After a conflict somebody was evicted meanwhile, and the count begins anew.
+        // A conflict means an eviction happened meanwhile; the next run counts again.
         unless_gone(self.hands.carry_out(&cx, &plan.actions).await.result())?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }
 
 impl Disruptions {
-    /// The plan for a budget, if it is there, from all that counts at one revision.
+    /// The plan for a budget, if it exists, from one revision.
     async fn look(&self, cx: &Context) -> Result<Option<crate::action::Plan>, CutError> {
         let caches = &self.caches;
         let informers = (
@@ -233,7 +233,7 @@ impl Reconcile for Marks {
     }
 }
 
-/// What is gone needs nothing any more.
+/// A missing object needs no write.
 fn unless_gone(result: Result<(), ApiError>) -> Result<(), ApiError> {
     result.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
 }

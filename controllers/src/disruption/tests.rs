@@ -1,4 +1,4 @@
-//! What budgets allow, and for how long pods that were let go are missed.
+//! Tests of the allowed disruptions, and of how long evicted pods are not counted.
 
 use super::plan::{Observed, depends_on_scale, plan};
 use super::scale::{Kind, Workload};
@@ -34,7 +34,7 @@ fn pod(name: &str, owner: Value) -> Value {
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
-/// `ready` pods and some that are not, of the ReplicaSet `web-1`.
+/// `ready` ready and some unready pods of the ReplicaSet `web-1`.
 fn web(ready: usize, unready: usize) -> Vec<Value> {
     let one = |i| {
         let mut pod = pod(&format!("web-{i}"), owner("ReplicaSet", "web-1"));
@@ -44,8 +44,8 @@ fn web(ready: usize, unready: usize) -> Vec<Value> {
     (0..ready + unready).map(one).collect()
 }
 
-/// The Deployment `web` of ten with its set, a set of its own of 4, a StatefulSet of 5, a ReplicationController of 6, and a set
-/// whose Deployment is gone.
+/// Workloads: a Deployment `web` of ten with its ReplicaSet, a ReplicaSet of 4, a StatefulSet of 5, a
+/// ReplicationController of 6, and a ReplicaSet whose Deployment is missing.
 fn find(kind: Kind, name: &str) -> Option<Workload> {
     let (replicas, controller) = match (kind, name) {
         (Kind::Deployment, "web") => (10, None),
@@ -79,7 +79,7 @@ fn told(plan: &Plan) -> Vec<&str> {
     events.collect()
 }
 
-/// Expected, desired, healthy, allowed.
+/// Expected, desired, healthy and allowed pods.
 fn counts(spec: Value, pods: &[Value]) -> (i32, i32, i32, i32) {
     let status = status(&planned(&budget(spec), pods));
     (
@@ -93,13 +93,13 @@ fn counts(spec: Value, pods: &[Value]) -> (i32, i32, i32, i32) {
 #[test]
 fn what_is_spare_above_what_must_be_healthy_may_go() {
     let table = [
-        // A number of what is there.
+        // An absolute number: relative to the existing pods.
         (json!({"minAvailable": 2}), web(3, 0), (3, 2, 3, 1)),
         (json!({"minAvailable": 2}), web(2, 1), (3, 2, 2, 0)),
         (json!({"minAvailable": 2}), web(1, 0), (1, 2, 1, 0)),
         (json!({"minAvailable": 0}), web(3, 0), (3, 0, 3, 3)),
         (json!({"minAvailable": 0}), web(0, 0), (0, 0, 0, 0)),
-        // A share of what the Deployment wants, however many there are, rounded up.
+        // A percentage of the Deployment's desired size, rounded up.
         (json!({"minAvailable": "50%"}), web(7, 0), (10, 5, 7, 2)),
         (json!({"minAvailable": "51%"}), web(10, 0), (10, 6, 10, 4)),
         (json!({"minAvailable": "0%"}), web(1, 0), (10, 0, 1, 1)),
@@ -226,7 +226,7 @@ fn where_it_is_not_known_what_must_be_there_nothing_may_go() {
             budget.status = Some(status);
             assert_eq!(planned(&budget, &[pod("p", owner.clone())]), Plan::nothing(), "told once");
         }
-        // Who counts what is there asks no controller.
+        // An absolute `minAvailable` needs no controller.
         assert_eq!(counts(json!({"minAvailable": 0}), &[pod("p", owner)]), (1, 0, 1, 1));
     }
 }

@@ -1,5 +1,6 @@
-//! Publishes which pods stand behind a Service: EndpointSlices, and the legacy Endpoints object. `plan` and `legacy` judge,
-//! `endpoints` turns pods into endpoints; this file reads the caches and has the plans carried out.
+//! EndpointSlice controller: publishes the pods of a Service as EndpointSlices and as the legacy Endpoints
+//! object. `plan` and `legacy` decide, `endpoints` converts pods to endpoints; this file reads the caches and
+//! executes the plans.
 
 mod endpoints;
 mod legacy;
@@ -24,7 +25,7 @@ use plan::Observed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names the Service of a slice.
+/// Label of a slice with the name of its Service.
 pub(crate) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
@@ -32,7 +33,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let services = caches.services.clone();
@@ -62,7 +63,7 @@ fn zone(node: &Node) -> Option<&String> {
     node.metadata.labels.as_ref()?.get(ZONE)
 }
 
-/// The Services whose endpoints a change of a pod may change.
+/// The Services whose endpoints a change of a pod may affect.
 fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key> {
     let (old, new) = match delta {
         Delta::Added(pod) | Delta::Resync(pod) => (None, Some(pod)),
@@ -71,7 +72,7 @@ fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key
         Delta::Deleted(pod) => (Some(pod), None),
     };
     let pods: Vec<&Arc<Pod>> = old.into_iter().chain(new).collect();
-    // Without an address it is in no slice.
+    // A pod without an address is in no slice.
     if pods.iter().all(|p| p.status.pod_ip.is_empty()) {
         return vec![];
     }
@@ -83,7 +84,7 @@ fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key
     services.namespace(&first.metadata.namespace).iter().filter(|s| selects(s)).map(Object::key).collect()
 }
 
-/// Nothing changed that an endpoint shows.
+/// Whether no field of the endpoint changed.
 fn tells_the_same(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
         && a.metadata.deleting() == b.metadata.deleting()
@@ -94,11 +95,11 @@ fn tells_the_same(a: &Pod, b: &Pod) -> bool {
         && a.spec == b.spec
 }
 
-/// All EndpointSlices.
+/// Cache of all EndpointSlices.
 #[derive(Clone)]
 pub(crate) struct EndpointSlices {
     pub informer: Informer<Obj<EndpointSlice>>,
-    /// By namespace and name of their service.
+    /// Index by namespace and name of their Service.
     pub of: Index<Obj<EndpointSlice>, (String, String)>,
 }
 
@@ -115,7 +116,7 @@ impl Watched for EndpointSlices {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     services: Services,
@@ -141,9 +142,9 @@ struct Slices {
     cluster: Arc<Cluster>,
     caches: Reads,
     hands: Hands,
-    /// Writes the Endpoints object. In Kubernetes that is a controller of its own, and so is its account.
+    /// Executor for the Endpoints object: in Kubernetes a separate controller with its own service account.
     legacy_hands: Hands,
-    /// When each Service was written last.
+    /// Time of the last write for each Service.
     written: Mutex<BTreeMap<Key, Timestamp>>,
 }
 

@@ -1,4 +1,4 @@
-//! Slices against tables, and against a union of all endpoints on random changes.
+//! Tests of slices, with tables and a union of all endpoints under random changes.
 
 use super::legacy;
 use super::plan::{Observed, plan};

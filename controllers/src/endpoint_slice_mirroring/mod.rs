@@ -1,5 +1,6 @@
-//! Mirrors the Endpoints that a user wrote for a Service without a selector into EndpointSlices, which is what readers look at. `plan`
-//! judges; this file reads the caches and has the plan carried out. Slices of pods are `endpoint_slice`'s.
+//! EndpointSlice mirroring: copies user-written Endpoints of Services without a selector into EndpointSlices.
+//! `plan` decides; this file reads the caches and executes the plan. Slices of pods belong to
+//! `endpoint_slice`.
 
 mod plan;
 #[cfg(test)]
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let controller = cluster
@@ -36,7 +37,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, cluster.stop.clone(), Mirror { caches, hands })
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     services: Services,

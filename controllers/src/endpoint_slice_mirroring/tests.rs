@@ -1,4 +1,4 @@
-//! Which Endpoints are mirrored into which EndpointSlices, and that mirroring settles.
+//! Tests of mirrored Endpoints and of convergence.
 
 use super::plan::{Observed, is_ours, plan};
 use crate::action::Action;
@@ -21,7 +21,7 @@ fn run(service: Option<&Service>, endpoints: Option<&Endpoints>, slices: &[Endpo
     plan(Observed { service, endpoints, slices: &slices })
 }
 
-/// The slices that are made from nothing, with names.
+/// The slices that a run creates from nothing, with names.
 fn made(endpoints: &Endpoints) -> Vec<EndpointSlice> {
     let actions = run(Some(&service(Value::Null)), Some(endpoints), &[]);
     let created = actions.iter().map(|action| action.created::<EndpointSlice>().unwrap());

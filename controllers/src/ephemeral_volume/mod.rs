@@ -1,5 +1,6 @@
-//! Makes the claims of pods' ephemeral volumes: each volume with a template gets a claim of its own, which goes with the pod. `plan`
-//! judges; this file reads the caches, the template of a pod whose claim is missing, and has the plan carried out.
+//! Ephemeral volume controller: creates a PersistentVolumeClaim for each ephemeral volume of a pod; the
+//! garbage collector deletes the claim with the pod. `plan` decides; this file reads the caches and the
+//! template of a pod without its claim, and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let claims: Informer<Obj<PersistentVolumeClaim>> = cluster.caches.get();
     let pods: Pods = cluster.caches.get();
@@ -66,7 +67,7 @@ impl Reconcile for Volumes {
         };
         let made: Vec<Action> = plan::claims(&whole, &missing);
         match self.hands.carry_out(&cx, &made).await.result() {
-            // The cache is about to show whose it is.
+            // The cache will show the owner of the existing claim soon.
             Err(error) if error.is_already_exists() => Err(Trouble::Claim(error.to_string())),
             done => Ok(done.map(|()| Next::Done)?),
         }

@@ -1,4 +1,4 @@
-//! Claims of ephemeral volumes.
+//! Tests of the claims of ephemeral volumes.
 
 use super::plan::{Found, claims, missing, owner, wants_claims};
 use crate::action::Action;

@@ -1,5 +1,5 @@
-//! The streams of custom kinds: each carries the objects of a few kinds into the graph, and is opened anew when one of these kinds comes,
-//! changes its version or goes. Which kinds there are is `known`'s matter.
+//! Watch streams of custom kinds: each stream feeds the objects of a few kinds into the graph. It is reopened
+//! when one of its kinds is added, removed, or changes its version. `known` tracks the kinds.
 
 use super::known::Shared;
 use super::latest::Latest;
@@ -12,10 +12,11 @@ use kstore_informer::{Builder, Causes, Delivery, Delta, Informer, Key, Object, O
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The kinds of one stream: resources by the uids of their definitions.
+/// Kinds of one stream: resources by the uids of their definitions.
 type Kinds = BTreeMap<String, Resource>;
 
-/// Runs until the cluster stops: deals the custom kinds out to streams. A kind stays on its stream as long as it is there.
+/// Distributes the custom kinds over streams until the cluster stops. A kind stays on its stream while it
+/// exists.
 pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue<Key>) {
     let mut streams: Vec<Arc<Latest<Kinds>>> = Vec::new();
     loop {
@@ -37,7 +38,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue
     }
 }
 
-/// Brings the streams to these kinds; gives back the places of new streams.
+/// Updates the streams to these kinds; returns the indexes of new streams.
 fn deal(streams: &mut Vec<Arc<Latest<Kinds>>>, mut wanted: Kinds) -> Vec<usize> {
     let mut dealt: Vec<Kinds> = Vec::new();
     for stream in streams.iter() {
@@ -64,13 +65,13 @@ fn deal(streams: &mut Vec<Arc<Latest<Kinds>>>, mut wanted: Kinds) -> Vec<usize> 
     new
 }
 
-/// One stream.
+/// State of one stream.
 struct Stream {
     cluster: Arc<Cluster>,
     shared: Arc<Shared>,
     queue: Queue<Key>,
     name: String,
-    /// The uids of the objects that came on it and are there, by key.
+    /// The uids of the objects on the stream, by key.
     members: BTreeMap<Key, String>,
 }
 
@@ -83,13 +84,13 @@ impl Stream {
                 biased;
                 () = stop.cancelled() => return,
                 () = kinds.differs_from(&of) => {}
-                // It ends with an informer that ends, which nothing but the stop does.
+                // An error means that the informer stopped, which only a shutdown causes.
                 result = self.feed(of.clone()) => if result.is_err() { return },
             }
         }
     }
 
-    /// Feeds the objects of these kinds to the graph, and never ends by itself; dropping it ends the informer behind it.
+    /// Feeds the objects of these kinds into the graph. Never ends by itself; dropping it ends its informer.
     async fn feed(&mut self, kinds: Kinds) -> Result<(), Stopped> {
         let mut resources = kinds.values().map(gvr);
         let Some(first) = resources.next() else {
@@ -105,13 +106,13 @@ impl Stream {
     }
 
     async fn follow(&mut self, informer: Informer<Member>) -> Result<(), Stopped> {
-        // As feeds of controllers read: the graph must hear of objects that come and go at once.
+        // Like the feeds of controllers, it needs every change: short-lived objects must reach the graph.
         let every = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
         let mut changes = informer.subscribe_with(every);
         informer.synced().await?;
         let first = changes.try_next();
         first.iter().for_each(|delta| self.take(delta));
-        // What the stream before had shown and this one does not is gone.
+        // Objects of the previous stream that this one does not show are gone.
         self.forget(&informer.view().iter().map(|member| member.key()).collect());
         while let Some(deltas) = changes.next().await {
             deltas.iter().for_each(|delta| self.take(delta));
@@ -128,14 +129,14 @@ impl Stream {
             }
         };
         let causes = Causes::one(member.revision());
-        // The stream before may have shown another object of this name.
+        // The previous stream may have shown another object of this name.
         if let Some(uid) = before.filter(|uid| uid != member.uid()) {
             self.enqueue(self.shared.gone(&uid), &causes);
         }
         self.enqueue(self.shared.take(delta), &causes);
     }
 
-    /// Takes all objects but these for gone.
+    /// Removes all objects that are not in `but`.
     fn forget(&mut self, but: &BTreeSet<Key>) {
         let gone = |(key, uid): (&Key, &String)| (!but.contains(key)).then(|| (key.clone(), uid.clone()));
         for (key, uid) in self.members.iter().filter_map(gone).collect::<Vec<_>>() {

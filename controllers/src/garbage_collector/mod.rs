@@ -1,6 +1,7 @@
-//! Deletes what has lost its owners, and carries foreground and orphaning deletions through. `graph` knows who owns whom,
-//! `plan` judges one object, `known` feeds both from streams of objects and keeps the kinds that there are; `custom` opens the streams
-//! of custom kinds. This file asks the server about owners that the graph does not know, and has the plan carried out.
+//! Garbage collector: deletes objects without owners, and completes foreground and orphaning deletions.
+//! `graph` stores the ownership, `plan` decides about one object, `known` feeds both from watch streams and
+//! tracks the kinds; `custom` opens the streams of custom kinds. This file asks the server about unknown
+//! owners and executes the plan.
 
 mod custom;
 mod graph;
@@ -24,10 +25,11 @@ use plan::{Presence, Question, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Objects that are looked at in the same time. Each costs about one write, so this bounds the speed of a cascade.
+/// Number of objects processed concurrently. Each costs about one write, so this bounds the speed of a
+/// cascade.
 const WORKERS: usize = 32;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let shared = Arc::new(Shared::new(member::kinds()));
     let fed = Arc::clone(&shared);
@@ -63,7 +65,7 @@ impl Reconcile for Collector {
 }
 
 impl Collector {
-    /// Begins with all that needs a look.
+    /// Queues all work items of the initial state.
     fn review(&self) -> Vec<Action> {
         let work = self.shared.lock().review();
         work.iter().for_each(|work| self.queue.add(work.key(), Causes::none()));
@@ -111,8 +113,8 @@ impl Collector {
         Ok(Presence::Absent)
     }
 
-    /// Whether a custom kind is no more, and its objects with it. A kind that goes on in other versions is served under another
-    /// address, and the server does not know the old one either.
+    /// Whether a custom kind no longer exists, and so its objects. A kind that continues in other versions is
+    /// served under another path, and the server does not know the old path either.
     async fn is_withdrawn(&self, resource: &Resource) -> Result<bool, ApiError> {
         let definition = format!("{}.{}", resource.plural, resource.group);
         match self.hands.client.dynamic(gvr(&DEFINITIONS)).get("", &definition).await {
@@ -123,7 +125,7 @@ impl Collector {
     }
 }
 
-/// Whether the server knows the kind and says that it has no object of this name.
+/// Whether the server serves the kind and has no object of this name.
 fn names(error: &ApiError, name: &str) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     error.is_not_found() && details.is_some_and(|details| details.name == name)

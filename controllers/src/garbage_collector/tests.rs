@@ -1,4 +1,4 @@
-//! The graph and the judgement on it, against tables and against a fixpoint on random worlds of owners.
+//! Tests of the graph and the plan, with tables and a fixpoint over random ownership graphs.
 
 mod kinds;
 mod orphaning;
@@ -51,7 +51,7 @@ fn going(uid: &str, owners: &[OwnerReference], finalizer: &str) -> Node {
     Node { deleting: true, finalizers: vec![finalizer.into()], ..node(uid, owners) }
 }
 
-/// The server: its objects, what it has told the graph, and the work that came of it.
+/// Simulated server: its objects, the graph, and the work queue.
 #[derive(Default)]
 struct World {
     graph: Graph,
@@ -73,7 +73,7 @@ impl World {
         self.graph.uids().iter().map(ToString::to_string).collect()
     }
 
-    /// The server's answer to a delete.
+    /// Deletes an object like the server.
     fn delete(&mut self, uid: &str, propagation: Propagation) {
         let Some(old) = self.graph.get(uid).cloned() else { return };
         let mut node = old;
@@ -124,7 +124,7 @@ impl World {
                             self.queue.extend(work);
                             break actions;
                         }
-                        // What the graph does not know is not there.
+                        // Objects that the graph does not know are absent.
                         Verdict::Ask(all) => {
                             answers.extend(all.into_iter().map(|q| (q.uid, Presence::Absent)));
                         }
@@ -280,7 +280,7 @@ fn a_status_write_is_no_work() {
     assert!(!w.queue.is_empty());
 }
 
-/// What must be left when everything is quiet: objects without owners that were not deleted, and whatever they hold up.
+/// Model: the final objects, which are the undeleted objects without owners and all that they keep alive.
 fn fixpoint(objects: &BTreeMap<u8, BTreeSet<u8>>, deleted: &BTreeSet<u8>) -> BTreeSet<String> {
     let mut alive: BTreeSet<u8> = objects.keys().copied().filter(|o| !deleted.contains(o)).collect();
     loop {
@@ -298,7 +298,7 @@ proptest! {
 
     #[test]
     fn what_is_left_is_what_a_fixpoint_says(
-        // Owners have smaller numbers: circles keep themselves alive by design, and have their own test.
+        // Owners have smaller numbers: cycles keep themselves alive by design, and have their own test.
         edges in prop::collection::btree_set((1u8..12, 0u8..14), 0..30),
         deleted in prop::collection::btree_map(0u8..12, any::<bool>(), 0..5),
         missing in 12u8..14,

@@ -1,9 +1,11 @@
-//! Scales workloads by their metrics, as their HorizontalPodAutoscalers say. `plan` decides; `metric` and `calculate` say what a metric asks
-//! for, `behavior` bounds it, `history` is what an autoscaler remembers. This file reads the target, its pods and the metrics, and has the
-//! decision carried out; `target` and `source` are the reads.
+//! HorizontalPodAutoscaler controller: scales workloads by their metrics. `plan` decides; `metric` and
+//! `calculate` evaluate metrics, `behavior` limits the size, `history` remembers recommendations. This file
+//! reads the target, its pods and the metrics, and executes the decision; `target` and `source` are the
+//! reads.
 //!
-//! An autoscaler is looked at when it is made or its spec changes, and every 15 seconds. Without autoscalers nothing is read: pods are
-//! listed for each look, by the selector of the target, and not kept.
+//! An autoscaler is evaluated when it is created or its spec changes, and every 15 seconds. Without
+//! autoscalers nothing is read: pods are listed for each evaluation by the target's selector and are not
+//! cached.
 
 mod behavior;
 mod calculate;
@@ -43,7 +45,7 @@ const COMPONENT: &str = "horizontal-pod-autoscaler";
 
 type Autoscalers = Informer<Obj<HorizontalPodAutoscaler>>;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let autoscalers: Autoscalers = cluster.caches.get();
     let controller = cluster.controller(COMPONENT).watch_deltas(&autoscalers, changed).workers(WORKERS);
@@ -52,18 +54,18 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Autoscaling { cluster, autoscalers, hands, memory: Mutex::default() })
 }
 
-/// The key of an autoscaler unless only its status changed.
+/// The key of an autoscaler, unless only its status changed.
 fn changed(delta: &Delta<Obj<HorizontalPodAutoscaler>>) -> Option<Key> {
     let is_same = matches!(delta, Delta::Updated { old, new } if old.spec == new.spec && old.metadata.uid == new.metadata.uid);
     (!is_same).then(|| delta.object().key())
 }
 
-/// What is remembered of an autoscaler.
+/// Remembered data of an autoscaler.
 #[derive(Clone, Default)]
 struct Memory {
     uid: Option<String>,
     history: History,
-    /// The selector of its target, when it was read last.
+    /// The selector of its target at the last read.
     selector: String,
 }
 
@@ -85,10 +87,10 @@ impl Reconcile for Autoscaling {
             memory = Memory { uid: hpa.metadata.uid.clone(), ..Memory::default() };
         }
         let decision = self.decide(&cx, &hpa, &mut memory).await;
-        // Runs of one key do not overlap: what is remembered of it has not changed meanwhile.
+        // Runs of one key do not overlap, so its memory has not changed meanwhile.
         self.memory.lock().insert(cx.key.clone(), memory);
         match self.hands.carry_out(&cx, &report(&hpa, decision?)).await.result() {
-            // The cache is about to show another state, or none.
+            // A conflict or a missing object means that the cache will show another state soon.
             Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Again(AUTOSCALING_PERIOD)),
         }
@@ -96,7 +98,7 @@ impl Reconcile for Autoscaling {
 }
 
 impl Autoscaling {
-    /// Decides about the target and gives it its size.
+    /// Decides about the target and scales it.
     async fn decide(
         &self,
         cx: &Context,
@@ -150,7 +152,7 @@ impl Autoscaling {
         Ok(plan::plan(hpa, scale, &metrics, history, clock.now()))
     }
 
-    /// The pods of the target, or why the autoscaler may not look at them.
+    /// The pods of the target, or why the autoscaler must not use them.
     ///
     /// # Errors
     /// The pods cannot be listed now.
@@ -193,7 +195,7 @@ impl Autoscaling {
         pods.collect::<Result<_, _>>().map_err(|error| ApiError::Json(error.to_string()))
     }
 
-    /// The other autoscalers whose targets select one of these pods, too.
+    /// Other autoscalers whose targets also select one of these pods.
     fn sharing(&self, own: &Key, pods: &[Pod]) -> Vec<Key> {
         let memory = self.memory.lock();
         let others = memory.iter().filter(|(key, other)| {
@@ -206,7 +208,8 @@ impl Autoscaling {
         others.filter(|(_, other)| selects(other)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Gives the target its size. A target that was written meanwhile, but has the size that the decision is about, is read once more.
+    /// Scales the target. If it was written meanwhile but still has the decided-upon size, reads it once
+    /// more.
     async fn rescale(
         &self,
         cx: &Context,
@@ -230,7 +233,7 @@ impl Autoscaling {
     }
 }
 
-/// The status, if it changes, and the events.
+/// The status update, if it changed, and the events.
 fn report(hpa: &HorizontalPodAutoscaler, decision: Decision) -> Vec<Action> {
     let about = subject("autoscaling/v2", "HorizontalPodAutoscaler", &hpa.metadata);
     let tell =

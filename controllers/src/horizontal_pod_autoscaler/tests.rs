@@ -1,4 +1,4 @@
-//! Autoscalers: what metrics ask for, what bounds it, what the status says, and what always holds.
+//! Tests of autoscalers: proposals, bounds, status, and properties.
 
 mod behavior;
 mod metrics;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// So many seconds after the pods started.
+/// Time in seconds after the start of the pods.
 fn at(seconds: i64) -> Timestamp {
     START.checked_add(SignedDuration::from_secs(seconds)).unwrap()
 }
@@ -27,12 +27,12 @@ fn autoscaler(spec: Value) -> HorizontalPodAutoscaler {
     from_value(json!({"metadata": {"name": "web", "namespace": "default"}, "spec": whole})).unwrap()
 }
 
-/// A target for processor time in percent of the requests.
+/// A CPU target in percent of the requests.
 fn cpu(percent: i32) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}})
 }
 
-/// A pod that requests 100m and has been ready since shortly after its start.
+/// A pod with a request of 100m that became ready shortly after its start.
 fn pod(name: usize) -> Pod {
     changed_pod(name, json!({}))
 }
@@ -52,7 +52,7 @@ fn sample(value: i64, taken: Timestamp) -> Sample {
     Sample { value, at: taken, window: Duration::from_secs(30) }
 }
 
-/// One sample for each value, of pods `0`, `1`, …
+/// Samples with these values for the pods `0`, `1`, ….
 fn samples(values: &[i64], taken: Timestamp) -> Samples {
     values.iter().enumerate().map(|(name, value)| (name.to_string(), sample(*value, taken))).collect()
 }
@@ -61,7 +61,7 @@ fn scale(replicas: i32) -> Scale {
     Scale { replicas, status_replicas: replicas, selector: "app=web".to_owned() }
 }
 
-/// One look at a target whose pods use these thousandths of a processor, ten minutes after they started.
+/// Evaluates a target whose pods use these thousandths of a CPU, ten minutes after their start.
 fn look(hpa: &HorizontalPodAutoscaler, used: &[i64]) -> Decision {
     look_at(hpa, used, &mut History::default(), at(600))
 }
@@ -73,7 +73,7 @@ fn look_at(hpa: &HorizontalPodAutoscaler, used: &[i64], history: &mut History, n
     plan(hpa, &scale(replicas), &Metrics::Read { pods: &pods, readings: &readings }, history, now)
 }
 
-/// The size that the target gets, or has.
+/// The resulting size of the target.
 fn size(decision: &Decision) -> i32 {
     decision.status.desired_replicas
 }

@@ -1,5 +1,6 @@
-//! Runs the pods of a Job to completion. `plan` judges, `status` counts what has ended, `writes` makes actions of both; `orphans` frees
-//! pods that their Job left. This file reads the caches and has it all carried out.
+//! Job controller: runs the pods of a Job to completion. `plan` decides, `status` counts ended pods, `writes`
+//! converts both to actions; `orphans` releases pods that their Job left. This file reads the caches and
+//! executes the actions.
 
 mod backoff;
 mod indexes;
@@ -38,14 +39,14 @@ use std::time::Duration;
 
 const WORKERS: usize = 5;
 const COMPONENT: &str = "job-controller";
-/// What `spec.managedBy` says if this controller is meant.
+/// Value of `spec.managedBy` that means this controller.
 const OWN_NAME: &str = "kubernetes.io/job-controller";
 
-/// All Jobs.
+/// Cache of all Jobs.
 #[derive(Clone)]
 pub(crate) struct Jobs {
     informer: Informer<Obj<Job>>,
-    /// By the uid of their controller.
+    /// Index by the uid of their controller.
     pub owned: Index<Obj<Job>, String>,
 }
 
@@ -67,7 +68,7 @@ impl Deref for Jobs {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     jobs: Jobs,
@@ -80,7 +81,7 @@ impl Reads {
     }
 }
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let hands = cluster.hands(COMPONENT);
@@ -102,13 +103,13 @@ fn is_job(owner: &OwnerReference) -> bool {
     owner.kind == "Job" && owner.api_version == "batch/v1"
 }
 
-/// Another controller has this Job.
+/// Whether another controller manages this Job.
 fn managed_elsewhere(job: &Job) -> bool {
     let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
     manager.is_some_and(|name| name != OWN_NAME)
 }
 
-/// The Job that controls a pod; of a pod without a controller, every Job that would adopt it.
+/// The Job that controls a pod; for an orphan, every Job that would adopt it.
 fn jobs_of(jobs: &Jobs, pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
@@ -131,23 +132,23 @@ struct Runs {
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
-/// What is remembered of a Job between runs.
+/// Remembered data of a Job between runs.
 #[derive(Clone, Default)]
 struct Memory {
-    /// Whose memory it is: another Job may have the name later.
+    /// Uid of the Job: another Job may have the name later.
     uid: Option<String>,
-    /// Its failures since its last success.
+    /// Failures since its last success.
     backoff: Backoff,
-    /// When its status was written last.
+    /// Time of the last status update.
     reported: Option<Timestamp>,
-    /// Its last run created or removed as many pods as one run may.
+    /// Whether the last run reached the bound on created or removed pods.
     unfinished: bool,
 }
 
 impl Reconcile for Runs {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         if cx.stale {
-            // Pods that it made may not be seen: it would make them again.
+            // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
         }
         let job = self.caches.jobs.get(&cx.key);
@@ -172,7 +173,8 @@ impl Reconcile for Runs {
     }
 }
 
-/// How long a Job that reported lately is to rest: a run costs time in proportion to its pods, each of which changes several times.
+/// Delay of a Job after a status update: a run costs time in proportion to its pods, and each pod changes
+/// several times.
 fn rest(job: &Job, memory: &Memory, now: Timestamp) -> Option<Duration> {
     let active = job.status.as_ref().and_then(|status| status.active).unwrap_or(0);
     let rest = REST_PER_POD.saturating_mul(active.unsigned_abs()).min(LONGEST_REST);
@@ -180,7 +182,7 @@ fn rest(job: &Job, memory: &Memory, now: Timestamp) -> Option<Duration> {
     (!left.is_zero() && !memory.unfinished).then_some(left)
 }
 
-/// Validation refuses unknown modes; one of a newer server is not for us.
+/// An event for an unknown completion mode. Validation refuses it; a newer server may allow it.
 fn unknown_mode(job: &Job, spec: &JobSpec) -> Option<Action> {
     let mode = spec.completion_mode.as_deref();
     let message = "Skipped Job sync because completion mode is unknown";
@@ -198,7 +200,7 @@ impl Runs {
         memory.filter(|memory| memory.uid == job.metadata.uid).unwrap_or_default()
     }
 
-    /// The Job, and the pods that it owns or may own, all at one revision.
+    /// The Job with its owned and adoptable pods, at one revision.
     async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<Job>>, Claim<Arc<Pod>>)>, CutError> {
         let (jobs, pods) = cx.cut((&*self.caches.jobs, &*self.caches.pods)).await?;
         let Some(job) = jobs.get(&cx.key).cloned() else { return Ok(None) };
@@ -212,7 +214,8 @@ impl Runs {
         Ok(Some((job, claim)))
     }
 
-    /// Adopts and releases pods. True if something was written: the Job runs again when that is seen.
+    /// Adopts and releases pods. Returns whether it wrote: the Job then runs again when the caches show the
+    /// writes.
     async fn settle(&self, cx: &Context, job: &Job, claim: &Claim<Arc<Pod>>) -> Result<bool, ApiError> {
         let mut actions = writes::release(&job.metadata, claim);
         if !claim.adopt.is_empty() && lives::<Job>(&self.hands, &job.metadata).await? {
@@ -283,7 +286,7 @@ fn notices(job: &Job, change: &Change, outcome: &Outcome) -> Vec<Action> {
     let gone = gone.map(|pod| ("SuccessfulDelete", format!("Deleted pod: {}", pod.metadata.name)));
     let mut all: Vec<Action> =
         made.chain(gone).map(|(reason, message)| Action::normal(about.clone(), reason, message)).collect();
-    // A pod that changed or went in the meantime is judged anew; that is no failure to tell.
+    // A pod that changed or was deleted meanwhile is no failure to report: the next run decides again.
     let is_outdated = |error: &ApiError| error.is_not_found() || error.is_conflict();
     let is_told = |error: &ApiError| deleted.is_empty() || !is_outdated(error);
     if let Some(failed) = outcome.failure.as_ref().filter(|failed| is_told(&failed.error)) {

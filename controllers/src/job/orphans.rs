@@ -1,5 +1,5 @@
-//! Removes the tracking finalizer of pods whose Job will not count them: the Job is gone, has finished, or controls them no longer.
-//! Otherwise these pods could never be deleted.
+//! Removes the tracking finalizer of pods that no Job will count: the Job is deleted, has finished, or no
+//! longer controls them. Otherwise these pods could never be deleted.
 
 use super::pods::is_tracked;
 use super::status::finished;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>, caches: Reads, hands: Hands) -> impl Future<Output = ()> {
     let (jobs, pods) = (caches.jobs.clone(), caches.pods.clone());
     let controller = cluster
@@ -27,7 +27,7 @@ pub(crate) fn run(cluster: Arc<Cluster>, caches: Reads, hands: Hands) -> impl Fu
     work(controller, cluster.stop.clone(), Orphans { caches, hands })
 }
 
-/// Whether the pod is tracked and no Job will count it, as far as the cache of Jobs shows.
+/// Whether the pod has the tracking finalizer and no cached Job will count it.
 fn waits_in_vain(jobs: &Jobs, pod: &Pod) -> bool {
     is_tracked(pod) && is_orphan(pod, |key| jobs.get(key))
 }
@@ -44,7 +44,7 @@ fn is_orphan(pod: &Pod, find: impl FnOnce(&Key) -> Option<Arc<Obj<Job>>>) -> boo
     !managed_elsewhere(&job) && finished(&job).is_some()
 }
 
-/// The pods that a Job leaves when it goes or finishes.
+/// The pods of a deleted or finished Job.
 fn left_by(pods: &Pods, delta: &Delta<Obj<Job>>) -> Vec<Key> {
     let job = match delta {
         Delta::Deleted(job) => job,

@@ -1,8 +1,9 @@
-//! The status of a Job: its conditions, and the pods that it counts. Pure.
+//! Status of a Job: conditions and pod counts. Pure.
 //!
-//! A pod that ended is counted in three writes, so that a crash between them loses none and counts none twice: its uid is listed in
-//! `status.uncountedTerminatedPods`; the pod loses its finalizer; the uid moves from the list into the count. Succeeded pods of
-//! Indexed Jobs are counted by their index, which needs no list.
+//! Counting an ended pod takes three writes, so that a crash between them neither loses it nor counts it
+//! twice. First, its uid is listed in `status.uncountedTerminatedPods`. Second, the pod loses its finalizer.
+//! Third, the uid moves from the list into the count. Succeeded pods of Indexed Jobs are counted by their
+//! index, without the list.
 
 use super::indexes::Indexes;
 use super::plan::{Change, Ending, Judgement, Observed};
@@ -14,14 +15,14 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus, UncountedTermina
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The uids of pods that are listed and not counted yet.
+/// Uids of listed pods that are not counted yet.
 #[derive(Debug, Default)]
 pub(crate) struct UncountedPods<'a> {
     pub succeeded: BTreeSet<&'a str>,
     pub failed: BTreeSet<&'a str>,
 }
 
-/// The uids that a status lists.
+/// The uids in the list of a status.
 pub(crate) fn uncounted(status: Option<&JobStatus>) -> UncountedPods<'_> {
     let Some(listed) = status.and_then(|status| status.uncounted_terminated_pods.as_ref()) else {
         return UncountedPods::default();
@@ -33,38 +34,38 @@ fn uids(list: Option<&Vec<String>>) -> BTreeSet<&str> {
     list.into_iter().flatten().map(String::as_str).collect()
 }
 
-/// The condition of this type, if it is true.
+/// The condition of this type, if true.
 pub(crate) fn is_true<'s>(status: Option<&'s JobStatus>, type_: &str) -> Option<&'s JobCondition> {
     let conditions = status?.conditions.as_deref().unwrap_or_default();
     conditions.iter().find(|c| c.type_ == type_ && c.status == "True")
 }
 
-/// The condition by which a Job has finished: Complete or Failed.
+/// The condition of a finished Job: Complete or Failed.
 pub(crate) fn finished(job: &Job) -> Option<&JobCondition> {
     is_true(job.status.as_ref(), "Complete").or_else(|| is_true(job.status.as_ref(), "Failed"))
 }
 
-/// How the change of a run went.
+/// Result of the change of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangeOutcome {
-    /// So many pods were created.
+    /// Number of created pods.
     pub created: usize,
-    /// All deletions were accepted.
+    /// Whether all deletions were accepted.
     pub is_deleted: bool,
 }
 
-/// What a run writes last, in this order.
+/// Final writes of a run, in this order.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// The status, if it changed.
+    /// The status, if changed.
     pub status: Option<JobStatus>,
-    /// Pods that lose their finalizer once the status is written.
+    /// Pods that lose their finalizer after the status is written.
     pub untracked: Vec<Arc<Pod>>,
-    /// Events, once all is written: whether it is a warning, reason, message.
+    /// Events after all writes: whether it is a warning, reason, message.
     pub events: Vec<(bool, String, String)>,
 }
 
-/// The status after the change of a run was carried out.
+/// The status after the change of a run was executed.
 pub(crate) fn report(
     seen: Observed<'_>,
     judged: &Judgement,
@@ -116,7 +117,7 @@ pub(crate) fn report(
     report
 }
 
-/// The pods that there are after the change.
+/// Pods after the change.
 struct PodCounts {
     active: i32,
     ready: i32,
@@ -151,7 +152,8 @@ fn some(number: i32) -> Option<i32> {
     (number > 0).then_some(number)
 }
 
-/// Counts pods that have lost their finalizer, and lists those that are to lose it. Returns these, at most `UNCOUNTED_PODS`.
+/// Counts pods without the finalizer, and lists pods that must lose it. Returns these, at most
+/// `UNCOUNTED_PODS`.
 fn track(
     seen: Observed<'_>,
     judged: &Judgement,
@@ -207,7 +209,7 @@ fn track(
     untracked
 }
 
-/// The pods of a Job, those of an Indexed Job by their index: what the limit leaves for later are the highest.
+/// The pods of a Job, in an Indexed Job by index, so that the bound defers the highest indexes.
 fn in_order(seen: Observed<'_>) -> Vec<&Arc<Pod>> {
     let mut pods: Vec<&Arc<Pod>> = seen.pods.iter().collect();
     if seen.index_count().is_some() {
@@ -216,7 +218,8 @@ fn in_order(seen: Observed<'_>) -> Vec<&Arc<Pod>> {
     pods
 }
 
-/// Moves the uids of pods without the finalizer from the list into the count. Returns how many stay in the list.
+/// Moves the uids of pods without the finalizer from the list into the count. Returns how many stay in the
+/// list.
 fn count(uids: &mut Option<Vec<String>>, counter: &mut Option<i32>, tracked: &BTreeSet<&str>) -> usize {
     let Some(list) = uids else { return 0 };
     let before = list.len();
@@ -229,7 +232,8 @@ fn count(uids: &mut Option<Vec<String>>, counter: &mut Option<i32>, tracked: &BT
     left
 }
 
-/// Whether the Job needs the pod no longer. The failed pod of an index that is to be tried again stays until its successor exists.
+/// Whether the Job no longer needs the pod. The failed pod of an index to retry stays until its successor
+/// exists.
 fn may_be_untracked(
     seen: Observed<'_>,
     judged: &Judgement,
@@ -263,7 +267,7 @@ fn finish(seen: Observed<'_>, status: &mut JobStatus, ending: &Ending, now: Time
         status.completion_time = Some(seconds(now));
     }
     let is_empty = seen.is_suspended() && seen.completions() == Some(0);
-    // Validation wants to know when a finished Job began. One that was suspended from the start began never, or now.
+    // Validation requires a start time for a finished Job, unless it was suspended from the start.
     if status.start_time.is_none() && !is_empty {
         status.start_time = Some(seconds(now));
     }
@@ -282,7 +286,7 @@ fn tell_end(seen: Observed<'_>, status: &JobStatus, ending: &Ending) -> Vec<(boo
     events
 }
 
-/// Says that the Job is suspended or resumed. A Job that resumes starts anew: its deadline counts from now.
+/// Sets the Suspended condition. A resumed Job starts anew: its deadline counts from now.
 fn tell_suspension(
     status: &mut JobStatus,
     is_suspended: bool,

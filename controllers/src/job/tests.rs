@@ -1,4 +1,4 @@
-//! Judgement and report of a Job, against tables. `world` has the properties.
+//! Tests of the plan and report of a Job, with tables. `world` has the properties.
 
 mod world;
 
@@ -21,7 +21,7 @@ fn after(seconds: i64) -> Timestamp {
     START.checked_add(SignedDuration::from_secs(seconds)).unwrap()
 }
 
-/// A Job with the defaults of the API, `spec` and `status`.
+/// A Job with the API defaults plus `spec` and `status`.
 fn job(spec: &Value, status: &Value) -> Job {
     let template = json!({"metadata": {"labels": {"app": "work"}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}});
@@ -33,7 +33,7 @@ fn job(spec: &Value, status: &Value) -> Job {
     from_value(json!({"metadata": meta, "spec": all, "status": status})).unwrap()
 }
 
-/// A pod that its Job tracks.
+/// A pod with the tracking finalizer.
 fn pod(name: &str, phase: &str) -> Pod {
     from_value(json!({
         "metadata": {"name": name, "uid": name, "namespace": "ns", "finalizers": [TRACKING], "labels": {"app": "work"},
@@ -68,7 +68,7 @@ fn judged(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Judgement {
     judge(seen(job, pods), now)
 }
 
-/// A run whose change is carried out.
+/// A run whose change is executed.
 fn run(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> (Judgement, Report) {
     let judged = judged(job, pods, now);
     let created = match &judged.change {
@@ -168,7 +168,7 @@ fn a_job_that_is_suspended_from_the_start_has_no_start_time_and_no_deadline() {
     assert_eq!(report.status.unwrap().start_time, None);
 }
 
-/// Three writes count a pod, and each ending has its interim condition before.
+/// Three writes count a pod, and each end has its interim condition first.
 #[test]
 fn pods_are_listed_untracked_and_counted_before_the_job_completes() {
     let spec = json!({"completions": 1});
@@ -297,7 +297,7 @@ fn failed_pods_are_replaced_after_their_back_off() {
     let waiting = judged(&job, &failed_at(5), after(8));
     assert_eq!((&waiting.change, waiting.wake), (&Change::None, Some(Duration::from_secs(7))));
     assert_eq!(created(&judged(&job, &failed_at(5), after(15))), 1);
-    // What earlier runs noted counts on.
+    // The failures of earlier runs count.
     let pods = failed_at(5);
     let again = Observed { backoff: waiting.backoff, ..seen(&job, &pods) };
     assert_eq!(judge(again, after(8)).wake, Some(Duration::from_secs(17)));
@@ -315,7 +315,8 @@ fn terminating_pods_hold_their_place_only_if_the_policy_says_so() {
         spec["podReplacementPolicy"] = json!(policy);
         let (judged, report) = run(&job(&spec, &json!({"startTime": START})), &leaving, START);
         assert_eq!((created(&judged), names(&report.untracked).as_slice()), (count, untracked), "{policy}");
-        // The first waits because a deleted pod counts as failed and the Job backs off; the second until the pod has ended.
+        // The first waits because a deleted pod counts as failed and the Job backs off; the second waits
+        // until the pod has ended.
         assert_eq!(judged.wake.is_some(), policy == "TerminatingOrFailed");
     }
     let later = judged(&job(&spec, &json!({"startTime": START})), &leaving, after(60));

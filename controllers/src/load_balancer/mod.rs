@@ -1,6 +1,6 @@
-//! Stands in for the load balancers of a cloud: Services of type LoadBalancer get addresses from a pool, and nothing listens there. `plan`
-//! judges; this file reads the caches and has the plan carried out. Without a pool it does nothing: such Services stay pending, or another
-//! program looks after them.
+//! Fake cloud load balancers: Services of type LoadBalancer get addresses from a pool, without a listener.
+//! `plan` decides; this file reads the caches and executes the plan. Without a pool it does nothing: such
+//! Services stay pending, or another program handles them.
 
 mod plan;
 #[cfg(test)]
@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// An address is given to one Service at a time.
+/// One worker, so that an address is assigned to one Service at a time.
 const WORKERS: usize = 1;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let pool = cluster.config.networks.load_balancers.clone();
     let work = (!pool.is_empty()).then(|| {
@@ -46,7 +46,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     }
 }
 
-/// The Service, if it has or had anything to do with load balancers; with it those that wait for an address, when one may be free.
+/// The Service, if it needs or needed a load balancer, and waiting Services when an address may be free.
 fn concerned(waiting: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Service>>) -> Vec<Key> {
     let service = delta.object();
     let before = if let Delta::Updated { old, .. } = delta { old } else { service };
@@ -63,7 +63,7 @@ struct LoadBalancers {
     services: Services,
     hands: Hands,
     pool: Blocks,
-    /// Addresses that were given lately: the cache need not show them yet.
+    /// Recently assigned addresses, which the cache may not show yet.
     given: Mutex<BTreeMap<IpAddr, Key>>,
     /// Services that found no free address.
     waiting: Arc<Mutex<BTreeSet<Key>>>,
@@ -87,7 +87,7 @@ impl Reconcile for LoadBalancers {
 }
 
 impl LoadBalancers {
-    /// Notes the addresses that a Service is about to have, and whether it waits for one.
+    /// Records the assigned addresses of a Service, and whether it waits for one.
     fn remember(&self, own: &Key, plan: &Planned) {
         let mut given = self.given.lock();
         given.retain(|_, holder| holder != own);
@@ -98,7 +98,7 @@ impl LoadBalancers {
         }
     }
 
-    /// The addresses that other Services have.
+    /// The addresses of other Services.
     fn taken(&self, own: &Key) -> BTreeSet<IpAddr> {
         let services = self.services.list();
         let others = services.iter().filter(|service| service.key() != *own);

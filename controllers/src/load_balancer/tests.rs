@@ -1,4 +1,4 @@
-//! Addresses of load balancers, as tables, and that no two Services get one.
+//! Tests of load balancer addresses, and that no two Services share one.
 
 use super::plan::{Observed, Planned, concerns, plan};
 use crate::action::Action;
@@ -24,7 +24,7 @@ fn run(service: &Service, pool: &str, taken: &[&str]) -> Planned {
     plan(Observed { service, pool: &pool.parse().unwrap(), taken: &taken })
 }
 
-/// What is written, if anything.
+/// The planned patch, if any.
 fn patch(planned: &Planned) -> Option<Value> {
     planned.actions.iter().find_map(|action| match action {
         Action::Patch { patch, status: true, .. } => Some(patch.clone()),

@@ -1,5 +1,6 @@
-//! Empties namespaces that are being deleted, and lets them go. `plan` judges; this file lists what is left, and has the deletions
-//! and then the plan carried out. It runs when something vanishes from such a namespace, and at the plan's deadline.
+//! Namespace controller: deletes the content of terminating namespaces and then finalizes them. `plan`
+//! decides; this file lists the remaining content and executes first the deletions, then the plan. It runs
+//! when an object of such a namespace disappears, and at the plan's deadline.
 
 mod plan;
 #[cfg(test)]
@@ -22,16 +23,16 @@ use std::sync::Arc;
 
 const WORKERS: usize = 10;
 
-/// Kinds that are listed at the same time.
+/// Kinds that are listed concurrently.
 const LISTS: usize = 8;
 
-/// Whether objects may be created in the namespace: it is not being deleted.
+/// Whether objects may be created in the namespace: it is not terminating.
 pub(crate) fn is_active(namespace: &Namespace) -> bool {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     namespace.metadata.deletion_timestamp.is_none() && phase != Some("Terminating")
 }
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let namespaces = caches.namespaces.clone();
@@ -49,14 +50,14 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Namespaces { cluster, caches, hands, resources })
 }
 
-/// The namespace that has one object less and is to have none.
+/// The terminating namespace of a deleted object.
 fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<Member>) -> Option<Key> {
     let Delta::Deleted(member) = delta else { return None };
     let key = Key::new("", Some(member.namespace()).filter(|ns| !ns.is_empty())?);
     namespaces.get(&key).is_some_and(|ns| is_terminating(&ns)).then_some(key)
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     namespaces: Informer<Obj<Namespace>>,
@@ -104,14 +105,16 @@ impl Reconcile for Namespaces {
 }
 
 impl Namespaces {
-    /// Deletes what is due of every kind, also if that of another kind fails. Gives the failures in a fixed order of kinds.
+    /// Deletes what is due of every kind, even if another kind fails. Returns the failures in a fixed order
+    /// of kinds.
     async fn delete(&self, cx: &Context, contents: &[Content]) -> Vec<String> {
         let due = plan::deletions(cx.key.name(), contents);
         let failures = self.hands.carry_out_lists(cx, due.iter().map(|(_, list)| list)).await;
         failures.iter().map(|(place, error)| plan::failure_of(due[*place].0, error)).collect()
     }
 
-    /// The namespaced kinds that CustomResourceDefinitions establish, in their stored versions, and why they are not known.
+    /// The namespaced kinds of CustomResourceDefinitions, in their storage versions, and the error if they
+    /// are unknown.
     async fn custom_resources(&self) -> (Vec<Resource>, Option<String>) {
         let listed = self.hands.client.dynamic(gvr(&DEFINITIONS)).list("", &ListParams::default()).await;
         match listed {
@@ -120,7 +123,7 @@ impl Namespaces {
         }
     }
 
-    /// What is left, in the order of `resources`, and what could not be listed.
+    /// Remaining content in the order of `resources`, and the list failures.
     async fn list(&self, namespace: &str, resources: &[Resource]) -> (Vec<Content>, Vec<String>) {
         let list = |resource: &Resource| {
             let (api, resource) = (self.hands.client.dynamic(gvr(resource)), resource.clone());

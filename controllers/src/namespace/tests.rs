@@ -1,4 +1,4 @@
-//! How namespaces end.
+//! Tests of namespace deletion.
 
 use super::plan::{Content, Observed, are_events, deletions, failure_of, plan};
 use crate::action::Action;

@@ -1,5 +1,6 @@
-//! Gives each node without a pod network one out of the cluster's. `plan` judges; this file reads the cache of nodes and has the plan carried
-//! out. Without a network of the cluster it does nothing. Simulated nodes bring networks of their own.
+//! Node IPAM controller: assigns each node without a pod CIDR one from the cluster's networks. `plan`
+//! decides; this file reads the cache of nodes and executes the plan. Without a cluster network it does
+//! nothing. Simulated nodes have their own CIDRs.
 
 mod plan;
 #[cfg(test)]
@@ -16,10 +17,10 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A network is given to one node at a time.
+/// One worker, so that a CIDR is assigned to one node at a time.
 const WORKERS: usize = 1;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let networks = cluster.config.networks.pods.clone();
     let work = (!networks.is_empty()).then(|| {
@@ -42,7 +43,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     }
 }
 
-/// A node without a network; all of them, when a network becomes free.
+/// The node without a CIDR; all such nodes when a CIDR becomes free.
 fn concerned(nodes: &Informer<Obj<Node>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     match delta {
         Delta::Deleted(gone) => {
@@ -61,7 +62,7 @@ struct PodCidrs {
     nodes: Informer<Obj<Node>>,
     hands: Hands,
     networks: PodNetworks,
-    /// Networks that were given lately: the cache need not show them yet.
+    /// Recently assigned CIDRs, which the cache may not show yet.
     given: Mutex<BTreeMap<Key, Vec<Cidr>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Pod networks of nodes.
+//! Tests of the pod CIDRs of nodes.
 
 use super::plan::{networks, plan};
 use crate::action::Action;

@@ -1,6 +1,7 @@
-//! Watches whether nodes are alive, says so in their conditions and taints, and marks the pods of dead ones. `plan` judges, `zone`
-//! limits; this file reads the caches, remembers heartbeats, and has the plan carried out. It wakes when a node or its lease
-//! changes, and when a node has been silent for too long: it polls only nodes that are not ready.
+//! Node lifecycle controller: monitors heartbeats, updates conditions and taints of nodes, and marks the pods
+//! of unreachable ones unready. `plan` decides, `zone` limits the eviction rate; this file reads the caches,
+//! remembers heartbeats, and executes the plan. It wakes when a node or its Lease changes, and when a
+//! heartbeat is overdue: it polls only nodes that are not ready.
 
 mod plan;
 #[cfg(test)]
@@ -27,10 +28,10 @@ use zone::{Limiter, Zones, zone_of};
 
 const WORKERS: usize = 8;
 
-/// The namespace of the leases of nodes.
+/// The namespace of the nodes' Leases.
 const LEASES: &str = "kube-node-lease";
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let zones: Arc<Mutex<Zones>> = Arc::default();
@@ -45,7 +46,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Nodes { cluster, caches, hands, zones, memory: Mutex::default() })
 }
 
-/// The node itself, and those for which its turn changes what their zone allows.
+/// The node itself, and nodes whose eviction rate its change affects.
 fn concerned(zones: &Mutex<Zones>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     let key = delta.object().key();
     let node: Option<&Node> = match delta {
@@ -56,7 +57,7 @@ fn concerned(zones: &Mutex<Zones>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     std::iter::once(key).chain(others.iter().map(|name| Key::new("", name))).collect()
 }
 
-/// What is remembered between runs.
+/// Remembered data between runs.
 #[derive(Default)]
 struct Memory {
     /// Uid and health of each node, by name.
@@ -64,7 +65,7 @@ struct Memory {
     limiters: BTreeMap<String, Limiter>,
 }
 
-/// The leases by which nodes say that they live.
+/// Cache of the Leases that nodes renew as heartbeats.
 impl Watched for Informer<Lease> {
     fn start(from: &Sources<'_>) -> Self {
         let of_nodes = WatchParams::default().ns(LEASES);
@@ -73,7 +74,7 @@ impl Watched for Informer<Lease> {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     nodes: Informer<Obj<Node>>,
@@ -91,7 +92,7 @@ struct Nodes {
     cluster: Arc<Cluster>,
     caches: Reads,
     hands: Hands,
-    /// As of the changes of nodes that were made into keys.
+    /// Zones as of the node changes that were mapped to keys.
     zones: Arc<Mutex<Zones>>,
     memory: Mutex<Memory>,
 }

@@ -1,4 +1,4 @@
-//! A node's way from healthy to lost and back, in virtual time; zones and their rates.
+//! Tests of node failures and recoveries in simulated time, and of zones and their rates.
 
 use super::plan::{Health, Observed, Patience, plan};
 use super::zone::{Limiter, Zones};
@@ -38,7 +38,7 @@ fn zones<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Zones {
     zones
 }
 
-/// One node among others, and what the controller remembers.
+/// One node among others, and the controller's memory.
 struct World {
     node: Node,
     others: Vec<Node>,

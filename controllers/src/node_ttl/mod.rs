@@ -1,5 +1,5 @@
-//! Annotates each node with how long its kubelet may keep Secrets and ConfigMaps without asking again, which grows with the cluster. `plan`
-//! judges; this file counts the nodes and has the plan carried out.
+//! Node TTL controller: annotates each node with the cache lifetime of Secrets and ConfigMaps in its kubelet,
+//! which grows with the cluster. `plan` decides; this file counts the nodes and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let nodes: Informer<Obj<Node>> = cluster.caches.get();
     let sizes: Arc<Mutex<Sizes>> = Arc::default();
@@ -31,7 +31,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, cluster.stop.clone(), Lifetimes { nodes, hands, sizes })
 }
 
-/// The node, unless nothing changed that counts here; all nodes if the size of the cluster comes to mean another time.
+/// The node, unless its annotation is unchanged; all nodes if the size of the cluster reaches another step.
 fn concerned(sizes: &Mutex<Sizes>, seen: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     let node = delta.object();
     let key = node.key();

@@ -1,4 +1,4 @@
-//! The time that nodes are told, as a table.
+//! Tests of the TTL annotation.
 
 use super::plan::{Sizes, plan};
 use crate::action::Action;

@@ -1,4 +1,5 @@
-//! Removes pods that nobody else will ever remove. `plan` judges; this file says when to sweep and has the plan carried out.
+//! Pod garbage collector: deletes pods that no other component will delete. `plan` decides; this file
+//! schedules sweeps and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -18,7 +19,7 @@ use plan::{Missing, Observed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let (pods, nodes) = (caches.pods.clone(), caches.nodes.clone());
@@ -39,12 +40,12 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, PodGc { cluster, caches, hands, memory: Mutex::default() })
 }
 
-/// There is one key: all pods.
+/// The single key, for all pods.
 fn sweep() -> Key {
     Key::new("", "sweep")
 }
 
-/// A pod that a sweep might remove.
+/// Whether a sweep might delete the pod.
 fn is_waste(pods: &Informer<Pod>, nodes: &Informer<Obj<Node>>, delta: &Delta<Pod>) -> bool {
     let pod = match delta {
         Delta::Added(pod) | Delta::Updated { new: pod, .. } | Delta::Resync(pod) => pod,
@@ -64,7 +65,7 @@ struct Memory {
     last: Option<Timestamp>,
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     pods: Pods,

@@ -1,4 +1,4 @@
-//! Which pods are swept away.
+//! Tests of pod garbage collection.
 
 use super::plan::{Missing, Observed, plan};
 use crate::action::Action;

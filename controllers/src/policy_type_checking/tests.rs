@@ -1,4 +1,4 @@
-//! When a policy is checked, where types come from, and what is written.
+//! Tests of when a policy is checked, of the known types, and of the report.
 
 use super::plan::{Definitions, definition_of, is_due, may_be_custom, report};
 use crate::action::Action;
@@ -27,7 +27,7 @@ fn definition(established: bool) -> Value {
         "status": {"acceptedNames": names, "conditions": [is_true("NamesAccepted"), is_true("Established")]}})
 }
 
-/// The warnings of a policy for lamps of a version that has lamps as parameters.
+/// Warnings of a policy for `lamps` of this version, with `lamps` as parameters.
 fn warned(definitions: &[Value], version: &str) -> Vec<String> {
     let mut known = Definitions::default();
     definitions.iter().for_each(|definition| known.add(definition));

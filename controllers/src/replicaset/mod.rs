@@ -1,5 +1,6 @@
-//! Keeps as many pods of a template running as a ReplicaSet, or a ReplicationController, wants. `plan` judges, `victims` chooses who goes,
-//! `kind` has what differs between the two; this file reads the caches and has the plan carried out.
+//! ReplicaSet and ReplicationController controller: keeps the desired number of pods. `plan` decides,
+//! `victims` selects pods to delete, `kind` has the differences between the two kinds; this file reads the
+//! caches and executes the plan.
 
 pub(crate) mod kind;
 pub(crate) mod plan;
@@ -30,7 +31,7 @@ use victims::Neighbours;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let sets = cluster.caches.get();
     start(cluster, SetKind::ReplicaSet, ("replicaset", "replicaset-controller"), sets)
@@ -43,7 +44,7 @@ pub(crate) fn run_replication_controllers(cluster: Arc<Cluster>) -> impl Future<
     start(cluster, SetKind::ReplicationController, names, sets)
 }
 
-/// Sets a controller up, under its names as a queue and as a component.
+/// Sets up a controller with its queue name and component name.
 fn start(
     cluster: Arc<Cluster>,
     kind: SetKind,
@@ -62,7 +63,7 @@ fn start(
     work(controller, stop, Sizes { cluster, kind, caches, hands, memory: Mutex::default() })
 }
 
-/// The set that controls a pod; of a pod without a controller, every set that would adopt it.
+/// The set that controls a pod; for an orphan, every set that would adopt it.
 fn sets_of(kind: SetKind, sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Key> {
     let ns = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
@@ -78,7 +79,7 @@ fn sets_of(kind: SetKind, sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Ke
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     sets: ReplicaSets,
@@ -93,19 +94,19 @@ struct Sizes {
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
-/// What is remembered of a set between runs.
+/// Remembered data of a set between runs.
 #[derive(Clone, Copy, Default)]
 struct Memory {
-    /// When its status was written last.
+    /// Time of the last status update.
     reported: Option<Timestamp>,
-    /// Its last run created or deleted as many pods as one run may, and more may be left to do.
+    /// Whether the last run reached the bound on created or deleted pods.
     unfinished: bool,
 }
 
 impl Reconcile for Sizes {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         if cx.stale {
-            // Pods that it made may not be seen: it would make them again.
+            // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
         }
         let caches = &self.caches;
@@ -114,7 +115,7 @@ impl Reconcile for Sizes {
             return Ok(Next::Done);
         };
         let Memory { reported, unfinished } = self.memory.lock().get(&cx.key).copied().unwrap_or_default();
-        // A large set that rested between bursts would grow by five thousand pods a second at most.
+        // With a delay between bursts, a large set could grow by at most five thousand pods a second.
         if let Some(rest) = plan::rest(&set, reported, self.now()).filter(|_| !unfinished) {
             return Ok(Next::Again(rest));
         }
@@ -144,17 +145,17 @@ impl Reconcile for Sizes {
     }
 }
 
-/// How a change of the number of pods went.
+/// Result of a change of the number of pods.
 #[derive(Default)]
 struct Resized {
     failure: Option<Failure>,
     error: Option<ApiError>,
-    /// All of it was done, and it was as much as one run may do.
+    /// Whether the change succeeded and reached the bound of one run.
     unfinished: bool,
 }
 
 impl Sizes {
-    /// The set, and the pods that it owns or may own, all at one revision.
+    /// The set with its owned and adoptable pods, at one revision.
     async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<ReplicaSet>>, Claim<Arc<Pod>>)>, CutError> {
         let caches = &self.caches;
         let (sets, pods) = cx.cut((&*caches.sets, &*caches.pods)).await?;
@@ -171,7 +172,7 @@ impl Sizes {
         self.cluster.nondet.clock.now()
     }
 
-    /// Creates or deletes pods, and tells users about each.
+    /// Creates or deletes pods, and records an event for each.
     async fn resize(&self, cx: &Context, seen: Observed<'_>) -> Resized {
         let caches = &self.caches;
         let (change, actions) = tracing::debug_span!("plan").in_scope(|| {
@@ -219,7 +220,7 @@ fn notices(about: Reference, change: &Change, outcome: &Outcome) -> Vec<Action> 
     all
 }
 
-/// Active pods per node, of all sets that share the owner of this one.
+/// Active pods per node, over all sets with the same owner.
 fn neighbours(caches: &Reads, set: &ReplicaSet) -> Neighbours {
     let owner = controller_of(set.metadata.owner_references.as_deref().unwrap_or_default());
     let sets: Vec<String> = match owner {

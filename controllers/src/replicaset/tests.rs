@@ -1,4 +1,4 @@
-//! The ReplicaSet plan against tables, and against pods that come and go at random.
+//! Tests of the ReplicaSet plan, with tables and random changes of pods.
 
 use super::kind::SetKind::{self, ReplicaSet};
 use super::kind::{as_replica_set, as_replication_controller};

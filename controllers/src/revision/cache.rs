@@ -1,4 +1,5 @@
-//! [`ControllerRevisions`]: the cache of all ControllerRevisions, which the controllers of StatefulSets and DaemonSets share.
+//! [`ControllerRevisions`]: cache of the ControllerRevisions, shared by the StatefulSet and DaemonSet
+//! controllers.
 
 use crate::caches::{Held, Sources, Watched};
 use crate::claim::Claimable as _;
@@ -10,11 +11,11 @@ use kstore_informer::{Builder, Index, Informer, Key, View};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// All ControllerRevisions.
+/// Cache of all ControllerRevisions.
 #[derive(Clone)]
 pub(crate) struct ControllerRevisions {
     informer: Informer<Obj<ControllerRevision>>,
-    /// By controller or namespace.
+    /// Index by controller or namespace.
     held: Index<Obj<ControllerRevision>, Held>,
 }
 
@@ -38,7 +39,7 @@ impl Deref for ControllerRevisions {
 }
 
 impl ControllerRevisions {
-    /// The revisions in `view` that the owner of this uid has, and those of its namespace that have no controller.
+    /// The revisions in `view` owned by this uid, and the orphans of its namespace.
     pub(crate) fn candidates(
         &self,
         view: &View<Obj<ControllerRevision>>,
@@ -50,7 +51,7 @@ impl ControllerRevisions {
     }
 }
 
-/// The controller of a revision if it is of this kind.
+/// The controller of a revision, if it has this kind.
 pub(crate) fn owner_of(revision: &ControllerRevision, kind: &str) -> Option<Key> {
     let owner = controller_of(revision.owners()).filter(|owner| owner.kind == kind)?;
     Some(Key::new(revision.metadata.namespace.as_deref().unwrap_or_default(), &owner.name))

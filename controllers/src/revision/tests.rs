@@ -1,4 +1,5 @@
-//! The history of templates against tables: data, names, numbers, limits and clashes; and against templates that change at random.
+//! Tests of the revision history: data, names, numbers, limits and collisions, with tables and random
+//! templates.
 
 use super::{
     Clash, Newest, Owner, POD_LABEL, clash, create, data, equal, hash, newest, surplus, template_of,
@@ -36,7 +37,7 @@ fn owner(set: &StatefulSet, collisions: Option<i32>) -> Owner<'_> {
     }
 }
 
-/// The revision that a set would get with this number.
+/// The revision of a set with this number.
 fn revision(set: &StatefulSet, number: i64) -> ControllerRevision {
     create(owner(set, None), number)
 }
@@ -102,7 +103,7 @@ fn hashes_depend_on_data_and_collision_count_and_have_safe_letters() {
         hashes.iter().all(|h| h.bytes().all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b))),
         "{hashes:?}"
     );
-    // FNV-1 of the four bytes `null` and of the digit `0`, worked out by hand from its definition.
+    // FNV-1 of the four bytes `null` and of the digit `0`, computed by hand from its definition.
     let expected = b"null0".iter().fold(2_166_136_261_u32, |h, b| h.wrapping_mul(16_777_619) ^ u32::from(*b));
     assert_eq!(hash(&Value::Null, 0), crate::template::encoded(expected));
 }
@@ -127,7 +128,7 @@ fn equal_templates_reuse_their_revision_with_a_higher_number() {
     let back = written(newest(owner(&one, None), &[&second, &first]));
     assert_eq!((&back.metadata.name, back.revision), (&first.metadata.name, 3));
     assert_eq!(newest(owner(&one, None), &[&second, &back]), Newest::Is(&back));
-    // Numbers that clash are put right too.
+    // Equal numbers are corrected too.
     let twin = ControllerRevision { revision: 1, ..second };
     assert_eq!(written(newest(owner(&two, None), &[&first, &twin])).revision, 2);
 }
@@ -139,7 +140,7 @@ fn data_of_an_older_release_that_says_nothing_more_is_equal() {
     let template = &mut old.data.as_mut().unwrap().0["spec"]["template"];
     template["metadata"]["creationTimestamp"] = Value::Null;
     assert_eq!(newest(owner(&set, None), &[&old]), Newest::Is(&old));
-    // An empty selector says something.
+    // An empty selector has a meaning.
     let term = |selector: Value| {
         let term = json!({"topologyKey": "z", "namespaceSelector": selector});
         json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}], "affinity":
@@ -211,7 +212,7 @@ fn a_clash_of_names_is_lasting_only_if_the_holder_will_not_become_the_wanted_rev
 }
 
 proptest! {
-    /// Numbers only rise, the newest is the highest, names are not used twice, and as many revisions are kept as wanted.
+    /// Numbers only increase, the newest is the highest, names are unique, and the limit is respected.
     #[test]
     fn numbers_rise_and_history_is_bounded(images in prop::collection::vec(0u8..5, 1..30), limit in 0i32..4) {
         let mut revisions: Vec<ControllerRevision> = vec![];

@@ -1,4 +1,5 @@
-//! Publishes the cluster's root certificate in every namespace. `plan` judges; this file reads the caches and has the plan carried out.
+//! Root CA publisher: publishes the cluster's root certificate in every namespace. `plan` decides; this file
+//! reads the caches and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let controller = cluster
@@ -32,7 +33,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Publisher { cluster, caches, hands })
 }
 
-/// The ConfigMaps that hold the root certificate.
+/// Informer of the ConfigMaps with the root certificate.
 #[derive(Clone)]
 struct RootCas(Informer<Obj<ConfigMap>>);
 
@@ -44,7 +45,7 @@ impl Watched for RootCas {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     namespaces: Informer<Obj<Namespace>>,
@@ -73,7 +74,7 @@ impl Reconcile for Publisher {
             return Ok(Next::Done);
         };
         match self.hands.carry_out(&cx, &[action]).await.result() {
-            // Another client made it; the cache will show it.
+            // Another client created it; the cache will show it.
             Err(error) if error.is_already_exists() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),
         }

@@ -1,4 +1,4 @@
-//! What a namespace gets.
+//! Tests of the published certificate.
 
 use super::plan::plan;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};

@@ -1,4 +1,5 @@
-//! Gives every namespace its ServiceAccount `default`. `plan` judges; this file reads the caches and has the plan carried out.
+//! ServiceAccount controller: creates the ServiceAccount `default` in every namespace. `plan` decides; this
+//! file reads the caches and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let controller = cluster
@@ -31,7 +32,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Accounts { caches, hands })
 }
 
-/// The accounts named `default`.
+/// Cache of the ServiceAccounts named `default`.
 impl Watched for Informer<Plain> {
     fn start(from: &Sources<'_>) -> Self {
         let named = WatchParams::default().fields(&format!("metadata.name={DEFAULT}"));
@@ -40,7 +41,7 @@ impl Watched for Informer<Plain> {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     namespaces: Informer<Obj<Namespace>>,
@@ -65,7 +66,7 @@ impl Reconcile for Accounts {
         let has_account = caches.accounts.get(&Key::new(cx.key.name(), DEFAULT)).is_some();
         let Some(action) = plan::plan(&namespace, has_account) else { return Ok(Next::Done) };
         match self.hands.carry_out(&cx, &[action]).await.result() {
-            // Another client made it; the cache will show it.
+            // Another client created it; the cache will show it.
             Err(error) if error.is_already_exists() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),
         }

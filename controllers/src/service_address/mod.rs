@@ -1,6 +1,6 @@
-//! Holds services and the records of their addresses to each other, should somebody have changed the one without the other. `plan`
-//! judges; this file reads the caches and has the plan carried out. Servers give and take back addresses by themselves, in the
-//! commits of services; in a cluster that nobody tampers with there is nothing to do here.
+//! Repair of Services and IPAddress objects that do not match, for example after a client changed one of
+//! them. `plan` decides; this file reads the caches and executes the plan. Servers allocate and release
+//! addresses in the commits of Services, so normally there is nothing to repair.
 
 mod plan;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let controller = cluster
@@ -38,7 +38,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Addresses { cluster, caches, hands })
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     services: Services,
@@ -77,7 +77,7 @@ impl Reconcile for Addresses {
         };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
         match self.hands.carry_out(&cx, &plan.actions).await.result() {
-            // Somebody else was faster.
+            // Another writer was faster.
             Err(error) if !error.is_not_found() && !error.is_already_exists() => Err(error.into()),
             Err(_) | Ok(()) => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }

@@ -1,4 +1,4 @@
-//! What is repaired, and what is left alone.
+//! Tests of repairs.
 
 use super::plan::{Observed, addresses_of, plan};
 use crate::action::Action;
@@ -27,7 +27,7 @@ fn of_service(name: &str) -> Address {
     record(json!({ "resource": "services", "namespace": "n", "name": name }), "ipallocator.k8s.io")
 }
 
-/// What is done, in words, and when it is looked at again.
+/// Planned actions in words, and the delay until the next check.
 fn done(
     record: Option<&Address>,
     holders: &[&Service],

@@ -1,5 +1,5 @@
-//! Networks that services have their addresses from: says that they are ready, and keeps those that are being deleted as long as
-//! addresses of theirs have nowhere else to be. `plan` judges; this file reads the caches and has the plan carried out.
+//! ServiceCIDR controller: sets the Ready condition, and keeps deleted ServiceCIDRs while allocated addresses
+//! are in no other one. `plan` decides; this file reads the caches and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub(crate) use plan::blocks;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let (all, of_addresses) = (caches.service_cidrs.clone(), caches.service_cidrs.clone());
@@ -26,7 +26,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("service-cidr")
         .watch_deltas(&caches.service_cidrs, move |delta: &Delta<Obj<ServiceCIDR>>| {
             let cidr = delta.object();
-            // Others that are being deleted may have waited for this one to come, or must now wait since it goes.
+            // Other deleted ServiceCIDRs may have waited for this one, or must wait now if it is deleted.
             let others = all.list().into_iter().filter(|other| is_deleting(other) && overlap(other, cidr));
             let mut keys: Vec<Key> = others.map(|other| other.key()).collect();
             keys.push(cidr.key());
@@ -50,7 +50,7 @@ fn overlap(a: &ServiceCIDR, b: &ServiceCIDR) -> bool {
     blocks(a).any(|a| blocks(b).any(|b| a.overlaps(b)))
 }
 
-/// The address, if it is one that a server gave to a service.
+/// The address of an IPAddress that a server allocated for a Service.
 fn address_of(record: &Address) -> Option<IpAddr> {
     let labels = &record.metadata.labels;
     let given = labels
@@ -59,7 +59,7 @@ fn address_of(record: &Address) -> Option<IpAddr> {
     record.metadata.name.parse().ok().filter(|_| given)
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     service_cidrs: Informer<Obj<ServiceCIDR>>,

@@ -1,4 +1,4 @@
-//! When a network is ready, when it may go, and what keeps it.
+//! Tests of readiness and deletion of ServiceCIDRs.
 
 use super::plan::{Observed, plan};
 use crate::action::{Action, Plan};
@@ -20,7 +20,7 @@ fn cidr(name: &str, cidrs: &[&str], deleting: bool) -> ServiceCIDR {
     from_value(value).unwrap()
 }
 
-/// The plan for the first of these, `at` seconds after deletions were asked for.
+/// The plan for the first of these, `at` seconds after the deletions.
 fn planned(all: &[ServiceCIDR], taken: &[&str], at: i64) -> Plan {
     let now = START.checked_add(SignedDuration::from_secs(at)).unwrap();
     let taken: Vec<IpAddr> = taken.iter().map(|ip| ip.parse().unwrap()).collect();

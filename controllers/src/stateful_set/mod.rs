@@ -1,6 +1,6 @@
-//! Keeps pods with lasting names, in order, and their storage: a StatefulSet. `plan` judges; `identity` names and makes pods and claims,
-//! `retention` says who owns claims, `step` is what one pod needs, `status` reports. This file reads the caches and has the plan
-//! carried out.
+//! StatefulSet controller: keeps pods with stable names, in order, and their storage. `plan` decides;
+//! `identity` names and builds pods and claims, `retention` decides the owners of claims, `step` has the
+//! writes for one pod, `status` reports. This file reads the caches and executes the plan.
 
 mod identity;
 mod plan;
@@ -33,7 +33,7 @@ const WORKERS: usize = 5;
 
 type Sets = Informer<Obj<StatefulSet>>;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let (of_pods, of_revisions, of_claims) = (caches.sets.clone(), caches.sets.clone(), caches.sets.clone());
@@ -51,7 +51,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, StatefulSets { cluster, caches, hands })
 }
 
-/// The sets of a namespace that would adopt something with these labels.
+/// The StatefulSets of a namespace whose selectors match an object.
 fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
     let fits = |set: &&Arc<Obj<StatefulSet>>| {
         set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, object.labels()))
@@ -59,7 +59,7 @@ fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
     sets.namespace(namespace).iter().filter(fits).map(kstore_informer::Object::key).collect()
 }
 
-/// The set that controls a pod; of a pod without a controller, every set that may adopt it.
+/// The StatefulSet that controls a pod; for an orphan, every StatefulSet that may adopt it.
 fn sets_of(sets: &Sets, pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
@@ -76,14 +76,14 @@ fn sets_of_revision(sets: &Sets, revision: &ControllerRevision) -> Vec<Key> {
     }
 }
 
-/// The sets whose pods would call a claim by this name: they may be waiting for it to go.
+/// The StatefulSets with a pod for this claim name: they may wait for its deletion.
 fn sets_of_claim(sets: &Sets, claim: &PersistentVolumeClaim) -> Vec<Key> {
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let all = sets.namespace(claim.metadata.namespace.as_deref().unwrap_or_default());
     all.iter().filter(|set| identity::owns_claim(set, name)).map(kstore_informer::Object::key).collect()
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     sets: Sets,
@@ -104,7 +104,7 @@ struct StatefulSets {
     hands: Hands,
 }
 
-/// What one run looks at, all of one revision of the store.
+/// Input of one run, at one revision of the store.
 struct Seen {
     set: Arc<Obj<StatefulSet>>,
     pods: Claim<Arc<Pod>>,
@@ -115,7 +115,7 @@ struct Seen {
 impl Reconcile for StatefulSets {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         if cx.stale {
-            // Pods that it made may not be seen.
+            // Pods of earlier runs may not be visible.
             return Ok(Next::Again(Duration::ZERO));
         }
         let Some(Seen { set, pods, revisions, claims }) = self.look(&cx).await? else {
@@ -136,13 +136,13 @@ impl Reconcile for StatefulSets {
 }
 
 impl StatefulSets {
-    /// The set, and what it owns or may own.
+    /// The StatefulSet with its owned and adoptable objects.
     async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
         let caches = &self.caches;
         let parts = (&caches.sets, &*caches.pods, &*caches.revisions, &caches.claims);
         let (sets, pods, revisions, claims) = cx.cut(parts).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
-        // A selector of everything would adopt everything; validation refuses it.
+        // An empty selector would adopt everything; validation refuses it.
         let Some(spec) = set.spec.as_ref().filter(|s| !selector::selects_everything(&s.selector)) else {
             return Ok(None);
         };
@@ -169,7 +169,7 @@ impl StatefulSets {
         Ok(work.wake.map_or(Next::Done, Next::Again))
     }
 
-    /// Takes the steps: in order up to the first that fails, or cautiously many at once.
+    /// Executes the steps: in order up to the first failure, or concurrently with a slow start.
     async fn take(&self, cx: &Context, set: &StatefulSet, work: &Work) -> Result<(), ApiError> {
         if !work.is_parallel {
             for step in &work.steps {
@@ -191,7 +191,7 @@ impl StatefulSets {
         Err(failed.error)
     }
 
-    /// Writes the newest revision. If its name is taken for good, the next one is to have another.
+    /// Writes the newest revision. If its name is permanently taken, increments the collision count.
     async fn write_revision(
         &self,
         cx: &Context,
@@ -217,7 +217,8 @@ impl StatefulSets {
     }
 }
 
-/// Pods whose names the set does not give are none of its own, whatever their labels say: they are let go and not adopted.
+/// Pods with other names do not belong to the StatefulSet, even if their labels match: they are released and
+/// not adopted.
 fn only_members(set: &StatefulSet, pods: Claim<Arc<Pod>>) -> Claim<Arc<Pod>> {
     let is_member = |pod: &Arc<Pod>| identity::ordinal(set, &pod.metadata.name).is_some();
     let (owned, strangers): (Vec<_>, Vec<_>) = pods.owned.into_iter().partition(is_member);

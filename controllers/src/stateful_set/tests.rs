@@ -1,4 +1,4 @@
-//! The StatefulSet plan against tables, and against a cluster whose pods come and go at random.
+//! Tests of the StatefulSet plan, with tables and a simulated cluster with random changes of pods.
 
 mod order;
 mod properties;
@@ -12,7 +12,7 @@ use crate::action::Action;
 use serde_json::json;
 use world::{World, set};
 
-/// What the steps of a run do to pods, one word and name each: `create web-0`, `delete web-2`.
+/// Pod operations of a run as text: `create web-0`, `delete web-2`.
 fn moves(work: &Work) -> Vec<String> {
     let verb = |action: &Action| match action {
         Action::Create(object) if object.resource.plural == "pods" => Some("create"),
@@ -27,7 +27,7 @@ fn moves(work: &Work) -> Vec<String> {
     work.steps.iter().filter_map(of_step).collect()
 }
 
-/// The events of a run, as `reason: message`.
+/// Events of a run as `reason: message`.
 fn events(actions: &[Action]) -> Vec<String> {
     let text = |action: &Action| match action {
         Action::Event(event) => Some(format!("{}: {}", event.reason, event.message)),
@@ -123,7 +123,7 @@ fn the_status_counts_pods_by_revision_readiness_and_availability() {
     world.roll("nginx:2");
     world.run();
     world.run();
-    // web-3 of the old revision is on its way out; web-2 is ready, but not for long enough.
+    // web-3 with the old revision is terminating; web-2 is ready, but not for long enough.
     world.ready(2, 4);
     let work = world.plan();
     world.apply(&work);

@@ -1,5 +1,6 @@
-//! Makes pods leave nodes whose NoExecute taints they do not tolerate, or no longer. `plan` judges; this file reads the caches,
-//! remembers since when taints without a time are there, and has the plan carried out.
+//! Taint eviction controller: deletes pods from nodes whose NoExecute taints they do not tolerate, or no
+//! longer. `plan` decides; this file reads the caches, remembers when it first saw taints without a time, and
+//! executes the plan.
 
 pub(crate) mod plan;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 8;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let (pods, held) = (caches.pods.clone(), caches.pods.held.clone());
@@ -55,10 +56,10 @@ fn execute_taints(node: &Node) -> Vec<&Taint> {
     taints.into_iter().flatten().filter(|t| t.effect == "NoExecute").collect()
 }
 
-/// A taint of a node that does not say since when it is there.
+/// Key, effect and value of a taint without a time.
 type Timeless = (String, String, Option<String>);
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     nodes: Informer<Obj<Node>>,
@@ -75,7 +76,7 @@ struct Evictions {
     cluster: Arc<Cluster>,
     caches: Reads,
     hands: Hands,
-    /// Pods that are to leave at some time.
+    /// Pods with a scheduled eviction.
     scheduled: Mutex<BTreeSet<Key>>,
     first_seen: Mutex<BTreeMap<Timeless, Timestamp>>,
 }

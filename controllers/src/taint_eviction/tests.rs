@@ -1,4 +1,4 @@
-//! When pods leave.
+//! Tests of evictions.
 
 use super::plan::{Since, Verdict, evict, judge};
 use crate::action::Action;

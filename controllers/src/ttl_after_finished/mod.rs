@@ -1,4 +1,4 @@
-//! Deletes Jobs some time after they finished, as their `spec.ttlSecondsAfterFinished` says. `plan` judges.
+//! TTL controller: deletes finished Jobs after their `spec.ttlSecondsAfterFinished`. `plan` decides.
 
 mod plan;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let jobs: Jobs = cluster.caches.get();
     let controller = cluster

@@ -1,4 +1,4 @@
-//! When finished Jobs go, as a table.
+//! Tests of the expiry of finished Jobs.
 
 use super::plan::{expires, plan};
 use crate::action::{Action, Propagation};

@@ -1,9 +1,11 @@
-//! Binds PersistentVolumeClaims to PersistentVolumes. `claim` judges a claim, `volume` judges a volume, `fit` says which volume a claim
-//! gets; this file reads the caches and has the plans carried out. Volumes are made and removed by provisioners, not here.
+//! PersistentVolume binder: binds PersistentVolumeClaims to PersistentVolumes. `claim` plans claims, `volume`
+//! plans volumes, `fit` selects a volume for a claim; this file reads the caches and executes the plans.
+//! Provisioners create and delete volumes.
 //!
-//! A claim and its volume are bound at one revision, so that no reader sees one of them bound to nothing, and no crash leaves half a
-//! binding. A claim whose class waits for its first consumer is the scheduler's to decide: it keeps a volume for the claim, or names the
-//! node for which one is to be made (`volume.kubernetes.io/selected-node`), and binds the pod when its claims are bound.
+//! A claim and its volume are bound in one transaction, so that no reader sees half a binding, and no crash
+//! leaves one. For a claim whose class waits for its first consumer the scheduler decides. It reserves a
+//! volume for the claim, or selects the node for a new one (`volume.kubernetes.io/selected-node`), and binds
+//! the pod when its claims are bound.
 
 mod bind;
 mod claim;
@@ -26,7 +28,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Sets it up; the future runs until the cluster stops.
+/// Sets the controller up; the future runs until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let of_volumes = caches.clone();
@@ -55,7 +57,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             claims.iter().filter(|claim| waits(claim)).map(|claim| claim.key()).collect::<Vec<_>>()
         })
         .watch(&caches.pods, |pod: &Pod| {
-            // A claim tells for which pod it waits.
+            // A waiting claim's event names the pod.
             let waits = pod.spec.node_name.is_empty();
             let claims = pod.claims().filter(|_| waits);
             claims.map(|claim| Key::new(&pod.metadata.namespace, &claim)).collect::<Vec<_>>()
@@ -66,7 +68,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Binder { caches, hands })
 }
 
-/// The claims that still wait for a volume.
+/// The claims without a completed binding.
 fn unbound(claims: &Informer<Obj<PersistentVolumeClaim>>) -> Vec<Key> {
     claims.list().iter().filter(|claim| !is_bound(claim)).map(|claim| claim.key()).collect()
 }
@@ -83,7 +85,7 @@ fn claim_of(volume: &PersistentVolume) -> Option<Key> {
     Some(Key::new(claim.namespace.as_deref().unwrap_or_default(), claim.name.as_deref()?))
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     claims: Informer<Obj<PersistentVolumeClaim>>,
@@ -117,7 +119,7 @@ impl Reconcile for Binder {
             let class = class.and_then(|name| classes.get(&Key::new("", name)));
             let all: Vec<&PersistentVolume> = volumes.iter().map(|volume| &***volume).collect();
             let named = volume_of(claim).and_then(|key| volumes.get(&key));
-            // Looked for only where it counts: most claims are bound.
+            // Searched lazily: most claims are bound.
             let consumer = || {
                 let waits = |pod: &&Arc<Pod>| {
                     pod.spec.node_name.is_empty() && pod.claims().any(|name| name == cx.key.name())
@@ -135,7 +137,7 @@ impl Reconcile for Binder {
             })
         };
         match self.hands.carry_out(&cx, &actions).await.result() {
-            // Somebody wrote the claim or the volume meanwhile: the caches will show it, and the key runs again.
+            // The claim or volume changed meanwhile: the caches will show it, and the key runs again.
             Err(error) if error.is_not_found() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),
         }

@@ -1,4 +1,4 @@
-//! Which claim gets which volume, and what becomes of both.
+//! Tests of the binding of claims and volumes.
 
 use super::bind::bind;
 use super::claim::{Observed, default_class, plan};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 use std::sync::Arc;
 
-/// A claim of one gibibyte, with these members beside.
+/// A claim of one gibibyte with additional fields.
 fn claim(more: Value) -> PersistentVolumeClaim {
     let mut value = json!({
         "metadata": {"namespace": "n", "name": "c", "uid": "c-uid", "resourceVersion": "5"},
@@ -49,7 +49,7 @@ fn class(mode: &str, provisioner: &str) -> StorageClass {
         .unwrap()
 }
 
-/// What the plan does, a word or two for each action.
+/// Planned actions, a word or two for each.
 fn words(actions: &[Action]) -> Vec<String> {
     let phase = |object: &Value| object["status"]["phase"].as_str().unwrap().to_owned();
     let word = |action: &Action| match action {
@@ -145,7 +145,7 @@ fn a_volume_that_was_made_for_a_claim_is_taken_before_a_smaller_one() {
     let meant = json!({"spec": {"claimRef": {"namespace": "n", "name": "c"}}});
     let volumes = [volume("small", "1Gi", json!({})), volume("meant", "9Gi", meant.clone())];
     assert_eq!(of_claim(&claim(json!({})), &volumes, None, None), ["bind meant, meant Bound, c, c Bound"]);
-    // Also if the class waits for a consumer, which decides where a volume is made.
+    // Also if the class waits for a consumer, which decides only where new volumes are created.
     let waits = class("WaitForFirstConsumer", "x");
     let of_class = claim(json!({"spec": {"storageClassName": "s"}}));
     assert_eq!(of_claim(&of_class, &volumes, Some(&waits), None), ["bind meant, meant Bound, c, c Bound"]);
@@ -294,7 +294,7 @@ fn a_volume_whose_claim_is_gone_is_released_and_one_that_was_passed_over_is_free
     }
 }
 
-/// The objects after a binding, as the server would have them.
+/// The objects after a binding, as the server stores them.
 fn after(action: &Action, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> (Value, Value) {
     let (mut claim, mut volume) = (json!(claim), json!(volume));
     let Action::Transaction(writes) = action else { panic!("{action:?}") };

@@ -1,5 +1,6 @@
-//! Keeps claims that pods use, and volumes that claims are bound to, from being removed: each carries a finalizer until nobody uses it.
-//! `plan` judges; this file reads the caches and has the plans carried out. Two controllers, one for claims and one for volumes.
+//! Volume protection: finalizers keep claims that pods use, and volumes that are bound, from being deleted.
+//! `plan` decides; this file reads the caches and executes the plans. Two controllers, one for claims and one
+//! for volumes.
 
 mod plan;
 #[cfg(test)]
@@ -26,7 +27,7 @@ pub(crate) fn run_claims(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch(&claims, |claim: &Obj<PersistentVolumeClaim>| [claim.key()])
         .watch_deltas(&pods, |delta: &Delta<Pod>| {
             let pod = delta.object();
-            // A pod that still runs lets no claim go.
+            // A running pod releases no claim.
             let lets_go = matches!(delta, Delta::Deleted(_)) || pod.status.phase.is_terminal();
             let claims = pod.claims().filter(|_| lets_go);
             claims.map(|claim| Key::new(&pod.metadata.namespace, &claim)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! When the finalizers come and go.
+//! Tests of the protection finalizers.
 
 use super::plan::{claim, uses, volume};
 use crate::action::Action;

@@ -1,6 +1,7 @@
-//! Makes the volumes that claims ask for, and removes those that were released: what an external provisioner and resizer do in a real
-//! cluster. The volumes hold nothing: simulated nodes let a claim act like an empty directory. `plan` judges; this file reads the caches
-//! and has the plans carried out. It acts only for classes whose provisioner is [`plan::PROVISIONER`].
+//! Volume provisioner: creates requested volumes and deletes released ones, like an external provisioner and
+//! resizer in a real cluster. The volumes store no data: simulated nodes treat a claim like an empty
+//! directory. `plan` decides; this file reads the caches and executes the plans. It handles only classes with
+//! the provisioner [`plan::PROVISIONER`].
 
 mod plan;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Sets it up; the future runs until the cluster stops.
+/// Sets the controller up; the future runs until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = Reads::of(&cluster.caches);
     let of_classes = caches.claims.clone();
@@ -43,7 +44,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     }
 }
 
-/// Makes the default class of a cluster that has no class at all, so that claims which name none get a volume.
+/// Creates a default class in a cluster without any class, so that claims without a class get a volume.
 async fn offer(classes: &Informer<Obj<StorageClass>>, hands: &Hands) {
     if classes.synced().await.is_err() || !classes.list().is_empty() {
         return;
@@ -55,7 +56,7 @@ async fn offer(classes: &Informer<Obj<StorageClass>>, hands: &Hands) {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
 struct Reads {
     claims: Informer<Obj<PersistentVolumeClaim>>,
@@ -96,7 +97,7 @@ impl Reconcile for Provisioner {
             }
         };
         match self.hands.carry_out(&cx, &actions).await.result() {
-            // Its own volume, which the cache does not show yet.
+            // The provisioner's own volume, which the cache does not show yet.
             Err(error) if error.is_already_exists() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),
         }

@@ -1,4 +1,4 @@
-//! Which volumes are made, enlarged and removed.
+//! Tests of created, enlarged and deleted volumes.
 
 use super::plan::{PROVISIONER, expand, provision, remove};
 use crate::action::Action;

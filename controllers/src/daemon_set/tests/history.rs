@@ -1,4 +1,4 @@
-//! The history of templates of a DaemonSet.
+//! Tests of the revision history of a DaemonSet.
 
 use super::super::plan::rename_revision;
 use super::moves;

@@ -1,4 +1,4 @@
-//! Which pods are missing, too many, ended or misplaced.
+//! Tests of missing, surplus, ended and misplaced pods.
 
 use super::super::plan::Work;
 use super::world::{World, rolling};
@@ -50,7 +50,7 @@ fn a_pod_on_its_way_out_holds_its_successor_up_unless_there_is_surge() {
         let mut world = World::new(rolling(json!(1), surge.clone()), &["n1"]);
         world.pod("a", "n1", json!({"deleting": true}));
         assert_eq!(moves(&world.run()), expected, "{surge}");
-        // Ended too, it only waits to be removed.
+        // An ended and terminating pod only waits for its removal.
         world.pods.retain(|name, _| name == "a");
         world.pods.get_mut("a").unwrap().status.phase = Phase::Failed;
         assert_eq!(moves(&world.run()), ["create on n1"], "{surge}");

@@ -1,4 +1,4 @@
-//! On which nodes a set wants a pod.
+//! Tests of the eligibility of nodes.
 
 use super::super::placement::{Eligibility, Placement, tolerations};
 use Eligibility::{Keep, Leave, Run};

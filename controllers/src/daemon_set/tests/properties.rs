@@ -1,4 +1,4 @@
-//! What holds whatever users and nodes do, as the plan runs between any two of their steps.
+//! Properties for all user and node behaviours, with a run between any two steps.
 
 use super::super::placement::{Eligibility, Placement};
 use super::super::plan::Work;
@@ -79,7 +79,7 @@ fn judge(world: &World, work: &Work, most_unavailable: usize, surge: usize) -> R
     let mut after = world.clone();
     after.apply(work);
     let is_available = |w: &World, node: &str| w.on(node).iter().any(|pod| w.pods[pod].ready());
-    // Available pods of wanted nodes that the run deletes though nothing takes their place.
+    // Available pods of eligible nodes that the run deletes without a replacement.
     let lost: Vec<_> =
         wanted.iter().filter(|node| is_available(world, node) && !is_available(&after, node)).collect();
     if !lost.is_empty() {

@@ -1,4 +1,4 @@
-//! How a new template comes to the nodes.
+//! Tests of updates to a new template.
 
 use super::moves;
 use super::world::{World, rolling};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
-/// A set with a new template, and an available pod of the old one on each node: `old-n1`, …
+/// A DaemonSet with a new template and an available old pod on each node: `old-n1`, …
 fn outdated(unavailable: serde_json::Value, surge: serde_json::Value) -> World {
     let mut world = World::new(rolling(unavailable, surge), &NODES);
     for node in NODES {

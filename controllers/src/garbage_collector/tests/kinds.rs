@@ -1,4 +1,5 @@
-//! Owners and dependents of kinds that come, change their version and go, against the plan alone.
+//! Tests of owners and dependents of custom kinds that are added, changed and removed, against the plan
+//! alone.
 
 use super::{Node, node, owner};
 use crate::action::{Action, Propagation};
@@ -26,10 +27,10 @@ fn lamp_owner(api_version: &str, uid: &str) -> OwnerReference {
     OwnerReference { api_version: api_version.into(), kind: "Lamp".into(), ..owner(uid, true) }
 }
 
-/// What the definition of a kind declared, one state after the other; `None` while there was none.
+/// Successive states of the definition of a kind; `None` while it did not exist.
 type Life = [Option<Arc<CustomKind>>];
 
-/// What the collector knows when the kind has had this life.
+/// The collector's knowledge after these states of the kind.
 fn known(life: &Life, nodes: &[(&str, Node)]) -> Known {
     let shared = Shared::new(&super::kinds());
     let mut known = std::mem::take(&mut *shared.lock());
@@ -38,7 +39,7 @@ fn known(life: &Life, nodes: &[(&str, Node)]) -> Known {
     known
 }
 
-/// The judgement in a few words, with the version through which the object is addressed.
+/// The decision in short form, with the version in the object's path.
 fn judged(known: &Known, uid: &str, absent: bool) -> String {
     let answers =
         if absent { BTreeMap::from([("lost".to_owned(), Presence::Absent)]) } else { BTreeMap::new() };
@@ -87,7 +88,7 @@ fn an_owner_is_one_object_in_all_versions_and_another_in_another_group() {
         let nodes = [("a", lamp("a", &[])), ("b", node("b", &[lamp_owner(api_version, "a")]))];
         assert_eq!(judged(&known(&[Some(lamps("v1", true))], &nodes), "b", false), verdict, "{api_version}");
     }
-    // Another group that is served knows no object of this uid: the reference dangles.
+    // Another served group has no object of this uid: the reference is dangling.
     let mut other = owner("a", true);
     other.kind = "Pod".into();
     let nodes = [("a", lamp("a", &[])), ("b", node("b", &[other]))];

@@ -1,4 +1,5 @@
-//! Orphaning deletions against a server whose writes end in any order, fail on conflicts and are seen late.
+//! Tests of orphaning deletions against a server whose writes finish in any order, fail with conflicts and
+//! are observed late.
 
 use super::{collect, going, kinds, node, orphan, owner};
 use crate::action::Action;
@@ -11,20 +12,20 @@ use std::sync::Arc;
 
 const OWNER: &str = "owner";
 
-/// A change as the collector sees it, maybe much later.
+/// A change as observed by the collector, possibly much later.
 enum Event {
     Put(String, Arc<Node>),
     Gone(String),
 }
 
-/// A run of the collector whose writes are under way.
+/// A run of the collector with pending writes.
 struct Run {
     work: Work,
     writes: Vec<Action>,
     failed: bool,
 }
 
-/// The stored objects, the events that are not delivered yet, and the collector.
+/// The stored objects, the undelivered events, and the collector.
 #[derive(Default)]
 struct Cluster {
     objects: BTreeMap<String, Node>,
@@ -36,7 +37,8 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// An owner with `dependents`, known to the collector, and its orphaning deletion, which is not.
+    /// An owner with `dependents` that the collector knows, and its orphaning deletion that it does not know
+    /// yet.
     fn with_dependents(dependents: u8) -> Self {
         let mut cluster = Self::default();
         cluster.store(OWNER, node(OWNER, &[]));
@@ -86,7 +88,7 @@ impl Cluster {
         true
     }
 
-    /// Begins a run of the first key that does not run already.
+    /// Starts a run of the first key that is not running.
     fn begin(&mut self) -> bool {
         let free = |work: &&Work| self.runs.iter().all(|run| run.work != **work);
         let Some(work) = self.queue.iter().find(free).cloned() else { return false };
@@ -108,7 +110,7 @@ impl Cluster {
         true
     }
 
-    /// Ends one write of the runs under way, whichever `pick` says; a run that is over and failed is queued again.
+    /// Finishes one pending write, selected by `pick`; a finished run with a failure is queued again.
     fn end_write(&mut self, pick: usize) -> bool {
         let count = self.runs.len().max(1);
         let Some(run) = self.runs.get_mut(pick % count) else { return false };
@@ -123,7 +125,7 @@ impl Cluster {
         true
     }
 
-    /// False on a conflict. An object that is gone counts as written.
+    /// Returns false on a conflict. A missing object counts as written.
     fn write(&mut self, write: Action) -> bool {
         let (target, version) = match &write {
             Action::Patch { target, patch, .. } => (target, patch["metadata"]["resourceVersion"].as_str()),
@@ -172,7 +174,7 @@ proptest! {
                 0..=1 => drop(cluster.deliver()),
                 2..=3 => drop(cluster.begin()),
                 4..=5 => drop(cluster.end_write(pick.into())),
-                // Somebody else writes the object: what the collector has planned for it conflicts.
+                // Another client writes the object: planned writes of the collector conflict.
                 6 => if let Some(node) = cluster.objects.get(&name).cloned() { cluster.store(&name, node) },
                 _ => if pick % 3 == 0 && cluster.objects.contains_key(&name) {
                     cluster.remove(&name);

@@ -1,4 +1,4 @@
-//! Rates, windows and their conditions.
+//! Tests of rates, windows and their conditions.
 
 use super::super::behavior::{Bounded, Sizes, bound};
 use super::{History, at};
@@ -17,7 +17,7 @@ fn policies(select: &str, window: i32, list: &[(&str, i32, i32)]) -> Value {
     json!({"selectPolicy": select, "stabilizationWindowSeconds": window, "policies": policies})
 }
 
-/// Bounds of 1 and 100.
+/// Sizes with bounds of 1 and 100.
 fn sizes(current: i32, desired: i32) -> Sizes {
     Sizes { current, desired, min: 1, max: 100 }
 }

@@ -1,4 +1,4 @@
-//! What each kind of metric asks for, and what becomes of pods without samples.
+//! Tests of all kinds of metrics, and of pods without samples.
 
 use super::super::calculate::{Target, Tolerance};
 use super::super::metric::{Evaluated, Failed, evaluate};
@@ -146,7 +146,7 @@ fn failures_have_the_reasons_of_their_kinds() {
     }
 }
 
-/// The size at 50 % of the processor time for these pods, where the first have samples of these values.
+/// The size at 50 % CPU for these pods; the first pods have samples with these values.
 fn with_pods(pods: &[Pod], used: &[i64]) -> Result<i32, String> {
     let reading = Reading::Pods(Ok(samples(used, at(600))));
     let replicas = i32::try_from(pods.len()).unwrap();
@@ -155,7 +155,7 @@ fn with_pods(pods: &[Pod], used: &[i64]) -> Result<i32, String> {
 
 #[test]
 fn pods_without_samples_count_against_the_direction() {
-    // Four pods; some have samples, the others are missing ones.
+    // Four pods; some have samples, the others are missing.
     let table: [(&[i64], i32); 6] = [
         (&[100, 100, 100, 100], 8),
         (&[100, 100, 100], 6),
@@ -198,7 +198,8 @@ fn pods_that_are_not_ready_dampen_growth_and_are_left_out_otherwise() {
     for (what, third, used, expected) in table {
         let mut all = pods(2);
         all.push(third);
-        // The failed pod does not count and its sample neither: two pods at the double ask for four, which is not above what is there.
+        // The failed pod and its sample do not count: two pods at double usage propose four, which is not
+        // above the current size.
         let expected = if what == "failed" { 4 } else { expected };
         assert_eq!(with_pods(&all, &used), Ok(expected), "{what}");
     }

@@ -1,4 +1,4 @@
-//! What holds for all metrics and histories.
+//! Properties for all metrics and histories.
 
 use super::{History, at, autoscaler, look_at, rescaled};
 use proptest::prelude::*;

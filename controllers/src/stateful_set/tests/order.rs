@@ -1,4 +1,4 @@
-//! In which order pods come and go.
+//! Tests of the order of pod creation and deletion.
 
 use super::moves;
 use super::world::World;
@@ -30,7 +30,7 @@ fn ordinals_begin_where_the_set_says() {
     let mut world = World::new(json!({"replicas": 2, "ordinals": {"start": 5}}));
     world.settle();
     assert_eq!(world.pods.keys().collect::<Vec<_>>(), ["web-5", "web-6"]);
-    // Moved to lower ordinals: the new ones come first, then the others go, the highest first.
+    // After a move to lower ordinals: new pods first, then the others are deleted, the highest first.
     world.set.spec.as_mut().unwrap().ordinals = None;
     assert_eq!(moves(&world.run()), ["create web-0"]);
     world.ready(0, 0);
@@ -113,7 +113,7 @@ fn ended_pods_are_deleted_and_made_anew_when_they_are_gone() {
 #[test]
 fn a_pod_on_its_way_out_is_not_replaced() {
     let mut world = World::settled(json!({"replicas": 2}));
-    // Its node does not answer: it stays for ever.
+    // The node is unreachable: the pod stays forever.
     world.terminate(0);
     world.remove(1);
     assert_eq!(moves(&world.run()), [""; 0]);

@@ -1,4 +1,4 @@
-//! What holds whatever users and nodes do, as the plan runs between any two of their steps.
+//! Properties for all user and node behaviours, with a run between any two steps.
 
 use super::super::identity::{Range, ordinal};
 use super::super::plan::Work;
@@ -8,7 +8,7 @@ use crate::view::{Phase, Pod};
 use proptest::prelude::*;
 use serde_json::json;
 
-/// What a user or a node does. Numbers choose among what is there.
+/// An event by a user or a node. Numbers select among existing objects.
 #[derive(Clone, Debug)]
 enum Event {
     Ready(u8),
@@ -80,7 +80,7 @@ fn happen(world: &mut World, event: &Event) {
     }
 }
 
-/// Facts about one run in the state before it.
+/// Checks of one run against the state before it.
 struct Judge<'a> {
     world: &'a World,
     range: Range,

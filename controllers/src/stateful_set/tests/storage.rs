@@ -1,4 +1,4 @@
-//! The claims of pods: made before them, kept or deleted with them as the retention policy says.
+//! Tests of the claims of pods: creation before their pods, and deletion by the retention policy.
 
 use super::super::retention::{Ownership, Policy};
 use super::world::World;
@@ -16,7 +16,7 @@ fn with_claims(replicas: i32, when_scaled: &str, when_deleted: &str) -> Value {
     })
 }
 
-/// The owners of a claim, as `Kind/name`.
+/// The owners of a claim as `Kind/name`.
 fn owners(claim: &PersistentVolumeClaim) -> Vec<String> {
     let all = claim.metadata.owner_references.iter().flatten();
     all.map(|owner| format!("{}/{}", owner.kind, owner.name)).collect()
@@ -60,7 +60,7 @@ fn claims_have_the_owners_that_the_policy_says() {
         world.run();
         assert_eq!(owners(&world.claims["data-web-1"]), condemned, "{scaled} {deleted}, scaled down");
         assert_eq!(owners(&world.claims["data-web-0"]), wanted, "{scaled} {deleted}, that stays");
-        // Wanted again before its pod is gone: the claim is saved.
+        // The ordinal is desired again before its pod is gone: the claim stays.
         world.scale(2);
         world.run();
         assert_eq!(owners(&world.claims["data-web-1"]), wanted, "{scaled} {deleted}, scaled up again");

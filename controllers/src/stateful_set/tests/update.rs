@@ -1,4 +1,4 @@
-//! How a new template comes to the pods.
+//! Tests of updates to a new template.
 
 use super::world::World;
 use super::{events, moves};
@@ -129,7 +129,7 @@ fn several_pods_may_be_updated_at_once_where_max_unavailable_says_so() {
     assert_eq!(first(json!("50%")), ["delete web-4", "delete web-3"], "rounded down");
     assert_eq!(first(json!("10%")), ["delete web-4"], "but at least one");
     assert_eq!(first(json!(9)), ["delete web-4", "delete web-3", "delete web-2", "delete web-1"]);
-    // Unavailable pods count, wherever they are; old ones are replaced freely.
+    // Unavailable pods of all ordinals count; old ones are replaced freely.
     let mut world = with("Parallel", json!(2));
     world.unready(0);
     assert_eq!(moves(&world.run()), ["delete web-4"], "web-0 is below the partition");
