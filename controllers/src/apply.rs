@@ -1,4 +1,4 @@
-//! [`Hands`]: executes actions without decisions. A list runs in order, and its first failure ends this list
+//! [`Executor`]: executes actions without decisions. A list runs in order, and its first failure ends this list
 //! only (`independent`). [`Action::Together`] runs concurrently with a bound.
 
 mod independent;
@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 /// Executor of a component's writes, with its client, its event recorder, and the caches that must show the
 /// writes.
 #[derive(Clone)]
-pub(crate) struct Hands {
+pub(crate) struct Executor {
     /// The client, with the component's field manager.
     pub client: Client,
     /// Recorder of the component's events.
@@ -66,10 +66,10 @@ impl Outcome {
     }
 }
 
-impl Hands {
+impl Executor {
     /// Executes `actions` in the run `cx`. The writes carry the run's causes, and the key does not run again
     /// before the caches show them.
-    pub(crate) async fn carry_out(&self, cx: &Context, actions: &[Action]) -> Outcome {
+    pub(crate) async fn execute(&self, cx: &Context, actions: &[Action]) -> Outcome {
         let span = tracing::debug_span!("apply", actions = actions.len());
         self.caused_by(cx).in_order(cx, actions).instrument(span).await
     }
@@ -79,22 +79,22 @@ impl Hands {
     ///
     /// # Errors
     /// The failure of `actions`, else that of the first failed independent list.
-    pub(crate) async fn carry_out_plan(&self, cx: &Context, plan: &Plan) -> Result<(), ApiError> {
+    pub(crate) async fn execute_plan(&self, cx: &Context, plan: &Plan) -> Result<(), ApiError> {
         let lists = std::iter::once(&plan.actions).chain(&plan.independent);
-        let failures = self.carry_out_lists(cx, lists).await;
+        let failures = self.execute_lists(cx, lists).await;
         failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// Executes independent lists. All of them are tried; returns the failures with the indexes of their
     /// lists.
-    pub(crate) async fn carry_out_lists(
+    pub(crate) async fn execute_lists(
         &self,
         cx: &Context,
         lists: impl Iterator<Item = &Vec<Action>>,
     ) -> Vec<(usize, ApiError)> {
-        let hands = self.caused_by(cx);
+        let executor = self.caused_by(cx);
         let runs: Vec<_> =
-            lists.map(|list| async { hands.in_order(cx, list).await.result() }.boxed()).collect();
+            lists.map(|list| async { executor.in_order(cx, list).await.result() }.boxed()).collect();
         let span = tracing::debug_span!("apply", lists = runs.len());
         run_independent(runs).instrument(span).await
     }

@@ -5,7 +5,7 @@
 
 mod shared;
 
-pub(crate) use shared::{Held, Pods, ReplicaSets, ReplicationControllers, Services};
+pub(crate) use shared::{LookupKey, Pods, ReplicaSets, ReplicationControllers, Services};
 
 use crate::resource::{Resource, resource_of};
 use kstore_client::{Client, Kind, MultiSource, Obj, WatchParams};
@@ -44,12 +44,12 @@ pub(crate) struct Caches {
     nondet: Nondet,
     metrics: Registry,
     tasks: TaskGroup,
-    state: Mutex<State>,
+    state: Mutex<CachesState>,
 }
 
 /// Caches that were requested so far.
 #[derive(Default)]
-struct State {
+struct CachesState {
     started: BTreeMap<TypeId, Box<dyn Any + Send + Sync>>,
     fences: BTreeMap<Resource, Vec<Fence>>,
     /// Fence of the cache that shows all kinds without a cache of their own.
@@ -99,7 +99,7 @@ impl Caches {
     /// No caches yet. Caches that are requested before [`Caches::launch`] start with one state at one
     /// revision; their drivers run in `tasks`.
     pub(crate) fn new(client: Client, nondet: &Nondet, metrics: &Registry, tasks: &TaskGroup) -> Self {
-        let state = State { waiting: Some(Vec::new()), ..State::default() };
+        let state = CachesState { waiting: Some(Vec::new()), ..CachesState::default() };
         Self {
             multi: client.multi(),
             client,
@@ -113,7 +113,7 @@ impl Caches {
     /// The cache of this type, started now or shared with earlier requesters. Controllers request it once at
     /// setup.
     pub(crate) fn get<W: Watched>(&self) -> W {
-        let known = |state: &State| state.started.get(&TypeId::of::<W>())?.downcast_ref::<W>().cloned();
+        let known = |state: &CachesState| state.started.get(&TypeId::of::<W>())?.downcast_ref::<W>().cloned();
         if let Some(found) = known(&self.state.lock()) {
             return found;
         }

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_addressed_in_its_storage_version_if_that_is_served() {
+    fn custom_kinds_use_their_storage_version_if_served() {
         let version = |value: &Value| CustomKind::from_value(value).map(|kind| kind.resource.version);
         let mut value = definition();
         assert_eq!(version(&value).as_deref(), Some("v1"));

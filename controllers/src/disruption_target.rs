@@ -79,7 +79,7 @@ mod tests {
     use serde_json::from_value;
 
     #[test]
-    fn a_disruption_target_keeps_conditions_that_the_cache_does_not_show() {
+    fn the_disruption_target_patch_keeps_concurrent_conditions() {
         let seen: Pod =
             from_value(json!({"metadata": {"name": "p", "uid": "u"}, "status": {"phase": "Pending"}}))
                 .unwrap();

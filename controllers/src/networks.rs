@@ -100,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_read_and_printed() {
+    fn blocks_are_parsed_and_formatted() {
         let blocks: Blocks = "192.0.2.0/24,2001:db8::/112".parse().unwrap();
         assert_eq!(blocks.to_string(), "192.0.2.0/24,2001:db8::/112");
         assert!("192.0.2.1".parse::<Blocks>().is_err() && "".parse::<Blocks>().is_err());
     }
 
     #[test]
-    fn a_network_has_room_for_a_node_and_is_the_only_one_of_its_family() {
+    fn pod_networks_are_validated() {
         let of = |text: &str, v4| PodNetworks::new(text.parse().unwrap(), v4, None);
         assert_eq!(
             of("10.0.0.0/16,fd00::/48", None).unwrap().parts().map(|(_, bits)| bits).collect::<Vec<_>>(),

@@ -1,7 +1,7 @@
 //! List of all controllers, and their common start and shutdown.
 
 use crate::accounts::Accounts;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Caches;
 use crate::networks::Networks;
 use crate::node_lifecycle::Patience;
@@ -44,7 +44,7 @@ pub struct Config {
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Entry of a controller in the list.
-pub(crate) struct Entry {
+pub(crate) struct ControllerEntry {
     /// Name in kube-controller-manager.
     pub(crate) name: &'static str,
     /// Names in earlier releases.
@@ -58,8 +58,8 @@ pub(crate) struct Entry {
 macro_rules! controllers {
     ($($name:literal $aliases:tt $run:path, $account:literal;)*) => {
         /// Every controller.
-        pub(crate) const CONTROLLERS: &[Entry] =
-            &[$(Entry {
+        pub(crate) const CONTROLLERS: &[ControllerEntry] =
+            &[$(ControllerEntry {
                 name: $name,
                 aliases: &$aliases,
                 run: |cluster| Box::pin($run(cluster)),
@@ -110,7 +110,7 @@ controllers! {
 /// Inputs for setting up a controller.
 pub(crate) struct Cluster {
     /// Client that lists and watches for the caches. It has no write permissions: writes use
-    /// [`Cluster::hands`].
+    /// [`Cluster::executor`].
     pub client: Client,
     /// Service account of the controller.
     account: &'static str,
@@ -123,18 +123,18 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// An executor for one component, with the controller's account.
-    pub(crate) fn hands(&self, component: &str) -> Hands {
-        self.hands_of(self.account, component)
+    pub(crate) fn executor(&self, component: &str) -> Executor {
+        self.executor_of(self.account, component)
     }
 
     /// An executor for one component with another account, where Kubernetes has a separate controller.
-    pub(crate) fn hands_of(&self, account: &str, component: &str) -> Hands {
+    pub(crate) fn executor_of(&self, account: &str, component: &str) -> Executor {
         let client = self.config.accounts.client(account, &self.client).agent(component);
         let sink = ClientSink::new(&client);
         let (recorder, driver) = Recorder::build(sink, component, &self.nondet, &self.stop);
         recorder.metrics(&self.config.metrics);
         self.tasks.spawn(driver);
-        Hands { client, recorder, caches: Arc::clone(&self.caches) }
+        Executor { client, recorder, caches: Arc::clone(&self.caches) }
     }
 
     /// Spawns a task beside the controllers; it must end when `stop` is cancelled.
@@ -151,25 +151,25 @@ impl Cluster {
 
 /// Reconcile function of a controller.
 pub(crate) trait Reconcile: Send + Sync + 'static {
-    fn reconcile(&self, cx: Context) -> impl Future<Output = Result<Action, Trouble>> + Send;
+    fn reconcile(&self, cx: Context) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
 /// Error of a run.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum ReconcileError {
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error(transparent)]
     Cut(#[from] CutError),
     /// The content of a namespace could not be deleted, as its conditions say.
-    #[error("content of the namespace remains: {0}")]
+    #[error("unexpected items still remain in the namespace: {0}")]
     Content(String),
     /// The claim of an ephemeral volume belongs to another owner, or is not in the cache yet.
     #[error("{0}")]
     Claim(String),
 }
 
-impl Trouble {
+impl ReconcileError {
     /// Respects `Retry-After` of a server. No error is terminal: quotas and admission change without an
     /// event.
     fn into_failure(self) -> Failure<Self> {
@@ -186,10 +186,10 @@ pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: im
     let me = Arc::new(me);
     let reconcile = move |cx| {
         let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await.map_err(Trouble::into_failure) }
+        async move { me.reconcile(cx).await.map_err(ReconcileError::into_failure) }
     };
     if let Err(error) = controller.run(stop, reconcile).await {
-        tracing::error!(%error, "a controller does not run");
+        tracing::error!(%error, "controller stopped: caches did not sync");
     }
 }
 
@@ -220,9 +220,9 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
     let stop = tasks.stop().clone();
     let caches = Caches::new(client.agent("controllers"), &nondet, &config.metrics, &tasks);
     let caches = Arc::new(caches);
-    let selected: Vec<&Entry> =
+    let selected: Vec<&ControllerEntry> =
         CONTROLLERS.iter().filter(|controller| config.controllers.runs(controller.name)).collect();
-    let cluster = |controller: &Entry| Cluster {
+    let cluster = |controller: &ControllerEntry| Cluster {
         client: client.clone(),
         account: controller.account,
         caches: Arc::clone(&caches),
@@ -247,7 +247,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_controller_has_a_name_and_an_account_that_can_be_part_of_a_user_name() {
+    fn controller_names_and_accounts_are_valid_user_name_parts() {
         for controller in CONTROLLERS {
             let account = controller.account;
             assert!(
@@ -260,17 +260,17 @@ mod tests {
         }
     }
 
-    fn refused(details: serde_json::Value) -> Trouble {
+    fn refused(details: serde_json::Value) -> ReconcileError {
         let status = serde_json::json!({ "code": 429, "reason": "TooManyRequests", "details": details });
         let status: Box<_> = serde_json::from_value(status).unwrap();
         ApiError::Status(status).into()
     }
 
     #[test]
-    fn a_server_that_says_when_to_come_back_is_obeyed() {
+    fn retry_after_of_the_server_is_respected() {
         let told = refused(serde_json::json!({ "retryAfterSeconds": 7 })).into_failure();
         assert!(matches!(told, Failure::RetryIn(_, wait) if wait == Duration::from_secs(7)));
         assert!(matches!(refused(serde_json::json!({})).into_failure(), Failure::Retry(_)));
-        assert!(matches!(Trouble::from(CutError::Late).into_failure(), Failure::Retry(_)));
+        assert!(matches!(ReconcileError::from(CutError::Late).into_failure(), Failure::Retry(_)));
     }
 }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_that_are_not_here_are_told_of_and_unknown_ones_refused() {
+    fn missing_controllers_are_reported_and_unknown_ones_refused() {
         let (selection, missing) = Selection::parse(["attachdetach", "-route", "podgc"]).unwrap();
         assert_eq!(selection.names().collect::<Vec<_>>(), ["pod-garbage-collector-controller"]);
         assert_eq!(missing, ["persistentvolume-attach-detach-controller"]);

@@ -46,7 +46,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn members_that_say_nothing_are_pruned_and_empty_selectors_are_kept() {
+    fn empty_members_are_pruned_except_selectors() {
         let table = [
             (json!({"a": null, "b": {}, "c": [], "d": {"e": {"f": []}}}), Value::Null),
             (json!({"a": [{}, {"b": 1}]}), json!({"a": [null, {"b": 1}]})),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_have_the_letters_that_kubernetes_gives_them() {
+    fn hashes_are_encoded_as_in_kubernetes() {
         assert_eq!(encoded(123_456_789), "56789bcdf");
         assert_eq!(encoded(0), "4");
     }

@@ -22,7 +22,7 @@ mod tests {
     use tokio::sync::Barrier;
 
     #[tokio::test]
-    async fn a_list_of_writes_that_fails_neither_ends_nor_delays_the_others() {
+    async fn a_failed_list_of_writes_does_not_affect_the_others() {
         // Each list waits until the others have started: executed one by one, the lists would never end.
         let (together, done) = (Barrier::new(WRITES_IN_FLIGHT), AtomicUsize::new(0));
         let list = async |number: usize| {

@@ -6,9 +6,9 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Sources, Watched};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Secret;
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Informer, Object};
@@ -42,21 +42,21 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("token-cleaner")
         .watch(&tokens.0, |secret: &Obj<Secret>| [secret.key()])
         .workers(WORKERS);
-    let hands = cluster.hands("token-cleaner");
-    work(controller, cluster.stop.clone(), Cleaner { cluster, tokens, hands })
+    let executor = cluster.executor("token-cleaner");
+    work(controller, cluster.stop.clone(), Cleaner { cluster, tokens, executor })
 }
 
 struct Cleaner {
     cluster: Arc<Cluster>,
     tokens: BootstrapTokens,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Cleaner {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(token) = self.tokens.0.get(&cx.key) else { return Ok(Next::Done) };
         let plan = plan::plan(&token, self.cluster.nondet.clock.now());
-        self.hands.carry_out(&cx, &plan.actions).await.result()?;
+        self.executor.execute(&cx, &plan.actions).await.result()?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }

@@ -16,21 +16,21 @@ use std::ops::Deref;
 
 /// Index value under which possible controllers find an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Held {
+pub(crate) enum LookupKey {
     /// Controlled: the uid of its controller.
-    By(String),
+    Controller(String),
     /// Orphan: its namespace.
-    Free(String),
+    Orphan(String),
     /// The node that a pod is bound to.
-    On(String),
+    Node(String),
 }
 
-impl Held {
+impl LookupKey {
     /// The value of an object in this namespace.
     pub(crate) fn of(object: &impl Claimable, namespace: &str) -> Self {
         match controller_of(object.owners()) {
-            Some(owner) => Self::By(owner.uid.clone()),
-            None => Self::Free(namespace.to_owned()),
+            Some(owner) => Self::Controller(owner.uid.clone()),
+            None => Self::Orphan(namespace.to_owned()),
         }
     }
 }
@@ -40,15 +40,15 @@ impl Held {
 pub(crate) struct Pods {
     informer: Informer<Pod>,
     /// Index by controller or namespace, and by node.
-    pub held: Index<Pod, Held>,
+    pub held: Index<Pod, LookupKey>,
 }
 
 impl Watched for Pods {
     fn start(from: &Sources<'_>) -> Self {
-        let held = Index::new(|pod: &Pod, emit: &mut dyn FnMut(Held)| {
-            emit(Held::of(pod, &pod.metadata.namespace));
+        let held = Index::new(|pod: &Pod, emit: &mut dyn FnMut(LookupKey)| {
+            emit(LookupKey::of(pod, &pod.metadata.namespace));
             if !pod.spec.node_name.is_empty() {
-                emit(Held::On(pod.spec.node_name.clone()));
+                emit(LookupKey::Node(pod.spec.node_name.clone()));
             }
         });
         let source = from.multi.project::<core::Pod, _, _>(WatchParams::default(), view::decode_pod);
@@ -68,13 +68,13 @@ impl Deref for Pods {
 pub(crate) struct ReplicaSets {
     informer: Informer<Obj<ReplicaSet>>,
     /// Index by controller or namespace.
-    pub held: Index<Obj<ReplicaSet>, Held>,
+    pub held: Index<Obj<ReplicaSet>, LookupKey>,
 }
 
 impl ReplicaSets {
-    fn index() -> Index<Obj<ReplicaSet>, Held> {
-        Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(Held)| {
-            emit(Held::of(&**set, set.metadata.namespace.as_deref().unwrap_or_default()));
+    fn index() -> Index<Obj<ReplicaSet>, LookupKey> {
+        Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(LookupKey)| {
+            emit(LookupKey::of(&**set, set.metadata.namespace.as_deref().unwrap_or_default()));
         })
     }
 }

@@ -5,8 +5,8 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::apply::Executor;
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Informer, Object};
@@ -21,21 +21,21 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("csr-cleaner")
         .watch(&requests, |request: &Obj<CertificateSigningRequest>| [request.key()])
         .workers(WORKERS);
-    let hands = cluster.hands("certificate-controller");
-    work(controller, cluster.stop.clone(), Cleaner { cluster, requests, hands })
+    let executor = cluster.executor("certificate-controller");
+    work(controller, cluster.stop.clone(), Cleaner { cluster, requests, executor })
 }
 
 struct Cleaner {
     cluster: Arc<Cluster>,
     requests: Informer<Obj<CertificateSigningRequest>>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Cleaner {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(request) = self.requests.get(&cx.key) else { return Ok(Next::Done) };
         let plan = plan::plan(&request, self.cluster.nondet.clock.now());
-        self.hands.carry_out(&cx, &plan.actions).await.result()?;
+        self.executor.execute(&cx, &plan.actions).await.result()?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }

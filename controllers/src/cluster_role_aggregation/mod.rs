@@ -5,8 +5,8 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::apply::Executor;
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Informer, Key, Object};
@@ -23,9 +23,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         // A changed role may match or have matched any aggregated role.
         .watch(&roles, move |_: &Obj<ClusterRole>| aggregating(&all))
         .workers(WORKERS);
-    let hands = cluster.hands("clusterrole-aggregation-controller");
+    let executor = cluster.executor("clusterrole-aggregation-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Aggregation { roles, hands })
+    work(controller, stop, Aggregation { roles, executor })
 }
 
 /// The ClusterRoles with an aggregation rule.
@@ -35,16 +35,16 @@ fn aggregating(roles: &Informer<Obj<ClusterRole>>) -> Vec<Key> {
 
 struct Aggregation {
     roles: Informer<Obj<ClusterRole>>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Aggregation {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(role) = self.roles.get(&cx.key) else { return Ok(Next::Done) };
         let all = self.roles.list();
         let all: Vec<&ClusterRole> = all.iter().map(|role| &***role).collect();
         if let Some(action) = plan::plan(&role, &all) {
-            self.hands.carry_out(&cx, &[action]).await.result()?;
+            self.executor.execute(&cx, &[action]).await.result()?;
         }
         Ok(Next::Done)
     }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_missed_time_counts_and_old_ones_are_forgotten() {
+    fn the_latest_missed_time_counts_and_old_ones_are_dropped() {
         const HOUR: i64 = 3600;
         let table = [
             ("0 * * * *", 0, None, 100, None, false, HOUR),
@@ -125,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_latest_time_is_that_of_a_walk_through_all(
+        fn the_latest_time_equals_an_exhaustive_search(
             text in prop_oneof![
                 Just("* 9 * * 1"), Just("30 6-16/4 * * 1-5"), Just("0 0 1 * *"), Just("*/7 * * * *"), Just("@every 7m"),
             ],

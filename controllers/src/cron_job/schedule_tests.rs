@@ -27,7 +27,7 @@ fn times(schedule: &str, name: &str, from: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn the_next_time_is_the_first_minute_that_fits() {
+fn the_next_time_is_the_first_matching_minute() {
     let table = [
         ("* * * * *", "2012-07-09T14:45:00Z", "2012-07-09T14:46+00:00"),
         ("* * * * *", "2012-07-09T14:45:59.5Z", "2012-07-09T14:46+00:00"),
@@ -73,7 +73,7 @@ fn the_next_time_is_the_first_minute_that_fits() {
 }
 
 #[test]
-fn a_time_that_the_clock_skips_does_not_come_and_one_that_it_shows_twice_comes_twice() {
+fn skipped_local_times_never_match_and_repeated_ones_match_twice() {
     let zone = "America/New_York";
     assert_eq!(
         times("30 2 * * *", zone, "2012-03-10T12:00:00Z", 2),
@@ -106,7 +106,7 @@ fn a_time_that_the_clock_skips_does_not_come_and_one_that_it_shows_twice_comes_t
 }
 
 #[test]
-fn a_schedule_may_name_its_zone_and_every_counts_seconds_in_any() {
+fn schedules_may_name_their_zone_and_every_is_zone_independent() {
     for text in ["TZ=Europe/Paris 0 9 * * *", "CRON_TZ=Europe/Paris  0 9 * * *"] {
         let schedule = Schedule::parse(text, TimeZone::UTC).unwrap();
         assert_eq!(schedule.next(at("2024-01-01T00:00:00Z")).unwrap(), at("2024-01-01T08:00:00Z"), "{text}");
@@ -118,7 +118,7 @@ fn a_schedule_may_name_its_zone_and_every_counts_seconds_in_any() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_words_that_one_can_search_for() {
+fn invalid_schedules_have_robfigs_error_messages() {
     let table = [
         ("", "empty spec string"),
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
@@ -194,7 +194,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn schedules_come_when_a_look_at_every_minute_says_so(
+    fn schedules_equal_a_model_that_tests_every_minute(
         fields in [field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)],
         zone_name in prop_oneof![
             Just("UTC"), Just("America/New_York"), Just("Australia/Lord_Howe"), Just("Asia/Kathmandu"),

@@ -83,7 +83,7 @@ fn deleted(decision: &Decision) -> Vec<String> {
 }
 
 #[test]
-fn a_job_is_named_and_marked_after_its_time() {
+fn a_job_is_named_and_annotated_with_its_scheduled_time() {
     let early = decided(&cron(&json!({}), &json!({})), &[], at(3599));
     assert_eq!((created(&early), early.plan.wake), (None, Some(Duration::from_millis(1100))));
     let due = decided(&cron(&json!({}), &json!({})), &[], at(3600));
@@ -106,7 +106,7 @@ fn a_job_is_named_and_marked_after_its_time() {
 }
 
 #[test]
-fn jobs_that_began_are_listed_and_those_that_finished_are_not() {
+fn active_jobs_are_listed_and_finished_ones_removed() {
     let new = decided(&cron(&json!({}), &json!({})), &[job(1, None)], at(3601));
     let listed = status(&new).unwrap();
     assert_eq!(listed, json!({"active": [reference(1)], "lastScheduleTime": at(3600)}));
@@ -127,7 +127,7 @@ fn jobs_that_began_are_listed_and_those_that_finished_are_not() {
 }
 
 #[test]
-fn jobs_that_it_did_not_create_are_told() {
+fn foreign_jobs_record_an_event() {
     let mut manual = job(5, None);
     manual.metadata.annotations = None;
     let seen = decided(&cron(&json!({}), &json!({})), &[manual], at(60));
@@ -139,7 +139,7 @@ fn jobs_that_it_did_not_create_are_told() {
 }
 
 #[test]
-fn the_policy_says_what_an_active_job_means() {
+fn the_concurrency_policy_handles_active_jobs() {
     let active = json!({"active": [reference(1)], "lastScheduleTime": at(3600)});
     type Case<'a> = (&'a str, Option<&'a str>, &'a [&'a str], &'a [&'a str]);
     let table: [Case<'_>; 3] = [
@@ -172,7 +172,7 @@ fn victims_of(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_schedule_that_cannot_or_must_not_be_followed_creates_nothing() {
+fn invalid_and_suspended_schedules_create_nothing() {
     let table: [(Value, &[&str]); 6] = [
         (json!({"suspend": true}), &[]),
         (json!({"timeZone": "Mars/Base"}), &["UnknownTimeZone"]),
@@ -194,7 +194,7 @@ fn a_schedule_that_cannot_or_must_not_be_followed_creates_nothing() {
 }
 
 #[test]
-fn missed_times_are_made_up_for_by_the_latest_one() {
+fn only_the_latest_missed_time_starts_a_job() {
     let hours = |hours: i64| at(hours * 3600 + 5);
     let missed = decided(&cron(&json!({}), &json!({})), &[], hours(50));
     assert_eq!(
@@ -211,7 +211,7 @@ fn missed_times_are_made_up_for_by_the_latest_one() {
 }
 
 #[test]
-fn a_time_gets_one_job_even_if_that_is_gone_before_it_was_seen() {
+fn each_time_gets_one_job_even_if_it_is_deleted_unseen() {
     let cron = cron(&json!({}), &json!({}));
     let none = |_: &str| false;
     let seen = Observed { cron: &cron, jobs: &[] as &[Job], created: Some(at(3600)), exists: &none };
@@ -224,7 +224,7 @@ fn a_time_gets_one_job_even_if_that_is_gone_before_it_was_seen() {
 }
 
 #[test]
-fn finished_jobs_beyond_the_limits_go_oldest_first() {
+fn finished_jobs_beyond_the_limits_are_deleted_oldest_first() {
     let end = |hour| if hour % 2 == 0 { "Complete" } else { "Failed" };
     let jobs: Vec<Job> = (1..=10).map(|hour| job(hour, Some(end(hour)))).collect();
     let cron_with = |limits: Value| cron(&limits, &json!({"lastScheduleTime": at(36_000)}));
@@ -261,7 +261,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct World {
+struct SimulatedCluster {
     cron: CronJob,
     jobs: BTreeMap<String, Job>,
     now: Timestamp,
@@ -274,7 +274,7 @@ struct World {
     is_forgetful: bool,
 }
 
-impl World {
+impl SimulatedCluster {
     fn unfinished(&self) -> Vec<String> {
         let runs = |job: &&Job| crate::job::status::finished(job).is_none();
         self.jobs.values().filter(runs).filter_map(|job| job.metadata.name.clone()).collect()
@@ -337,14 +337,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_time_gets_at_most_one_job_and_forbidden_ones_never_overlap(
+    fn each_time_gets_at_most_one_job_and_forbid_prevents_overlap(
         schedule in prop_oneof![Just("0 * * * *"), Just("*/7 9-17 * * *"), Just("@every 11m"), Just("0 0 * * *")],
         policy in prop_oneof![Just("Allow"), Just("Forbid"), Just("Replace")],
         deadline in prop_oneof![Just(Value::Null), Just(json!(300)), Just(json!(10_000))],
         steps in proptest::collection::vec(step(), 0..80),
     ) {
         let spec = json!({"schedule": schedule, "concurrencyPolicy": policy, "startingDeadlineSeconds": deadline});
-        let mut world = World { cron: cron(&spec, &json!({})), jobs: BTreeMap::new(), now: START, wake: None,
+        let mut world = SimulatedCluster { cron: cron(&spec, &json!({})), jobs: BTreeMap::new(), now: START, wake: None,
             created: None, names: BTreeSet::new(), is_forgetful: false };
         for step in steps {
             match step {

@@ -73,7 +73,7 @@ impl<'a> Placement<'a> {
 
     /// Decides the eligibility of a node. Name, selector and required affinity must match. An untolerated
     /// `NoExecute` taint removes the pod; an untolerated `NoSchedule` taint only prevents a new one.
-    pub(crate) fn judge(&self, node: &Node) -> Eligibility {
+    pub(crate) fn evaluate(&self, node: &Node) -> Eligibility {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let wanted = self.spec.node_name.as_deref().unwrap_or_default();
         if !wanted.is_empty() && wanted != name || !self.is_matched(node, name) {

@@ -10,7 +10,7 @@ use crate::action::{Action, PatchKind};
 use crate::claim::Claimable;
 use crate::limits::DAEMON_BURST;
 use crate::object::Object;
-use crate::revision::{Newest, Owner, POD_LABEL, equal, labels_of, newest, remove, surplus};
+use crate::revision::{NewestRevision, Owner, POD_LABEL, equal, labels_of, newest, remove, surplus};
 use crate::selector::selects_everything;
 use crate::view::{Phase, Pod, subject};
 use jiff::Timestamp;
@@ -39,7 +39,7 @@ pub(crate) struct Observed<'a> {
 
 /// Writes of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Work {
+pub(crate) struct PlannedWrites {
     /// Writes of the revision history that must come first; all other fields are empty then.
     pub revisions: Vec<Action>,
     /// Events to record first.
@@ -88,21 +88,23 @@ pub(crate) fn rename_revision(set: &DaemonSet) -> Action {
 }
 
 /// Plans a run of the DaemonSet.
-pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Work {
-    let Some(spec) = seen.set.spec.as_ref() else { return Work::default() };
+pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> PlannedWrites {
+    let Some(spec) = seen.set.spec.as_ref() else { return PlannedWrites::default() };
     if selects_everything(&spec.selector) {
         let message = "This daemon set is selecting all pods. A non-empty selector is required.";
         let event = Action::warning(about(seen.set), "SelectingAll", message.into());
-        return Work { events: vec![event], ..Work::default() };
+        return PlannedWrites { events: vec![event], ..PlannedWrites::default() };
     }
     // The garbage collector may have deleted the revisions already, so no status would be correct.
     if seen.set.metadata.deletion_timestamp.is_some() {
-        return Work::default();
+        return PlannedWrites::default();
     }
     let owner = owner(seen.set, spec);
     let current = match history(seen, owner) {
         Ok(current) => current,
-        Err(revisions) => return Work { revisions, backoff: seen.backoff.clone(), ..Work::default() },
+        Err(revisions) => {
+            return PlannedWrites { revisions, backoff: seen.backoff.clone(), ..PlannedWrites::default() };
+        }
     };
     let version = Version::of(seen.set, hash_of(current));
     let empty = PodSpec::default();
@@ -110,7 +112,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Work {
     let eligible: BTreeMap<&str, Eligibility> = seen
         .nodes
         .iter()
-        .map(|node| (node.metadata.name.as_deref().unwrap_or_default(), placement.judge(node)))
+        .map(|node| (node.metadata.name.as_deref().unwrap_or_default(), placement.evaluate(node)))
         .collect();
     let mut run = Run {
         set: seen.set,
@@ -162,8 +164,8 @@ fn history<'a>(seen: Observed<'a>, owner: Owner<'_>) -> Result<&'a ControllerRev
         return Err(relabelled.chain(doubles.iter().map(|r| remove(r))).collect());
     }
     match newest(owner, seen.revisions) {
-        Newest::Is(current) => Ok(current),
-        Newest::After(action) => Err(vec![*action]),
+        NewestRevision::Is(current) => Ok(current),
+        NewestRevision::After(action) => Err(vec![*action]),
     }
 }
 
@@ -326,19 +328,19 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self, backoff: Backoff) -> Work {
+    fn finish(self, backoff: Backoff) -> PlannedWrites {
         let (status, available_in) = report(&self);
         let template = template(self.set, self.version);
         let Changes { create, delete, events, wake } = self.changes;
         let create = create.into_iter().take(DAEMON_BURST);
-        Work {
+        PlannedWrites {
             events,
             create: create.map(|node| Object::of(&for_node(&template, node))).collect(),
             delete: delete.into_iter().take(DAEMON_BURST).cloned().collect(),
             status,
             wake: wake.into_iter().chain(available_in).min(),
             backoff,
-            ..Work::default()
+            ..PlannedWrites::default()
         }
     }
 }

@@ -67,7 +67,7 @@ fn narrow(n: i64) -> i32 {
 
 /// An old ReplicaSet to scale down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Old {
+pub(crate) struct OldReplicaSet {
     /// Its size.
     pub spec: i32,
     /// Number of its available pods.
@@ -76,7 +76,7 @@ pub(crate) struct Old {
 
 /// The next sizes of the old ReplicaSets, given and returned oldest first. Unavailable pods are removed
 /// first, in all ReplicaSets; then available ones, as far as enough stay available.
-pub(crate) fn old_sizes(bounds: Bounds, old: &[Old], new: Old) -> Vec<i32> {
+pub(crate) fn old_sizes(bounds: Bounds, old: &[OldReplicaSet], new: OldReplicaSet) -> Vec<i32> {
     let mut sizes: Vec<i64> = old.iter().map(|o| o.spec.into()).collect();
     let least = i64::from(bounds.least());
     let allowed = sizes.iter().sum::<i64>() - least + i64::from(new.available);
@@ -101,7 +101,7 @@ pub(crate) fn old_sizes(bounds: Bounds, old: &[Old], new: Old) -> Vec<i32> {
 
 /// An active ReplicaSet in proportional scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct ActiveReplicaSet {
     /// Its size.
     pub size: i32,
     /// Largest total of the Deployment when this ReplicaSet was last scaled.
@@ -111,7 +111,7 @@ pub(crate) struct Share {
 /// The new sizes when a Deployment is resized during a rollout; `sets` in order of service (larger first).
 /// Each gets its rounded share of the change; the rounding remainder goes to the first, as far as possible.
 /// Together they sum up to the allowed total.
-pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
+pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[ActiveReplicaSet]) -> Vec<i32> {
     let allowed = if bounds.wanted > 0 { bounds.most() } else { 0 };
     let delta = i64::from(allowed) - sets.iter().map(|s| i64::from(s.size)).sum::<i64>();
     let mut added = 0;
@@ -133,7 +133,7 @@ pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
     sizes.into_iter().map(narrow).collect()
 }
 
-fn share_of(bounds: Bounds, set: Share, delta: i64, added: i64) -> i64 {
+fn share_of(bounds: Bounds, set: ActiveReplicaSet, delta: i64, added: i64) -> i64 {
     if set.size == 0 || delta == added {
         return 0;
     }

@@ -4,13 +4,13 @@
 //! all others are old. One run moves sizes in one direction: if the new ReplicaSet can grow, it grows and
 //! nothing shrinks.
 
-use super::arith::{Bounds, Old, Share, new_size, old_sizes, proportional_sizes};
+use super::arith::{ActiveReplicaSet, Bounds, OldReplicaSet, new_size, old_sizes, proportional_sizes};
 use super::revision::{
     DESIRED_REPLICAS, MAX_REPLICAS, REVISION, annotate_new, new_set, number, revision_of, same_template,
 };
 use super::status::{
-    PROGRESSING, carry_failure, complete, counted, counts, deadline, deadline_in, judge, set_condition, size,
-    total_size, with_pause,
+    PROGRESSING, carry_failure, complete, counted, counts, deadline, deadline_in, evaluate, set_condition,
+    size, total_size, with_pause,
 };
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::claim::Claimable;
@@ -91,14 +91,14 @@ enum Report {
 }
 
 /// A ReplicaSet during a run.
-struct Slot<'a> {
+struct PlannedSet<'a> {
     /// The observed state; `None` if this run creates the ReplicaSet.
     seen: Option<&'a ReplicaSet>,
     /// The planned state, borrowed until it changes.
     set: Cow<'a, ReplicaSet>,
 }
 
-impl Slot<'_> {
+impl PlannedSet<'_> {
     fn size(&self) -> i32 {
         size(&self.set)
     }
@@ -124,7 +124,7 @@ struct Rollout<'a> {
     /// The status before this run, with conditions that this run has updated.
     before: DeploymentStatus,
     /// ReplicaSets, oldest first; a created one is last.
-    slots: Vec<Slot<'a>>,
+    slots: Vec<PlannedSet<'a>>,
     new: Option<usize>,
     doomed: Vec<Target>,
 }
@@ -148,7 +148,10 @@ impl<'a> Rollout<'a> {
             recreates: spec.and_then(|s| s.strategy.as_ref()?.type_.as_deref()) == Some("Recreate"),
             before: with_pause(d, now),
             new: sets.iter().position(fits),
-            slots: sets.into_iter().map(|set| Slot { seen: Some(set), set: Cow::Borrowed(set) }).collect(),
+            slots: sets
+                .into_iter()
+                .map(|set| PlannedSet { seen: Some(set), set: Cow::Borrowed(set) })
+                .collect(),
             doomed: vec![],
         }
     }
@@ -169,7 +172,7 @@ impl<'a> Rollout<'a> {
     /// Whether an active ReplicaSet was sized for another desired number of replicas. With Recreate and
     /// several active ReplicaSets there are no proportions to keep; the rollout itself ends that state.
     fn was_resized(&self) -> bool {
-        let active: Vec<&Slot<'_>> = self.slots.iter().filter(|s| s.size() > 0).collect();
+        let active: Vec<&PlannedSet<'_>> = self.slots.iter().filter(|s| s.size() > 0).collect();
         if self.recreates && active.len() > 1 {
             return false;
         }
@@ -223,7 +226,7 @@ impl<'a> Rollout<'a> {
             set_condition(&mut self.before, PROGRESSING, "True", why, self.now);
         }
         self.new = Some(self.slots.len());
-        self.slots.push(Slot { seen: None, set: Cow::Owned(set) });
+        self.slots.push(PlannedSet { seen: None, set: Cow::Owned(set) });
         self.scale(self.slots.len() - 1, first);
     }
 
@@ -280,12 +283,12 @@ impl<'a> Rollout<'a> {
         let growing = self.bounds.most() > self.total();
         active.sort_by_key(|i| (-self.slots[*i].size(), if growing { usize::MAX - i } else { *i }));
         let fallback = self.d.status.as_ref().and_then(|s| s.replicas).unwrap_or(0);
-        let shares: Vec<Share> = active
+        let shares: Vec<ActiveReplicaSet> = active
             .iter()
             .map(|i| {
                 let slot = &self.slots[*i];
                 let most_before = number(slot.annotations(), MAX_REPLICAS).unwrap_or(fallback);
-                Share { size: slot.size(), most_before }
+                ActiveReplicaSet { size: slot.size(), most_before }
             })
             .collect();
         for (at, to) in active.into_iter().zip(proportional_sizes(self.bounds, &shares)) {
@@ -308,9 +311,10 @@ impl<'a> Rollout<'a> {
     }
 
     fn shrink_old(&mut self, new: usize) -> bool {
-        let measure = |slot: &Slot<'_>| Old { spec: slot.size(), available: slot.available() };
+        let measure =
+            |slot: &PlannedSet<'_>| OldReplicaSet { spec: slot.size(), available: slot.available() };
         let indices: Vec<usize> = self.old().collect();
-        let old: Vec<Old> = indices.iter().map(|i| measure(&self.slots[*i])).collect();
+        let old: Vec<OldReplicaSet> = indices.iter().map(|i| measure(&self.slots[*i])).collect();
         let sizes = old_sizes(self.bounds, &old, measure(&self.slots[new]));
         let mut changed = false;
         for ((at, to), was) in indices.into_iter().zip(sizes).zip(old) {
@@ -372,7 +376,7 @@ impl<'a> Rollout<'a> {
         let new = self.new.map(|i| &*self.slots[i].set);
         let mut status = counted(self.d, &self.before, new, &all, self.now);
         if report == Report::Progress {
-            judge(self.d, &self.before, &mut status, new, self.now);
+            evaluate(self.d, &self.before, &mut status, new, self.now);
             carry_failure(&mut status, new, &all, self.now);
         }
         status
@@ -415,7 +419,7 @@ impl<'a> Rollout<'a> {
     }
 }
 
-fn push_set(actions: &mut Vec<Action>, d: &Deployment, slot: &Slot<'_>) {
+fn push_set(actions: &mut Vec<Action>, d: &Deployment, slot: &PlannedSet<'_>) {
     let to = slot.size();
     let from = match &slot.seen {
         Some(_) if matches!(slot.set, Cow::Borrowed(_)) => return,

@@ -149,7 +149,7 @@ pub(crate) fn counted(
 
 /// Updates the Progressing condition: complete, progressing, or deadline exceeded. Without a deadline there
 /// is no such condition.
-pub(crate) fn judge(
+pub(crate) fn evaluate(
     d: &Deployment,
     before: &DeploymentStatus,
     status: &mut DeploymentStatus,
@@ -166,25 +166,25 @@ pub(crate) fn judge(
     if reason == Some(NEW_SET_AVAILABLE) && status.replicas == status.updated_replicas {
         return;
     }
-    let whom = new.and_then(|s| s.metadata.name.as_ref()).map_or_else(
+    let subject = new.and_then(|s| s.metadata.name.as_ref()).map_or_else(
         || format!("Deployment {:?}", d.metadata.name.as_deref().unwrap_or_default()),
         |name| format!("ReplicaSet {name:?}"),
     );
     if complete(d, status) {
-        let why = (NEW_SET_AVAILABLE, format!("{whom} has successfully progressed."));
+        let why = (NEW_SET_AVAILABLE, format!("{subject} has successfully progressed."));
         set_condition(status, PROGRESSING, "True", why, now);
     } else if moved(before, status) {
         // Each progress restarts the deadline, so the update time changes even if the reason stays.
         let since = current.filter(|c| c.status == "True").and_then(|c| c.last_transition_time);
         drop_condition(status, PROGRESSING);
-        let why = ("ReplicaSetUpdated", format!("{whom} is progressing."));
+        let why = ("ReplicaSetUpdated", format!("{subject} is progressing."));
         set_condition(status, PROGRESSING, "True", why, now);
         let last = status.conditions.as_mut().and_then(|c| c.last_mut());
         if let (Some(last), Some(since)) = (last, since) {
             last.last_transition_time = Some(since);
         }
     } else if current.as_ref().is_some_and(|c| timed_out(c, limit, now)) {
-        let why = (DEADLINE_EXCEEDED, format!("{whom} has timed out progressing."));
+        let why = (DEADLINE_EXCEEDED, format!("{subject} has timed out progressing."));
         set_condition(status, PROGRESSING, "False", why, now);
     }
 }

@@ -9,12 +9,12 @@ mod stale;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Pods, ReplicaSets, Sources, Watched};
 use crate::claim::controller_of;
 use crate::disruption_target::{marked_since, unmark};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::{self, Pod, Scaled};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
@@ -31,8 +31,8 @@ const COMPONENT: &str = "disruption-controller";
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let hands = cluster.hands(COMPONENT);
-    let (budgets, marks) = (budgets(Arc::clone(&cluster), hands.clone()), marks(cluster, hands));
+    let executor = cluster.executor(COMPONENT);
+    let (budgets, marks) = (budgets(Arc::clone(&cluster), executor.clone()), marks(cluster, executor));
     async move {
         futures::join!(budgets, marks);
     }
@@ -40,8 +40,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
 
 type Budgets = Informer<Obj<PodDisruptionBudget>>;
 
-fn budgets(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+fn budgets(cluster: Arc<Cluster>, executor: Executor) -> impl Future<Output = ()> {
+    let caches = ControllerCaches::of(&cluster.caches);
     let of = || caches.budgets.clone();
     let (of_pods, of_deployments, of_sets, of_stateful, of_controllers) = (of(), of(), of(), of(), of());
     let controller = cluster
@@ -62,7 +62,7 @@ fn budgets(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
         })
         .workers(WORKERS);
     let stop = cluster.stop.clone();
-    work(controller, stop, Disruptions { cluster, caches, hands })
+    work(controller, stop, Disruptions { cluster, caches, executor })
 }
 
 /// The budgets that select a pod in its old or new state.
@@ -133,7 +133,7 @@ impl Watched for ReplicationControllers {
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     budgets: Budgets,
     pods: Pods,
     deployments: Informer<Obj<Deployment>>,
@@ -142,7 +142,7 @@ struct Reads {
     replication_controllers: ReplicationControllers,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self {
             budgets: caches.get(),
@@ -157,15 +157,15 @@ impl Reads {
 
 struct Disruptions {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Disruptions {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(plan) = self.look(&cx).await? else { return Ok(Next::Done) };
         // A conflict means an eviction happened meanwhile; the next run counts again.
-        unless_gone(self.hands.carry_out(&cx, &plan.actions).await.result())?;
+        ignore_not_found(self.executor.execute(&cx, &plan.actions).await.result())?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }
@@ -202,31 +202,31 @@ impl Disruptions {
     }
 }
 
-fn marks(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
+fn marks(cluster: Arc<Cluster>, executor: Executor) -> impl Future<Output = ()> {
     let pods: Pods = cluster.caches.get();
     let controller = cluster
         .controller("stale-disruption")
         .watch(&pods, |pod: &Pod| marked_since(pod).map(|_| pod.key()))
         .workers(1);
     let stop = cluster.stop.clone();
-    work(controller, stop, Marks { cluster, pods, hands })
+    work(controller, stop, Marks { cluster, pods, executor })
 }
 
 struct Marks {
     cluster: Arc<Cluster>,
     pods: Pods,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Marks {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(pod) = self.pods.get(&cx.key) else { return Ok(Next::Done) };
         let now = self.cluster.nondet.clock.now();
         match stale::expires_in(&pod, now) {
             None => Ok(Next::Done),
             Some(wait) if !wait.is_zero() => Ok(Next::Again(wait)),
             Some(_) => {
-                unless_gone(self.hands.carry_out(&cx, &[unmark(&pod, now)]).await.result())?;
+                ignore_not_found(self.executor.execute(&cx, &[unmark(&pod, now)]).await.result())?;
                 Ok(Next::Done)
             }
         }
@@ -234,6 +234,6 @@ impl Reconcile for Marks {
 }
 
 /// A missing object needs no write.
-fn unless_gone(result: Result<(), ApiError>) -> Result<(), ApiError> {
+fn ignore_not_found(result: Result<(), ApiError>) -> Result<(), ApiError> {
     result.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
 }

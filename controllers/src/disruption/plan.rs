@@ -27,7 +27,7 @@ pub(crate) struct Observed<'a> {
 
 /// Expected and required numbers of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Needs {
+struct RequiredPods {
     expected: i32,
     healthy: i32,
     /// Whether some pods have no controller, so that they are not among the expected.
@@ -36,7 +36,7 @@ struct Needs {
 
 /// Evicted pods in the budget's status that still exist.
 #[derive(Debug, Default)]
-struct Leaving<'a> {
+struct EvictedPods<'a> {
     /// Pods about to be deleted, not counted as healthy, with their eviction time.
     missed: BTreeMap<String, Time>,
     /// Pods that were not deleted in time: they count again.
@@ -90,7 +90,7 @@ pub(crate) fn depends_on_scale(spec: &PodDisruptionBudgetSpec) -> bool {
     spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
 }
 
-fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> Result<Needs, String> {
+fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> Result<RequiredPods, String> {
     let spec = seen.budget.spec.as_ref();
     let most_missing = spec.and_then(|s| s.max_unavailable.as_ref());
     let least = spec.and_then(|s| s.min_available.as_ref());
@@ -98,16 +98,16 @@ fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> 
         (Some(missing), _) => {
             let (expected, unmanaged) = wanted(seen.pods, find)?;
             let missing = portion(missing, expected, Round::Up);
-            Ok(Needs { expected, healthy: expected.saturating_sub(missing).max(0), unmanaged })
+            Ok(RequiredPods { expected, healthy: expected.saturating_sub(missing).max(0), unmanaged })
         }
         (None, Some(IntOrString::Int(least))) => {
-            Ok(Needs { expected: count(seen.pods.len()), healthy: *least, unmanaged: false })
+            Ok(RequiredPods { expected: count(seen.pods.len()), healthy: *least, unmanaged: false })
         }
         (None, Some(share)) => {
             let (expected, unmanaged) = wanted(seen.pods, find)?;
-            Ok(Needs { expected, healthy: portion(share, expected, Round::Up), unmanaged })
+            Ok(RequiredPods { expected, healthy: portion(share, expected, Round::Up), unmanaged })
         }
-        (None, None) => Ok(Needs { expected: 0, healthy: 0, unmanaged: false }),
+        (None, None) => Ok(RequiredPods { expected: 0, healthy: 0, unmanaged: false }),
     }
 }
 
@@ -134,10 +134,10 @@ fn wanted(pods: &[Arc<Pod>], find: &impl Fn(Kind, &str) -> Option<Workload>) -> 
 
 /// Classifies the pods that evictions have recorded in the budget's status. Deleted and terminating pods need
 /// no entry.
-fn leaving<'a>(seen: Observed<'a>, now: Timestamp) -> Leaving<'a> {
+fn leaving<'a>(seen: Observed<'a>, now: Timestamp) -> EvictedPods<'a> {
     let books = seen.budget.status.as_ref().and_then(|s| s.disrupted_pods.as_ref());
-    let Some(books) = books else { return Leaving::default() };
-    let mut leaving = Leaving::default();
+    let Some(books) = books else { return EvictedPods::default() };
+    let mut leaving = EvictedPods::default();
     for pod in seen.pods.iter().filter(|pod| !pod.metadata.deleting()) {
         let name = &pod.metadata.name;
         match books.get(name) {
@@ -209,7 +209,7 @@ fn report(
     Plan::of(actions)
 }
 
-fn notices(seen: Observed<'_>, needs: Needs, leaving: &Leaving<'_>) -> Vec<Action> {
+fn notices(seen: Observed<'_>, needs: RequiredPods, leaving: &EvictedPods<'_>) -> Vec<Action> {
     let mut all = vec![];
     if seen.pods.is_empty() {
         all.push(Action::normal(about(seen.budget), "NoPods", "No matching pods found".into()));

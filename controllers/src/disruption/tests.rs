@@ -91,7 +91,7 @@ fn counts(spec: Value, pods: &[Value]) -> (i32, i32, i32, i32) {
 }
 
 #[test]
-fn what_is_spare_above_what_must_be_healthy_may_go() {
+fn allowed_disruptions_are_healthy_pods_above_the_required() {
     let table = [
         // An absolute number: relative to the existing pods.
         (json!({"minAvailable": 2}), web(3, 0), (3, 2, 3, 1)),
@@ -119,7 +119,7 @@ fn what_is_spare_above_what_must_be_healthy_may_go() {
 }
 
 #[test]
-fn what_is_expected_is_the_sum_of_what_all_controllers_want() {
+fn expected_pods_are_the_sum_of_their_controllers_replicas() {
     let owners = [
         (vec![owner("ReplicaSet", "alone")], 4),
         (vec![owner("ReplicaSet", "orphan")], 3),
@@ -136,14 +136,14 @@ fn what_is_expected_is_the_sum_of_what_all_controllers_want() {
 }
 
 #[test]
-fn a_pod_on_its_way_out_is_not_healthy() {
+fn a_terminating_pod_is_not_healthy() {
     let mut pods = web(3, 0);
     pods[0]["metadata"]["deletionTimestamp"] = json!(NOW);
     assert_eq!(counts(json!({"minAvailable": 1}), &pods), (3, 1, 2, 1));
 }
 
 #[test]
-fn a_pod_that_was_let_go_is_missed_for_two_minutes() {
+fn an_evicted_pod_is_not_counted_for_two_minutes() {
     let mut budget = budget(json!({"minAvailable": 1}));
     let books = json!({"web-0": ago(119), "web-1": ago(120), "web-2": ago(5), "gone": ago(1)});
     budget.status = Some(from_value(json!({ "disruptedPods": books })).unwrap());
@@ -161,7 +161,7 @@ fn a_pod_that_was_let_go_is_missed_for_two_minutes() {
 }
 
 #[test]
-fn a_status_is_written_only_if_it_is_news() {
+fn an_unchanged_status_is_not_written() {
     let mut budget = budget(json!({"minAvailable": 2}));
     let first = status(&planned(&budget, &web(3, 0)));
     let condition = &first.conditions.as_ref().unwrap()[0];
@@ -177,7 +177,7 @@ fn a_status_is_written_only_if_it_is_news() {
 }
 
 #[test]
-fn the_time_of_the_transition_moves_with_the_status_alone() {
+fn transition_times_change_with_the_status_only() {
     let mut budget = budget(json!({"minAvailable": 2}));
     let condition = json!({"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods",
         "message": "", "lastTransitionTime": ago(60)});
@@ -196,7 +196,7 @@ fn the_time_of_the_transition_moves_with_the_status_alone() {
 }
 
 #[test]
-fn where_it_is_not_known_what_must_be_there_nothing_may_go() {
+fn unknown_expected_pods_allow_no_disruption() {
     let lost = "found no controllers for pod \"p\"";
     let mut replaced = owner("ReplicaSet", "alone");
     replaced["uid"] = json!("another");
@@ -232,7 +232,7 @@ fn where_it_is_not_known_what_must_be_there_nothing_may_go() {
 }
 
 #[test]
-fn pods_that_nobody_controls_are_not_among_the_expected() {
+fn uncontrolled_pods_are_not_expected() {
     let mut alone = pod("p", Value::Null);
     alone["metadata"]["ownerReferences"] = json!([]);
     let spec = json!({"maxUnavailable": 1});
@@ -246,12 +246,12 @@ fn pods_that_nobody_controls_are_not_among_the_expected() {
 }
 
 #[test]
-fn a_budget_without_pods_says_so() {
+fn a_budget_without_pods_records_an_event() {
     assert_eq!(told(&planned(&budget(json!({"maxUnavailable": 1})), &[])), ["NoPods"]);
 }
 
 #[test]
-fn only_numbers_of_what_is_there_do_not_depend_on_what_is_wanted() {
+fn only_absolute_min_available_is_independent_of_scale() {
     let depends = |spec: Value| depends_on_scale(&budget(spec).spec.unwrap());
     let table = [
         (json!({"minAvailable": 1}), false),
@@ -278,7 +278,7 @@ fn marked(condition: &Value, rest: Value) -> Pod {
 }
 
 #[test]
-fn a_mark_that_nothing_follows_is_stale_after_two_minutes() {
+fn a_disruption_target_without_deletion_is_stale_after_two_minutes() {
     let mark = |status: &str, reason: &str, age| json!({"type": "DisruptionTarget", "status": status, "reason": reason, "lastTransitionTime": ago(age)});
     let evicted = |age| mark("True", "EvictionByEvictionAPI", age);
     let table = [

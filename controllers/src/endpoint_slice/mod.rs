@@ -8,11 +8,11 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Pods, Services, Sources, Watched};
 use crate::limits::SLICE_INTERVAL;
 use crate::resource::ENDPOINTSLICES;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector::map_matches;
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ const WORKERS: usize = 5;
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let services = caches.services.clone();
     let of_nodes = caches.services.clone();
     let controller = cluster
@@ -53,10 +53,10 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             all.iter().map(Object::key).collect::<Vec<_>>()
         })
         .workers(WORKERS);
-    let hands = cluster.hands("endpointslice-controller");
-    let legacy_hands = cluster.hands_of("endpoint-controller", "endpoint-controller");
+    let executor = cluster.executor("endpointslice-controller");
+    let legacy_executor = cluster.executor_of("endpoint-controller", "endpoint-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Slices { cluster, caches, hands, legacy_hands, written: Mutex::default() })
+    work(controller, stop, Slices { cluster, caches, executor, legacy_executor, written: Mutex::default() })
 }
 
 fn zone(node: &Node) -> Option<&String> {
@@ -118,7 +118,7 @@ impl Watched for EndpointSlices {
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     services: Services,
     pods: Pods,
     nodes: Informer<Obj<Node>>,
@@ -126,7 +126,7 @@ struct Reads {
     endpoints: Informer<Obj<Endpoints>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self {
             services: caches.get(),
@@ -140,22 +140,22 @@ impl Reads {
 
 struct Slices {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     /// Executor for the Endpoints object: in Kubernetes a separate controller with its own service account.
-    legacy_hands: Hands,
+    legacy_executor: Executor,
     /// Time of the last write for each Service.
     written: Mutex<BTreeMap<Key, Timestamp>>,
 }
 
 impl Reconcile for Slices {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let legacy = caches.endpoints.get(&cx.key);
         let Some(service) = caches.services.get(&cx.key) else {
             self.written.lock().remove(&cx.key);
             let action = legacy.and_then(|e| legacy::orphaned(&e));
-            self.legacy_hands.carry_out(&cx, action.as_slice()).await.result()?;
+            self.legacy_executor.execute(&cx, action.as_slice()).await.result()?;
             return Ok(Next::Done);
         };
         let Some(selector) = service.spec.as_ref().and_then(|s| s.selector.as_ref()) else {
@@ -180,8 +180,8 @@ impl Reconcile for Slices {
             return Ok(Next::Done);
         }
         self.written.lock().insert(cx.key.clone(), now);
-        self.hands.carry_out(&cx, &actions).await.result()?;
-        self.legacy_hands.carry_out(&cx, legacy.as_slice()).await.result()?;
+        self.executor.execute(&cx, &actions).await.result()?;
+        self.legacy_executor.execute(&cx, legacy.as_slice()).await.result()?;
         Ok(Next::Done)
     }
 }

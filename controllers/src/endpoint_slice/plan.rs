@@ -34,7 +34,7 @@ pub(crate) struct Observed<'a> {
     pub slices: &'a [&'a EndpointSlice],
 }
 
-/// Whether the controller manages the endpoints: the Service has a selector and is not an ExternalName.
+/// Whether the controller manages the endpoints: the Service has a selector, is no ExternalName and is not being deleted.
 pub(crate) fn is_managed(service: &Service) -> bool {
     let Some(spec) = service.spec.as_ref() else { return false };
     spec.selector.as_ref().is_some_and(|s| !s.is_empty())

@@ -96,7 +96,7 @@ fn mirroring_settles_and_follows_changes() {
 }
 
 #[test]
-fn endpoints_that_others_look_after_are_not_mirrored_and_their_slices_go() {
+fn unmanaged_endpoints_are_not_mirrored_and_their_slices_deleted() {
     let seen = two_families();
     let have = made(&seen);
     let subsets = serde_json::to_value(&seen.subsets).unwrap();

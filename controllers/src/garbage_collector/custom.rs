@@ -2,7 +2,7 @@
 //! when one of its kinds is added, removed, or changes its version. `known` tracks the kinds.
 
 use super::known::Shared;
-use super::latest::Latest;
+use super::latest::LatestValue;
 use super::member::{self, Member};
 use crate::limits::KINDS_PER_STREAM;
 use crate::resource::{Resource, gvr};
@@ -18,7 +18,7 @@ type Kinds = BTreeMap<String, Resource>;
 /// Distributes the custom kinds over streams until the cluster stops. A kind stays on its stream while it
 /// exists.
 pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue<Key>) {
-    let mut streams: Vec<Arc<Latest<Kinds>>> = Vec::new();
+    let mut streams: Vec<Arc<LatestValue<Kinds>>> = Vec::new();
     loop {
         let kinds = shared.custom().get();
         for index in deal(&mut streams, kinds.clone()) {
@@ -39,7 +39,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue
 }
 
 /// Updates the streams to these kinds; returns the indexes of new streams.
-fn deal(streams: &mut Vec<Arc<Latest<Kinds>>>, mut wanted: Kinds) -> Vec<usize> {
+fn deal(streams: &mut Vec<Arc<LatestValue<Kinds>>>, mut wanted: Kinds) -> Vec<usize> {
     let mut dealt: Vec<Kinds> = Vec::new();
     for stream in streams.iter() {
         let kept: Vec<String> =
@@ -58,7 +58,7 @@ fn deal(streams: &mut Vec<Arc<Latest<Kinds>>>, mut wanted: Kinds) -> Vec<usize> 
             Some(stream) => drop(stream.set(kinds)),
             None => {
                 new.push(streams.len());
-                streams.push(Arc::new(Latest::new(kinds)));
+                streams.push(Arc::new(LatestValue::new(kinds)));
             }
         }
     }
@@ -76,7 +76,7 @@ struct Stream {
 }
 
 impl Stream {
-    async fn run(mut self, kinds: Arc<Latest<Kinds>>) {
+    async fn run(mut self, kinds: Arc<LatestValue<Kinds>>) {
         let stop = self.cluster.stop.clone();
         loop {
             let of = kinds.get();
@@ -167,12 +167,12 @@ mod tests {
         names.into_iter().map(kind).collect()
     }
 
-    fn sizes(streams: &[Arc<Latest<Kinds>>]) -> Vec<usize> {
+    fn sizes(streams: &[Arc<LatestValue<Kinds>>]) -> Vec<usize> {
         streams.iter().map(|stream| stream.get().len()).collect()
     }
 
     #[test]
-    fn kinds_stay_on_their_streams_and_new_ones_fill_what_is_free() {
+    fn kinds_stay_on_their_streams_and_new_ones_fill_free_streams() {
         let mut streams = Vec::new();
         assert_eq!(deal(&mut streams, kinds(0..20, "v1")), [0, 1]);
         assert_eq!(sizes(&streams), [16, 4]);
@@ -188,8 +188,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reader_of_a_value_hears_of_changes_only() {
-        let latest = Latest::new(1);
+    async fn the_reader_of_a_latest_value_wakes_on_changes_only() {
+        let latest = LatestValue::new(1);
         assert!(!latest.set(1) && latest.set(2));
         latest.differs_from(&1).await;
         assert!(latest.differs_from(&2).now_or_never().is_none());

@@ -64,14 +64,14 @@ impl Node {
 
 /// A work item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Work {
+pub(crate) enum WorkItem {
     /// The object may have lost its last owner, or may wait for dependents that are gone.
     Collect(Uid),
     /// The dependents of the object must be orphaned.
     Orphan(Uid),
 }
 
-impl Work {
+impl WorkItem {
     /// The queue key of the work item.
     pub(crate) fn key(&self) -> Key {
         match self {
@@ -121,13 +121,13 @@ impl Graph {
     }
 
     /// All work items of the complete initial state.
-    pub(crate) fn review(&self) -> BTreeSet<Work> {
+    pub(crate) fn review(&self) -> BTreeSet<WorkItem> {
         self.nodes.iter().flat_map(|(uid, node)| self.concerns(uid, node)).collect()
     }
 
     /// Work items of objects of this kind, and of objects with owners of this kind, after the kind became
     /// known.
-    pub(crate) fn review_kind(&self, group: &str, kind: &str) -> BTreeSet<Work> {
+    pub(crate) fn review_kind(&self, group: &str, kind: &str) -> BTreeSet<WorkItem> {
         let owned = |owner: &OwnerReference| group_of(&owner.api_version) == group && owner.kind == kind;
         let concerned =
             |node: &Node| node.group == group && node.kind == kind || node.owners.iter().any(owned);
@@ -136,7 +136,7 @@ impl Graph {
     }
 
     /// Adds or updates an object.
-    pub(crate) fn put(&mut self, uid: &str, node: Arc<Node>) -> Vec<Work> {
+    pub(crate) fn put(&mut self, uid: &str, node: Arc<Node>) -> Vec<WorkItem> {
         let Some((uid, old)) = self.nodes.get_key_value(uid).map(|(u, n)| (Arc::clone(u), n)) else {
             let uid: Uid = uid.into();
             self.link(&uid, &node.owners);
@@ -164,27 +164,27 @@ impl Graph {
     }
 
     /// Removes an object.
-    pub(crate) fn gone(&mut self, uid: &str) -> Vec<Work> {
+    pub(crate) fn gone(&mut self, uid: &str) -> Vec<WorkItem> {
         let Some(node) = self.nodes.remove(uid) else { return vec![] };
         self.unlink(uid, &node.owners);
         let orphans = self.dependents.get(uid).into_iter().flatten().cloned();
-        let mut work: Vec<Work> = orphans.map(Work::Collect).collect();
+        let mut work: Vec<WorkItem> = orphans.map(WorkItem::Collect).collect();
         work.extend(self.released(&node.owners, &[]));
         work.extend(self.orphaning(&node.owners, &[]));
         work
     }
 
     /// Work items of an object in its current state.
-    fn concerns(&self, uid: &Uid, node: &Node) -> Vec<Work> {
+    fn concerns(&self, uid: &Uid, node: &Node) -> Vec<WorkItem> {
         let mut work = vec![];
         if node.orphans_dependents() {
-            work.push(Work::Orphan(Arc::clone(uid)));
+            work.push(WorkItem::Orphan(Arc::clone(uid)));
         }
         if node.waits_for_dependents() {
-            work.extend(self.dependents.get(uid).into_iter().flatten().cloned().map(Work::Collect));
-            work.push(Work::Collect(Arc::clone(uid)));
+            work.extend(self.dependents.get(uid).into_iter().flatten().cloned().map(WorkItem::Collect));
+            work.push(WorkItem::Collect(Arc::clone(uid)));
         } else if !node.deleting && node.owners.iter().any(|o| self.is_in_doubt(o, &node.namespace)) {
-            work.push(Work::Collect(Arc::clone(uid)));
+            work.push(WorkItem::Collect(Arc::clone(uid)));
         }
         work
     }
@@ -201,7 +201,7 @@ impl Graph {
     }
 
     /// Owners that wait for their dependents and are no longer blocked after this change of references.
-    fn released(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<Work> {
+    fn released(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<WorkItem> {
         let blocks = |o: &OwnerReference| o.block_owner_deletion == Some(true);
         let freed = before.iter().filter(|b| match after.iter().find(|a| a.uid == b.uid) {
             None => true,
@@ -210,13 +210,13 @@ impl Graph {
         freed
             .filter_map(|o| self.nodes.get_key_value(o.uid.as_str()))
             .filter(|(_, owner)| owner.waits_for_dependents())
-            .map(|(uid, _)| Work::Collect(Arc::clone(uid)))
+            .map(|(uid, _)| WorkItem::Collect(Arc::clone(uid)))
             .collect()
     }
 
     /// Owners with the orphan finalizer that gained a dependent by this change, or lost their last one. The
     /// former have another reference to remove; the latter may lose their finalizer.
-    fn orphaning(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<Work> {
+    fn orphaning(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<WorkItem> {
         let names = |owners: &[OwnerReference], uid: &str| owners.iter().any(|o| o.uid == uid);
         let gained = after.iter().filter(|o| !names(before, &o.uid));
         let lost = before.iter().filter(|o| !names(after, &o.uid) && !self.has_dependents(&o.uid));
@@ -224,7 +224,7 @@ impl Graph {
             .chain(lost)
             .filter_map(|o| self.nodes.get_key_value(o.uid.as_str()))
             .filter(|(_, owner)| owner.orphans_dependents())
-            .map(|(uid, _)| Work::Orphan(Arc::clone(uid)))
+            .map(|(uid, _)| WorkItem::Orphan(Arc::clone(uid)))
             .collect()
     }
 

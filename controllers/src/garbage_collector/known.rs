@@ -1,8 +1,8 @@
-//! [`Known`]: the ownership graph and the kinds, as reported by the streams. Pure except for its lock: deltas
+//! [`KnownObjects`]: the ownership graph and the kinds, as reported by the streams. Pure except for its lock: deltas
 //! go in, keys come out.
 
-use super::graph::{Graph, Work};
-use super::latest::Latest;
+use super::graph::{Graph, WorkItem};
+use super::latest::LatestValue;
 use super::member::Member;
 use super::plan::{Kinds, OwnerKind, kind_key};
 use crate::definition::CustomKind;
@@ -20,25 +20,25 @@ pub(super) fn review_key() -> Key {
 
 /// Graph and kinds, shared by the streams and the workers.
 pub(super) struct Shared {
-    known: Mutex<Known>,
+    known: Mutex<KnownObjects>,
     /// Resources of the custom kinds by the uids of their definitions.
-    custom: Latest<BTreeMap<String, Resource>>,
+    custom: LatestValue<BTreeMap<String, Resource>>,
 }
 
 impl Shared {
     /// Only the built-in kinds.
     pub(super) fn new(kinds: &Kinds) -> Self {
-        let known = Known { kinds: kinds.clone(), ..Known::default() };
-        Self { known: Mutex::new(known), custom: Latest::default() }
+        let known = KnownObjects { kinds: kinds.clone(), ..KnownObjects::default() };
+        Self { known: Mutex::new(known), custom: LatestValue::default() }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, KnownObjects> {
         self.known.lock()
     }
 
     /// Resources of the custom kinds by the uids of their definitions: a recreated definition is another
     /// kind.
-    pub(super) fn custom(&self) -> &Latest<BTreeMap<String, Resource>> {
+    pub(super) fn custom(&self) -> &LatestValue<BTreeMap<String, Resource>> {
         &self.custom
     }
 
@@ -63,7 +63,7 @@ impl Shared {
 
 /// Data that the streams have reported.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownObjects {
     pub(super) graph: Graph,
     /// Kinds for addressing owners and objects: built-in, custom and withdrawn.
     pub(super) kinds: Kinds,
@@ -76,18 +76,18 @@ pub(super) struct Known {
     reviewed: bool,
 }
 
-impl Known {
+impl KnownObjects {
     /// Starts collection and returns all work items of the initial state.
-    pub(super) fn review(&mut self) -> BTreeSet<Work> {
+    pub(super) fn review(&mut self) -> BTreeSet<WorkItem> {
         self.reviewed = true;
         self.graph.review()
     }
 
-    fn keys(&self, work: Vec<Work>) -> Vec<Key> {
-        if self.reviewed { work.iter().map(Work::key).collect() } else { vec![review_key()] }
+    fn keys(&self, work: Vec<WorkItem>) -> Vec<Key> {
+        if self.reviewed { work.iter().map(WorkItem::key).collect() } else { vec![review_key()] }
     }
 
-    fn take(&mut self, delta: &Delta<Member>) -> Vec<Work> {
+    fn take(&mut self, delta: &Delta<Member>) -> Vec<WorkItem> {
         let mut work = match delta {
             Delta::Updated { old, new } if old.uid() != new.uid() => {
                 let mut work = self.gone(old.uid());
@@ -109,16 +109,20 @@ impl Known {
         work
     }
 
-    fn put(&mut self, member: &Member) -> Vec<Work> {
+    fn put(&mut self, member: &Member) -> Vec<WorkItem> {
         self.graph.put(member.uid(), Arc::clone(member.node()))
     }
 
-    fn gone(&mut self, uid: &str) -> Vec<Work> {
+    fn gone(&mut self, uid: &str) -> Vec<WorkItem> {
         self.graph.gone(uid)
     }
 
     /// Updates or removes the definition of this name, with its uid and kind.
-    pub(super) fn define(&mut self, name: &str, kind: Option<(String, Arc<CustomKind>)>) -> BTreeSet<Work> {
+    pub(super) fn define(
+        &mut self,
+        name: &str,
+        kind: Option<(String, Arc<CustomKind>)>,
+    ) -> BTreeSet<WorkItem> {
         let Some((uid, kind)) = kind else {
             if let Some((_, old)) = self.custom.remove(name) {
                 self.withdraw(kind_key(&old.resource.group, &old.kind));

@@ -1,4 +1,4 @@
-//! [`Latest`]: a value with one reader that needs only the newest state, like a watch channel. Intermediate
+//! [`LatestValue`]: a value with one reader that needs only the newest state, like a watch channel. Intermediate
 //! states may be skipped.
 
 use parking_lot::Mutex;
@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 
 /// Newest state of a value, with any number of writers and one waiting reader.
 #[derive(Debug, Default)]
-pub(crate) struct Latest<T> {
+pub(crate) struct LatestValue<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
-impl<T: Clone + PartialEq> Latest<T> {
+impl<T: Clone + PartialEq> LatestValue<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { value: Mutex::new(value), changed: Notify::new() }
     }

@@ -13,15 +13,15 @@ mod plan;
 mod tests;
 
 use crate::action::Action;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::resource::{DEFINITIONS, Resource, gvr};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
-use graph::Work;
-use known::{Known, Shared};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use graph::WorkItem;
+use known::{KnownObjects, Shared};
 use kstore_client::ApiError;
 use kstore_informer::{Action as Next, Causes, Context, Informer, Key, Queue};
 use member::Member;
-use plan::{Presence, Question, Verdict};
+use plan::{CollectDecision, OwnerRead, Presence};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,29 +37,29 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("garbage-collector")
         .watch_deltas(&cluster.caches.get::<Informer<Member>>(), move |delta| fed.take(delta))
         .workers(WORKERS);
-    let hands = cluster.hands("generic-garbage-collector");
+    let executor = cluster.executor("generic-garbage-collector");
     let queue = controller.queue();
     cluster.spawn(custom::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone()));
-    work(controller, cluster.stop.clone(), Collector { shared, queue, hands })
+    work(controller, cluster.stop.clone(), Collector { shared, queue, executor })
 }
 
 struct Collector {
     shared: Arc<Shared>,
     queue: Queue<Key>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Collector {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let actions = match Work::of(&cx.key) {
-            Some(Work::Orphan(uid)) => {
-                let Known { graph, kinds, .. } = &*self.shared.lock();
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let actions = match WorkItem::of(&cx.key) {
+            Some(WorkItem::Orphan(uid)) => {
+                let KnownObjects { graph, kinds, .. } = &*self.shared.lock();
                 plan::orphan(graph, kinds, &uid)
             }
-            Some(Work::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
+            Some(WorkItem::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
             None => self.review(),
         };
-        self.hands.carry_out(&cx, &[Action::Together(actions)]).await.result()?;
+        self.executor.execute(&cx, &[Action::Together(actions)]).await.result()?;
         Ok(Next::Done)
     }
 }
@@ -76,7 +76,7 @@ impl Collector {
         let mut answers = BTreeMap::new();
         loop {
             let verdict = {
-                let Known { graph, kinds, absent, .. } = &*self.shared.lock();
+                let KnownObjects { graph, kinds, absent, .. } = &*self.shared.lock();
                 if let Some(item) = graph.get(uid) {
                     let gone = item.owners.iter().filter(|o| absent.knows(&o.uid));
                     answers.extend(gone.map(|o| (o.uid.clone(), Presence::Absent)));
@@ -84,11 +84,11 @@ impl Collector {
                 plan::collect(graph, kinds, &answers, uid)
             };
             match verdict {
-                Verdict::Act(actions, work) => {
+                CollectDecision::Act(actions, work) => {
                     work.iter().for_each(|work| self.queue.add(work.key(), causes.clone()));
                     return Ok(actions);
                 }
-                Verdict::Ask(questions) => {
+                CollectDecision::Ask(questions) => {
                     for question in questions {
                         let answer = self.ask(&question).await?;
                         answers.insert(question.uid, answer);
@@ -98,8 +98,8 @@ impl Collector {
         }
     }
 
-    async fn ask(&self, question: &Question) -> Result<Presence, ApiError> {
-        let api = self.hands.client.dynamic(gvr(&question.resource));
+    async fn ask(&self, question: &OwnerRead) -> Result<Presence, ApiError> {
+        let api = self.executor.client.dynamic(gvr(&question.resource));
         let present = match api.get(&question.namespace, &question.name).await {
             Ok(object) => object["metadata"]["uid"] == *question.uid,
             Err(error) if names(&error, &question.name) => false,
@@ -117,7 +117,7 @@ impl Collector {
     /// served under another path, and the server does not know the old path either.
     async fn is_withdrawn(&self, resource: &Resource) -> Result<bool, ApiError> {
         let definition = format!("{}.{}", resource.plural, resource.group);
-        match self.hands.client.dynamic(gvr(&DEFINITIONS)).get("", &definition).await {
+        match self.executor.client.dynamic(gvr(&DEFINITIONS)).get("", &definition).await {
             Ok(_) => Ok(false),
             Err(error) if names(&error, &definition) => Ok(true),
             Err(error) => Err(error),

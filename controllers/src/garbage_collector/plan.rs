@@ -7,7 +7,7 @@
 //! know counts as dangling only after a read has confirmed it. Objects and owners are addressed as `kinds`
 //! says now: the version of a custom kind may change while its objects stay.
 
-use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
+use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, WorkItem};
 use crate::action::{Action, PatchKind, Propagation, Target};
 use crate::resource::Resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -49,7 +49,7 @@ pub(crate) enum Presence {
 
 /// A read of an owner that the graph does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct OwnerRead {
     /// Kind of the owner.
     pub resource: Resource,
     /// Empty for cluster-scoped kinds.
@@ -62,17 +62,17 @@ pub(crate) struct Question {
 
 /// Decision about an object.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum CollectDecision {
     /// Read these owners first, then decide again.
-    Ask(Vec<Question>),
+    Ask(Vec<OwnerRead>),
     /// Execute these writes, and process these work items.
-    Act(Vec<Action>, Vec<Work>),
+    Act(Vec<Action>, Vec<WorkItem>),
 }
 
-const KEEP: Verdict = Verdict::Act(vec![], vec![]);
+const KEEP: CollectDecision = CollectDecision::Act(vec![], vec![]);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum OwnerState {
     Solid,
     Waiting,
     Dangling,
@@ -84,7 +84,7 @@ pub(crate) fn collect(
     kinds: &Kinds,
     answers: &BTreeMap<String, Presence>,
     uid: &Uid,
-) -> Verdict {
+) -> CollectDecision {
     let Some(item) = graph.get(uid) else { return KEEP };
     let Some(address) = Address::of(kinds, uid, item) else { return KEEP };
     if item.waits_for_dependents() {
@@ -107,25 +107,25 @@ pub(crate) fn collect(
         }
     }
     if !questions.is_empty() {
-        return Verdict::Ask(questions);
+        return CollectDecision::Ask(questions);
     }
     let mut actions = notices;
-    actions.extend(judge(graph, &address, &states));
-    Verdict::Act(actions, vec![])
+    actions.extend(evaluate(graph, &address, &states));
+    CollectDecision::Act(actions, vec![])
 }
 
-fn judge(graph: &Graph, address: &Address<'_>, states: &[State]) -> Vec<Action> {
+fn evaluate(graph: &Graph, address: &Address<'_>, states: &[OwnerState]) -> Vec<Action> {
     let Address { uid, item, .. } = *address;
     let some = |state| states.contains(&state);
-    if some(State::Solid) {
-        if !some(State::Waiting) && !some(State::Dangling) {
+    if some(OwnerState::Solid) {
+        if !some(OwnerState::Waiting) && !some(OwnerState::Dangling) {
             return vec![];
         }
         let stay =
-            item.owners.iter().zip(states).filter(|(_, s)| **s == State::Solid).map(|(o, _)| o.clone());
+            item.owners.iter().zip(states).filter(|(_, s)| **s == OwnerState::Solid).map(|(o, _)| o.clone());
         return vec![address.set_owners(&stay.collect::<Vec<_>>())];
     }
-    if some(State::Waiting) && graph.has_dependents(uid) {
+    if some(OwnerState::Waiting) && graph.has_dependents(uid) {
         // Breaks a cycle of objects that wait for one another.
         if graph.dependents(uid).any(|(_, d)| d.waits_for_dependents()) {
             let mut open = item.owners.clone();
@@ -147,17 +147,17 @@ fn judge(graph: &Graph, address: &Address<'_>, states: &[State]) -> Vec<Action> 
 }
 
 /// Foreground deletion: complete when no dependent blocks; until then processes the dependents.
-fn foreground(graph: &Graph, address: &Address<'_>) -> Verdict {
+fn foreground(graph: &Graph, address: &Address<'_>) -> CollectDecision {
     let uid = address.uid;
     let blocks =
         |node: &Node| node.owners.iter().any(|o| *o.uid == **uid && o.block_owner_deletion == Some(true));
     let blocking: Vec<_> = graph.dependents(uid).filter(|(_, d)| blocks(d)).collect();
     if blocking.is_empty() {
-        return Verdict::Act(vec![address.drop_finalizer(FOREGROUND)], vec![]);
+        return CollectDecision::Act(vec![address.drop_finalizer(FOREGROUND)], vec![]);
     }
     let work =
-        blocking.into_iter().filter(|(_, d)| !d.deleting).map(|(uid, _)| Work::Collect(Arc::clone(uid)));
-    Verdict::Act(vec![], work.collect())
+        blocking.into_iter().filter(|(_, d)| !d.deleting).map(|(uid, _)| WorkItem::Collect(Arc::clone(uid)));
+    CollectDecision::Act(vec![], work.collect())
 }
 
 /// One step of an orphaning deletion: removes the references of all dependents to `uid`, or its orphan
@@ -182,10 +182,10 @@ pub(crate) fn orphan(graph: &Graph, kinds: &Kinds, uid: &Uid) -> Vec<Action> {
 }
 
 enum Resolved {
-    Is(State),
+    Is(OwnerState),
     /// The reference names an object in a scope where it must not be.
-    Misplaced(State),
-    Ask(Question),
+    Misplaced(OwnerState),
+    Ask(OwnerRead),
 }
 
 fn resolve(
@@ -198,26 +198,26 @@ fn resolve(
     let group = group_of(&owner.api_version);
     let Some(kind) = kinds.get(&kind_key(group, &owner.kind)) else {
         // The existence of an object of a never served kind is unknown: the dependent stays.
-        return Resolved::Is(State::Solid);
+        return Resolved::Is(OwnerState::Solid);
     };
     if item.namespace.is_empty() && kind.namespaced {
-        return Resolved::Misplaced(State::Solid);
+        return Resolved::Misplaced(OwnerState::Solid);
     }
     if let Some(node) = graph.get(&owner.uid) {
         if kind.namespaced && node.namespace != item.namespace {
-            return Resolved::Misplaced(State::Dangling);
+            return Resolved::Misplaced(OwnerState::Dangling);
         }
         let is_it = node.is_of(&owner.api_version, &owner.kind) && node.name == owner.name;
         return Resolved::Is(match (is_it, node.waits_for_dependents()) {
-            (true, false) => State::Solid,
-            (true, true) => State::Waiting,
-            (false, _) => State::Dangling,
+            (true, false) => OwnerState::Solid,
+            (true, true) => OwnerState::Waiting,
+            (false, _) => OwnerState::Dangling,
         });
     }
     match answers.get(&owner.uid) {
-        Some(Presence::Absent) => Resolved::Is(State::Dangling),
-        Some(Presence::Present) => Resolved::Is(State::Solid),
-        None => Resolved::Ask(Question {
+        Some(Presence::Absent) => Resolved::Is(OwnerState::Dangling),
+        Some(Presence::Present) => Resolved::Is(OwnerState::Solid),
+        None => Resolved::Ask(OwnerRead {
             resource: kind.resource.clone(),
             namespace: if kind.namespaced { item.namespace.clone() } else { String::new() },
             name: owner.name.clone(),

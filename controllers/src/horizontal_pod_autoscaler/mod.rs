@@ -20,11 +20,11 @@ mod target;
 mod tests;
 
 use crate::action::Action;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::limits::{AUTOSCALING_PERIOD, METRICS_IN_FLIGHT};
 use crate::object::Object as Written;
 use crate::resource::{PODS, Resource, gvr};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::subject;
 use futures::StreamExt as _;
 use history::History;
@@ -34,7 +34,7 @@ use kstore_api::selector::label;
 use kstore_client::{ApiError, ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object, Occurrence};
 use parking_lot::Mutex;
-use plan::{Decision, Metrics, Scale, Told};
+use plan::{Decision, Metrics, PlannedEvent, Scale};
 use pods::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,9 +49,9 @@ type Autoscalers = Informer<Obj<HorizontalPodAutoscaler>>;
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let autoscalers: Autoscalers = cluster.caches.get();
     let controller = cluster.controller(COMPONENT).watch_deltas(&autoscalers, changed).workers(WORKERS);
-    let hands = cluster.hands(COMPONENT);
+    let executor = cluster.executor(COMPONENT);
     let stop = cluster.stop.clone();
-    work(controller, stop, Autoscaling { cluster, autoscalers, hands, memory: Mutex::default() })
+    work(controller, stop, Autoscaling { cluster, autoscalers, executor, memory: Mutex::default() })
 }
 
 /// The key of an autoscaler, unless only its status changed.
@@ -72,12 +72,12 @@ struct Memory {
 struct Autoscaling {
     cluster: Arc<Cluster>,
     autoscalers: Autoscalers,
-    hands: Hands,
+    executor: Executor,
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
 impl Reconcile for Autoscaling {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(hpa) = self.autoscalers.get(&cx.key) else {
             self.memory.lock().remove(&cx.key);
             return Ok(Next::Done);
@@ -89,7 +89,7 @@ impl Reconcile for Autoscaling {
         let decision = self.decide(&cx, &hpa, &mut memory).await;
         // Runs of one key do not overlap, so its memory has not changed meanwhile.
         self.memory.lock().insert(cx.key.clone(), memory);
-        match self.hands.carry_out(&cx, &report(&hpa, decision?)).await.result() {
+        match self.executor.execute(&cx, &report(&hpa, decision?)).await.result() {
             // A conflict or a missing object means that the cache will show another state soon.
             Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Again(AUTOSCALING_PERIOD)),
@@ -122,9 +122,9 @@ impl Autoscaling {
 
     async fn read_scale(&self, hpa: &HorizontalPodAutoscaler) -> Result<(Resource, ReadScale), String> {
         let to = &hpa.spec.scale_target_ref;
-        let resource = target::resource(&self.hands.client, to).await?;
+        let resource = target::resource(&self.executor.client, to).await?;
         let namespace = hpa.metadata.namespace.as_deref().unwrap_or_default();
-        let read = ReadScale::read(&self.hands.client, &resource, (namespace, &to.name)).await;
+        let read = ReadScale::read(&self.executor.client, &resource, (namespace, &to.name)).await;
         Ok((resource, read.map_err(|error| error.to_string())?))
     }
 
@@ -144,7 +144,7 @@ impl Autoscaling {
             Err(metrics) => return Ok(plan::plan(hpa, scale, &metrics, history, clock.now())),
         };
         let specs = hpa.spec.metrics.as_deref().unwrap_or_default();
-        let (client, namespace) = (&self.hands.client, cx.key.namespace());
+        let (client, namespace) = (&self.executor.client, cx.key.namespace());
         let reads: Vec<_> =
             specs.iter().map(|spec| source::read(client, spec, namespace, &scale.selector)).collect();
         let readings: Vec<_> = futures::stream::iter(reads).buffered(METRICS_IN_FLIGHT).collect().await;
@@ -190,7 +190,7 @@ impl Autoscaling {
 
     async fn list(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>, ApiError> {
         let params = ListParams::default().labels(selector);
-        let (pods, _) = self.hands.client.dynamic(gvr(&PODS)).list(namespace, &params).await?;
+        let (pods, _) = self.executor.client.dynamic(gvr(&PODS)).list(namespace, &params).await?;
         let pods = pods.iter().map(lenient::from_value);
         pods.collect::<Result<_, _>>().map_err(|error| ApiError::Json(error.to_string()))
     }
@@ -217,7 +217,7 @@ impl Autoscaling {
         resource: &Resource,
         (read, size): (ReadScale, i32),
     ) -> Result<(), ApiError> {
-        let client = self.hands.client.causes(&cx.causes);
+        let client = self.executor.client.causes(&cx.causes);
         let (api, before) = (client.dynamic(gvr(resource)), read.scale().replicas);
         let refused = match api.replace(&read.with(size), "scale").await {
             Ok(_) => return Ok(()),
@@ -225,7 +225,7 @@ impl Autoscaling {
             Err(error) => return Err(error),
         };
         let target = (cx.key.namespace(), &*hpa.spec.scale_target_ref.name);
-        let newer = ReadScale::read(&self.hands.client, resource, target).await?;
+        let newer = ReadScale::read(&self.executor.client, resource, target).await?;
         if newer.scale().replicas != before {
             return Err(refused);
         }
@@ -236,8 +236,9 @@ impl Autoscaling {
 /// The status update, if it changed, and the events.
 fn report(hpa: &HorizontalPodAutoscaler, decision: Decision) -> Vec<Action> {
     let about = subject("autoscaling/v2", "HorizontalPodAutoscaler", &hpa.metadata);
-    let tell =
-        |Told { type_, reason, message }| Action::Event(Occurrence::new(&about, type_, reason, message));
+    let tell = |PlannedEvent { type_, reason, message }| {
+        Action::Event(Occurrence::new(&about, type_, reason, message))
+    };
     let mut actions: Vec<Action> = decision.events.into_iter().map(tell).collect();
     if hpa.status.as_ref() != Some(&decision.status) {
         let status = Some(decision.status);

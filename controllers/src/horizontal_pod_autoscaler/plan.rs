@@ -49,18 +49,18 @@ pub(crate) struct Decision {
     /// The status if scaling succeeds.
     pub status: HorizontalPodAutoscalerStatus,
     /// Events to record.
-    pub events: Vec<Told>,
+    pub events: Vec<PlannedEvent>,
 }
 
 /// An event to record.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct PlannedEvent {
     pub type_: EventType,
     pub reason: &'static str,
     pub message: String,
 }
 
-impl Told {
+impl PlannedEvent {
     pub(crate) fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self { type_: EventType::Warning, reason, message: message.into() }
     }
@@ -120,7 +120,7 @@ pub(crate) fn plan(
         BySize::Metrics => match propose(&mut draft, hpa, scale, metrics) {
             Ok(proposal) => settle(draft, hpa, (scale.replicas, proposal), history),
             Err(Refused { error, statuses }) => {
-                draft.events.push(Told::warning("FailedComputeMetricsReplicas", error));
+                draft.events.push(PlannedEvent::warning("FailedComputeMetricsReplicas", error));
                 let desired = draft.status.desired_replicas;
                 draft.sizes(scale.replicas, desired, Some(statuses));
                 draft.decide(None)
@@ -154,7 +154,7 @@ fn propose(
     let (pods, readings) = match metrics {
         Metrics::Read { pods, readings } => (*pods, *readings),
         Metrics::NoPods { reason, message, event: (told, text) } => {
-            draft.events.push(Told::warning(told, text.clone()));
+            draft.events.push(PlannedEvent::warning(told, text.clone()));
             draft.set("ScalingActive", false, reason, message);
             return Err(Refused { error: text.clone(), statuses: vec![] });
         }
@@ -177,7 +177,7 @@ fn propose(
             }
             Err(failed) => {
                 statuses.push(MetricStatus::default());
-                draft.events.push(Told::warning(failed.reason, failed.message.clone()));
+                draft.events.push(PlannedEvent::warning(failed.reason, failed.message.clone()));
                 failures.push(failed);
             }
         }
@@ -256,7 +256,7 @@ pub(crate) fn rescaled(
     decision.status.last_scale_time = Some(seconds(now));
     let message = format!("New size: {size}; reason: {why}");
     let (type_, reason) = (EventType::Normal, "SuccessfulRescale");
-    decision.events.push(Told { type_, reason, message });
+    decision.events.push(PlannedEvent { type_, reason, message });
     let behavior = hpa.spec.behavior.as_ref();
     if behavior.is_some() {
         history.rescaled((from, size), longest_periods(behavior), now);
@@ -277,14 +277,14 @@ pub(crate) fn refused(
     let before = hpa.status.as_ref();
     decision.status.desired_replicas = before.map_or(0, |status| status.desired_replicas);
     let message = format!("New size: {size}; reason: {why}; error: {error}");
-    decision.events.push(Told::warning("FailedRescale", message));
+    decision.events.push(PlannedEvent::warning("FailedRescale", message));
     decision
 }
 
 /// The decision when the scale of the target cannot be read.
 pub(crate) fn without_scale(hpa: &HorizontalPodAutoscaler, error: &str, now: Timestamp) -> Decision {
     let mut draft = Draft::of(hpa, now);
-    draft.events.push(Told::warning("FailedGetScale", error));
+    draft.events.push(PlannedEvent::warning("FailedGetScale", error));
     let message = format!("the HPA controller was unable to get the target's current scale: {error}");
     draft.set("AbleToScale", false, "FailedGetScale", &message);
     draft.decide(None)
@@ -293,7 +293,7 @@ pub(crate) fn without_scale(hpa: &HorizontalPodAutoscaler, error: &str, now: Tim
 /// A decision under construction.
 struct Draft {
     status: HorizontalPodAutoscalerStatus,
-    events: Vec<Told>,
+    events: Vec<PlannedEvent>,
     now: Timestamp,
 }
 

@@ -90,7 +90,7 @@ fn is(condition: (String, String), status: &str, reason: &str) -> bool {
 }
 
 #[test]
-fn a_target_gets_the_size_that_its_usage_asks_for() {
+fn a_target_is_scaled_by_its_usage() {
     // Usage of each pod against 50m of the requested 100m.
     let table: [(&[i64], i32, &str); 7] = [
         (&[50, 50, 50], 3, "ValidMetricFound"),
@@ -126,7 +126,7 @@ fn without_rules_a_size_at_most_doubles_and_shrinks_after_five_minutes_of_lower_
 }
 
 #[test]
-fn bounds_hold_whatever_the_metrics_say() {
+fn size_bounds_hold_for_all_metrics() {
     let hpa = autoscaler(json!({"minReplicas": 2, "maxReplicas": 5}));
     let above = look(&hpa, &[50; 7]);
     assert_eq!(above.rescale, Some((5, "Current number of replicas above Spec.MaxReplicas".to_owned())));
@@ -141,14 +141,14 @@ fn bounds_hold_whatever_the_metrics_say() {
 }
 
 #[test]
-fn a_target_of_no_replicas_is_left_alone() {
+fn a_target_with_zero_replicas_is_not_scaled() {
     let decision = plan(&autoscaler(json!({})), &scale(0), &Metrics::Unread, &mut History::default(), START);
     assert_eq!(decision.rescale, None);
     assert!(is(condition(&decision, "ScalingActive"), "False", "ScalingDisabled"));
 }
 
 #[test]
-fn the_outcome_of_a_rescale_is_in_the_status_and_in_an_event() {
+fn rescale_results_are_in_status_and_event() {
     let hpa = autoscaler(json!({}));
     let decision = look(&hpa, &[100, 100, 100]);
     let done = rescaled(decision.clone(), &hpa, 3, &mut History::default(), at(600));
@@ -170,7 +170,7 @@ fn the_outcome_of_a_rescale_is_in_the_status_and_in_an_event() {
 }
 
 #[test]
-fn the_time_of_a_condition_is_that_of_its_status() {
+fn condition_times_change_with_their_status_only() {
     let mut hpa = autoscaler(json!({}));
     hpa.status = Some(look_at(&hpa, &[50, 50], &mut History::default(), at(600)).status);
     let later = look_at(&hpa, &[50, 50], &mut History::default(), at(700)).status;

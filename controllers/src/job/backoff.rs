@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_ended_when_its_last_container_did_or_as_near_as_one_can_tell() {
+    fn the_end_of_a_pod_is_that_of_its_last_container_or_an_estimate() {
         let table = [
             (
                 json!({"status": {"containerStatuses": [

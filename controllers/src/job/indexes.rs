@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_read_and_written_as_in_a_status() {
+    fn completed_indexes_are_parsed_and_formatted() {
         let table = [
             ("", ""),
             ("0", "0"),

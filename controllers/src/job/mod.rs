@@ -15,12 +15,12 @@ mod writes;
 
 use crate::action::Action;
 use crate::adoption::lives;
-use crate::apply::{Hands, Outcome};
-use crate::caches::{Caches, Held, Pods, Sources, Watched};
+use crate::apply::{Executor, Outcome};
+use crate::caches::{Caches, LookupKey, Pods, Sources, Watched};
 use crate::claim::{Claim, claim, controller_of};
 use crate::limits::{LONGEST_REST, REST_PER_POD};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::{Pod, elapsed};
 use backoff::Backoff;
@@ -30,7 +30,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kstore_client::{ApiError, Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, CutError, Index, Informer, Key, Object};
 use parking_lot::Mutex;
-use plan::{Change, Judgement, Observed};
+use plan::{Change, JobDecisions, Observed};
 use status::{ChangeOutcome, Report};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -70,12 +70,12 @@ impl Deref for Jobs {
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     jobs: Jobs,
     pods: Pods,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { jobs: caches.get(), pods: caches.get() }
     }
@@ -83,9 +83,9 @@ impl Reads {
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
-    let hands = cluster.hands(COMPONENT);
-    let orphans = orphans::run(Arc::clone(&cluster), caches.clone(), hands.clone());
+    let caches = ControllerCaches::of(&cluster.caches);
+    let executor = cluster.executor(COMPONENT);
+    let orphans = orphans::run(Arc::clone(&cluster), caches.clone(), executor.clone());
     let jobs = caches.jobs.clone();
     let controller = cluster
         .controller("job")
@@ -93,7 +93,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch(&caches.pods, move |pod: &Pod| jobs_of(&jobs, pod))
         .workers(WORKERS);
     let stop = cluster.stop.clone();
-    let runs = work(controller, stop, Runs { cluster, caches, hands, memory: Mutex::default() });
+    let runs = work(controller, stop, Runs { cluster, caches, executor, memory: Mutex::default() });
     async move {
         futures::join!(runs, orphans);
     }
@@ -127,8 +127,8 @@ fn jobs_of(jobs: &Jobs, pod: &Pod) -> Vec<Key> {
 
 struct Runs {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
@@ -146,7 +146,7 @@ struct Memory {
 }
 
 impl Reconcile for Runs {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.stale {
             // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
@@ -165,7 +165,7 @@ impl Reconcile for Runs {
         }
         let Some(spec) = job.spec.as_ref() else { return Ok(Next::Done) };
         if let Some(event) = unknown_mode(&job, spec) {
-            self.hands.carry_out(&cx, &[event]).await.result()?;
+            self.executor.execute(&cx, &[event]).await.result()?;
             return Ok(Next::Done);
         }
         let memory = self.remembered(&cx, &job);
@@ -208,8 +208,8 @@ impl Runs {
             return Ok(None);
         };
         let held = |by| pods.by(&self.caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let mut candidates = held(Held::By(job.metadata.uid.clone().unwrap_or_default()));
-        candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
+        let mut candidates = held(LookupKey::Controller(job.metadata.uid.clone().unwrap_or_default()));
+        candidates.extend(held(LookupKey::Orphan(cx.key.namespace().to_owned())));
         let claim = claim(&job.metadata, selector, candidates);
         Ok(Some((job, claim)))
     }
@@ -218,32 +218,32 @@ impl Runs {
     /// writes.
     async fn settle(&self, cx: &Context, job: &Job, claim: &Claim<Arc<Pod>>) -> Result<bool, ApiError> {
         let mut actions = writes::release(&job.metadata, claim);
-        if !claim.adopt.is_empty() && lives::<Job>(&self.hands, &job.metadata).await? {
+        if !claim.adopt.is_empty() && lives::<Job>(&self.executor, &job.metadata).await? {
             actions.extend(writes::adopt(&job.metadata, claim));
         }
         let is_work = !actions.is_empty();
         if is_work {
-            self.hands.carry_out(cx, &[Action::Together(actions)]).await.result()?;
+            self.executor.execute(cx, &[Action::Together(actions)]).await.result()?;
         }
         Ok(is_work)
     }
 
-    async fn sync(&self, cx: &Context, seen: Observed<'_>) -> Result<Next, Trouble> {
-        let (judged, actions) = tracing::debug_span!("plan").in_scope(|| {
-            let judged = plan::judge(seen, self.now());
-            let actions = writes::change(&judged.change);
-            (judged, actions)
+    async fn sync(&self, cx: &Context, seen: Observed<'_>) -> Result<Next, ReconcileError> {
+        let (evaluated, actions) = tracing::debug_span!("plan").in_scope(|| {
+            let evaluated = plan::evaluate(seen, self.now());
+            let actions = writes::change(&evaluated.change);
+            (evaluated, actions)
         });
-        let outcome = self.hands.carry_out(cx, &actions).await;
-        self.hands.carry_out(cx, &notices(seen.job, &judged.change, &outcome)).await;
+        let outcome = self.executor.execute(cx, &actions).await;
+        self.executor.execute(cx, &notices(seen.job, &evaluated.change, &outcome)).await;
         let carried = ChangeOutcome { created: outcome.created.len(), is_deleted: outcome.failure.is_none() };
-        let report = status::report(seen, &judged, carried, self.now());
-        let unfinished = judged.change.is_full_burst() && outcome.failure.is_none();
-        self.report(cx, seen, &judged, report, unfinished).await?;
+        let report = status::report(seen, &evaluated, carried, self.now());
+        let unfinished = evaluated.change.is_full_burst() && outcome.failure.is_none();
+        self.report(cx, seen, &evaluated, report, unfinished).await?;
         match outcome.failure {
             Some(failed) => Err(failed.error.into()),
             None if unfinished => Ok(Next::Again(Duration::ZERO)),
-            None => Ok(judged.wake.map_or(Next::Done, Next::Again)),
+            None => Ok(evaluated.wake.map_or(Next::Done, Next::Again)),
         }
     }
 
@@ -251,17 +251,17 @@ impl Runs {
         &self,
         cx: &Context,
         seen: Observed<'_>,
-        judged: &Judgement,
+        evaluated: &JobDecisions,
         report: Report,
         unfinished: bool,
     ) -> Result<(), ApiError> {
         let mut reported = self.remembered(cx, seen.job).reported;
         if let Some(status) = report.status {
-            self.hands.carry_out(cx, &[writes::status(seen, status)]).await.result()?;
+            self.executor.execute(cx, &[writes::status(seen, status)]).await.result()?;
             reported = Some(self.now());
         }
         let uid = seen.job.metadata.uid.clone();
-        let memory = Memory { uid, backoff: judged.backoff, reported, unfinished };
+        let memory = Memory { uid, backoff: evaluated.backoff, reported, unfinished };
         self.memory.lock().insert(cx.key.clone(), memory);
         let untrack = report.untracked.iter().map(|pod| writes::untrack(pod)).collect();
         let tell = |(is_warning, reason, message): (bool, String, String)| {
@@ -270,7 +270,7 @@ impl Runs {
         };
         let mut actions = vec![Action::Together(untrack)];
         actions.extend(report.events.into_iter().map(tell));
-        self.hands.carry_out(cx, &actions).await.result()
+        self.executor.execute(cx, &actions).await.result()
     }
 }
 

@@ -3,11 +3,11 @@
 
 use super::pods::is_tracked;
 use super::status::finished;
-use super::{COMPONENT, Jobs, Reads, is_job, managed_elsewhere, writes};
-use crate::apply::Hands;
-use crate::caches::{Held, Pods};
+use super::{COMPONENT, ControllerCaches, Jobs, is_job, managed_elsewhere, writes};
+use crate::apply::Executor;
+use crate::caches::{LookupKey, Pods};
 use crate::claim::controller_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::batch::v1::Job;
 use kstore_client::Obj;
@@ -17,14 +17,18 @@ use std::sync::Arc;
 const WORKERS: usize = 2;
 
 /// Runs the controller until the cluster stops.
-pub(crate) fn run(cluster: Arc<Cluster>, caches: Reads, hands: Hands) -> impl Future<Output = ()> {
+pub(crate) fn run(
+    cluster: Arc<Cluster>,
+    caches: ControllerCaches,
+    executor: Executor,
+) -> impl Future<Output = ()> {
     let (jobs, pods) = (caches.jobs.clone(), caches.pods.clone());
     let controller = cluster
         .controller(&format!("{COMPONENT}-orphans"))
         .watch(&caches.pods, move |pod: &Pod| waits_in_vain(&jobs, pod).then(|| pod.key()))
         .watch_deltas(&caches.jobs, move |delta| left_by(&pods, delta))
         .workers(WORKERS);
-    work(controller, cluster.stop.clone(), Orphans { caches, hands })
+    work(controller, cluster.stop.clone(), Orphans { caches, executor })
 }
 
 /// Whether the pod has the tracking finalizer and no cached Job will count it.
@@ -52,20 +56,24 @@ fn left_by(pods: &Pods, delta: &Delta<Obj<Job>>) -> Vec<Key> {
         Delta::Added(_) | Delta::Updated { .. } | Delta::Resync(_) => return vec![],
     };
     let uid = job.metadata.uid.clone().unwrap_or_default();
-    pods.by(&pods.held, &Held::By(uid)).iter().filter(|pod| is_tracked(pod)).map(|pod| pod.key()).collect()
+    pods.by(&pods.held, &LookupKey::Controller(uid))
+        .iter()
+        .filter(|pod| is_tracked(pod))
+        .map(|pod| pod.key())
+        .collect()
 }
 
 struct Orphans {
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Orphans {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let (jobs, pods) = cx.cut((&*self.caches.jobs, &*self.caches.pods)).await?;
         let Some(pod) = pods.get(&cx.key).filter(|pod| is_tracked(pod)) else { return Ok(Next::Done) };
         if is_orphan(pod, |key| jobs.get(key).cloned()) {
-            self.hands.carry_out(&cx, &[writes::untrack(pod)]).await.result()?;
+            self.executor.execute(&cx, &[writes::untrack(pod)]).await.result()?;
         }
         Ok(Next::Done)
     }

@@ -33,7 +33,7 @@ pub(crate) struct Observed<'a> {
 
 /// How a Job ends, with reason and message of its conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ending {
+pub(crate) struct JobEnd {
     /// Whether the Job is Complete; otherwise it is Failed.
     pub is_success: bool,
     /// Reason of the conditions.
@@ -85,7 +85,7 @@ pub(crate) struct IndexProgress {
 
 /// Decisions of a run.
 #[derive(Debug)]
-pub(crate) struct Judgement {
+pub(crate) struct JobDecisions {
     /// Pods that are pending or running.
     pub active: Vec<Arc<Pod>>,
     /// Number of succeeded pods or indexes, counted or not.
@@ -93,7 +93,7 @@ pub(crate) struct Judgement {
     /// Progress by index; only for Indexed Jobs.
     pub indexes: Option<IndexProgress>,
     /// How the Job ends, if it does.
-    pub ending: Option<Ending>,
+    pub ending: Option<JobEnd>,
     /// Pods to create or delete first.
     pub change: Change,
     /// Failures since the last success, including new ones.
@@ -158,7 +158,7 @@ impl<'a> Observed<'a> {
 }
 
 /// Plans a run of an unfinished Job.
-pub(crate) fn judge(seen: Observed<'_>, now: Timestamp) -> Judgement {
+pub(crate) fn evaluate(seen: Observed<'_>, now: Timestamp) -> JobDecisions {
     let active: Vec<Arc<Pod>> = seen.pods.iter().filter(|pod| pod.active()).cloned().collect();
     let known = uncounted(seen.status());
     let fresh = |listed: &BTreeSet<&str>, pod: &Pod| {
@@ -180,7 +180,7 @@ pub(crate) fn judge(seen: Observed<'_>, now: Timestamp) -> Judgement {
     let backoff = seen.backoff.after(&new_succeeded, &new_failed);
     let ending = ending(seen, failed, indexes.as_ref(), now);
     let mut judgement =
-        Judgement { active, succeeded, indexes, ending, change: Change::None, backoff, wake: None };
+        JobDecisions { active, succeeded, indexes, ending, change: Change::None, backoff, wake: None };
     let deadline = deadline_in(seen, now);
     if judgement.ending.is_some() {
         if !judgement.active.is_empty() {
@@ -229,8 +229,8 @@ fn index_progress(seen: Observed<'_>, active: &[Arc<Pod>], completions: i32) -> 
     IndexProgress { counted, succeeded, failed: Some(failed), replaced }
 }
 
-fn failure(reason: &str, message: impl Into<String>) -> Ending {
-    Ending { is_success: false, reason: reason.into(), message: message.into() }
+fn failure(reason: &str, message: impl Into<String>) -> JobEnd {
+    JobEnd { is_success: false, reason: reason.into(), message: message.into() }
 }
 
 /// Whether and why the Job ends, in upstream's order. An earlier decision in the status is final.
@@ -239,11 +239,11 @@ fn ending(
     failed: i32,
     indexes: Option<&IndexProgress>,
     now: Timestamp,
-) -> Option<Ending> {
+) -> Option<JobEnd> {
     let decided = |type_: &str, is_success| {
         let condition = is_true(seen.status(), type_)?;
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        Some(Ending { is_success, reason: text(&condition.reason), message: text(&condition.message) })
+        Some(JobEnd { is_success, reason: text(&condition.reason), message: text(&condition.message) })
     };
     if let Some(ending) = decided("SuccessCriteriaMet", true).or_else(|| decided("FailureTarget", false)) {
         return Some(ending);
@@ -268,7 +268,7 @@ fn ending(
         }
     }
     let message = success(seen.spec.success_policy.as_ref(), completions, &indexes.succeeded)?;
-    Some(Ending { is_success: true, reason: "SuccessPolicy".into(), message })
+    Some(JobEnd { is_success: true, reason: "SuccessPolicy".into(), message })
 }
 
 fn fail_job_message(seen: Observed<'_>) -> Option<String> {
@@ -310,7 +310,7 @@ fn deadline_in(seen: Observed<'_>, now: Timestamp) -> Option<Duration> {
 }
 
 /// The missing or surplus pods of a Job that continues. Removal comes first: no run does both.
-fn change(seen: Observed<'_>, judgement: &mut Judgement, now: Timestamp) -> Change {
+fn change(seen: Observed<'_>, judgement: &mut JobDecisions, now: Timestamp) -> Change {
     let active = judgement.active.len();
     let indexed = seen.index_count();
     if seen.is_suspended() {

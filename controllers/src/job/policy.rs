@@ -117,7 +117,7 @@ mod tests {
         json!({"containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": code}}}]})
     }
 
-    fn judged(rules: Value, status: Value) -> PodFailure {
+    fn evaluated(rules: Value, status: Value) -> PodFailure {
         let policy = from_value(json!({ "rules": rules })).unwrap();
         pod_failure(Some(&policy), &pod(status))
     }
@@ -145,7 +145,7 @@ mod tests {
             ),
         ];
         for (rules, expected) in table {
-            assert_eq!(judged(rules.clone(), exited(3)), expected, "{rules}");
+            assert_eq!(evaluated(rules.clone(), exited(3)), expected, "{rules}");
         }
         assert_eq!(pod_failure(None, &pod(exited(3))), PodFailure::Count);
     }
@@ -153,14 +153,14 @@ mod tests {
     #[test]
     fn containers_match_by_name_and_only_when_they_ended_badly() {
         let named = |name: &str| json!([{"action": "Ignore", "onExitCodes": {"containerName": name, "operator": "NotIn", "values": [9]}}]);
-        assert_eq!(judged(named("main"), exited(3)), PodFailure::Ignore);
-        assert_eq!(judged(named("other"), exited(3)), PodFailure::Count);
-        assert_eq!(judged(named("main"), exited(0)), PodFailure::Count);
+        assert_eq!(evaluated(named("main"), exited(3)), PodFailure::Ignore);
+        assert_eq!(evaluated(named("other"), exited(3)), PodFailure::Count);
+        assert_eq!(evaluated(named("main"), exited(0)), PodFailure::Count);
         let running = json!({"containerStatuses": [{"name": "main", "state": {}}]});
-        assert_eq!(judged(named("main"), running), PodFailure::Count);
+        assert_eq!(evaluated(named("main"), running), PodFailure::Count);
         let init =
             json!({"initContainerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 3}}}]});
-        assert_eq!(judged(named("main"), init), PodFailure::Ignore);
+        assert_eq!(evaluated(named("main"), init), PodFailure::Ignore);
     }
 
     #[test]
@@ -168,18 +168,18 @@ mod tests {
         let rule = |action: &str, status: Value| json!([{"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": status}]}]);
         let disrupted =
             |status: &str| json!({"conditions": [{"type": "DisruptionTarget", "status": status}]});
-        assert_eq!(judged(rule("Ignore", json!("True")), disrupted("True")), PodFailure::Ignore);
-        assert_eq!(judged(rule("Ignore", Value::Null), disrupted("True")), PodFailure::Ignore);
-        assert_eq!(judged(rule("Ignore", json!("True")), disrupted("False")), PodFailure::Count);
+        assert_eq!(evaluated(rule("Ignore", json!("True")), disrupted("True")), PodFailure::Ignore);
+        assert_eq!(evaluated(rule("Ignore", Value::Null), disrupted("True")), PodFailure::Ignore);
+        assert_eq!(evaluated(rule("Ignore", json!("True")), disrupted("False")), PodFailure::Count);
         let message = "Pod ns/p has condition DisruptionTarget matching FailJob rule at index 0";
         assert_eq!(
-            judged(rule("FailJob", json!("False")), disrupted("False")),
+            evaluated(rule("FailJob", json!("False")), disrupted("False")),
             PodFailure::FailJob(message.into())
         );
     }
 
     #[test]
-    fn a_success_policy_is_met_by_indexes_or_by_their_number() {
+    fn a_success_policy_matches_indexes_or_their_count() {
         let table = [
             (json!([{"succeededCount": 2}]), "0", None),
             (json!([{"succeededCount": 2}]), "0,4", Some(0)),

@@ -6,7 +6,7 @@
 //! index, without the list.
 
 use super::indexes::Indexes;
-use super::plan::{Change, Ending, Judgement, Observed};
+use super::plan::{Change, JobDecisions, JobEnd, Observed};
 use super::pods::{completion_index, is_tracked};
 use crate::limits::UNCOUNTED_PODS;
 use crate::view::{Phase, Pod, seconds};
@@ -68,22 +68,22 @@ pub(crate) struct Report {
 /// The status after the change of a run was executed.
 pub(crate) fn report(
     seen: Observed<'_>,
-    judged: &Judgement,
+    evaluated: &JobDecisions,
     carried: ChangeOutcome,
     now: Timestamp,
 ) -> Report {
     let mut report = Report::default();
     let mut status = seen.job.status.clone().unwrap_or_default();
-    let present = PodCounts::after(seen, judged, carried);
-    let may_end = !matches!(judged.change, Change::End(_)) || carried.is_deleted;
+    let present = PodCounts::after(seen, evaluated, carried);
+    let may_end = !matches!(evaluated.change, Change::End(_)) || carried.is_deleted;
     let is_complete = present.active == 0
         && match seen.completions() {
-            None => judged.succeeded > 0,
-            Some(completions) => judged.succeeded >= completions,
+            None => evaluated.succeeded > 0,
+            Some(completions) => evaluated.succeeded >= completions,
         };
-    let ending = match &judged.ending {
+    let ending = match &evaluated.ending {
         Some(ending) => Some(ending.clone()).filter(|_| may_end),
-        None if is_complete => Some(Ending {
+        None if is_complete => Some(JobEnd {
             is_success: true,
             reason: "CompletionsReached".into(),
             message: "Reached expected number of succeeded pods".into(),
@@ -93,13 +93,13 @@ pub(crate) fn report(
     if status.start_time.is_none() && !seen.is_suspended() {
         status.start_time = Some(seconds(now));
     }
-    if judged.ending.is_none() && ending.is_none() && seen.job.metadata.deletion_timestamp.is_none() {
+    if evaluated.ending.is_none() && ending.is_none() && seen.job.metadata.deletion_timestamp.is_none() {
         report.events.extend(tell_suspension(&mut status, seen.is_suspended(), now));
     }
     status.active = some(present.active);
     status.ready = Some(present.ready);
     status.terminating = Some(present.terminating);
-    report.untracked = track(seen, judged, ending.as_ref(), &mut status);
+    report.untracked = track(seen, evaluated, ending.as_ref(), &mut status);
     if let Some(ending) = ending {
         let interim = if ending.is_success { "SuccessCriteriaMet" } else { "FailureTarget" };
         if is_true(seen.status(), interim).is_none() {
@@ -125,16 +125,16 @@ struct PodCounts {
 }
 
 impl PodCounts {
-    fn after(seen: Observed<'_>, judged: &Judgement, carried: ChangeOutcome) -> Self {
-        let deleted: &[Arc<Pod>] = match &judged.change {
+    fn after(seen: Observed<'_>, evaluated: &JobDecisions, carried: ChangeOutcome) -> Self {
+        let deleted: &[Arc<Pod>] = match &evaluated.change {
             Change::End(pods) | Change::Remove(pods) if carried.is_deleted => pods,
             _ => &[],
         };
         let ready = |pods: &[Arc<Pod>]| number(pods.iter().filter(|pod| pod.ready()).count());
         let terminating = seen.pods.iter().filter(|pod| pod.terminating()).count();
         Self {
-            active: number(judged.active.len() + carried.created - deleted.len()),
-            ready: ready(&judged.active) - ready(deleted),
+            active: number(evaluated.active.len() + carried.created - deleted.len()),
+            ready: ready(&evaluated.active) - ready(deleted),
             terminating: number(terminating + deleted.len()),
         }
     }
@@ -156,8 +156,8 @@ fn some(number: i32) -> Option<i32> {
 /// `UNCOUNTED_PODS`.
 fn track(
     seen: Observed<'_>,
-    judged: &Judgement,
-    ending: Option<&Ending>,
+    evaluated: &JobDecisions,
+    ending: Option<&JobEnd>,
     status: &mut JobStatus,
 ) -> Vec<Arc<Pod>> {
     let known = uncounted(seen.status());
@@ -171,7 +171,7 @@ fn track(
     let mut untracked = vec![];
     for pod in in_order(seen) {
         let has_failed = seen.has_failed(pod);
-        if room == 0 || !is_tracked(pod) || !may_be_untracked(seen, judged, ending, pod, has_failed) {
+        if room == 0 || !is_tracked(pod) || !may_be_untracked(seen, evaluated, ending, pod, has_failed) {
             continue;
         }
         untracked.push(Arc::clone(pod));
@@ -181,7 +181,7 @@ fn track(
         }
         let is_new = !known.succeeded.contains(uid) && !known.failed.contains(uid);
         if pod.status.phase == Phase::Succeeded && !known.failed.contains(uid) {
-            match (&judged.indexes, completion_index(pod)) {
+            match (&evaluated.indexes, completion_index(pod)) {
                 (Some(progress), Some(index)) if !progress.counted.contains(index) => {
                     room -= usize::from(indexes.insert(index));
                 }
@@ -200,7 +200,7 @@ fn track(
         }
     }
     status.uncounted_terminated_pods = Some(listed);
-    if let Some(progress) = &judged.indexes {
+    if let Some(progress) = &evaluated.indexes {
         let done: Indexes = progress.counted.with(&indexes);
         status.succeeded = some(done.len());
         status.completed_indexes = Some(done.to_string()).filter(|text| !text.is_empty());
@@ -236,8 +236,8 @@ fn count(uids: &mut Option<Vec<String>>, counter: &mut Option<i32>, tracked: &BT
 /// exists.
 fn may_be_untracked(
     seen: Observed<'_>,
-    judged: &Judgement,
-    ending: Option<&Ending>,
+    evaluated: &JobDecisions,
+    ending: Option<&JobEnd>,
     pod: &Pod,
     has_failed: bool,
 ) -> bool {
@@ -246,7 +246,7 @@ fn may_be_untracked(
         return true;
     }
     let is_replaced = || {
-        let replaced = judged.indexes.as_ref().map(|progress| &progress.replaced);
+        let replaced = evaluated.indexes.as_ref().map(|progress| &progress.replaced);
         let waiting = completion_index(pod).and_then(|index| replaced?.get(&index));
         waiting.is_some_and(|waiting| waiting.metadata.uid == pod.metadata.uid)
     };
@@ -260,20 +260,20 @@ fn is_all_counted(status: &JobStatus) -> bool {
         .is_none_or(|listed| *listed == UncountedTerminatedPods::default())
 }
 
-fn finish(seen: Observed<'_>, status: &mut JobStatus, ending: &Ending, now: Timestamp) {
+fn finish(seen: Observed<'_>, status: &mut JobStatus, ending: &JobEnd, now: Timestamp) {
     let type_ = if ending.is_success { "Complete" } else { "Failed" };
     set_condition(status, type_, "True", ending, now);
     if ending.is_success {
         status.completion_time = Some(seconds(now));
     }
     let is_empty = seen.is_suspended() && seen.completions() == Some(0);
-    // Validation requires a start time for a finished Job, unless it was suspended from the start.
+    // Validation requires a start time for a finished Job, except for a suspended Job with zero completions.
     if status.start_time.is_none() && !is_empty {
         status.start_time = Some(seconds(now));
     }
 }
 
-fn tell_end(seen: Observed<'_>, status: &JobStatus, ending: &Ending) -> Vec<(bool, String, String)> {
+fn tell_end(seen: Observed<'_>, status: &JobStatus, ending: &JobEnd) -> Vec<(bool, String, String)> {
     if !ending.is_success {
         return vec![(true, ending.reason.clone(), ending.message.clone())];
     }
@@ -299,7 +299,7 @@ fn tell_suspension(
     }
     let (value, event, text) =
         if is_suspended { ("True", "Suspended", "suspended") } else { ("False", "Resumed", "resumed") };
-    let why = Ending { is_success: false, reason: format!("Job{event}"), message: format!("Job {text}") };
+    let why = JobEnd { is_success: false, reason: format!("Job{event}"), message: format!("Job {text}") };
     set_condition(status, "Suspended", value, &why, now);
     if !is_suspended {
         status.start_time = Some(seconds(now));
@@ -307,7 +307,7 @@ fn tell_suspension(
     Some((false, event.into(), why.message))
 }
 
-fn set_condition(status: &mut JobStatus, type_: &str, value: &str, why: &Ending, now: Timestamp) {
+fn set_condition(status: &mut JobStatus, type_: &str, value: &str, why: &JobEnd, now: Timestamp) {
     let condition = JobCondition {
         type_: type_.into(),
         status: value.into(),

@@ -6,10 +6,10 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Services;
 use crate::networks::Blocks;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Service;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Key, Object};
@@ -33,9 +33,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             .controller("service-lb")
             .watch_deltas(&services, move |delta| concerned(&of_feed, delta))
             .workers(WORKERS);
-        let hands = cluster.hands("service-controller");
+        let executor = cluster.executor("service-controller");
         let given = Mutex::default();
-        work(controller, cluster.stop.clone(), LoadBalancers { services, hands, pool, given, waiting })
+        work(controller, cluster.stop.clone(), LoadBalancers { services, executor, pool, given, waiting })
     });
     let stop = cluster.stop.clone();
     async move {
@@ -61,7 +61,7 @@ fn concerned(waiting: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Service>>) -> Vec
 
 struct LoadBalancers {
     services: Services,
-    hands: Hands,
+    executor: Executor,
     pool: Blocks,
     /// Recently assigned addresses, which the cache may not show yet.
     given: Mutex<BTreeMap<IpAddr, Key>>,
@@ -70,7 +70,7 @@ struct LoadBalancers {
 }
 
 impl Reconcile for LoadBalancers {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(service) = self.services.get(&cx.key) else {
             self.given.lock().retain(|_, holder| *holder != cx.key);
             self.waiting.lock().remove(&cx.key);
@@ -79,7 +79,7 @@ impl Reconcile for LoadBalancers {
         let taken = self.taken(&cx.key);
         let plan = plan::plan(Observed { service: &service, pool: &self.pool, taken: &taken });
         self.remember(&cx.key, &plan);
-        match self.hands.carry_out(&cx, &plan.actions).await.result() {
+        match self.executor.execute(&cx, &plan.actions).await.result() {
             Err(error) if !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Done),
         }

@@ -6,9 +6,9 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::networks::PodNetworks;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Node;
 use kstore_api::cidr::Cidr;
 use kstore_client::Obj;
@@ -30,9 +30,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             .controller("node-ipam")
             .watch_deltas(&nodes, move |delta| concerned(&others, delta))
             .workers(WORKERS);
-        let hands = cluster.hands("cidrAllocator");
+        let executor = cluster.executor("cidrAllocator");
         let stop = cluster.stop.clone();
-        work(controller, stop, PodCidrs { nodes, hands, networks, given: Mutex::default() })
+        work(controller, stop, PodCidrs { nodes, executor, networks, given: Mutex::default() })
     });
     let stop = cluster.stop.clone();
     async move {
@@ -60,14 +60,14 @@ fn concerned(nodes: &Informer<Obj<Node>>, delta: &Delta<Obj<Node>>) -> Vec<Key> 
 
 struct PodCidrs {
     nodes: Informer<Obj<Node>>,
-    hands: Hands,
+    executor: Executor,
     networks: PodNetworks,
     /// Recently assigned CIDRs, which the cache may not show yet.
     given: Mutex<BTreeMap<Key, Vec<Cidr>>>,
 }
 
 impl Reconcile for PodCidrs {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(node) = self.nodes.get(&cx.key) else {
             self.given.lock().remove(&cx.key);
             return Ok(Next::Done);
@@ -81,7 +81,7 @@ impl Reconcile for PodCidrs {
         taken.extend(self.given.lock().iter().filter(|(key, _)| **key != cx.key).flat_map(|(_, own)| own));
         let (chosen, action) = plan::plan(&node, &self.networks, &taken);
         self.given.lock().insert(cx.key.clone(), chosen);
-        self.hands.carry_out(&cx, &[action]).await.result()?;
+        self.executor.execute(&cx, &[action]).await.result()?;
         Ok(Next::Done)
     }
 }

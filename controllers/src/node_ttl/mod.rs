@@ -5,8 +5,8 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::apply::Executor;
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Node;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
@@ -27,8 +27,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("ttl")
         .watch_deltas(&nodes, move |delta| concerned(&observed, &seen, delta))
         .workers(WORKERS);
-    let hands = cluster.hands("ttl-controller");
-    work(controller, cluster.stop.clone(), Lifetimes { nodes, hands, sizes })
+    let executor = cluster.executor("ttl-controller");
+    work(controller, cluster.stop.clone(), Lifetimes { nodes, executor, sizes })
 }
 
 /// The node, unless its annotation is unchanged; all nodes if the size of the cluster reaches another step.
@@ -49,16 +49,16 @@ fn concerned(sizes: &Mutex<Sizes>, seen: &Mutex<BTreeSet<Key>>, delta: &Delta<Ob
 
 struct Lifetimes {
     nodes: Informer<Obj<Node>>,
-    hands: Hands,
+    executor: Executor,
     sizes: Arc<Mutex<Sizes>>,
 }
 
 impl Reconcile for Lifetimes {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(node) = self.nodes.get(&cx.key) else { return Ok(Next::Done) };
         let seconds = self.sizes.lock().seconds();
         let action = plan::plan(&node, seconds);
-        self.hands.carry_out(&cx, action.as_slice()).await.result()?;
+        self.executor.execute(&cx, action.as_slice()).await.result()?;
         Ok(Next::Done)
     }
 }

@@ -5,10 +5,10 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Pods};
 use crate::limits::{SWEEP_INTERVAL, TERMINATED_PODS};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (pods, nodes) = (caches.pods.clone(), caches.nodes.clone());
     let controller = cluster
         .controller("pod-gc")
@@ -35,9 +35,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         })
         .watch_deltas(&caches.pods, move |delta| is_waste(&pods, &nodes, delta).then(sweep))
         .workers(1);
-    let hands = cluster.hands("pod-garbage-collector");
+    let executor = cluster.executor("pod-garbage-collector");
     let stop = cluster.stop.clone();
-    work(controller, stop, PodGc { cluster, caches, hands, memory: Mutex::default() })
+    work(controller, stop, PodGc { cluster, caches, executor, memory: Mutex::default() })
 }
 
 /// The single key, for all pods.
@@ -67,12 +67,12 @@ struct Memory {
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     pods: Pods,
     nodes: Informer<Obj<Node>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { pods: caches.get(), nodes: caches.get() }
     }
@@ -80,13 +80,13 @@ impl Reads {
 
 struct PodGc {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     memory: Mutex<Memory>,
 }
 
 impl Reconcile for PodGc {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let now = self.cluster.nondet.clock.now();
         let last = self.memory.lock().last;
@@ -104,7 +104,7 @@ impl Reconcile for PodGc {
             memory.last = Some(now);
             plan::plan(Observed { pods: &pods, nodes: &nodes }, &mut memory.missing, now)
         };
-        self.hands.carry_out_plan(&cx, &plan).await?;
+        self.executor.execute_plan(&cx, &plan).await?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }

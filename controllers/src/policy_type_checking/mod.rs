@@ -7,9 +7,9 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::resource::{DEFINITIONS, gvr};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kstore_api::admission::policy::type_checking::{Checks, param_kind, resources};
 use kstore_client::{ApiError, Client, ListParams, Obj};
@@ -29,20 +29,20 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("validatingadmissionpolicy-status")
         .watch(&policies, |policy: &Obj<ValidatingAdmissionPolicy>| [policy.key()])
         .workers(WORKERS);
-    let hands = cluster.hands("validatingadmissionpolicy-status-controller");
+    let executor = cluster.executor("validatingadmissionpolicy-status-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Policies { client: cluster.client.clone(), policies, hands })
+    work(controller, stop, Policies { client: cluster.client.clone(), policies, executor })
 }
 
 struct Policies {
     /// Client for listing definitions, which the controller's account may not read.
     client: Client,
     policies: Informer<Obj<ValidatingAdmissionPolicy>>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Policies {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let policy = self.policies.get(&cx.key).filter(|policy| is_due(policy));
         let Some(policy) = policy else { return Ok(Next::Done) };
         let value = serde_json::to_value(&**policy).map_err(|error| ApiError::Json(error.to_string()))?;
@@ -54,7 +54,7 @@ impl Reconcile for Policies {
             // Other controllers share the thread.
             tokio::task::yield_now().await;
         }
-        match self.hands.carry_out(&cx, &[report(&policy, &warnings)]).await.result() {
+        match self.executor.execute(&cx, &[report(&policy, &warnings)]).await.result() {
             Err(error) if !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Done),
         }

@@ -10,10 +10,10 @@ mod victims;
 
 use crate::action::Action;
 use crate::adoption::settle;
-use crate::apply::{Hands, Outcome};
-use crate::caches::{Held, Pods, ReplicaSets, ReplicationControllers};
+use crate::apply::{Executor, Outcome};
+use crate::caches::{LookupKey, Pods, ReplicaSets, ReplicationControllers};
 use crate::claim::{Claim, claim, controller_of};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::Pod;
 use jiff::Timestamp;
@@ -51,16 +51,16 @@ fn start(
     (name, component): (&str, &str),
     sets: ReplicaSets,
 ) -> impl Future<Output = ()> + use<> {
-    let caches = Reads { sets, pods: cluster.caches.get() };
+    let caches = ControllerCaches { sets, pods: cluster.caches.get() };
     let all = caches.sets.clone();
     let controller = cluster
         .controller(name)
         .watch(&caches.sets, |set: &Obj<ReplicaSet>| [kstore_informer::Object::key(set)])
         .watch(&caches.pods, move |pod: &Pod| sets_of(kind, &all, pod))
         .workers(WORKERS);
-    let hands = cluster.hands(component);
+    let executor = cluster.executor(component);
     let stop = cluster.stop.clone();
-    work(controller, stop, Sizes { cluster, kind, caches, hands, memory: Mutex::default() })
+    work(controller, stop, Sizes { cluster, kind, caches, executor, memory: Mutex::default() })
 }
 
 /// The set that controls a pod; for an orphan, every set that would adopt it.
@@ -81,7 +81,7 @@ fn sets_of(kind: SetKind, sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Ke
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     sets: ReplicaSets,
     pods: Pods,
 }
@@ -89,8 +89,8 @@ struct Reads {
 struct Sizes {
     cluster: Arc<Cluster>,
     kind: SetKind,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
@@ -104,7 +104,7 @@ struct Memory {
 }
 
 impl Reconcile for Sizes {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.stale {
             // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
@@ -121,9 +121,11 @@ impl Reconcile for Sizes {
         }
         let Some((set, claim)) = self.look(&cx).await? else { return Ok(Next::Done) };
         let is_unsettled = match self.kind {
-            SetKind::ReplicaSet => settle::<ReplicaSet, _>(&self.hands, &cx, &set.metadata, &claim).await?,
+            SetKind::ReplicaSet => {
+                settle::<ReplicaSet, _>(&self.executor, &cx, &set.metadata, &claim).await?
+            }
             SetKind::ReplicationController => {
-                settle::<ReplicationController, _>(&self.hands, &cx, &set.metadata, &claim).await?
+                settle::<ReplicationController, _>(&self.executor, &cx, &set.metadata, &claim).await?
             }
         };
         if is_unsettled {
@@ -134,7 +136,7 @@ impl Reconcile for Sizes {
         self.memory.lock().entry(cx.key.clone()).or_default().unfinished = unfinished;
         let plan = plan::report(seen, failure.as_ref(), self.now());
         if !plan.actions.is_empty() {
-            self.hands.carry_out(&cx, &plan.actions).await.result()?;
+            self.executor.execute(&cx, &plan.actions).await.result()?;
             self.memory.lock().entry(cx.key.clone()).or_default().reported = Some(self.now());
         }
         match error {
@@ -162,8 +164,8 @@ impl Sizes {
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = set.spec.as_ref() else { return Ok(None) };
         let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let mut candidates = held(Held::By(set.metadata.uid.clone().unwrap_or_default()));
-        candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
+        let mut candidates = held(LookupKey::Controller(set.metadata.uid.clone().unwrap_or_default()));
+        candidates.extend(held(LookupKey::Orphan(cx.key.namespace().to_owned())));
         let claim = claim(&set.metadata, &spec.selector, candidates);
         Ok(Some((set, claim)))
     }
@@ -183,9 +185,9 @@ impl Sizes {
         if actions.is_empty() {
             return Resized::default();
         }
-        let outcome = self.hands.carry_out(cx, &actions).await;
+        let outcome = self.executor.execute(cx, &actions).await;
         let notices = notices(seen.kind.about(seen.set), &change, &outcome);
-        self.hands.carry_out(cx, &notices).await;
+        self.executor.execute(cx, &notices).await;
         let reason = match change {
             Change::Delete(_) => "FailedDelete",
             Change::Create(_) | Change::None => "FailedCreate",
@@ -221,19 +223,20 @@ fn notices(about: Reference, change: &Change, outcome: &Outcome) -> Vec<Action> 
 }
 
 /// Active pods per node, over all sets with the same owner.
-fn neighbours(caches: &Reads, set: &ReplicaSet) -> Neighbours {
+fn neighbours(caches: &ControllerCaches, set: &ReplicaSet) -> Neighbours {
     let owner = controller_of(set.metadata.owner_references.as_deref().unwrap_or_default());
     let sets: Vec<String> = match owner {
         Some(owner) => caches
             .sets
-            .by(&caches.sets.held, &Held::By(owner.uid.clone()))
+            .by(&caches.sets.held, &LookupKey::Controller(owner.uid.clone()))
             .iter()
             .filter_map(|s| s.metadata.uid.clone())
             .collect(),
         None => set.metadata.uid.clone().into_iter().collect(),
     };
     let mut count = Neighbours::new();
-    for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods.held, &Held::By(uid))) {
+    for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods.held, &LookupKey::Controller(uid)))
+    {
         if pod.active() && !pod.spec.node_name.is_empty() {
             *count.entry(pod.spec.node_name.clone()).or_default() += 1;
         }

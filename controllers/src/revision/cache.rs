@@ -1,7 +1,7 @@
 //! [`ControllerRevisions`]: cache of the ControllerRevisions, shared by the StatefulSet and DaemonSet
 //! controllers.
 
-use crate::caches::{Held, Sources, Watched};
+use crate::caches::{LookupKey, Sources, Watched};
 use crate::claim::Claimable as _;
 use crate::claim::controller_of;
 use crate::resource::resource_of;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 pub(crate) struct ControllerRevisions {
     informer: Informer<Obj<ControllerRevision>>,
     /// Index by controller or namespace.
-    held: Index<Obj<ControllerRevision>, Held>,
+    held: Index<Obj<ControllerRevision>, LookupKey>,
 }
 
 impl Watched for ControllerRevisions {
     fn start(from: &Sources<'_>) -> Self {
-        let held = Index::new(|revision: &Obj<ControllerRevision>, emit: &mut dyn FnMut(Held)| {
-            emit(Held::of(&**revision, revision.metadata.namespace.as_deref().unwrap_or_default()));
+        let held = Index::new(|revision: &Obj<ControllerRevision>, emit: &mut dyn FnMut(LookupKey)| {
+            emit(LookupKey::of(&**revision, revision.metadata.namespace.as_deref().unwrap_or_default()));
         });
         let source = from.multi.source::<ControllerRevision>(WatchParams::default());
         let builder = Builder::new(source).index(&held);
@@ -46,7 +46,7 @@ impl ControllerRevisions {
         uid: &str,
         namespace: &str,
     ) -> Vec<Arc<Obj<ControllerRevision>>> {
-        let keys = [Held::By(uid.to_owned()), Held::Free(namespace.to_owned())];
+        let keys = [LookupKey::Controller(uid.to_owned()), LookupKey::Orphan(namespace.to_owned())];
         keys.iter().flat_map(|key| view.by(&self.held, key).cloned().collect::<Vec<_>>()).collect()
     }
 }

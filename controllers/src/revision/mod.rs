@@ -55,7 +55,7 @@ pub(crate) struct Owner<'a> {
 
 /// The revision of the owner's template.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Newest<'a> {
+pub(crate) enum NewestRevision<'a> {
     /// This revision, and its number is the highest.
     Is(&'a ControllerRevision),
     /// This write is needed first: it creates a revision, or gives an earlier one the highest number.
@@ -64,12 +64,12 @@ pub(crate) enum Newest<'a> {
 
 /// Kind of name collision of a new revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clash {
+pub(crate) enum RevisionCollision {
     /// Temporary: the holder is the wanted revision, not yet visible or not yet adopted, or is about to be
     /// deleted.
-    Passing,
+    Temporary,
     /// Permanent: another revision has the name, so the collision count must change.
-    Lasting,
+    Permanent,
 }
 
 /// The patch that restores `template`, byte for byte as Kubernetes' controllers write it, because clients
@@ -163,17 +163,17 @@ pub(crate) fn equal<'a>(
 
 /// Finds the revision of the owner's template. Of several equal ones, the last counts. Its number must be
 /// higher than those of other templates, so a restored template gets a new number.
-pub(crate) fn newest<'a>(owner: Owner<'_>, revisions: &[&'a ControllerRevision]) -> Newest<'a> {
+pub(crate) fn newest<'a>(owner: Owner<'_>, revisions: &[&'a ControllerRevision]) -> NewestRevision<'a> {
     let equal = equal(owner, revisions);
     let is_other = |r: &&&ControllerRevision| !equal.iter().any(|e| e.metadata.name == r.metadata.name);
     let highest = revisions.iter().filter(is_other).map(|r| r.revision).max().unwrap_or(0);
     match equal.last() {
-        Some(found) if found.revision > highest => Newest::Is(found),
+        Some(found) if found.revision > highest => NewestRevision::Is(found),
         Some(found) => {
             let renumbered = ControllerRevision { revision: highest + 1, ..(*found).clone() };
-            Newest::After(Box::new(Action::Update(Object::of(&renumbered))))
+            NewestRevision::After(Box::new(Action::Update(Object::of(&renumbered))))
         }
-        None => Newest::After(Box::new(Action::Create(Object::of(&create(owner, highest + 1))))),
+        None => NewestRevision::After(Box::new(Action::Create(Object::of(&create(owner, highest + 1))))),
     }
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn remove(revision: &ControllerRevision) -> Action {
 }
 
 /// Classifies a collision with the `holder` of the name of a new revision.
-pub(crate) fn clash(owner: Owner<'_>, holder: &ControllerRevision) -> Clash {
+pub(crate) fn clash(owner: Owner<'_>, holder: &ControllerRevision) -> RevisionCollision {
     let is_same = has_template(holder, &pruned_value(data(owner.template)));
     let is_reachable = match controller_of(holder.owners()) {
         // An earlier owner of the same name is gone, and its revisions will be collected.
@@ -206,7 +206,11 @@ pub(crate) fn clash(owner: Owner<'_>, holder: &ControllerRevision) -> Clash {
         }
         None => selector::matches(owner.selector, holder.labels()),
     };
-    if holder.deleting() || is_same && is_reachable { Clash::Passing } else { Clash::Lasting }
+    if holder.deleting() || is_same && is_reachable {
+        RevisionCollision::Temporary
+    } else {
+        RevisionCollision::Permanent
+    }
 }
 
 /// The revision names in the labels of pods.

@@ -8,9 +8,9 @@ mod tests;
 
 pub(crate) use plan::{MANAGED_BY, MANAGER, addresses_of};
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Services};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::service_cidr::blocks;
 use crate::view::Address;
 use k8s_openapi::api::core::v1::Service;
@@ -25,7 +25,7 @@ const WORKERS: usize = 2;
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let controller = cluster
         .controller("service-address")
         .watch(&caches.services, |service: &Obj<Service>| {
@@ -33,20 +33,20 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         })
         .watch(&caches.addresses, |record: &Address| [record.key()])
         .workers(WORKERS);
-    let hands = cluster.hands("ipallocator-repair-controller");
+    let executor = cluster.executor("ipallocator-repair-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Addresses { cluster, caches, hands })
+    work(controller, stop, Addresses { cluster, caches, executor })
 }
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     services: Services,
     addresses: Informer<Address>,
     service_cidrs: Informer<Obj<ServiceCIDR>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { services: caches.get(), addresses: caches.get(), service_cidrs: caches.get() }
     }
@@ -54,12 +54,12 @@ impl Reads {
 
 struct Addresses {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Addresses {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let name = cx.key.name();
         let Ok(address) = name.parse::<IpAddr>() else { return Ok(Next::Done) };
@@ -76,7 +76,7 @@ impl Reconcile for Addresses {
             in_range: cidrs.iter().any(|cidr| blocks(cidr).any(|block| block.gives(address))),
         };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
-        match self.hands.carry_out(&cx, &plan.actions).await.result() {
+        match self.executor.execute(&cx, &plan.actions).await.result() {
             // Another writer was faster.
             Err(error) if !error.is_not_found() && !error.is_already_exists() => Err(error.into()),
             Err(_) | Ok(()) => Ok(plan.wake.map_or(Next::Done, Next::Again)),

@@ -5,9 +5,9 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Caches;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Address;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kstore_client::Obj;
@@ -20,7 +20,7 @@ pub(crate) use plan::blocks;
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (all, of_addresses) = (caches.service_cidrs.clone(), caches.service_cidrs.clone());
     let controller = cluster
         .controller("service-cidr")
@@ -41,9 +41,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             of_addresses.list().iter().filter(|cidr| holds(cidr)).map(|cidr| cidr.key()).collect()
         })
         .workers(1);
-    let hands = cluster.hands("service-cidr-controller");
+    let executor = cluster.executor("service-cidr-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Networks { cluster, caches, hands })
+    work(controller, stop, Networks { cluster, caches, executor })
 }
 
 fn overlap(a: &ServiceCIDR, b: &ServiceCIDR) -> bool {
@@ -61,12 +61,12 @@ fn address_of(record: &Address) -> Option<IpAddr> {
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     service_cidrs: Informer<Obj<ServiceCIDR>>,
     addresses: Informer<Address>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { service_cidrs: caches.get(), addresses: caches.get() }
     }
@@ -74,12 +74,12 @@ impl Reads {
 
 struct Networks {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Networks {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let (cidrs, addresses) = cx.cut((&caches.service_cidrs, &caches.addresses)).await?;
         let Some(cidr) = cidrs.get(&cx.key) else { return Ok(Next::Done) };
@@ -90,7 +90,7 @@ impl Reconcile for Networks {
         };
         let seen = Observed { cidr, all: &all, taken: &taken };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
-        match self.hands.carry_out(&cx, &plan.actions).await.result() {
+        match self.executor.execute(&cx, &plan.actions).await.result() {
             Err(error) if !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }

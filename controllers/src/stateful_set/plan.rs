@@ -16,7 +16,7 @@ use crate::action::Action;
 use crate::limits::STATEFUL_BURST;
 use crate::object::Object;
 use crate::portion::{Round, portion};
-use crate::revision::{Newest, Owner, POD_LABEL, labels_of, newest, surplus, template_of};
+use crate::revision::{NewestRevision, Owner, POD_LABEL, labels_of, newest, surplus, template_of};
 use crate::view::{Phase, Pod};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{
@@ -49,7 +49,7 @@ pub(crate) struct Observed<'a> {
 
 /// Writes of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Work {
+pub(crate) struct PlannedWrites {
     /// Write of the newest revision that must come first; all other fields are empty then.
     pub revision: Option<Action>,
     /// Writes for the pods.
@@ -86,24 +86,26 @@ pub(crate) fn rename_revision(set: &StatefulSet) -> Action {
 }
 
 /// Plans a run of the StatefulSet.
-pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Work {
-    let Some(spec) = seen.set.spec.as_ref() else { return Work::default() };
+pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> PlannedWrites {
+    let Some(spec) = seen.set.spec.as_ref() else { return PlannedWrites::default() };
     let owner = owner(seen.set, spec);
     let is_deleting = seen.set.metadata.deletion_timestamp.is_some();
     let update = match newest(owner, seen.revisions) {
-        Newest::Is(revision) => revision,
-        Newest::After(_) if is_deleting => return Work::default(),
-        Newest::After(action) => return Work { revision: Some(*action), ..Work::default() },
+        NewestRevision::Is(revision) => revision,
+        NewestRevision::After(_) if is_deleting => return PlannedWrites::default(),
+        NewestRevision::After(action) => {
+            return PlannedWrites { revision: Some(*action), ..PlannedWrites::default() };
+        }
     };
     let before = seen.set.status.as_ref().and_then(|s| s.current_revision.as_deref());
     let is_current = |r: &&&ControllerRevision| before.is_some() && r.metadata.name.as_deref() == before;
     let current = seen.revisions.iter().find(is_current).copied().unwrap_or(update);
     let (status, wake) = report(seen, spec, Revisions { current, update }, now);
-    let mut work = Work {
+    let mut work = PlannedWrites {
         is_parallel: spec.pod_management_policy.as_deref() == Some("Parallel"),
         status,
         wake,
-        ..Work::default()
+        ..PlannedWrites::default()
     };
     if !is_deleting {
         let mut walk = Walk::new(seen, spec, Revisions { current, update }, now, work.is_parallel);
@@ -346,7 +348,7 @@ impl<'a> Walk<'a> {
         }
         let names = claim_names(self.set, &pod.metadata.name);
         for claim in names.filter_map(|name| (self.claims)(&name)) {
-            let Ownership::Owners(owners) = self.policy.judge(self.set, pod, ordinal, claim) else {
+            let Ownership::Owners(owners) = self.policy.evaluate(self.set, pod, ordinal, claim) else {
                 continue;
             };
             if is_conflicting(self.set, pod, claim) {

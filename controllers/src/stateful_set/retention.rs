@@ -58,7 +58,7 @@ impl Policy {
     }
 
     /// Decides the owners of a claim of `pod`.
-    pub(crate) fn judge(
+    pub(crate) fn evaluate(
         self,
         set: &StatefulSet,
         pod: &Pod,

@@ -6,16 +6,16 @@ pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
-use crate::caches::{Caches, Held, Pods};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::apply::Executor;
+use crate::caches::{Caches, LookupKey, Pods};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use parking_lot::Mutex;
-use plan::{Since, Verdict};
+use plan::{TimedTaint, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const WORKERS: usize = 8;
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (pods, held) = (caches.pods.clone(), caches.pods.held.clone());
     let nodes = caches.nodes.clone();
     let controller = cluster
@@ -38,16 +38,17 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
                 return vec![];
             }
             let name = delta.object().key().name().to_owned();
-            pods.by(&held, &Held::On(name)).iter().map(|pod| pod.key()).collect()
+            pods.by(&held, &LookupKey::Node(name)).iter().map(|pod| pod.key()).collect()
         })
         .watch(&caches.pods, move |pod: &Pod| {
             let node = nodes.get(&Key::new("", &pod.spec.node_name))?;
             (!execute_taints(&node).is_empty()).then(|| pod.key())
         })
         .workers(WORKERS);
-    let hands = cluster.hands("taint-eviction-controller");
+    let executor = cluster.executor("taint-eviction-controller");
     let stop = cluster.stop.clone();
-    let me = Evictions { cluster, caches, hands, scheduled: Mutex::default(), first_seen: Mutex::default() };
+    let me =
+        Evictions { cluster, caches, executor, scheduled: Mutex::default(), first_seen: Mutex::default() };
     work(controller, stop, me)
 }
 
@@ -61,12 +62,12 @@ type Timeless = (String, String, Option<String>);
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     nodes: Informer<Obj<Node>>,
     pods: Pods,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { nodes: caches.get(), pods: caches.get() }
     }
@@ -74,15 +75,15 @@ impl Reads {
 
 struct Evictions {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     /// Pods with a scheduled eviction.
     scheduled: Mutex<BTreeSet<Key>>,
     first_seen: Mutex<BTreeMap<Timeless, Timestamp>>,
 }
 
 impl Reconcile for Evictions {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let Some(pod) = caches.pods.get(&cx.key) else {
             self.scheduled.lock().remove(&cx.key);
@@ -90,20 +91,20 @@ impl Reconcile for Evictions {
         };
         let now = self.cluster.nondet.clock.now();
         let taints = self.taints_of(&pod, now);
-        match plan::judge(&pod, &taints, now) {
+        match plan::evaluate(&pod, &taints, now) {
             Verdict::StayFor(time) => {
                 self.scheduled.lock().insert(cx.key);
                 Ok(Next::Again(time))
             }
             Verdict::Stay => {
                 if self.scheduled.lock().remove(&cx.key) && !pod.metadata.deleting() {
-                    self.hands.carry_out(&cx, &[plan::reprieve(&pod)]).await;
+                    self.executor.execute(&cx, &[plan::reprieve(&pod)]).await;
                 }
                 Ok(Next::Done)
             }
             Verdict::Leave => {
                 self.scheduled.lock().remove(&cx.key);
-                match self.hands.carry_out(&cx, &plan::evict(&pod, now)).await.result() {
+                match self.executor.execute(&cx, &plan::evict(&pod, now)).await.result() {
                     Err(error) if !error.is_not_found() => Err(error.into()),
                     Err(_) | Ok(()) => Ok(Next::Done),
                 }
@@ -113,7 +114,7 @@ impl Reconcile for Evictions {
 }
 
 impl Evictions {
-    fn taints_of(&self, pod: &Pod, now: Timestamp) -> Vec<Since> {
+    fn taints_of(&self, pod: &Pod, now: Timestamp) -> Vec<TimedTaint> {
         let name = &pod.spec.node_name;
         let node = self.caches.nodes.get(&Key::new("", name));
         let taints = node.as_deref().map(|n| execute_taints(n)).unwrap_or_default();
@@ -128,6 +129,6 @@ impl Evictions {
             None => *first_seen.entry((name.clone(), taint.key.clone(), taint.value.clone())).or_insert(now),
         };
         let mut since = since;
-        taints.iter().map(|taint| Since { taint: (*taint).clone(), at: since(taint) }).collect()
+        taints.iter().map(|taint| TimedTaint { taint: (*taint).clone(), at: since(taint) }).collect()
     }
 }

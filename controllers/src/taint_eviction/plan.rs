@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A NoExecute taint of the pod's node, and its start.
 #[derive(Clone, Debug)]
-pub(crate) struct Since {
+pub(crate) struct TimedTaint {
     /// The taint.
     pub taint: Taint,
     /// When it was added, or first seen if it has no time.
@@ -29,12 +29,12 @@ pub(crate) enum Verdict {
 
 /// Without a toleration for every taint the pod is evicted at once. The first matching toleration of each
 /// taint allows a time from when the taint was added, or unlimited time; the shortest counts.
-pub(crate) fn judge(pod: &Pod, taints: &[Since], now: Timestamp) -> Verdict {
+pub(crate) fn evaluate(pod: &Pod, taints: &[TimedTaint], now: Timestamp) -> Verdict {
     if taints.is_empty() || pod.metadata.deleting() || pod.status.phase.is_terminal() {
         return Verdict::Stay;
     }
     let mut shortest: Option<Duration> = None;
-    for Since { taint, at } in taints {
+    for TimedTaint { taint, at } in taints {
         let Some(toleration) = pod.spec.tolerations.iter().find(|t| tolerates(t, taint)) else {
             return Verdict::Leave;
         };

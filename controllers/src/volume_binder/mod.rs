@@ -16,9 +16,9 @@ mod volume;
 
 pub(crate) use bind::{SELECTED_NODE, is_bound, reference_to};
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Pods};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -30,7 +30,7 @@ const WORKERS: usize = 2;
 
 /// Sets the controller up; the future runs until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let of_volumes = caches.clone();
     let of_classes = caches.clone();
     let controller = cluster
@@ -63,9 +63,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             claims.map(|claim| Key::new(&pod.metadata.namespace, &claim)).collect::<Vec<_>>()
         })
         .workers(WORKERS);
-    let hands = cluster.hands("persistentvolume-controller");
+    let executor = cluster.executor("persistentvolume-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Binder { caches, hands })
+    work(controller, stop, Binder { caches, executor })
 }
 
 /// The claims without a completed binding.
@@ -87,27 +87,27 @@ fn claim_of(volume: &PersistentVolume) -> Option<Key> {
 
 /// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     claims: Informer<Obj<PersistentVolumeClaim>>,
     volumes: Informer<Obj<PersistentVolume>>,
     classes: Informer<Obj<StorageClass>>,
     pods: Pods,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { claims: caches.get(), volumes: caches.get(), classes: caches.get(), pods: caches.get() }
     }
 }
 
 struct Binder {
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Binder {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let Reads { claims, volumes, classes, pods } = &self.caches;
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let ControllerCaches { claims, volumes, classes, pods } = &self.caches;
         let (claims, volumes, classes, pods) = cx.cut((claims, volumes, classes, &**pods)).await?;
         let actions = if cx.key.namespace().is_empty() {
             let Some(volume) = volumes.get(&cx.key) else { return Ok(Next::Done) };
@@ -136,7 +136,7 @@ impl Reconcile for Binder {
                 consumer: &consumer,
             })
         };
-        match self.hands.carry_out(&cx, &actions).await.result() {
+        match self.executor.execute(&cx, &actions).await.result() {
             // The claim or volume changed meanwhile: the caches will show it, and the key runs again.
             Err(error) if error.is_not_found() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),

@@ -1,7 +1,7 @@
-//! [`World`]: a DaemonSet with its pods, nodes and revisions, and a fake server that executes plans.
+//! [`SimulatedCluster`]: a DaemonSet with its pods, nodes and revisions, and a fake server that executes plans.
 
 use super::super::backoff::Backoff;
-use super::super::plan::{Observed, Work, plan};
+use super::super::plan::{Observed, PlannedWrites, plan};
 use super::super::pod::node_of;
 use crate::action::Action;
 use crate::revision::POD_LABEL;
@@ -37,7 +37,7 @@ pub(super) fn rolling(unavailable: Value, surge: Value) -> Value {
 }
 
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct SimulatedCluster {
     pub set: DaemonSet,
     pub nodes: BTreeMap<String, Node>,
     pub pods: BTreeMap<String, Pod>,
@@ -47,7 +47,7 @@ pub(super) struct World {
     made: usize,
 }
 
-impl World {
+impl SimulatedCluster {
     /// A DaemonSet without pods, with a complete history.
     pub(super) fn new(spec: Value, nodes: &[&str]) -> Self {
         let (pods, backoff) = Default::default();
@@ -181,7 +181,7 @@ impl World {
         *self.set.metadata.generation.as_mut().unwrap() += 1;
     }
 
-    pub(super) fn plan(&self) -> Work {
+    pub(super) fn plan(&self) -> PlannedWrites {
         let pods: Vec<_> = self.pods.values().cloned().map(Arc::new).collect();
         let nodes: Vec<_> = self.nodes.values().collect();
         let revisions: Vec<_> = self.revisions.iter().collect();
@@ -190,14 +190,14 @@ impl World {
     }
 
     /// Plans a run and executes it.
-    pub(super) fn run(&mut self) -> Work {
+    pub(super) fn run(&mut self) -> PlannedWrites {
         let work = self.plan();
         self.apply(&work);
         work
     }
 
     /// Executes a plan like the server: deleted pods stay until their node removes them.
-    pub(super) fn apply(&mut self, work: &Work) {
+    pub(super) fn apply(&mut self, work: &PlannedWrites) {
         self.backoff = work.backoff.clone();
         for object in &work.create {
             self.made += 1;

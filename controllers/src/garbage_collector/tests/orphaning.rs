@@ -3,8 +3,8 @@
 
 use super::{collect, going, kinds, node, orphan, owner};
 use crate::action::Action;
-use crate::garbage_collector::graph::{Graph, Node, ORPHAN, Work};
-use crate::garbage_collector::plan::{Presence, Verdict};
+use crate::garbage_collector::graph::{Graph, Node, ORPHAN, WorkItem};
+use crate::garbage_collector::plan::{CollectDecision, Presence};
 use proptest::prelude::*;
 use serde_json::from_value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ enum Event {
 
 /// A run of the collector with pending writes.
 struct Run {
-    work: Work,
+    work: WorkItem,
     writes: Vec<Action>,
     failed: bool,
 }
@@ -32,7 +32,7 @@ struct Cluster {
     revision: u64,
     events: VecDeque<Event>,
     graph: Graph,
-    queue: BTreeSet<Work>,
+    queue: BTreeSet<WorkItem>,
     runs: Vec<Run>,
 }
 
@@ -90,19 +90,19 @@ impl Cluster {
 
     /// Starts a run of the first key that is not running.
     fn begin(&mut self) -> bool {
-        let free = |work: &&Work| self.runs.iter().all(|run| run.work != **work);
+        let free = |work: &&WorkItem| self.runs.iter().all(|run| run.work != **work);
         let Some(work) = self.queue.iter().find(free).cloned() else { return false };
         self.queue.remove(&work);
         let writes = match &work {
-            Work::Orphan(uid) => orphan(&self.graph, &kinds(), uid),
-            Work::Collect(uid) => {
+            WorkItem::Orphan(uid) => orphan(&self.graph, &kinds(), uid),
+            WorkItem::Collect(uid) => {
                 let absent = BTreeMap::from([(OWNER.to_owned(), Presence::Absent)]);
                 match collect(&self.graph, &kinds(), &absent, uid) {
-                    Verdict::Act(writes, more) => {
+                    CollectDecision::Act(writes, more) => {
                         self.queue.extend(more);
                         writes
                     }
-                    Verdict::Ask(questions) => panic!("only the owner may be unknown: {questions:?}"),
+                    CollectDecision::Ask(questions) => panic!("only the owner may be unknown: {questions:?}"),
                 }
             }
         };
@@ -162,7 +162,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_orphaning_deletion_ends_after_every_dependent_is_free_in_any_order_of_writes(
+    fn an_orphaning_deletion_completes_in_any_order_of_writes(
         steps in prop::collection::vec((0u8..8, any::<u8>()), 0..80),
         dependents in 0u8..5,
     ) {
@@ -192,11 +192,11 @@ proptest! {
 }
 
 #[test]
-fn the_orphan_finalizer_is_removed_by_a_later_plan_than_the_references() {
+fn the_orphan_finalizer_is_removed_after_the_references() {
     let mut graph = Graph::default();
     drop(graph.put(OWNER, Arc::new(going(OWNER, &[], ORPHAN))));
     let work = graph.put("new", Arc::new(node("new", &[owner(OWNER, true)])));
-    assert_eq!(work, [Work::Orphan(OWNER.into())], "a dependent that comes late is set free, too");
+    assert_eq!(work, [WorkItem::Orphan(OWNER.into())], "a dependent that comes late is set free, too");
     let names = |graph: &Graph| -> Vec<String> {
         let name = |action| match action {
             Action::Patch { target, .. } => target.uid,
@@ -205,6 +205,6 @@ fn the_orphan_finalizer_is_removed_by_a_later_plan_than_the_references() {
         orphan(graph, &kinds(), &OWNER.into()).into_iter().map(name).collect()
     };
     assert_eq!(names(&graph), ["new"]);
-    assert_eq!(graph.put("new", Arc::new(node("new", &[]))), [Work::Orphan(OWNER.into())]);
+    assert_eq!(graph.put("new", Arc::new(node("new", &[]))), [WorkItem::Orphan(OWNER.into())]);
     assert_eq!(names(&graph), [OWNER]);
 }

@@ -52,7 +52,7 @@ fn policies_bound_one_step() {
 }
 
 #[test]
-fn a_policy_counts_what_changed_within_its_period() {
+fn a_scaling_policy_counts_changes_within_its_period() {
     let behavior = rules(policies("Max", 0, &[("Pods", 4, 60)]), policies("Max", 0, &[("Pods", 2, 60)]));
     let mut history = History::default();
     history.rescaled((4, 7), (60, 60), at(0));
@@ -65,7 +65,7 @@ fn a_policy_counts_what_changed_within_its_period() {
 }
 
 #[test]
-fn windows_keep_the_size_until_all_recommendations_in_them_agree() {
+fn stabilization_windows_delay_scaling() {
     let behavior =
         rules(policies("Max", 60, &[("Pods", 100, 15)]), policies("Max", 120, &[("Pods", 100, 15)]));
     let mut history = History::default();

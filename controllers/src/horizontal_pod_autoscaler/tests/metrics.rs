@@ -23,7 +23,7 @@ fn pods(count: usize) -> Vec<Pod> {
 }
 
 #[test]
-fn every_kind_of_metric_proposes_a_size_and_is_shown() {
+fn every_kind_of_metric_proposes_a_size_with_status() {
     let of_pods = |values: &[i64]| Reading::Pods(Ok(samples(values, at(600))));
     let object = json!({"kind": "Service", "name": "front", "apiVersion": "v1"});
     let target = |kind: &str, value: &str| match kind {
@@ -90,7 +90,7 @@ fn every_kind_of_metric_proposes_a_size_and_is_shown() {
 }
 
 #[test]
-fn failures_have_the_reasons_of_their_kinds() {
+fn metric_failures_have_upstreams_reasons() {
     let pods_failed = || Reading::Pods(Err("no API".to_owned()));
     let total_failed = || Reading::Total(Err("no API".to_owned()));
     let average = json!({"type": "AverageValue", "averageValue": "1"});
@@ -170,7 +170,7 @@ fn pods_without_samples_count_against_the_direction() {
 }
 
 #[test]
-fn pods_that_are_not_ready_dampen_growth_and_are_left_out_otherwise() {
+fn unready_pods_dampen_scale_up_and_are_ignored_otherwise() {
     let pending = changed_pod(2, json!({"phase": "Pending", "conditions": []}));
     let failed = changed_pod(2, json!({"phase": "Failed"}));
     let never_ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": at(1)});
@@ -206,7 +206,7 @@ fn pods_that_are_not_ready_dampen_growth_and_are_left_out_otherwise() {
 }
 
 #[test]
-fn nothing_to_compute_with_is_a_failure() {
+fn metrics_without_samples_or_requests_fail() {
     assert_eq!(
         with_pods(&[], &[1]).unwrap_err(),
         "failed to get cpu utilization: no pods returned by selector while calculating replica count"
@@ -222,7 +222,7 @@ fn nothing_to_compute_with_is_a_failure() {
 }
 
 #[test]
-fn a_metric_that_fails_keeps_a_target_from_shrinking_and_not_from_growing() {
+fn a_failed_metric_prevents_scale_down_but_not_scale_up() {
     let hpa = autoscaler(json!({"metrics": [cpu(50), {"type": "External",
         "external": {"metric": {"name": "q"}, "target": {"type": "Value", "value": "1"}}}]}));
     let run = |used: &[i64]| {
@@ -249,7 +249,7 @@ fn a_metric_that_fails_keeps_a_target_from_shrinking_and_not_from_growing() {
 }
 
 #[test]
-fn the_tolerance_of_the_rules_takes_the_place_of_ten_percent() {
+fn the_tolerance_of_the_rules_replaces_ten_percent() {
     let wide = json!({"behavior": {"scaleUp": {"tolerance": "500m", "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]},
         "scaleDown": {"policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}}});
     assert_eq!(look(&autoscaler(wide.clone()), &[70, 70]).rescale, None);

@@ -65,7 +65,7 @@ fn specs() -> impl Strategy<Value = Value> {
     })
 }
 
-struct World {
+struct SimulatedCluster {
     job: Job,
     pods: BTreeMap<String, Pod>,
     now: i64,
@@ -78,7 +78,7 @@ struct World {
     succeeded: BTreeSet<String>,
 }
 
-impl World {
+impl SimulatedCluster {
     fn new(spec: &Value) -> Self {
         let (job, pods) = (job(spec, &json!({})), BTreeMap::new());
         let (uncounted, succeeded) = (BTreeSet::new(), BTreeSet::new());
@@ -216,9 +216,9 @@ impl World {
         let (job, now) = (self.job.clone(), after(self.now));
         let seen =
             Observed { job: &job, spec: job.spec.as_ref().unwrap(), pods: &pods, backoff: self.backoff };
-        let judged = judge(seen, now);
+        let evaluated = evaluate(seen, now);
         let mut carried = ChangeOutcome { created: 0, is_deleted: true };
-        match &judged.change {
+        match &evaluated.change {
             Change::None => {}
             Change::Create(pod, count) => {
                 for _ in 0..*count {
@@ -252,12 +252,12 @@ impl World {
                 }
             }
         }
-        let report = report(seen, &judged, carried, now);
+        let report = report(seen, &evaluated, carried, now);
         if let Some(status) = report.status {
             spend()?;
             self.set_status(status);
         }
-        self.backoff = judged.backoff;
+        self.backoff = evaluated.backoff;
         let succeeds =
             super::super::status::is_true(self.job.status.as_ref(), "SuccessCriteriaMet").is_some();
         for pod in report.untracked {
@@ -334,10 +334,11 @@ impl World {
             return;
         }
         let pods: Vec<Arc<Pod>> = self.pods.values().cloned().map(Arc::new).collect();
-        let (judged, report) = super::run(&self.job, &pods, after(self.now));
+        let (evaluated, report) = super::run(&self.job, &pods, after(self.now));
         // Without its memory the controller may create pods earlier.
-        let is_quiet = matches!(judged.change, Change::None | Change::Create(..) | Change::CreateIndexed(_));
-        assert!(is_quiet && report.untracked.is_empty(), "{judged:?} {report:?}");
+        let is_quiet =
+            matches!(evaluated.change, Change::None | Change::Create(..) | Change::CreateIndexed(_));
+        assert!(is_quiet && report.untracked.is_empty(), "{evaluated:?} {report:?}");
     }
 }
 
@@ -354,7 +355,7 @@ proptest! {
         spec in specs(),
         steps in proptest::collection::vec(step(), 0..60),
     ) {
-        let mut world = World::new(&spec);
+        let mut world = SimulatedCluster::new(&spec);
         for step in &steps {
             world.take(step);
         }
@@ -365,7 +366,7 @@ proptest! {
 
 #[test]
 fn gaps_between_tries_follow_the_formula() {
-    let mut world = World::new(&json!({"completions": 1, "backoffLimit": 9}));
+    let mut world = SimulatedCluster::new(&json!({"completions": 1, "backoffLimit": 9}));
     let mut gaps = vec![];
     let mut failed_at = 0;
     while !world.is_finished() {

@@ -1,8 +1,8 @@
-//! [`World`]: a StatefulSet with its pods, claims and revisions, a fake server that executes plans, and pods
+//! [`SimulatedCluster`]: a StatefulSet with its pods, claims and revisions, a fake server that executes plans, and pods
 //! that follow.
 
 use super::super::identity::{Range, ordinal};
-use super::super::plan::{Observed, Work, plan};
+use super::super::plan::{Observed, PlannedWrites, plan};
 use crate::action::Action;
 use crate::view::{Phase, Pod};
 use jiff::{SignedDuration, Timestamp};
@@ -31,7 +31,7 @@ pub(super) fn set(more: Value) -> StatefulSet {
     from_value(set).unwrap()
 }
 
-pub(super) struct World {
+pub(super) struct SimulatedCluster {
     pub set: StatefulSet,
     pub pods: BTreeMap<String, Pod>,
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
@@ -40,7 +40,7 @@ pub(super) struct World {
     made: usize,
 }
 
-impl World {
+impl SimulatedCluster {
     /// A StatefulSet before its first run.
     pub(super) fn new(spec: Value) -> Self {
         let (pods, claims) = Default::default();
@@ -152,7 +152,7 @@ impl World {
         newest.unwrap().metadata.name.clone().unwrap()
     }
 
-    pub(super) fn plan(&self) -> Work {
+    pub(super) fn plan(&self) -> PlannedWrites {
         let pods: Vec<_> = self.pods.values().cloned().map(Arc::new).collect();
         let revisions: Vec<_> = self.revisions.iter().collect();
         let find = |name: &str| self.claims.get(name);
@@ -170,7 +170,7 @@ impl World {
     }
 
     /// Plans a run and executes it.
-    pub(super) fn run(&mut self) -> Work {
+    pub(super) fn run(&mut self) -> PlannedWrites {
         let work = self.plan();
         self.apply(&work);
         work
@@ -178,7 +178,7 @@ impl World {
 
     /// Executes a plan like the server: names are unique, and deleted pods stay until their node removes
     /// them.
-    pub(super) fn apply(&mut self, work: &Work) {
+    pub(super) fn apply(&mut self, work: &PlannedWrites) {
         let actions = work.revision.iter().chain(work.steps.iter().flat_map(|step| &step.actions));
         for action in actions.chain(&work.status).chain(&work.history) {
             self.made += 1;
