@@ -1,8 +1,10 @@
-//! Tails a kind: one line for each change, tab separated, and how many objects there are for each value of a field.
+//! Tails a resource: prints one tab-separated line for each change, with the number of objects per value of a
+//! field.
 //!
 //! `cargo run -p kstore-client --example tail -- pods --by node --kubeconfig kstore-data/admin.kubeconfig`
-//! prints `revision  change  key  value  count`, where `count` is how many objects have that value now. `--by` takes `node`,
-//! `namespace`, `phase`, or a path as `spec.serviceAccountName`; `--initial` begins with what is there.
+//! prints `revision  change  key  value  count`, where `count` is the current number of objects with that
+//! value. `--by` takes `node`, `namespace`, `phase`, or a path such as `spec.serviceAccountName`; `--initial`
+//! begins with the existing objects.
 
 use std::{collections::BTreeMap, io::Write as _};
 
@@ -37,7 +39,7 @@ fn args() -> anyhow::Result<Args> {
     Ok(args)
 }
 
-/// The path of a field that has a short name.
+/// The path of a field with a short name.
 fn path(by: &str) -> Vec<String> {
     let path = match by {
         "node" => "spec.nodeName",
@@ -109,7 +111,7 @@ fn print(
     Ok(writeln!(out, "{}\t{change}\t{}\t{value}\t{count}", object.revision(), object.key())?)
 }
 
-/// All values and their counts, at one revision.
+/// Prints all values and their counts at one revision.
 fn print_counts(objects: &Informer<DynamicObject>, path: &[String]) -> anyhow::Result<()> {
     let view = objects.view();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! [`EventBatches`]: creates events, those that come while a call is under way together in the next one. Not the recorder: what is
-//! worth an event, when it is written and when it is tried again is decided there.
+//! [`EventBatches`]: creates events; those that arrive during a call go together into the next one. The
+//! recorder decides which events to write, when, and whether to retry.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 
 use crate::{ApiError, Client, Transaction, TransactionError, limits::EVENT_BATCH};
 
-/// Creates events through one client. Clones share the queue. Its length is bounded by the callers, who wait for their events.
+/// Creates events through one client. Clones share the queue. The callers bound its length: each waits for
+/// its event.
 #[derive(Clone)]
 pub(crate) struct EventBatches {
     client: Client,
@@ -19,11 +20,11 @@ pub(crate) struct EventBatches {
 #[derive(Default)]
 struct Queue {
     waiting: Vec<Waiting>,
-    /// A task takes what waits until nothing does.
+    /// Whether a task creates the waiting events.
     is_served: bool,
 }
 
-/// An event to create, and where to say how that went.
+/// An event to create, with the channel for the result.
 struct Waiting {
     ns: String,
     event: CoreEvent,
@@ -35,11 +36,12 @@ impl EventBatches {
         Self { client: client.clone(), queue: Arc::default() }
     }
 
-    /// Creates an event, in one transaction with others that wait. They have no causes in common, so none are named; no trace
-    /// shows events.
+    /// Creates an event, in one transaction with others that wait. The transaction names no causes: its
+    /// events have none in common, and traces do not show events.
     ///
     /// # Errors
-    /// Those of the creation of this event alone, or of the call.
+    ///
+    /// The errors of creating this event alone, or of the call.
     pub(crate) async fn create(&self, ns: &str, event: CoreEvent) -> Result<(), ApiError> {
         let (done, created) = oneshot::channel();
         let is_served = {
@@ -48,7 +50,7 @@ impl EventBatches {
             std::mem::replace(&mut queue.is_served, true)
         };
         if !is_served {
-            // In a task of its own: a caller that gives up must not end the call that other callers wait for.
+            // In a task of its own: a caller that is dropped must not cancel the call for other callers.
             tokio::spawn(self.clone().serve());
         }
         created.await.unwrap_or_else(|_| Err(ApiError::timeout()))
@@ -62,10 +64,10 @@ impl EventBatches {
         serving.is_over = true;
     }
 
-    /// The events of the next transaction; none once nothing waits, and then the next who comes starts another task.
+    /// The events of the next transaction; `None` if none wait. The next caller starts another task then.
     fn next(&self) -> Option<Vec<Waiting>> {
         let mut queue = self.queue.lock();
-        // Who has lost patience asks again, or does not.
+        // Drops events whose caller no longer waits.
         queue.waiting.retain(|waiting| !waiting.done.is_closed());
         let count = queue.waiting.len().min(EVENT_BATCH);
         queue.is_served = count > 0;
@@ -82,12 +84,12 @@ impl EventBatches {
                 Some(outcome) => outcome.clone(),
                 None => self.create_alone(&ns, &event).await,
             };
-            // The caller may have given up.
+            // The caller may no longer wait.
             let _ = done.send(outcome);
         }
     }
 
-    /// How all of them ended; `None` if nothing was written because one of them cannot be.
+    /// The result for all events; `None` if the server refused one of them and wrote nothing.
     async fn create_together(&self, batch: &[Waiting]) -> Option<Result<(), ApiError>> {
         let transaction =
             batch.iter().fold(Transaction::new(&self.client), |transaction, Waiting { ns, event, .. }| {
@@ -105,8 +107,8 @@ impl EventBatches {
     }
 }
 
-/// The task that takes what waits. Where it is dropped before its end, those who wait are told, and the next who comes starts
-/// another.
+/// Guards the task that creates waiting events. If the task is dropped early, its callers get an error and
+/// the next caller starts another task.
 struct Serving {
     queue: Arc<Mutex<Queue>>,
     is_over: bool,

@@ -1,4 +1,5 @@
-//! [`Source`]: the [`ListerWatcher`] over kstore's own door. The initial state and all changes come on one stream.
+//! [`Source`]: the [`ListerWatcher`] over kstore's gRPC API. The initial state and all changes come on one
+//! stream.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -19,7 +20,7 @@ use crate::{
 
 type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, ApiError> + Send + Sync>;
 
-/// Objects of one resource, or of several, for an informer.
+/// The objects of one or several resources for an informer.
 pub struct Source<T> {
     calls: Calls,
     more: Vec<Gvr>,
@@ -47,9 +48,9 @@ impl<T: Object> Source<T> {
         Self { calls, more: Vec::new(), params, decode: Arc::new(decode) }
     }
 
-    /// The objects of these resources too, all on one stream in revision order; at most [`MAX_SELECTORS`] resources in all.
-    /// Objects say themselves of which kind they are. Their keys must differ between kinds: an informer holds one object per
-    /// key.
+    /// Adds the objects of these resources, all on one stream in revision order; at most [`MAX_SELECTORS`]
+    /// resources in all. The objects must know their kind, and the keys of different kinds must differ: an
+    /// informer holds one object per key.
     ///
     /// [`MAX_SELECTORS`]: crate::limits::MAX_SELECTORS
     #[must_use]
@@ -62,7 +63,7 @@ impl<T: Object> Source<T> {
         std::iter::once(&self.calls.gvr).chain(&self.more)
     }
 
-    /// What a watch of it selects, one for each of its resources.
+    /// The watch selectors, one for each resource.
     pub(crate) fn selectors(&self) -> Vec<pb::WatchSelector> {
         let selector = |gvr: &Gvr| pb::WatchSelector {
             r#ref: Some(gvr.reference(&self.params.ns, &self.params.name, "")),
@@ -80,10 +81,11 @@ impl<T: Object> Source<T> {
         pb::WatchRequest { selectors: self.selectors(), after_revision, progress: true }
     }
 
-    /// A batch as the informer wants it: its events, then how far it has come. An initial state that is older than `least` is
-    /// refused when it is complete.
+    /// The frames of a batch: its events, then its revision. Refuses a complete initial state that is older
+    /// than `least`.
     ///
     /// # Errors
+    ///
     /// [`SourceError::Ahead`].
     pub(crate) fn frames(
         &self,
@@ -138,7 +140,7 @@ impl<T: Object> ListerWatcher for Source<T> {
             let calls = Calls { client: self.calls.client.clone(), gvr: gvr.clone() };
             let params = self.list_params(place.at);
             let read = calls.page(&self.params.ns, &params, limit, &place.next).await?;
-            // The others at the revision of the first: together they are one state.
+            // Lists the other resources at the revision of the first, so that all pages show one state.
             place.at.get_or_insert(read.revision);
             page.revision = read.revision;
             read.items.iter().for_each(|json| self.take(json, &mut page));
@@ -165,7 +167,7 @@ impl<T: Object> ListerWatcher for Source<T> {
     }
 }
 
-/// The revision that an initial state must have reached.
+/// The minimum revision of an initial state.
 pub(crate) fn least(start: Start) -> Result<Revision, SourceError> {
     match start {
         Start::Initial(ReadAt::Exact(_)) => Err(SourceError::Unsupported(Capability::ExactList)),
@@ -174,13 +176,13 @@ pub(crate) fn least(start: Start) -> Result<Revision, SourceError> {
     }
 }
 
-/// How far a list over several resources has come. Between pages it travels as text.
+/// The position of a list over several resources. Between pages it is the text of the continue token.
 struct Place {
-    /// Which resource comes next.
+    /// The index of the next resource.
     resource: usize,
-    /// Where in it, as the server says.
+    /// The server's continue token within the resource.
     next: String,
-    /// At which revision, if it is decided.
+    /// The revision of the list, once known.
     at: Option<Revision>,
 }
 
@@ -188,7 +190,7 @@ impl Place {
     fn first(at: ReadAt) -> Self {
         let at = match at {
             ReadAt::Exact(revision) => Some(revision),
-            // The server answers with what is newest, whatever is asked.
+            // The server returns the newest state for each of these.
             ReadAt::Any | ReadAt::Latest | ReadAt::NotOlderThan(_) => None,
         };
         Self { resource: 0, next: String::new(), at }
@@ -214,7 +216,7 @@ impl Place {
     }
 }
 
-/// A batch as the informer wants it: its events, then how far it has come.
+/// The frames of a batch: its events, then its revision.
 fn frames<T: Object>(batch: pb::WatchBatch, decode: &Decode<T>) -> Vec<Frame<T>> {
     let _span =
         tracing::debug_span!("grpc", revision = batch.revision, events = batch.events.len()).entered();
@@ -224,7 +226,7 @@ fn frames<T: Object>(batch: pb::WatchBatch, decode: &Decode<T>) -> Vec<Frame<T>>
     frames
 }
 
-/// One event, or none if not even the name of its object can be read.
+/// The frame of an event; `None` if even the name of its object cannot be decoded.
 fn frame<T: Object>(event: &pb::WatchEvent, decode: &Decode<T>) -> Option<Frame<T>> {
     let at = revision(event.revision);
     match (event.r#type(), decode(&event.json)) {
@@ -243,7 +245,7 @@ fn undecodable(json: &[u8], revision: Revision, error: &ApiError) -> Option<Unde
     Some(Undecodable { key, revision, error: error.to_string() })
 }
 
-/// Namespace and name alone.
+/// Decodes only namespace and name.
 fn name(json: &[u8]) -> Option<Key> {
     #[derive(Deserialize)]
     struct Named {

@@ -1,4 +1,4 @@
-//! The client against a small server of kstore's door, in process and behind TLS.
+//! Tests of the client against a small gRPC server, in process and behind TLS.
 
 pub(crate) mod fake;
 mod network;
@@ -91,7 +91,7 @@ async fn an_overtaken_update_is_a_conflict_and_is_tried_again_on_a_fresh_object(
     assert_eq!(revision_of(&outcome.await.unwrap()), Revision(6));
 }
 
-/// B1, for the client's calls.
+/// B1 for the client's calls.
 #[tokio::test(start_paused = true)]
 async fn a_change_is_made_to_the_cached_object_first_and_after_a_conflict_to_the_newest() {
     let fake = Fake::default();
@@ -141,7 +141,7 @@ async fn an_informer_follows_a_watch_through_breaks_and_compaction() {
     assert_eq!(names, ["b", "c", "d"]);
     let mut told: Vec<_> = subscription.try_next().iter().map(describe).collect();
     told.sort();
-    // The deletion was compacted away: the cache infers it, and knows only the last state that it saw.
+    // The deletion was compacted: the cache infers it and has only the last state that it saw.
     assert_eq!(told, ["+c", "+d", "-a@1"]);
 }
 

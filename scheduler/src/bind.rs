@@ -1,5 +1,5 @@
-//! Carries out verdicts: binds pods and writes their conditions, many at a time, never waiting for one. Holds no judgement:
-//! what a failed bind means is the [scheduler](crate::scheduler)'s to say.
+//! Executes decisions: binds pods and writes their conditions, many at a time, and never blocks on one. The
+//! [scheduler](crate::scheduler) decides what a failed bind means.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::limits::WRITES_IN_FLIGHT;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
 use crate::scheduler::{Binding, Notice, VolumeWrites};
 
-/// On a volume: its reference to a claim was made by the control plane, which may take it back.
+/// Annotation on a volume: the control plane set the reference to the claim and may remove it.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// On a claim: the node for which its volume is to be made.
+/// Annotation on a claim: the node for which the provisioner makes the volume.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// The binds and condition writes that are under way.
+/// The binds and condition writes in flight.
 pub(crate) struct Writes {
     client: Client,
     tasks: JoinSet<Done>,
@@ -35,13 +35,14 @@ enum Write {
     Condition(Arc<PodInfo>, Patch, Causes),
 }
 
-/// A write that has ended.
+/// A finished write.
 pub(crate) enum Done {
-    /// A bind, and how it ended.
+    /// A bind and its result.
     Bind(Binding, Result<(), ApiError>),
-    /// The volumes of a pod's claims: the revision at which they were written, or why they were not.
+    /// The volumes of a pod's claims: the revision of the write, or the error.
     Volumes(Box<VolumeWrites>, Result<Revision, TransactionError>),
-    /// A condition. It is told again when it changes again, so its failure is not.
+    /// A condition. Its failure is not reported: the scheduler writes the condition again when it changes
+    /// again.
     Condition(Uid),
 }
 
@@ -50,24 +51,25 @@ impl Writes {
         Self { client, tasks: JoinSet::new(), lanes: Lanes::default() }
     }
 
-    /// Whether another verdict may be handed in.
+    /// Whether the scheduler may start another write.
     pub(crate) fn has_room(&self) -> bool {
         self.tasks.len() < WRITES_IN_FLIGHT
     }
 
-    /// Starts to bind, or will when the pod's present write has ended.
+    /// Starts a bind, or queues it until the pod's current write has finished.
     pub(crate) fn bind(&mut self, binding: Binding) {
         let uid = Arc::clone(&binding.pod.uid);
         self.submit(&uid, Write::Bind(binding));
     }
 
-    /// Starts to write which volumes the claims of a pod get, or will when the pod's present write has ended.
+    /// Starts to write which volumes the claims of a pod get, or queues it until the pod's current write has
+    /// finished.
     pub(crate) fn bind_volumes(&mut self, writes: VolumeWrites) {
         let uid = Arc::clone(&writes.binding.pod.uid);
         self.submit(&uid, Write::Volumes(Box::new(writes)));
     }
 
-    /// Starts to write what `notice` says into the pod's condition, unless it says so already.
+    /// Starts to write `notice` into the pod's condition, unless the condition already says the same.
     pub(crate) fn tell(&mut self, notice: &Notice, now: Timestamp) {
         if let Some(patch) = condition(notice, now) {
             let write = Write::Condition(Arc::clone(&notice.pod), patch, notice.causes());
@@ -75,12 +77,12 @@ impl Writes {
         }
     }
 
-    /// The next write that has ended, without waiting.
+    /// The next finished write, without waiting.
     pub(crate) fn try_next(&mut self) -> Option<Done> {
         self.tasks.try_join_next().map(|done| self.ended(done))
     }
 
-    /// The next write that has ended; waits for ever if none is under way. Dropping the future loses nothing.
+    /// The next finished write. The future never resolves if no write is in flight. It is cancel-safe.
     pub(crate) async fn next(&mut self) -> Done {
         match self.tasks.join_next().await {
             Some(done) => self.ended(done),
@@ -88,7 +90,7 @@ impl Writes {
         }
     }
 
-    /// Gives up what is under way, and returns when it has stopped.
+    /// Cancels the writes in flight and returns when they have stopped.
     pub(crate) async fn shutdown(mut self) {
         self.tasks.shutdown().await;
     }
@@ -136,7 +138,7 @@ async fn bind(client: Client, binding: Binding) -> Done {
     let (key, node) = (&binding.pod.key, &binding.choice.node);
     let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
         Ok(_) => Ok(()),
-        // Without an answer it may have happened; the pod itself knows.
+        // A request without a response may have succeeded; the pod shows whether it did.
         Err(error @ ApiError::Transport(_)) => match api.get(key.namespace(), key.name()).await {
             Ok(pod) if is_on(&pod, &binding) => Ok(()),
             Ok(_) | Err(_) => Err(error),
@@ -146,8 +148,9 @@ async fn bind(client: Client, binding: Binding) -> Done {
     Done::Bind(binding, outcome)
 }
 
-/// Writes all of it at one revision, or nothing. A volume must be as it was seen, so that no other claim has got it meanwhile. A claim need
-/// only be the same one: its node is a wish, which the scheduler compares with what the claim got.
+/// Writes all of `writes` at one revision, or nothing. A volume must be unchanged since the scheduler read
+/// it, so that no other claim has got it. A claim need only have the same uid: its node is a preference, and
+/// the scheduler compares it with what the claim got.
 async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> Done {
     let mut transaction = Transaction::new(&client.causes(&writes.binding.causes()));
     for (volume, claim) in &writes.bind {
@@ -192,8 +195,8 @@ async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> Don
     Done::Condition(Arc::clone(&pod.uid))
 }
 
-/// What makes the pod's condition say what `notice` says; `None` if it does. The time of transition moves only with the
-/// status, the uid guards against a new pod of the same name.
+/// The patch that makes the pod's condition say `notice`; `None` if it already does. The transition time
+/// changes only with the status. The uid in the patch excludes a new pod of the same name.
 fn condition(notice: &Notice, now: Timestamp) -> Option<Patch> {
     let pod = &notice.pod;
     let wanted = ScheduledCondition {

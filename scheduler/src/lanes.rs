@@ -1,11 +1,12 @@
-//! One write per pod at a time, in order. A condition that says "unschedulable" must not overtake, or be overtaken by, the
-//! bind that follows it; writes of different pods do not wait for each other. Pure: who is next, not how it is written.
+//! One write per pod at a time, in order, so that a condition "unschedulable" and the bind after it cannot
+//! change places. Writes of different pods do not wait for each other. Pure: this file only orders writes and
+//! does not send them.
 
 use std::collections::BTreeMap;
 
 use crate::pod::Uid;
 
-/// Which pods have a write under way, and what each is to be written next.
+/// The pods with a write in flight, and the next write of each.
 #[derive(Debug)]
 pub(crate) struct Lanes<W>(BTreeMap<Uid, Option<W>>);
 
@@ -16,8 +17,8 @@ impl<W> Default for Lanes<W> {
 }
 
 impl<W> Lanes<W> {
-    /// Gives `write` back if it may start. Otherwise keeps it until the pod's present write has ended, in place of
-    /// what was kept before: only the newest is worth writing.
+    /// Returns `write` if it may start. Otherwise keeps it until the pod's current write has finished and
+    /// drops an older kept write: only the newest matters.
     pub(crate) fn enter(&mut self, uid: &Uid, write: W) -> Option<W> {
         match self.0.get_mut(uid) {
             Some(next) => {
@@ -31,7 +32,7 @@ impl<W> Lanes<W> {
         }
     }
 
-    /// The pod's write has ended. Gives what may start now.
+    /// Records that the pod's write has finished. Returns the write that may start now.
     pub(crate) fn leave(&mut self, uid: &Uid) -> Option<W> {
         let next = self.0.get_mut(uid)?.take();
         if next.is_none() {

@@ -1,8 +1,8 @@
-//! Filter, score, assume, bind: the scheduler, a plain client of the API.
+//! The scheduler, a plain client of the API: filter, score, assume, bind.
 //!
-//! Watches pods and nodes, decides for each waiting pod which node it goes to, and says so through the binding
-//! subresource. The judgement ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is synchronous and pure; the edge
-//! (`run`, `bind`) holds none.
+//! The scheduler watches pods and nodes, decides for each pending pod on which node it runs, and writes that
+//! through the binding subresource. The decision ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is
+//! synchronous and pure. The input and output (`run`, `bind`) decides nothing.
 
 pub mod affinity;
 mod bind;

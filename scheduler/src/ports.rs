@@ -1,12 +1,12 @@
-//! Host ports: which are taken on a node, and when two of them clash.
+//! Host ports and their conflicts on a node.
 
 /// The address that stands for every address.
 const ANY_ADDRESS: &str = "0.0.0.0";
 
-/// A port of the node itself that a pod wants.
+/// A host port of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
-    /// The address it is bound to; `0.0.0.0` is every address.
+    /// The address; `0.0.0.0` is every address.
     pub address: String,
     /// TCP, UDP or SCTP.
     pub protocol: String,
@@ -15,13 +15,13 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// A port; an empty address is every address, an empty protocol TCP.
+    /// A host port; an empty address is every address, an empty protocol TCP.
     pub fn new(address: &str, protocol: &str, port: u16) -> Self {
         let or = |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
         Self { address: or(address, ANY_ADDRESS), protocol: or(protocol, "TCP"), port }
     }
 
-    /// Whether the two cannot be used on one node.
+    /// Whether two pods cannot use both ports on one node.
     pub fn clashes(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
@@ -29,7 +29,7 @@ impl HostPort {
     }
 }
 
-/// Whether any of `wanted` clashes with any of `taken`.
+/// Whether any port of `wanted` conflicts with any of `taken`.
 pub fn any_clash(wanted: &[HostPort], taken: &[HostPort]) -> bool {
     wanted.iter().any(|w| taken.iter().any(|t| w.clashes(t)))
 }

@@ -1,4 +1,4 @@
-//! A quantity in a decoded object: its text is read once, as integers.
+//! A quantity in a decoded object, read once as integers.
 
 use kstore_api::quantity::Quantity;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -16,7 +16,8 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-/// Quantities are strings; bare numbers, which people write, mean the same.
+/// Visits a quantity. The API uses strings; the visitor accepts bare numbers, which users write, with the
+/// same meaning.
 struct Text;
 
 impl Visitor<'_> for Text {

@@ -1,6 +1,6 @@
-//! The decision once more: slow, without cache, snapshot or cleverness, written from the rules alone. Tests hold the fast
-//! one against it. Shares with it only the types of its input and the matching of tolerations and affinity terms, which
-//! have tables of their own.
+//! A reference implementation of the decision: slow, without cache and snapshot, written from the rules
+//! alone. Tests compare the fast decision with it. Both share only the input types and the matching of
+//! tolerations and affinity terms, which have tests of their own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,18 @@ use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::taint::{Effect, Taint};
 
-/// What the reference says of a pod.
+/// The decision of the reference.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It goes to this node, which has this total (absent when it was the only one), found among so many of the best.
+    /// The pod goes to this node, with this total (absent if it was the only feasible node), one of `best`
+    /// nodes with the highest score.
     Node { name: Arc<str>, total: i64, best: usize, feasible: usize },
-    /// It goes nowhere, for these reasons.
+    /// No node fits, for these reasons.
     Nowhere { message: String },
 }
 
-/// A cluster as lists: nodes in order of arrival, zones in order of first sight, and who is where.
+/// A cluster as lists: nodes in order of arrival, zones in order of their first node, and the pods with their
+/// nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     pub(crate) nodes: Vec<Arc<NodeInfo>>,
@@ -29,7 +31,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A node whose zone changes goes to the end of its new zone, as if it were new.
+    /// Adds or replaces a node. A node whose zone changes goes to the end of its new zone, as if it were new.
     pub(crate) fn set_node(&mut self, node: Arc<NodeInfo>) {
         match self.nodes.iter().position(|n| n.name == node.name) {
             Some(at) if zone(&self.nodes[at]) == zone(&node) => self.nodes[at] = node,
@@ -43,7 +45,7 @@ impl World {
         }
     }
 
-    /// A zone without nodes is forgotten.
+    /// Removes a node. A zone without nodes is forgotten.
     pub(crate) fn remove_node(&mut self, name: &str) {
         self.nodes.retain(|node| *node.name != *name);
         let nodes = &self.nodes;
@@ -58,7 +60,7 @@ impl World {
         self.pods_on(node).into_iter().map(of).sum()
     }
 
-    /// Zones take turns; each gives its next node.
+    /// The nodes in search order: zones take turns, and each gives its next node.
     pub(crate) fn in_order(&self) -> Vec<&NodeInfo> {
         let mut left: Vec<&NodeInfo> = self.nodes.iter().map(|node| &**node).collect();
         let mut ordered = Vec::new();
@@ -72,7 +74,7 @@ impl World {
         ordered
     }
 
-    /// The answer for `pod`, and where the next search starts.
+    /// The decision for `pod`, and the start of the next search.
     pub(crate) fn decide(&self, pod: &PodInfo, terms: Terms) -> (Answer, usize) {
         let all = self.in_order();
         if all.is_empty() {
@@ -121,7 +123,7 @@ impl World {
         (feasible, refused)
     }
 
-    /// Why the node will not do; empty if it will.
+    /// The reasons against the node; empty if the node is feasible.
     pub(crate) fn reasons(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
         let tolerates = |key: &str, value: &str, effect| {
             let taint = Taint { key: key.to_owned(), value: value.to_owned(), effect };

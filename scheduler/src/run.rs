@@ -1,5 +1,5 @@
-//! The edge: informers in, writes out, and the loop between. Judgement is in [`Scheduler`]; time and chance come from
-//! `nondet`.
+//! Runs the scheduler: feeds it from informers, executes its decisions and waits. [`Scheduler`] decides; time
+//! and randomness come from `nondet`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,18 +25,18 @@ use crate::scheduler::{Binding, Change, Notice, Scheduler, Verdict};
 use crate::storage::StorageChange;
 use storage::{StorageInformers, StorageSubscriptions};
 
-/// The component's name in provenance and as owner of fields, as upstream's.
+/// The component's name in provenance and as field manager, the same as kube-scheduler's.
 const AGENT: &str = "kube-scheduler";
 
-/// What a scheduler can be told.
+/// The configuration of a scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// It places pods whose `spec.schedulerName` is this.
+    /// The scheduler assigns pods with this `spec.schedulerName`.
     pub scheduler_name: String,
-    /// How much of the cluster to look at for a pod, in per cent; zero is adaptive: half of a small cluster (all of a very
-    /// small one), a twentieth of a large one.
+    /// The share of the nodes to score for a pod, in per cent. Zero is adaptive: all nodes of a very small
+    /// cluster, half of a small one, a twentieth of a large one.
     pub percentage_of_nodes_to_score: usize,
-    /// Where the figures of its caches are shown.
+    /// The registry for the metrics of the caches.
     pub metrics: Registry,
 }
 
@@ -50,9 +50,9 @@ impl Default for Config {
     }
 }
 
-/// Places pods until `stop` is cancelled. When it returns, all its tasks have ended; binds that were under way may or may
-/// not have happened, which the next scheduler sees for itself. If one of its tasks panics, it starts again with new caches after
-/// a back-off; the restarts are counted.
+/// Assigns pods until `stop` is cancelled. When it returns, all its tasks have ended. Binds in flight at that
+/// moment may or may not have succeeded; the next scheduler reads the result. After a panic of a task the
+/// scheduler starts again with new caches after a back-off and counts the restart.
 // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
 pub fn run(
     client: Client,
@@ -66,11 +66,11 @@ pub fn run(
     )
 }
 
-/// One generation of the scheduler.
+/// One run of the scheduler between restarts.
 async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGroup) {
     let stop = tasks.stop();
 
-    // On one stream: the order between kinds is the server's.
+    // One stream for all kinds, so that the client sees changes in the server's order.
     let multi = client.multi();
     let all = WatchParams::default;
     let caches = Caches { tasks: &tasks, nondet: &nondet, config: &config };
@@ -84,7 +84,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
     recorder.metrics(&config.metrics);
     tasks.spawn(driver);
 
-    // A pod must not be refused by a cluster that is only half known.
+    // A scheduler with incomplete caches could refuse a pod without reason.
     let known = async {
         (namespaces.synced().await, storage.synced().await, nodes.synced().await, pods.synced().await)
     };
@@ -102,9 +102,9 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
         };
         edge.run(stop).await;
     } else {
-        // Its driver waits for further events, up to a bound, while a handle is left.
+        // The recorder's driver waits for further events, up to a limit, while a handle exists.
         drop(recorder);
-        // An informer ends without a first state at the stop only, or by a panic, which leads to it.
+        // An informer ends without an initial state only at the stop or by a panic, which leads to the stop.
         stop.cancelled().await;
     }
 }
@@ -141,7 +141,7 @@ impl Edge {
         while !stop.is_cancelled() {
             self.absorb();
             if self.decide() {
-                // The informers and the writes get their turn, too.
+                // Lets the informers and the writes run.
                 tokio::task::yield_now().await;
             } else {
                 self.wait(stop).await;
@@ -150,7 +150,7 @@ impl Edge {
         self.writes.shutdown().await;
     }
 
-    /// Takes in all that has happened, namespaces, claims, volumes and nodes first: pods refer to them.
+    /// Reads all pending changes: namespaces, claims, volumes and nodes first, because pods refer to them.
     fn absorb(&mut self) {
         let namespaces = self.namespaces.try_next();
         self.take_namespaces(namespaces);
@@ -165,7 +165,8 @@ impl Edge {
         }
     }
 
-    /// Waits until something happens or falls due, and takes it in. The informers end at the stop only.
+    /// Waits for a change, a finished write or the deadline, and processes it. The informers end only at the
+    /// stop.
     async fn wait(&mut self, stop: &CancellationToken) {
         let deadline = self.scheduler.deadline().filter(|_| self.writes.has_room());
         tokio::select! {
@@ -180,7 +181,7 @@ impl Edge {
         }
     }
 
-    /// Decides on some of the pods that are ready. False if there was none, or no room to carry a verdict out.
+    /// Decides on some of the ready pods. False if no pod was ready or no more writes are allowed.
     fn decide(&mut self) -> bool {
         let mut decided = false;
         for _ in 0..DECISIONS_PER_TURN {
@@ -223,7 +224,8 @@ impl Edge {
         }
     }
 
-    /// The event has the time of the decision: by now the node may have started the pod, and told so.
+    /// Records the event for a bind with the time of the decision: the node may already have started the pod
+    /// and recorded events.
     fn announce(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
         let recorder = self.recorder.causes(&binding.causes()).at(binding.at);
@@ -280,7 +282,7 @@ fn reference(pod: &Arc<PodInfo>) -> Reference {
     }
 }
 
-/// Returns at `deadline`; never without one.
+/// Resolves at `deadline`; never without a deadline.
 async fn until(deadline: Option<Timestamp>, clock: Clock) {
     match deadline {
         Some(deadline) => {

@@ -1,5 +1,5 @@
-//! The nodes as one decision sees them: a list in order of search, brought up to date from the cache by copying only the
-//! nodes that changed.
+//! The nodes as one decision sees them: a list in search order, updated from the cache by copying only the
+//! changed nodes.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use kstore_nondet::HashMap;
 use crate::cache::{Cache, NodeState};
 use crate::companions::Namespaces;
 
-/// See the module.
+/// A copy of the cache's nodes in search order.
 #[derive(Default)]
 pub struct Snapshot {
     nodes: Vec<NodeState>,
     slots: HashMap<Arc<str>, usize>,
     namespaces: Arc<Namespaces>,
-    /// How many nodes have pods with required anti-affinity terms.
+    /// The number of nodes with pods that have required anti-affinity terms.
     shunning_nodes: usize,
     generation: u64,
     order_generation: u64,
 }
 
 impl Snapshot {
-    /// Brings the snapshot up to date: O(nodes changed), or O(nodes) when nodes came, went or moved between zones. A
-    /// snapshot follows one cache.
+    /// Updates the snapshot: O(changed nodes), or O(nodes) after nodes were added, removed or moved between
+    /// zones. A snapshot follows one cache.
     pub fn update(&mut self, cache: &Cache) {
         if self.order_generation == cache.order_generation() {
             for state in cache.changed_since(self.generation) {
@@ -43,7 +43,7 @@ impl Snapshot {
         self.namespaces = Arc::clone(cache.namespaces());
     }
 
-    /// The nodes, in order of search.
+    /// The nodes in search order.
     pub fn nodes(&self) -> &[NodeState] {
         &self.nodes
     }
@@ -58,12 +58,12 @@ impl Snapshot {
         self.shunning_nodes > 0
     }
 
-    /// The place of the node of this name.
+    /// The index of the node of this name.
     pub fn slot(&self, name: &str) -> Option<usize> {
         self.slots.get(name).copied()
     }
 
-    /// The cache's generation that the snapshot shows.
+    /// The generation of the cache at the last update.
     pub fn generation(&self) -> u64 {
         self.generation
     }

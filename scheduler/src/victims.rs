@@ -1,5 +1,5 @@
-//! Why pushing out pods of lower priority would not help a refused pod: the second sentence of a refusal, in upstream's
-//! words. It finds out; it pushes nobody out.
+//! The reason why preemption would not help a refused pod: the second sentence of the message, in
+//! kube-scheduler's words. This file only computes the reason; the scheduler does not preempt.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ const NOT_ELIGIBLE: &str = "not eligible due to preemptionPolicy=Never.";
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
-/// The sentence for `refusal`, which was given for `pod` on this very snapshot. `None` when there is nothing to say: no
-/// nodes at all, or somewhere the pod would fit if others of lower priority left.
+/// The sentence for `refusal` of `pod` on this snapshot. `None` without nodes, or if the pod would fit on a
+/// node without its pods of lower priority.
 pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
     if refusal.nodes == 0 {
         return None;
@@ -25,7 +25,8 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
         return Some(NOT_ELIGIBLE.to_owned());
     }
     let mut reasons = BTreeMap::new();
-    // Counted once for all nodes: of a full cluster thousands of nodes are examined, each of which changes only what is on itself.
+    // One computation serves all nodes: in a full cluster thousands of nodes are examined, and each changes
+    // only its own part.
     let mut around = surroundings(snapshot, storage, pod, snapshot.nodes().iter());
     let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
     let mut examined = 0;
@@ -53,7 +54,8 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
     Some(counted(refusal.nodes, &reasons))
 }
 
-/// A pod whose volumes can be nowhere was refused by no node, so that its volumes are not looked at.
+/// The state that the filters need. If no node can have the pod's volumes, no node refused the pod, and the
+/// function ignores its volumes.
 fn surroundings<'a, 'v>(
     snapshot: &Snapshot,
     storage: &'v Storage,
@@ -77,7 +79,8 @@ mod tests {
     use crate::decide::{Outcome, Terms, decide};
     use crate::testing::{any_node, any_pod, cpu_pod, node, on, with};
 
-    /// Three nodes of four cores: one cordoned, one full of a pod of priority 5, one of a pod of priority 0 and of 2 cores.
+    /// The sentence for a cluster of three nodes of four cores: one cordoned, one full of a pod of priority
+    /// 5, one with a pod of priority 0 and 2 cores.
     fn why(pod: &PodInfo) -> Option<String> {
         let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
         cache.set_node(node("cordoned", json!({ "unschedulable": true })));
@@ -97,7 +100,7 @@ mod tests {
         }
     }
 
-    /// As [`why_not`], looking at all nodes anew for each that is examined.
+    /// A plain [`why_not`] that computes the state over all nodes anew for each examined node.
     fn plainly_why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
         let mut reasons = BTreeMap::new();
         let mut examined = 0;
@@ -183,7 +186,8 @@ mod tests {
             };
             (0..10).map(|_| measure()).min().unwrap()
         };
-        // As much work on both sides, so that a busy machine interrupts both as often. Eight times as long would be quadratic.
+        // Both sides do the same amount of work, so that a busy machine interrupts both equally. A quadratic
+        // algorithm would take eight times as long.
         let (few, many) = (took(125, 8), took(1000, 1));
         assert!(many < few * 4, "eight times 125 nodes took {few:?}, 1000 took {many:?}");
     }

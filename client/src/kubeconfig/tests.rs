@@ -1,4 +1,4 @@
-//! Kubeconfig files, good and bad.
+//! Tests of valid and invalid kubeconfig files.
 
 use super::*;
 

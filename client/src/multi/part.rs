@@ -1,4 +1,4 @@
-//! [`Part`]: the source of one informer among those that share a stream.
+//! [`Part`]: the source of one informer on a shared stream.
 
 use std::sync::Arc;
 
@@ -16,15 +16,16 @@ use super::{
 };
 use crate::{Client, Source, grpc::least};
 
-/// One part of a [`MultiSource`](super::MultiSource). Dropped, and no
-/// longer read, it leaves the stream to the others.
+/// One part of a [`MultiSource`](super::MultiSource). When the part and its stream are dropped, it leaves the
+/// shared stream.
 pub struct Part<T> {
     client: Client,
     source: Source<T>,
     place: Arc<Place>,
 }
 
-/// A place at the table, given up when nobody holds it: neither the part nor a stream of it.
+/// The registration of a part in the table. Its drop, with the last reference from the part or from a stream
+/// of it, removes the part.
 struct Place {
     shared: Arc<Shared>,
     seat: Seat,
@@ -79,7 +80,8 @@ impl<T: Object> ListerWatcher for Part<T> {
     }
 }
 
-/// Objects are decoded here, by the informer that wants them, and not by the task that serves all.
+/// The frames from an inbox. The informer that reads them decodes the objects, not the pump, which serves all
+/// parts.
 fn frames<T: Object>(reader: Reader, place: Arc<Place>, source: Source<T>, least: Revision) -> Frames<T> {
     let reading = stream::unfold(Some((reader, place, source)), move |state| async move {
         let (reader, place, source) = state?;

@@ -1,4 +1,4 @@
-//! [`Pump`]: the task that opens the common stream and deals its batches out. It ends with the last part.
+//! [`Pump`]: the task that opens the shared stream and distributes its batches. It ends with the last part.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,24 +14,25 @@ use super::{
 };
 use crate::{ApiError, Client, calls::wire, feed::Batches, limits::MULTI_WARNING};
 
-/// See the module.
+/// The task of the shared stream.
 pub(super) struct Pump {
     client: Client,
     shared: Arc<Shared>,
-    /// It left an empty table, which may have another pump by now.
+    /// Whether the pump left an empty table, which may have another pump by now.
     done: bool,
 }
 
-/// An open stream and where its batches go.
+/// An open stream with the inboxes of its parts.
 struct Open {
     batches: Batches,
-    /// By selector.
+    /// The index of the inbox for each selector.
     outlets: Vec<usize>,
     inboxes: Vec<Arc<Inbox>>,
 }
 
 impl Drop for Pump {
-    /// However it ends, nobody waits for it any longer, and the next who asks starts another.
+    /// Dismisses the table at any end of the pump: waiting parts get an error, and the next request starts
+    /// another pump.
     fn drop(&mut self) {
         if !self.done {
             self.shared.table.lock().dismiss();
@@ -44,7 +45,7 @@ impl Pump {
         Self { client, shared, done: false }
     }
 
-    /// Works until no part is left.
+    /// Runs until no part is left.
     pub(super) async fn run(mut self) {
         let mut open = None;
         let mut patience = Instant::now() + MULTI_WARNING;
@@ -86,10 +87,10 @@ impl Pump {
         self.done = true;
     }
 
-    /// Asks the server for everything that the guests want, and tells them.
+    /// Opens one watch with the selectors of all `guests`, and sends each guest the result.
     async fn open(&self, start: Option<Revision>, guests: Vec<Guest>) -> Option<Open> {
         let selectors = guests.iter().flat_map(|guest| guest.selectors.iter().cloned()).collect();
-        // Zero is the wire's word for the whole state; after nothing comes the same.
+        // Revision zero requests the full state. A watch after revision zero would return the same.
         let after_revision = start.map_or(0, wire);
         let opened =
             self.client.open_watch(pb::WatchRequest { selectors, after_revision, progress: true }).await;
@@ -109,7 +110,7 @@ impl Pump {
             open.outlets.extend(guest.selectors.iter().map(|_| open.inboxes.len()));
             open.inboxes.push(inbox.clone());
             table.seat(guest.seat, inbox.clone());
-            // Who no longer listens gives it up by not taking it.
+            // A part that no longer waits drops the reader.
             let _ = guest.answer.send(Ok(Reader(inbox)));
         }
         Some(open)
@@ -124,7 +125,7 @@ impl Pump {
 }
 
 impl Open {
-    /// Deals out one batch, when everybody has room for it. Cancel safe.
+    /// Reads and distributes one batch when every inbox has space. Cancel-safe.
     async fn advance(&mut self) -> Result<(), Option<SourceError>> {
         while let Some(full) = self.inboxes.iter().find(|inbox| !inbox.has_room()) {
             full.emptied().await;

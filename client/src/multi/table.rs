@@ -1,4 +1,5 @@
-//! [`Table`]: which parts there are, what each has asked for, and what to do next. No I/O: the pump carries it out.
+//! [`Table`]: the parts, the request of each, and the next step of the pump. No I/O: the pump executes the
+//! plan.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,65 +11,65 @@ use super::{
     inbox::{Inbox, Reader},
 };
 
-/// One part's place at the table. Places are numbered in the order in which parts were added.
+/// The id of a part. Ids rise in the order in which parts were added.
 pub(super) type Seat = u64;
 
-/// What a part's informer wants.
+/// The start that a part's informer requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// The whole state, then changes.
+    /// The full state, then changes.
     Everything,
-    /// Changes after this.
+    /// The changes after this revision.
     After(Revision),
 }
 
-/// How an informer hears what became of its wish.
+/// The channel for the result of a part's request.
 pub(super) type Answer = oneshot::Sender<Result<Reader, SourceError>>;
 
-/// See the module.
+/// The parts of one shared stream and their requests.
 #[derive(Default)]
 pub(super) struct Table {
     seats: BTreeMap<Seat, Place>,
     next: Seat,
-    /// Whether a pump works for this table.
+    /// Whether a pump runs for this table.
     pub pumped: bool,
 }
 
 struct Place {
     selectors: Selectors,
     asked: Option<(Wish, Answer)>,
-    /// Where the open stream delivers for it.
+    /// The inbox of the part on the open stream.
     inbox: Option<Arc<Inbox>>,
 }
 
-/// What the pump should do.
+/// The next step of the pump.
 pub(super) enum Plan {
-    /// Nothing before the table changes.
+    /// Wait for a change of the table.
     Wait,
-    /// A stream is open, and everyone who is on it is content.
+    /// Read the open stream; no part on it requests another one.
     Read,
-    /// A stream is open, but somebody wants another one: end this one for all.
+    /// End the open stream for all parts, because a part requests another one.
     End,
-    /// Open a stream after this revision, or with the whole state, and answer those who asked.
+    /// Open a stream after this revision (`None`: with the full state), and send the parts the result.
     Open(Option<Revision>, Vec<Guest>),
-    /// Nobody is left.
+    /// End: no part is left.
     Leave,
 }
 
-/// A part that takes part in the next stream.
+/// A part of the next stream.
 pub(super) struct Guest {
-    /// Its place.
+    /// The id of the part.
     pub seat: Seat,
-    /// What to ask the server for on its behalf.
+    /// The watch selectors of the part.
     pub selectors: Selectors,
-    /// What it knows already.
+    /// The revision that the part already knows.
     pub after: Revision,
-    /// Where to say how it went.
+    /// The channel for the result.
     pub answer: Answer,
 }
 
 impl Table {
-    /// A place for one more part.
+    /// Adds a part.
     pub(super) fn join(&mut self, selectors: Selectors) -> Seat {
         let seat = self.next;
         self.next += 1;
@@ -76,21 +77,21 @@ impl Table {
         seat
     }
 
-    /// The part is gone.
+    /// Removes a part.
     pub(super) fn leave(&mut self, seat: Seat) {
         if let Some(inbox) = self.seats.remove(&seat).and_then(|place| place.inbox) {
             inbox.abandon();
         }
     }
 
-    /// The part's informer wants a stream; one that it had before ends with those of the others.
+    /// Records the part's request for a stream. An earlier stream of the part ends with those of the others.
     pub(super) fn ask(&mut self, seat: Seat, wish: Wish, answer: Answer) {
         if let Some(place) = self.seats.get_mut(&seat) {
             place.asked = Some((wish, answer));
         }
     }
 
-    /// The open stream, if there is one, delivers to these.
+    /// Registers the inbox of a part on the open stream.
     pub(super) fn seat(&mut self, seat: Seat, inbox: Arc<Inbox>) {
         match self.seats.get_mut(&seat) {
             Some(place) => place.inbox = Some(inbox),
@@ -98,14 +99,15 @@ impl Table {
         }
     }
 
-    /// The open stream is no more.
+    /// Removes all inboxes: the stream has ended.
     pub(super) fn clear(&mut self) {
         self.seats.values_mut().for_each(|place| place.inbox = None);
     }
 
-    /// The rule: while a stream is open, it is read until somebody asks for another. While none is, and anybody needs the whole
-    /// state, all who want to resume are told that it has expired, so that they ask again for everything. When everyone has
-    /// asked, the stream is opened: with the whole state, or from the oldest revision that is wanted.
+    /// The next step. While a stream is open, the pump reads it until a part requests another one. Without an
+    /// open stream, if any part requests the full state, parts that want to resume get the error that their
+    /// revision has expired, so that they request the full state too. Once every part has requested, the pump
+    /// opens a stream: with the full state, or from the oldest requested revision.
     pub(super) fn plan(&mut self, open: bool) -> Plan {
         let gone = |place: &Place| place.asked.as_ref().is_some_and(|(_, answer)| answer.is_closed());
         self.seats.values_mut().filter(|place| gone(place)).for_each(|place| place.asked = None);
@@ -135,7 +137,7 @@ impl Table {
         Plan::Open(start, self.guests())
     }
 
-    /// Those whose informers have not asked yet, when others have.
+    /// The parts without a request, if other parts wait for them.
     pub(super) fn missing(&self) -> Vec<String> {
         let waiting = self.seats.values().any(|place| place.asked.is_some());
         let missing = self.seats.values().filter(|place| waiting && place.asked.is_none());
@@ -143,7 +145,7 @@ impl Table {
         missing.map(|place| name(place).resource).collect()
     }
 
-    /// Nobody serves this table any longer: whoever waits is told.
+    /// Ends the service of this table: waiting parts get an error.
     pub(super) fn dismiss(&mut self) {
         self.pumped = false;
         for place in self.seats.values_mut() {

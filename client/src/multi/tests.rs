@@ -1,4 +1,4 @@
-//! Parts of a common stream against a fake server, under paused time; by chance, and case by case.
+//! Tests of a shared stream against a fake server under paused time: random ones, and single cases.
 
 mod fake;
 
@@ -58,8 +58,8 @@ fn is_true(cache: &Informer<DynamicObject>, kind: &str, fake: &Fake) {
     assert_eq!(shown, fake.at(kind, at), "{kind} at {at}");
 }
 
-/// R1 and R2 for many caches on one stream: whatever breaks, each shows what was true at its revision, and when all is quiet,
-/// all show the newest. At no time is more than one stream open.
+/// R1 and R2 for several caches on one stream: with any failure, each shows the true state of its revision,
+/// and in the end all show the newest. At most one stream is open at any time.
 #[tokio::test(start_paused = true)]
 async fn caches_on_one_stream_are_true_at_every_moment_and_meet_in_the_end() {
     for seed in 0..60 {
@@ -176,7 +176,7 @@ async fn one_who_asks_again_ends_the_stream_for_all_and_a_latecomer_too() {
         rest.await;
         futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await
     };
-    // The two wait for the latecomer, and it for them; nobody waits for ever, and all have the state anew.
+    // All three wait for each other; none waits forever, and all get the state again.
     let all = timeout(Duration::from_secs(60), futures::future::join(late, again)).await;
     let (mut late, (first, other)) = all.unwrap();
     for frames in [&mut late, &mut first.unwrap(), &mut other.unwrap()] {
@@ -239,7 +239,7 @@ async fn a_call_that_is_given_up_is_as_if_it_had_not_been_made() {
     assert!(waiting.is_err(), "the first no longer asks");
     let (first, other) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
     drop(first);
-    // A stream that nobody reads holds up nobody.
+    // A stream without a reader delays no other.
     let mut other = other.unwrap();
     for _ in 0..2 * MULTI_BUFFER {
         fake.write("a", "x", false);

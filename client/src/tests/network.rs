@@ -1,4 +1,4 @@
-//! The client behind TLS, with certificates made for the test.
+//! Tests of the client behind TLS, with certificates made for the test.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{fake::Fake, pod};
 use crate::{ApiError, Client, Identity, Kubeconfig};
 
-/// A certificate authority and what it signed.
+/// A certificate authority with server and client certificates.
 struct Pki {
     ca: Vec<u8>,
     server: Arc<ServerConfig>,

@@ -1,4 +1,4 @@
-//! What the rule of `decide` promises, against examples and a plain reference.
+//! Tests of `decide` against examples and a plain reference.
 
 use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use serde_json::json;
@@ -17,7 +17,7 @@ fn snapshot(world: &World) -> Snapshot {
     snapshot
 }
 
-/// What the fast decision says, in the reference's terms.
+/// The outcome of the fast decision as a decision of the reference.
 pub(crate) fn answer(outcome: &Outcome) -> Answer {
     match outcome {
         Outcome::Fits(choice) => Answer::Node {

@@ -1,4 +1,5 @@
-//! InterPodAffinity (required terms): near whom the pod must be, whom it keeps away from, and who keeps away from it.
+//! The InterPodAffinity filter (required terms): the pod's affinity, the pod's anti-affinity, and the
+//! anti-affinity of existing pods.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +10,27 @@ use crate::filter::Change;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 
-/// What a refusal says when someone wanted is missing.
+/// The reason if the domain lacks a pod that the pod's affinity requires.
 pub const LONELY: &str = "node(s) didn't match pod affinity rules";
 
-/// What a refusal says when someone shunned is near.
+/// The reason if the domain has a pod that the pod's anti-affinity excludes.
 pub const SHUNS: &str = "node(s) didn't match pod anti-affinity rules";
 
-/// What a refusal says when the pod is shunned by someone near.
+/// The reason if the anti-affinity of an existing pod in the domain excludes the pod.
 pub const SHUNNED: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
-/// Why a node was refused.
+/// The reason for refusing a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwelcome {
-    /// See [`LONELY`].
+    /// [`LONELY`]
     Lonely,
-    /// See [`SHUNS`].
+    /// [`SHUNS`]
     Shuns,
-    /// See [`SHUNNED`].
+    /// [`SHUNNED`]
     Shunned,
 }
 
-/// Domains by the key and the value of a node label, and how many reasons there are for each.
+/// The number of matches per topology domain, by key and value of a node label.
 #[derive(Debug, Default)]
 struct Domains(BTreeMap<String, BTreeMap<String, i64>>);
 
@@ -52,7 +53,7 @@ impl Domains {
         self.0.is_empty()
     }
 
-    /// Whether the node is in the domain of this key that a reason names.
+    /// Whether the node is in a domain of this key that has a match.
     fn has(&self, node: &NodeInfo, key: &str) -> bool {
         let values = self.0.get(key);
         values.zip(node.labels.get(key)).is_some_and(|(values, value)| values.contains_key(value))
@@ -63,22 +64,23 @@ impl Domains {
     }
 }
 
-/// Who is where, as far as it concerns one pod.
+/// The existing pods that concern one pod's affinity, counted by domain.
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    /// The label keys near which someone wanted must be.
+    /// The topology keys of the pod's affinity terms.
     wanted_keys: Vec<String>,
-    /// Where pods are that satisfy all wanted terms at once.
+    /// Domains with pods that satisfy all affinity terms at once.
     wanted: Domains,
-    /// Whether the pod satisfies its own terms, so that it may be the first of its kind.
+    /// Whether the pod satisfies its own affinity terms, so that it may be the first of its group.
     wants_itself: bool,
-    /// Where pods are that it keeps away from.
+    /// Domains with pods that the pod's anti-affinity excludes.
     shuns: Domains,
-    /// Where pods are that keep away from it.
+    /// Domains with pods whose anti-affinity excludes the pod.
     shunned: Domains,
 }
 
-/// Looks at all nodes; costs nothing when neither the pod nor anyone on a node (`anyone_shuns`) has required terms.
+/// Counts the existing pods over all nodes. Returns at once if neither the pod nor any pod on a node
+/// (`anyone_shuns`) has required terms.
 pub fn look<'a>(
     pod: &PodInfo,
     nodes: impl Iterator<Item = &'a NodeState> + Clone,
@@ -102,7 +104,7 @@ pub fn look<'a>(
 }
 
 impl Neighbours {
-    /// Accounts for a change of `other` on `node`.
+    /// Counts a change of `other` on `node`.
     pub(super) fn adjust(
         &mut self,
         pod: &PodInfo,
@@ -127,10 +129,11 @@ impl Neighbours {
     }
 }
 
-/// Whether the node may take the pod whose neighbours were looked at.
+/// Whether the node admits the pod for which `neighbours` was counted.
 ///
 /// # Errors
-/// Why not.
+///
+/// The reason for the refusal.
 pub fn check(neighbours: &Neighbours, node: &NodeInfo) -> Result<(), Unwelcome> {
     let n = neighbours;
     let placeable = n.wanted_keys.iter().all(|key| node.labels.contains_key(key));
@@ -147,8 +150,9 @@ pub fn check(neighbours: &Neighbours, node: &NodeInfo) -> Result<(), Unwelcome> 
     Ok(())
 }
 
-/// Any change of nodes helps; so does the coming of a wanted pod, and the going of any pod that either side may shun. The
-/// labels of namespaces are not at hand here: terms that ask for them count as matching.
+/// Any change of nodes may help. So may a new pod that the affinity requires, and a removed pod if an
+/// anti-affinity of either side applies. The function has no labels of namespaces: terms with a namespace
+/// selector count as matching.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     let means = |term: &AffinityTerm, other: &PodInfo| {
         term.namespace_selector.is_some()
@@ -160,7 +164,8 @@ pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
         ClusterEvent::PodFreed(other) => {
             pod.companions.shunned.iter().any(|t| means(t, other))
                 || other.companions.shunned.iter().any(|t| means(t, pod))
-                // The last of those whom a pod that satisfies its own terms wanted: it may now be the first.
+                // If it was the last match of the terms of a pod that satisfies its own terms, the waiting
+                // pod may now be the first.
                 || pod.companions.wanted.iter().any(|t| means(t, other))
         }
     }

@@ -1,4 +1,4 @@
-//! From a pod's JSON to [`PodInfo`]. Reads only what scheduling needs; unknown fields are skipped, not kept.
+//! Decodes a pod's JSON to [`PodInfo`]. The decoder reads only what scheduling needs and skips other fields.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,11 @@ use crate::quantity::Amount;
 use crate::resources::Resources;
 use crate::taint::Toleration;
 
-/// Reads a pod.
+/// Decodes a pod.
 ///
 /// # Errors
-/// When `json` is no pod, or states a quantity that is none. The apiserver stores no such object.
+///
+/// `json` is not a pod, or a quantity in it is invalid. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<PodInfo, serde_json::Error> {
     lenient::from_slice(json).map(PodDoc::into_info)
 }
@@ -198,7 +199,7 @@ impl ContainerDoc {
         self.restart_policy.as_deref() == Some("Always")
     }
 
-    /// What the container asks for, where `fill` stands for what it does not mention.
+    /// The container's requests; `fill` gives the amounts that the container does not mention.
     fn requests(&self, fill: &Resources) -> Resources {
         let mut sum = fill.clone();
         if let Some(requests) = self.resources.as_ref().and_then(|r| r.requests.as_ref()) {
@@ -226,8 +227,9 @@ impl SpecDoc {
         (actual, NonZero { milli_cpu: filled.milli_cpu.into(), memory: filled.memory.into() })
     }
 
-    /// The greater of what the containers need together and what any moment of initialisation needs (an init container
-    /// beside the sidecars started before it); requests stated for the whole pod replace that; overhead comes on top.
+    /// The pod's requests: the greater of the sum of its containers and of the largest need during
+    /// initialisation (an init container with the sidecars started before it). Pod-level requests replace
+    /// that; overhead is added.
     fn total(&self, fill: &Resources) -> Resources {
         let mut running = Resources::default();
         for container in self.containers.iter().flatten() {
@@ -264,7 +266,7 @@ impl SpecDoc {
 }
 
 impl SpecDoc {
-    /// A term that names no namespaces means the pod's own.
+    /// The required pod affinity terms. A term that names no namespaces selects the pod's own.
     fn companions(&mut self, namespace: &str) -> Companions {
         let terms = |doc: Option<TermsDoc>| {
             let terms = doc.and_then(|d| d.required_during_scheduling_ignored_during_execution);
@@ -288,7 +290,7 @@ impl SpecDoc {
 }
 
 impl SpreadDoc {
-    /// `matchLabelKeys` narrow the selector to the pod's own values.
+    /// The constraint. `matchLabelKeys` narrow the selector to the pod's own values.
     fn into_spread(self, labels: &Labels) -> Spread {
         let mut selector = self.label_selector;
         for key in self.match_label_keys.unwrap_or_default() {

@@ -1,10 +1,12 @@
-//! How long a pod waits after its n-th failure: one second, doubling, at most ten, cut to the window's start.
+//! The back-off of a pod after its n-th failure: one second, doubled each time, at most ten, cut to the start
+//! of a window.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF};
 
-/// When a pod that failed for the `failures`-th time and was queued at `queued` may be tried again. Never failed: at once.
+/// The time at which a pod may be tried again that was queued at `queued` after `failures` failures; `queued`
+/// for none.
 pub(super) fn expiry(queued: Timestamp, failures: u32) -> Timestamp {
     if failures == 0 {
         return queued;

@@ -1,4 +1,4 @@
-//! When a pod comes out of the queue, and what wakes it.
+//! Tests of the queue's order and of the events that wake a pod.
 
 use super::*;
 use crate::filter::Plugin;

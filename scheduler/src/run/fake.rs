@@ -1,4 +1,4 @@
-//! A server for the tests of the edge: objects in a map, watches, binds, status patches and events; nothing else.
+//! A fake API server for the tests of `run`: objects in a map, watches, binds, status patches and events.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -14,25 +14,25 @@ use tonic::{Request, Response, Status};
 
 type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// What may wait for a watcher. A test that makes more changes without giving the scheduler a turn is wrong.
+/// The size of a watcher's queue. A test that makes more changes at once is wrong.
 const WATCH_BATCHES: usize = 1_000;
 
-/// Cheap to clone; clones are the same server.
+/// A handle of the fake server. Clones share the server.
 #[derive(Clone, Default)]
 pub(super) struct Fake(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     revision: i64,
-    /// By resource and `namespace/name`.
+    /// Objects by resource and `namespace/name`.
     objects: BTreeMap<(String, String), Value>,
-    /// By the resources of their selectors.
+    /// Watches with the resources of their selectors.
     watches: Vec<(Vec<String>, mpsc::Sender<pb::WatchBatch>)>,
-    /// Whether requests to watch stay unanswered.
+    /// Whether watch requests get no response.
     silent: bool,
-    /// How many binds to refuse before accepting one.
+    /// The number of binds to refuse before the server accepts one.
     refuse_binds: usize,
-    /// How many binds to carry out and then answer as if the connection had broken.
+    /// The number of binds that succeed but return a transport error.
     lose_answers: usize,
     binds: Vec<String>,
     causes: Vec<String>,
@@ -54,7 +54,7 @@ impl Fake {
         state.objects.get(&(resource.to_owned(), key.to_owned())).cloned().unwrap_or_default()
     }
 
-    /// Type, reason, message and count of every event, in the order of their names.
+    /// Type, reason, message and count of every event, sorted by name.
     pub(super) fn events(&self) -> Vec<String> {
         let state = self.0.lock().unwrap();
         let events = state.objects.iter().filter(|((resource, _), _)| resource == "events");
@@ -69,12 +69,12 @@ impl Fake {
         self.0.lock().unwrap().binds.clone()
     }
 
-    /// What the binds said led to them.
+    /// The causes that the bind requests carried.
     pub(super) fn causes(&self) -> Vec<String> {
         self.0.lock().unwrap().causes.clone()
     }
 
-    /// From now on a request to watch is not answered.
+    /// Stops responding to watch requests.
     pub(super) fn fall_silent(&self) {
         self.0.lock().unwrap().silent = true;
     }

@@ -1,4 +1,4 @@
-//! The loop against a small API server of its own.
+//! Tests of the loop against the fake API server.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn start(fake: &Fake, seed: u64) -> Running {
 }
 
 impl Running {
-    /// Lets everything that is to happen within a moment happen.
+    /// Lets everything settle that is due within half a second.
     async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }

@@ -1,4 +1,4 @@
-//! The scheduler as a state machine: changes in, verdicts out.
+//! Tests of the scheduler as a state machine: changes in, decisions out.
 
 use std::collections::BTreeMap;
 
@@ -161,7 +161,7 @@ fn pods_that_are_not_ours_to_place_are_left_alone() {
 mod volume_model;
 mod volumes;
 
-/// What can happen. Numbers choose among what there is.
+/// An operation of the model. Numbers select among the existing objects.
 #[derive(Clone, Debug)]
 enum Op {
     SetNode(Arc<NodeInfo>),
@@ -189,13 +189,13 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The cluster as it truly is, beside a scheduler that hears of it.
+/// The true cluster, with a scheduler that receives its changes.
 struct Run {
     scheduler: Scheduler,
     world: World,
-    /// Every pod that exists, by uid, with its node once the API has one.
+    /// All pods by uid, with their node once the API has it.
     pods: BTreeMap<Uid, Arc<PodInfo>>,
-    /// Binds under way.
+    /// Binds in flight.
     binding: Vec<(Arc<PodInfo>, Arc<str>)>,
     /// Binds that the API accepted and the watch has not shown.
     unseen: Vec<(Arc<PodInfo>, Arc<str>)>,
@@ -232,7 +232,8 @@ impl Run {
         let now = at(self.now);
         match op {
             Op::SetNode(node) => {
-                // Shrinking below what is taken would not be the scheduler's doing: nodes keep their first size.
+                // A node that shrinks below its used resources would be overcommitted without the scheduler:
+                // nodes keep their first size.
                 let first = self.sizes.entry(Arc::clone(&node.name)).or_insert_with(|| Arc::clone(&node));
                 let mut node = NodeInfo::clone(&node);
                 (node.allocatable, node.allowed_pods) = (first.allocatable.clone(), first.allowed_pods);
@@ -318,7 +319,7 @@ impl Run {
         }
     }
 
-    /// Nothing is given twice, and no waiting pod is lost.
+    /// Asserts that no node is overcommitted and no waiting pod is lost.
     fn check(&self) {
         for node in &self.world.nodes {
             let pods = self.world.pods_on(node);

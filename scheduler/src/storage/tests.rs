@@ -1,4 +1,4 @@
-//! How objects of the storage kinds are read, and what of their changes is news.
+//! Tests of decoding storage objects and of the events of their changes.
 
 use serde_json::{Value, json};
 

@@ -1,13 +1,13 @@
-//! From nodes to the JSON of a structural schema.
+//! Writes nodes as the JSON of a structural schema.
 
 use super::error::{SchemaError, SchemaProblem};
 use super::node::{Checks, Node, ValueKind};
 use serde_json::{Map, Value, json};
 
-/// Where a schema is, which decides what becomes of null.
+/// The position of a schema, which decides how null is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The field of an object: API servers drop its null if it is not nullable.
+    /// The field of an object: API servers drop a null if it is not nullable.
     Field,
     /// An item of a list or a value of a map.
     Element,
@@ -16,7 +16,8 @@ pub(super) enum Place {
 /// The JSON of a node.
 ///
 /// # Errors
-/// If values are checked that have no type.
+///
+/// A check has no type.
 pub(super) fn schema(node: Node, place: Place) -> Result<Value, SchemaError> {
     let mut out = Map::new();
     if let Some(text) = description(&node) {
@@ -45,7 +46,7 @@ pub(super) fn schema(node: Node, place: Place) -> Result<Value, SchemaError> {
     if is_nullable {
         out.insert("nullable".to_owned(), true.into());
     }
-    // A structural schema names fields or has values of one schema, not both.
+    // A structural schema has either named fields or one schema for all values, not both.
     let is_open = node.is_open || (node.additional.is_some() && !node.properties.is_empty());
     if is_open {
         out.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
@@ -77,8 +78,9 @@ pub(super) fn schema(node: Node, place: Place) -> Result<Value, SchemaError> {
     Ok(out.into())
 }
 
-/// Whether a nullable value may be said to be nullable. API servers refuse null where `enum` is, whatever it lists. A field is not
-/// nullable then, so that its null is dropped; elsewhere the values are in `allOf`, which null does not reach.
+/// Whether a nullable value is declared nullable. API servers refuse null where `enum` is, whatever it lists.
+/// A field is then not nullable, so that the server drops its null; elsewhere `allOf` holds the values and
+/// does not apply to null.
 fn allow_null(checks: &mut Checks, place: Place) -> bool {
     match (checks.keywords.contains_key("enum"), place) {
         (false, _) => true,
@@ -94,7 +96,7 @@ fn allow_null(checks: &mut Checks, place: Place) -> bool {
     }
 }
 
-/// The text of the place with those of its values.
+/// The description of the position with those of its values.
 fn description(node: &Node) -> Option<String> {
     let notes =
         node.value_notes.iter().map(|(value, text)| format!("- `{value}`: {}", text.replace('\n', " ")));

@@ -1,4 +1,4 @@
-//! Tables of upstream's documented behaviour, and a property against a dumb search.
+//! Tables of kube-scheduler's documented behaviour, and a property test against a plain search.
 
 use proptest::prelude::{ProptestConfig, Strategy, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ fn the_claim_of_an_ephemeral_volume_must_be_the_pods() {
     assert!(prefilter(&pod, &storage(vec![owned("u")])).is_ok());
 }
 
-/// What is planned for the pod on node `n1`: volumes by claim, claims to provision for; or why not.
+/// The plan for the pod on node `n1`: volumes by claim and claims to provision for, or the conflict.
 fn planned(pod: &PodInfo, changes: Vec<StorageChange>) -> String {
     let storage = storage(changes);
     let claims = prefilter(pod, &storage).unwrap();

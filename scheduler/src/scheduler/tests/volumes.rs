@@ -1,4 +1,4 @@
-//! Pods with claims: when they wait, when they wake, and what is decided about their volumes.
+//! Tests of pods with claims: their waits, their wake-ups and the decisions about their volumes.
 
 use super::*;
 use crate::testing::{bound_claim, claim, claiming_pod, class, near, volume};
@@ -96,7 +96,7 @@ fn a_pod_is_bound_when_its_claim_is_bound_to_the_volume_that_was_chosen_and_othe
     assert!(s.deadline().is_none_or(|deadline| deadline > at(300)));
 }
 
-/// A scheduler with a pod whose claim is to be provisioned on `n1`.
+/// A scheduler with a pod whose claim needs a provisioned volume on `n1`.
 fn provisioning() -> (Scheduler, VolumeWrites) {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
@@ -160,7 +160,7 @@ fn a_wait_for_volumes_fails_in_upstreams_words_and_the_pod_tries_again() {
         assert_eq!(notice.trouble.reason(), "SchedulerError");
         assert!(!s.cache().holds(&notice.pod.uid), "the room on the node is free again");
         assert!(s.deadline().is_some_and(|deadline| deadline <= at(end + 2)), "it tries again");
-        // What comes of the write now is of no interest any more.
+        // The scheduler ignores the result of the write now.
         s.volumes_written(&writes, Revision(9), at(0));
         assert!(s.next(at(end)).is_none());
     }

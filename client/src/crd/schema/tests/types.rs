@@ -1,4 +1,5 @@
-//! Rust types: what serde writes is what the API server accepts and gives back, and what serde refuses is refused by the schema.
+//! Tests with Rust types: the API server accepts and returns what serde writes, and the schema refuses what
+//! serde refuses.
 
 use super::super::{SchemaError, SchemaProblem, structural};
 use super::{accepted, store};
@@ -10,7 +11,8 @@ use serde_json::{Value, from_value, json, to_value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// Values of a type survive the API server; each of `invalid` is refused by it and by serde.
+/// Asserts that `valid` values survive the API server, and that the API server and serde refuse each of
+/// `invalid`.
 fn check<T: Serialize + DeserializeOwned + JsonSchema + PartialEq + Debug>(
     valid: impl IntoIterator<Item = T>,
     invalid: impl IntoIterator<Item = Value>,
