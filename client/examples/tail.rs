@@ -62,7 +62,7 @@ fn value(object: &DynamicObject, path: &[String]) -> String {
 async fn main() -> anyhow::Result<()> {
     let args = args()?;
     let row = kind::stored().find(|row| row.plural == args.resource);
-    let row = row.with_context(|| format!("there is no resource {:?}", args.resource))?;
+    let row = row.with_context(|| format!("the server does not have a resource type {:?}", args.resource))?;
     let kubeconfig = Kubeconfig::read(args.kubeconfig.as_ref()).context("--kubeconfig or $KUBECONFIG")?;
     let client = Client::connect(&kubeconfig, "tail").await?;
 
@@ -86,7 +86,7 @@ async fn main() -> anyhow::Result<()> {
             biased;
             _ = tokio::signal::ctrl_c() => return print_counts(&objects, &path),
             deltas = changes.next() => {
-                let deltas = deltas.context("the informer has ended")?;
+                let deltas = deltas.context("the informer has stopped")?;
                 deltas.iter().try_for_each(|delta| print(delta, &path, &objects, &by))?;
             }
         }

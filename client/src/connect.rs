@@ -26,13 +26,13 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig's server is not an https URL.
-    #[error("{server:?} is no https address of a server")]
+    #[error("invalid server URL {server:?}: it must begin with https")]
     Address {
         /// The server in the kubeconfig.
         server: String,
     },
     /// A certificate or key of the kubeconfig is invalid.
-    #[error("the kubeconfig's {what}: {error}")]
+    #[error("invalid kubeconfig: {what}: {error}")]
     Credentials {
         /// The field: which certificate or key.
         what: &'static str,
@@ -40,7 +40,7 @@ pub enum ConnectError {
         error: String,
     },
     /// The server could not be reached. A retry may succeed.
-    #[error("cannot connect: {0}")]
+    #[error("unable to connect to the server: {0}")]
     Connect(#[from] tonic::transport::Error),
 }
 

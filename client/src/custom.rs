@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_type_names_its_resource_and_keeps_what_it_knows() {
+    fn a_custom_type_has_its_resource_and_keeps_its_fields() {
         assert_eq!(Gvr::of::<Custom<LampSpec>>().to_string(), "shop.example.com/v1beta1/lamps");
         let stored = json!({"apiVersion": "shop.example.com/v1beta1", "kind": "Lamp",
             "metadata": {"name": "hall", "labels": {"floor": "1"}}, "spec": {"watts": 5}, "status": {"lit": true}});

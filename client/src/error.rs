@@ -14,7 +14,7 @@ pub enum ApiError {
     #[error("{}", describe(.0))]
     Status(Box<Status>),
     /// No response arrived. A write may or may not have happened.
-    #[error("no answer: {0}")]
+    #[error("no response from the server: {0}")]
     Transport(String),
     /// The response or the request is not valid JSON of its type.
     #[error("unexpected JSON: {0}")]
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kubernetes_status_in_the_details_is_what_the_caller_sees() {
+    fn the_kubernetes_status_is_read_from_the_details() {
         let error = rpc(
             Code::PermissionDenied,
             r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_code_is_enough_and_a_broken_connection_is_no_answer() {
+    fn grpc_codes_without_details_and_transport_errors_are_mapped() {
         let error = ApiError::from(tonic::Status::aborted("changed"));
         assert!(error.is_conflict());
         let error = rpc(Code::OutOfRange, r#"{"kind":"Status","code":410,"reason":"Expired"}"#);

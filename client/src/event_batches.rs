@@ -19,13 +19,13 @@ pub(crate) struct EventBatches {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Waiting>,
+    pending: Vec<PendingEvent>,
     /// Whether a task creates the waiting events.
     is_served: bool,
 }
 
 /// An event to create, with the channel for the result.
-struct Waiting {
+struct PendingEvent {
     ns: String,
     event: CoreEvent,
     done: oneshot::Sender<Result<(), ApiError>>,
@@ -46,7 +46,7 @@ impl EventBatches {
         let (done, created) = oneshot::channel();
         let is_served = {
             let mut queue = self.queue.lock();
-            queue.waiting.push(Waiting { ns: ns.to_owned(), event, done });
+            queue.pending.push(PendingEvent { ns: ns.to_owned(), event, done });
             std::mem::replace(&mut queue.is_served, true)
         };
         if !is_served {
@@ -57,29 +57,29 @@ impl EventBatches {
     }
 
     async fn serve(self) {
-        let mut serving = Serving { queue: Arc::clone(&self.queue), is_over: false };
+        let mut guard = ServeGuard { queue: Arc::clone(&self.queue), is_over: false };
         while let Some(batch) = self.next() {
             self.send(batch).await;
         }
-        serving.is_over = true;
+        guard.is_over = true;
     }
 
     /// The events of the next transaction; `None` if none wait. The next caller starts another task then.
-    fn next(&self) -> Option<Vec<Waiting>> {
+    fn next(&self) -> Option<Vec<PendingEvent>> {
         let mut queue = self.queue.lock();
         // Drops events whose caller no longer waits.
-        queue.waiting.retain(|waiting| !waiting.done.is_closed());
-        let count = queue.waiting.len().min(EVENT_BATCH);
+        queue.pending.retain(|waiting| !waiting.done.is_closed());
+        let count = queue.pending.len().min(EVENT_BATCH);
         queue.is_served = count > 0;
-        (count > 0).then(|| queue.waiting.drain(..count).collect())
+        (count > 0).then(|| queue.pending.drain(..count).collect())
     }
 
-    async fn send(&self, batch: Vec<Waiting>) {
+    async fn send(&self, batch: Vec<PendingEvent>) {
         let outcome = match &batch[..] {
             [_] => None,
             several => self.create_together(several).await,
         };
-        for Waiting { ns, event, done } in batch {
+        for PendingEvent { ns, event, done } in batch {
             let outcome = match &outcome {
                 Some(outcome) => outcome.clone(),
                 None => self.create_alone(&ns, &event).await,
@@ -90,9 +90,10 @@ impl EventBatches {
     }
 
     /// The result for all events; `None` if the server refused one of them and wrote nothing.
-    async fn create_together(&self, batch: &[Waiting]) -> Option<Result<(), ApiError>> {
-        let transaction =
-            batch.iter().fold(Transaction::new(&self.client), |transaction, Waiting { ns, event, .. }| {
+    async fn create_together(&self, batch: &[PendingEvent]) -> Option<Result<(), ApiError>> {
+        let transaction = batch
+            .iter()
+            .fold(Transaction::new(&self.client), |transaction, PendingEvent { ns, event, .. }| {
                 transaction.create(ns, event)
             });
         match transaction.commit().await {
@@ -109,12 +110,12 @@ impl EventBatches {
 
 /// Guards the task that creates waiting events. If the task is dropped early, its callers get an error and
 /// the next caller starts another task.
-struct Serving {
+struct ServeGuard {
     queue: Arc<Mutex<Queue>>,
     is_over: bool,
 }
 
-impl Drop for Serving {
+impl Drop for ServeGuard {
     fn drop(&mut self) {
         if !self.is_over {
             let dropped = std::mem::take(&mut *self.queue.lock());

@@ -131,22 +131,22 @@ impl<T: Object> ListerWatcher for Source<T> {
 
     async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
         let limit = request.limit.map_or(0, NonZeroU32::get);
-        let mut place = match &request.next {
-            Some(next) => Place::read(next)?,
-            None => Place::first(request.at),
+        let mut position = match &request.next {
+            Some(next) => ListPosition::from_token(next)?,
+            None => ListPosition::first(request.at),
         };
         let mut page = Page { items: Vec::new(), undecodable: Vec::new(), revision: Revision(0), next: None };
-        for gvr in self.resources().skip(place.resource) {
+        for gvr in self.resources().skip(position.resource) {
             let calls = Calls { client: self.calls.client.clone(), gvr: gvr.clone() };
-            let params = self.list_params(place.at);
-            let read = calls.page(&self.params.ns, &params, limit, &place.next).await?;
+            let params = self.list_params(position.at);
+            let read = calls.page(&self.params.ns, &params, limit, &position.next).await?;
             // Lists the other resources at the revision of the first, so that all pages show one state.
-            place.at.get_or_insert(read.revision);
+            position.at.get_or_insert(read.revision);
             page.revision = read.revision;
             read.items.iter().for_each(|json| self.take(json, &mut page));
-            place.go_on(read.next);
-            if limit > 0 && place.resource < self.resources().count() {
-                page.next = Some(place.written());
+            position.advance(read.next);
+            if limit > 0 && position.resource < self.resources().count() {
+                page.next = Some(position.to_token());
                 break;
             }
         }
@@ -177,7 +177,7 @@ pub(crate) fn least(start: Start) -> Result<Revision, SourceError> {
 }
 
 /// The position of a list over several resources. Between pages it is the text of the continue token.
-struct Place {
+struct ListPosition {
     /// The index of the next resource.
     resource: usize,
     /// The server's continue token within the resource.
@@ -186,7 +186,7 @@ struct Place {
     at: Option<Revision>,
 }
 
-impl Place {
+impl ListPosition {
     fn first(at: ReadAt) -> Self {
         let at = match at {
             ReadAt::Exact(revision) => Some(revision),
@@ -196,23 +196,23 @@ impl Place {
         Self { resource: 0, next: String::new(), at }
     }
 
-    fn go_on(&mut self, next: String) {
+    fn advance(&mut self, next: String) {
         self.resource += usize::from(next.is_empty());
         self.next = next;
     }
 
-    fn written(&self) -> Continue {
+    fn to_token(&self) -> Continue {
         let at = self.at.unwrap_or_default();
         Continue::new(format!("{} {at} {}", self.resource, self.next))
     }
 
-    fn read(text: &Continue) -> Result<Self, SourceError> {
-        let place = || {
+    fn from_token(text: &Continue) -> Result<Self, SourceError> {
+        let position = || {
             let mut parts = text.as_str().splitn(3, ' ');
             let (resource, at) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
             Some(Self { resource, at: Some(Revision(at)), next: parts.next()?.to_owned() })
         };
-        place().ok_or_else(|| SourceError::Fatal("the token is of another source".into()))
+        position().ok_or_else(|| SourceError::Fatal("the continue token belongs to another source".into()))
     }
 }
 
@@ -239,7 +239,7 @@ fn frame<T: Object>(event: &pb::WatchEvent, decode: &Decode<T>) -> Option<Frame<
 
 fn undecodable(json: &[u8], revision: Revision, error: &ApiError) -> Option<Undecodable> {
     let Some(key) = name(json) else {
-        tracing::error!(%revision, %error, "object without a readable name");
+        tracing::error!(%revision, %error, "cannot decode the name of an object");
         return None;
     };
     Some(Undecodable { key, revision, error: error.to_string() })

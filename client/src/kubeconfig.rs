@@ -51,10 +51,10 @@ pub enum KubeconfigError {
         source: std::io::Error,
     },
     /// A file longer than [`MAX_KUBECONFIG`].
-    #[error("{0}: too long for a kubeconfig")]
+    #[error("{0}: too large for a kubeconfig")]
     TooLong(PathBuf),
     /// The text is not YAML or lacks a required field.
-    #[error("not a kubeconfig: {0}")]
+    #[error("invalid kubeconfig: {0}")]
     Format(#[from] serde_yaml_ng::Error),
     /// A field is not base64.
     #[error("{field} is not base64")]
@@ -63,7 +63,7 @@ pub enum KubeconfigError {
         field: &'static str,
     },
     /// The file has no entry with this name.
-    #[error("there is no {kind} named {name:?}")]
+    #[error("{kind} {name:?} does not exist")]
     Missing {
         /// The kind: `context`, `cluster` or `user`.
         kind: &'static str,
@@ -71,7 +71,7 @@ pub enum KubeconfigError {
         name: String,
     },
     /// An unsupported way of authentication.
-    #[error("the user's {0} is not supported; use a client certificate or a token")]
+    #[error("the user's {0} is not supported: use a client certificate or a token")]
     Unsupported(&'static str),
 }
 

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_of_client_go_reads_as_what_it_says_and_is_written_the_same_way() {
+    fn a_lease_written_by_client_go_round_trips() {
         let nowhere = tower::service_fn(|_: http::Request<tonic::body::Body>| {
             std::future::pending::<Result<http::Response<tonic::body::Body>, Infallible>>()
         });
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_missing_are_as_if_nobody_held_it() {
+    fn missing_fields_are_decoded_as_a_lease_without_holder() {
         let empty = record(&Lease::default());
         assert_eq!((empty.holder.as_str(), empty.duration, empty.transitions), ("", Duration::ZERO, 0));
     }

@@ -19,7 +19,7 @@ pub struct ObjectParts<S, T> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written<'o, S, T> {
+struct SerializedObject<'o, S, T> {
     api_version: &'static str,
     kind: &'static str,
     metadata: &'o ObjectMeta,
@@ -39,5 +39,6 @@ pub fn serialize_object<K: Resource, S: Serialize, T: Serialize, Z: Serializer>(
     status: Option<&T>,
     serializer: Z,
 ) -> Result<Z::Ok, Z::Error> {
-    Written { api_version: K::API_VERSION, kind: K::KIND, metadata, spec, status }.serialize(serializer)
+    SerializedObject { api_version: K::API_VERSION, kind: K::KIND, metadata, spec, status }
+        .serialize(serializer)
 }

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_its_body_and_a_refusal_its_status() {
+    async fn get_path_returns_the_body_or_the_status() {
         assert_eq!(client(200, "{}").get_path("/a?b=c").await.unwrap(), "{}");
         let refusal =
             r#"{"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","message":"gone"}"#;

@@ -21,7 +21,7 @@ pub struct ServiceAccounts {
     /// The client that creates service accounts and requests their tokens.
     issuer: Client,
     /// A connection without credentials.
-    bare: Client,
+    anonymous: Client,
     namespace: String,
 }
 
@@ -39,8 +39,8 @@ impl ServiceAccounts {
         namespace: &str,
     ) -> Result<Self, ConnectError> {
         let without = Kubeconfig { identity: None, token: None, ..kubeconfig.clone() };
-        let bare = Client::connect_lazy(&without, namespace)?;
-        Ok(Self { issuer: issuer.clone(), bare, namespace: namespace.to_owned() })
+        let anonymous = Client::connect_lazy(&without, namespace)?;
+        Ok(Self { issuer: issuer.clone(), anonymous, namespace: namespace.to_owned() })
     }
 
     /// A client that acts as the account of this name. Its first call requests a token, and creates the
@@ -53,7 +53,7 @@ impl ServiceAccounts {
             account: account.to_owned(),
             current: Mutex::new(None),
         });
-        self.bare.agent(account).with_tokens(tokens)
+        self.anonymous.agent(account).with_tokens(tokens)
     }
 }
 
@@ -158,7 +158,7 @@ fn token(answer: &Value, asked: Instant) -> Result<Token, ApiError> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError<E> {
     /// The server issued no token for the account.
-    #[error("no token for the service account: {0}")]
+    #[error("failed to request a token for the service account: {0}")]
     Refused(ApiError),
     /// The call itself failed.
     #[error(transparent)]
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_token_is_renewed_when_four_fifths_of_the_granted_life_are_over() {
+    async fn a_token_is_renewed_after_four_fifths_of_its_lifetime() {
         let now = Instant::now();
         let life = |granted: Value| {
             let answer = json!({ "spec": { "expirationSeconds": granted }, "status": { "token": "t" } });

@@ -47,7 +47,7 @@ pub struct Transaction {
     operations: Vec<Operation>,
     dry_run: bool,
     /// The error of the first operation that could not be encoded.
-    unfit: Option<TransactionError>,
+    encode_error: Option<TransactionError>,
 }
 
 /// A condition on an object at the revision of a transaction.
@@ -84,7 +84,7 @@ pub struct TransactionError {
 impl Transaction {
     /// A transaction without operations. Causes and fence of `client` apply to the whole transaction.
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), operations: Vec::new(), dry_run: false, unfit: None }
+        Self { client: client.clone(), operations: Vec::new(), dry_run: false, encode_error: None }
     }
 
     /// Makes the transaction a dry run: the server does everything except storing.
@@ -174,7 +174,7 @@ impl Transaction {
     ///
     /// The first error and the index of its operation.
     pub async fn commit(self) -> Result<Committed, TransactionError> {
-        if let Some(error) = self.unfit {
+        if let Some(error) = self.encode_error {
             return Err(error);
         }
         let operations = self.operations.into_iter().map(|kind| pb::Operation { kind: Some(kind) });
@@ -208,7 +208,7 @@ impl Transaction {
             Err(error) => {
                 let operation = Some(self.operations.len());
                 let error = ApiError::json(error);
-                self.unfit.get_or_insert(TransactionError { operation, error });
+                self.encode_error.get_or_insert(TransactionError { operation, error });
             }
         }
         self
@@ -234,8 +234,8 @@ impl Committed {
     /// [`ApiError::Json`] if the object has another type, or the operation is a check or does not exist.
     pub fn object<K: DeserializeOwned>(&self, index: usize) -> Result<K, TransactionError> {
         let json = self.objects.get(index).map_or(&[][..], |json| json);
-        let unfit = |error| TransactionError { operation: Some(index), error: ApiError::json(error) };
-        kstore_api::lenient::from_slice(json).map_err(unfit)
+        let encode_error = |error| TransactionError { operation: Some(index), error: ApiError::json(error) };
+        kstore_api::lenient::from_slice(json).map_err(encode_error)
     }
 
     /// The object of the operation at `index` as a JSON value, like [`Committed::object`].

@@ -1,4 +1,4 @@
-//! Node affinity: requirements on a node's labels and name. Pod affinity is a different thing (`companions`).
+//! Node affinity: requirements on a node's labels and name. Pod affinity is a different thing (`pod_constraints`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

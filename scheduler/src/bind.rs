@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::lanes::Lanes;
 use crate::limits::WRITES_IN_FLIGHT;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
+use crate::pod_writes::PodWrites;
 use crate::scheduler::{Binding, Notice, VolumeWrites};
 
 /// Annotation on a volume: the control plane set the reference to the claim and may remove it.
@@ -25,8 +25,8 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The binds and condition writes in flight.
 pub(crate) struct Writes {
     client: Client,
-    tasks: JoinSet<Done>,
-    lanes: Lanes<Write>,
+    tasks: JoinSet<FinishedWrite>,
+    pod_writes: PodWrites<Write>,
 }
 
 enum Write {
@@ -36,7 +36,7 @@ enum Write {
 }
 
 /// A finished write.
-pub(crate) enum Done {
+pub(crate) enum FinishedWrite {
     /// A bind and its result.
     Bind(Binding, Result<(), ApiError>),
     /// The volumes of a pod's claims: the revision of the write, or the error.
@@ -48,7 +48,7 @@ pub(crate) enum Done {
 
 impl Writes {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, tasks: JoinSet::new(), lanes: Lanes::default() }
+        Self { client, tasks: JoinSet::new(), pod_writes: PodWrites::default() }
     }
 
     /// Whether the scheduler may start another write.
@@ -70,7 +70,7 @@ impl Writes {
     }
 
     /// Starts to write `notice` into the pod's condition, unless the condition already says the same.
-    pub(crate) fn tell(&mut self, notice: &Notice, now: Timestamp) {
+    pub(crate) fn report(&mut self, notice: &Notice, now: Timestamp) {
         if let Some(patch) = condition(notice, now) {
             let write = Write::Condition(Arc::clone(&notice.pod), patch, notice.causes());
             self.submit(&notice.pod.uid, write);
@@ -78,12 +78,12 @@ impl Writes {
     }
 
     /// The next finished write, without waiting.
-    pub(crate) fn try_next(&mut self) -> Option<Done> {
+    pub(crate) fn try_next(&mut self) -> Option<FinishedWrite> {
         self.tasks.try_join_next().map(|done| self.ended(done))
     }
 
     /// The next finished write. The future never resolves if no write is in flight. It is cancel-safe.
-    pub(crate) async fn next(&mut self) -> Done {
+    pub(crate) async fn next(&mut self) -> FinishedWrite {
         match self.tasks.join_next().await {
             Some(done) => self.ended(done),
             None => std::future::pending().await,
@@ -96,7 +96,7 @@ impl Writes {
     }
 
     fn submit(&mut self, uid: &Uid, write: Write) {
-        if let Some(write) = self.lanes.enter(uid, write) {
+        if let Some(write) = self.pod_writes.enter(uid, write) {
             self.start(write);
         }
     }
@@ -119,21 +119,21 @@ impl Writes {
         }
     }
 
-    fn ended(&mut self, done: Result<Done, tokio::task::JoinError>) -> Done {
+    fn ended(&mut self, done: Result<FinishedWrite, tokio::task::JoinError>) -> FinishedWrite {
         let done = done.expect("a write neither panics nor is cancelled before the end");
         let uid = match &done {
-            Done::Bind(binding, _) => &binding.pod.uid,
-            Done::Volumes(writes, _) => &writes.binding.pod.uid,
-            Done::Condition(uid) => uid,
+            FinishedWrite::Bind(binding, _) => &binding.pod.uid,
+            FinishedWrite::Volumes(writes, _) => &writes.binding.pod.uid,
+            FinishedWrite::Condition(uid) => uid,
         };
-        if let Some(next) = self.lanes.leave(uid) {
+        if let Some(next) = self.pod_writes.leave(uid) {
             self.start(next);
         }
         done
     }
 }
 
-async fn bind(client: Client, binding: Binding) -> Done {
+async fn bind(client: Client, binding: Binding) -> FinishedWrite {
     let api = client.causes(&binding.causes()).api::<Pod>();
     let (key, node) = (&binding.pod.key, &binding.choice.node);
     let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
@@ -145,13 +145,13 @@ async fn bind(client: Client, binding: Binding) -> Done {
         },
         Err(error) => Err(error),
     };
-    Done::Bind(binding, outcome)
+    FinishedWrite::Bind(binding, outcome)
 }
 
 /// Writes all of `writes` at one revision, or nothing. A volume must be unchanged since the scheduler read
 /// it, so that no other claim has got it. A claim need only have the same uid: its node is a preference, and
 /// the scheduler compares it with what the claim got.
-async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> Done {
+async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> FinishedWrite {
     let mut transaction = Transaction::new(&client.causes(&writes.binding.causes()));
     for (volume, claim) in &writes.bind {
         let patch = Patch::Merge(json!({
@@ -177,7 +177,7 @@ async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> Done {
         true => Ok(Revision(0)),
         false => transaction.commit().await.map(|committed| committed.revision()),
     };
-    Done::Volumes(writes, outcome)
+    FinishedWrite::Volumes(writes, outcome)
 }
 
 fn is_on(pod: &Pod, binding: &Binding) -> bool {
@@ -185,14 +185,14 @@ fn is_on(pod: &Pod, binding: &Binding) -> bool {
     pod.metadata.uid.as_deref() == Some(&*binding.pod.uid) && node == Some(&*binding.choice.node)
 }
 
-async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> Done {
+async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> FinishedWrite {
     let outcome = client.api::<Pod>().patch_status(pod.key.namespace(), pod.key.name(), &patch).await;
     if let Err(error) = outcome
         && !error.is_not_found()
     {
-        tracing::debug!(%error, "the condition was not written");
+        tracing::debug!(%error, "failed to update the pod condition");
     }
-    Done::Condition(Arc::clone(&pod.uid))
+    FinishedWrite::Condition(Arc::clone(&pod.uid))
 }
 
 /// The patch that makes the pod's condition say `notice`; `None` if it already does. The transition time
@@ -201,7 +201,7 @@ fn condition(notice: &Notice, now: Timestamp) -> Option<Patch> {
     let pod = &notice.pod;
     let wanted = ScheduledCondition {
         status: "False".to_owned(),
-        reason: notice.trouble.reason().to_owned(),
+        reason: notice.failure.reason().to_owned(),
         message: notice.message.clone(),
     };
     if pod.scheduled.as_ref() == Some(&wanted) {

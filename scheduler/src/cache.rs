@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
-use crate::companions::{Labels, Namespaces};
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
+use crate::pod_constraints::{Labels, Namespaces};
 use crate::ports::HostPort;
 use crate::resources::RequestedTotal;
 use crate::storage::Storage;
@@ -27,7 +27,7 @@ pub struct NodeState {
     ports: Vec<HostPort>,
     pods: Vec<Arc<PodInfo>>,
     /// The number of `pods` with required anti-affinity terms.
-    shunning: usize,
+    anti_affinity: usize,
     /// The lowest priority among `pods`.
     lowest_priority: Option<i32>,
     generation: u64,
@@ -41,7 +41,7 @@ impl NodeState {
             nonzero: NonZero::default(),
             ports: Vec::new(),
             pods: Vec::new(),
-            shunning: 0,
+            anti_affinity: 0,
             lowest_priority: None,
             generation: 0,
         }
@@ -78,8 +78,8 @@ impl NodeState {
     }
 
     /// The number of pods on the node with required anti-affinity terms.
-    pub fn shunning_pods(&self) -> usize {
-        self.shunning
+    pub fn anti_affinity_pods(&self) -> usize {
+        self.anti_affinity
     }
 
     /// The node without its pods of a priority below `priority`, and those pods; `None` if it has no such
@@ -109,7 +109,7 @@ impl NodeState {
         self.nonzero.milli_cpu += pod.nonzero.milli_cpu;
         self.nonzero.memory += pod.nonzero.memory;
         self.ports.extend_from_slice(&pod.ports);
-        self.shunning += usize::from(!pod.companions.shunned.is_empty());
+        self.anti_affinity += usize::from(!pod.pod_affinity.anti_required.is_empty());
         self.lowest_priority =
             Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
         self.pods.push(pod);
@@ -120,7 +120,7 @@ impl NodeState {
         let at =
             self.pods.iter().position(|pod| pod.uid == *uid).expect("a pod is on the node it was added to");
         let pod = self.pods.swap_remove(at);
-        self.shunning -= usize::from(!pod.companions.shunned.is_empty());
+        self.anti_affinity -= usize::from(!pod.pod_affinity.anti_required.is_empty());
         if self.lowest_priority == Some(pod.priority) {
             self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
         }
@@ -134,13 +134,13 @@ impl NodeState {
     }
 }
 
-struct Entry {
+struct NodeEntry {
     state: NodeState,
     /// Whether the node object exists. An entry without a node object only holds pods that name the node.
     exists: bool,
 }
 
-struct Placed {
+struct PlacedPod {
     pod: Arc<PodInfo>,
     node: Arc<str>,
     assumed: bool,
@@ -149,8 +149,8 @@ struct Placed {
 /// The nodes, pods and storage objects of the cluster, with the assumed pods counted on their nodes.
 #[derive(Default)]
 pub struct Cache {
-    nodes: HashMap<Arc<str>, Entry>,
-    pods: HashMap<Uid, Placed>,
+    nodes: HashMap<Arc<str>, NodeEntry>,
+    pods: HashMap<Uid, PlacedPod>,
     order: NodeOrder,
     namespaces: Arc<Namespaces>,
     storage: Storage,
@@ -236,7 +236,7 @@ impl Cache {
     pub fn set_pod(&mut self, pod: Arc<PodInfo>, node: &Arc<str>) -> Option<Arc<PodInfo>> {
         if let Some(placed) = self.pods.get_mut(&pod.uid)
             && placed.node == *node
-            && placed.pod.holds_like(&pod)
+            && placed.pod.occupies_same(&pod)
         {
             placed.assumed = false;
             return None;
@@ -300,11 +300,11 @@ impl Cache {
         self.entry(node).state.add(Arc::clone(&pod));
         self.touch(node);
         let uid = Arc::clone(&pod.uid);
-        self.pods.insert(uid, Placed { pod, node: Arc::clone(node), assumed });
+        self.pods.insert(uid, PlacedPod { pod, node: Arc::clone(node), assumed });
     }
 
-    fn entry(&mut self, name: &Arc<str>) -> &mut Entry {
-        self.nodes.entry(Arc::clone(name)).or_insert_with(|| Entry {
+    fn entry(&mut self, name: &Arc<str>) -> &mut NodeEntry {
+        self.nodes.entry(Arc::clone(name)).or_insert_with(|| NodeEntry {
             state: NodeState::new(Arc::new(NodeInfo::named(name))),
             exists: false,
         })

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cache::NodeState;
-use crate::filter::{self, Plugin, PluginSet, Rejection, Surroundings, VolumeRefusal, Volumes};
+use crate::filter::{self, Plugin, PluginSet, PreFilterState, Rejection, VolumeRefusal, Volumes};
 use crate::pod::PodInfo;
 use crate::sampling;
 use crate::score::Scorer;
@@ -109,8 +109,9 @@ pub fn decide(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, terms: Term
         }
         volumes => volumes.unwrap_or(None),
     };
-    let around = Surroundings::of(pod, all.iter(), snapshot.anyone_shuns(), snapshot.namespaces(), volumes);
-    let check = |slot: usize| filter::check(pod, &around, &all[slot]);
+    let prefilter_state =
+        PreFilterState::of(pod, all.iter(), snapshot.has_anti_affinity(), snapshot.namespaces(), volumes);
+    let check = |slot: usize| filter::check(pod, &prefilter_state, &all[slot]);
     let search = match named {
         None => search(all.len(), |at| at, check, terms),
         Some(names) => {

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_cut_where_the_api_would_refuse_it() {
+    fn an_event_message_is_cut_at_the_limit_of_the_api() {
         assert_eq!(for_event("short"), "short");
         let cut = for_event(&"ä".repeat(600));
         assert_eq!((cut.len(), cut.ends_with("ä ...")), (1024, true));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn preemption_is_a_sentence_of_its_own() {
+    fn the_preemption_message_is_appended() {
         let refusal = Refusal {
             nodes: 2,
             contradiction: Some("c".into()),

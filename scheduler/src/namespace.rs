@@ -4,7 +4,7 @@ use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 
-use crate::companions::Labels;
+use crate::pod_constraints::Labels;
 
 /// The scheduler's data of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -62,7 +62,7 @@ impl NodeInfo {
     }
 
     /// Whether the two nodes are equal in everything that scheduling reads.
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn is_equivalent(&self, other: &Self) -> bool {
         let Self {
             name,
             key: _,
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_read_and_unknown_fields_are_skipped() {
+    fn a_node_is_decoded_and_unknown_fields_are_ignored() {
         let json = serde_json::json!({
             "metadata": { "name": "n1", "resourceVersion": "9", "labels": { "topology.kubernetes.io/zone": "a" } },
             "spec": {

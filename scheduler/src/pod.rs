@@ -9,8 +9,8 @@ use std::sync::Arc;
 use kstore_informer::{Key, Object, Revision};
 
 use crate::affinity::NodeAffinity;
-use crate::companions::{Companions, Labels, Spread};
 use crate::disk::Disk;
+use crate::pod_constraints::{Labels, PodAffinity, Spread};
 use crate::ports::HostPort;
 use crate::resources::Resources;
 use crate::taint::Toleration;
@@ -81,7 +81,7 @@ pub struct PodInfo {
     /// The labels, which other pods' terms select.
     pub labels: Labels,
     /// The required pod affinity and anti-affinity terms.
-    pub companions: Companions,
+    pub pod_affinity: PodAffinity,
     /// The topology spread constraints.
     pub spread: Vec<Spread>,
     /// The `PodScheduled` condition, if the pod has one.
@@ -115,7 +115,7 @@ impl PodClaim {
 
 /// The pod's relation to this scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PodOwnership {
     /// The pod is assigned to this node, by any scheduler, and occupies its requests there.
     Assigned(Arc<str>),
     /// The pod waits for this scheduler.
@@ -141,17 +141,19 @@ impl PodInfo {
     }
 
     /// The pod's relation to the scheduler of this name.
-    pub fn standing(&self, scheduler_name: &str) -> Standing {
+    pub fn ownership(&self, scheduler_name: &str) -> PodOwnership {
         match &self.node_name {
-            _ if self.ended => Standing::Ignored,
-            Some(node) => Standing::Assigned(Arc::clone(node)),
-            None if self.deleting || self.gated || self.scheduler_name != scheduler_name => Standing::Ignored,
-            None => Standing::Pending,
+            _ if self.ended => PodOwnership::Ignored,
+            Some(node) => PodOwnership::Assigned(Arc::clone(node)),
+            None if self.deleting || self.gated || self.scheduler_name != scheduler_name => {
+                PodOwnership::Ignored
+            }
+            None => PodOwnership::Pending,
         }
     }
 
     /// Whether both pods occupy the same on a node, so that the cache may replace one by the other.
-    pub fn holds_like(&self, other: &Self) -> bool {
+    pub fn occupies_same(&self, other: &Self) -> bool {
         (&self.requests, self.nonzero, &self.ports, self.priority, self.deleting, &self.labels)
             == (&other.requests, other.nonzero, &other.ports, other.priority, other.deleting, &other.labels)
     }

@@ -22,7 +22,7 @@ impl HostPort {
     }
 
     /// Whether two pods cannot use both ports on one node.
-    pub fn clashes(&self, other: &Self) -> bool {
+    pub fn conflicts_with(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
             && (self.address == other.address || self.address == ANY_ADDRESS || other.address == ANY_ADDRESS)
@@ -30,8 +30,8 @@ impl HostPort {
 }
 
 /// Whether any port of `wanted` conflicts with any of `taken`.
-pub fn any_clash(wanted: &[HostPort], taken: &[HostPort]) -> bool {
-    wanted.iter().any(|w| taken.iter().any(|t| w.clashes(t)))
+pub fn any_conflict(wanted: &[HostPort], taken: &[HostPort]) -> bool {
+    wanted.iter().any(|w| taken.iter().any(|t| w.conflicts_with(t)))
 }
 
 #[cfg(test)]
@@ -39,12 +39,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_clash_when_protocol_port_and_address_overlap() {
+    fn ports_conflict_if_protocol_port_and_address_overlap() {
         let port = HostPort::new;
-        assert!(port("", "", 80).clashes(&port("0.0.0.0", "TCP", 80)));
-        assert!(port("10.0.0.1", "TCP", 80).clashes(&port("", "TCP", 80)));
-        assert!(!port("10.0.0.1", "TCP", 80).clashes(&port("10.0.0.2", "TCP", 80)));
-        assert!(!port("", "UDP", 80).clashes(&port("", "TCP", 80)));
-        assert!(!port("", "TCP", 81).clashes(&port("", "TCP", 80)));
+        assert!(port("", "", 80).conflicts_with(&port("0.0.0.0", "TCP", 80)));
+        assert!(port("10.0.0.1", "TCP", 80).conflicts_with(&port("", "TCP", 80)));
+        assert!(!port("10.0.0.1", "TCP", 80).conflicts_with(&port("10.0.0.2", "TCP", 80)));
+        assert!(!port("", "UDP", 80).conflicts_with(&port("", "TCP", 80)));
+        assert!(!port("", "TCP", 81).conflicts_with(&port("", "TCP", 80)));
     }
 }

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_from_text_and_number() {
+    fn amounts_are_decoded_from_strings_and_numbers() {
         let cases = [
             (r#""100m""#, Some((100, 1))),
             (r#""2Gi""#, Some((2_147_483_648_000, 2_147_483_648))),

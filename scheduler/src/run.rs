@@ -15,13 +15,13 @@ use kstore_informer::{
 use kstore_nondet::{Clock, Nondet};
 use tokio_util::sync::CancellationToken;
 
-use crate::bind::{Done, Writes};
+use crate::bind::{FinishedWrite, Writes};
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
-use crate::scheduler::{Binding, Change, Notice, Scheduler, Verdict};
+use crate::scheduler::{Action, Binding, Change, Notice, Scheduler};
 use crate::storage::StorageChange;
 use storage::{StorageInformers, StorageSubscriptions};
 
@@ -90,7 +90,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
     };
     if let (Ok(()), Ok(()), Ok(()), Ok(())) = known.await {
         let rng = nondet.rng.fork("scheduler");
-        let edge = Edge {
+        let scheduler_loop = SchedulerLoop {
             scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng),
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
@@ -100,7 +100,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
             recorder,
             clock: nondet.clock,
         };
-        edge.run(stop).await;
+        scheduler_loop.run(stop).await;
     } else {
         // The recorder's driver waits for further events, up to a limit, while a handle exists.
         drop(recorder);
@@ -125,7 +125,7 @@ impl Caches<'_> {
     }
 }
 
-struct Edge {
+struct SchedulerLoop {
     scheduler: Scheduler,
     namespaces: Subscription<NamespaceInfo>,
     storage: StorageSubscriptions,
@@ -136,10 +136,10 @@ struct Edge {
     clock: Clock,
 }
 
-impl Edge {
+impl SchedulerLoop {
     async fn run(mut self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            self.absorb();
+            self.read_changes();
             if self.decide() {
                 // Lets the informers and the writes run.
                 tokio::task::yield_now().await;
@@ -151,7 +151,7 @@ impl Edge {
     }
 
     /// Reads all pending changes: namespaces, claims, volumes and nodes first, because pods refer to them.
-    fn absorb(&mut self) {
+    fn read_changes(&mut self) {
         let namespaces = self.namespaces.try_next();
         self.take_namespaces(namespaces);
         let changes = self.storage.try_next();
@@ -192,54 +192,54 @@ impl Edge {
             let Some(verdict) = self.scheduler.next(now) else { break };
             decided = true;
             match verdict {
-                Verdict::Bind(binding) => self.writes.bind(binding),
-                Verdict::BindVolumes(writes) => self.writes.bind_volumes(writes),
-                Verdict::Refuse(notice) => self.tell(&notice, now),
+                Action::Bind(binding) => self.writes.bind(binding),
+                Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
+                Action::Refuse(notice) => self.report(&notice, now),
             }
         }
         decided
     }
 
-    fn ended(&mut self, done: Done) {
+    fn ended(&mut self, done: FinishedWrite) {
         match done {
-            Done::Bind(binding, Ok(())) => {
+            FinishedWrite::Bind(binding, Ok(())) => {
                 self.scheduler.bound(&binding.pod.uid);
-                self.announce(&binding);
+                self.record_bound_event(&binding);
             }
-            Done::Bind(binding, Err(error)) => {
+            FinishedWrite::Bind(binding, Err(error)) => {
                 let now = self.clock.now();
-                tracing::debug!(pod = %binding.pod.key, %error, "the bind failed");
+                tracing::debug!(pod = %binding.pod.key, %error, "failed to bind the pod");
                 if let Some(notice) = self.scheduler.bind_failed(&binding.pod.uid, &error.to_string(), now) {
-                    self.tell(&notice, now);
+                    self.report(&notice, now);
                 }
             }
-            Done::Volumes(writes, Ok(revision)) => {
+            FinishedWrite::Volumes(writes, Ok(revision)) => {
                 self.scheduler.volumes_written(&writes, revision, self.clock.now());
             }
-            Done::Volumes(writes, Err(error)) => {
-                tracing::debug!(pod = %writes.binding.pod.key, %error, "the volumes were not written");
+            FinishedWrite::Volumes(writes, Err(error)) => {
+                tracing::debug!(pod = %writes.binding.pod.key, %error, "failed to bind the volumes");
                 self.scheduler.volumes_refused(&writes, &error.error.to_string());
             }
-            Done::Condition(_) => {}
+            FinishedWrite::Condition(_) => {}
         }
     }
 
     /// Records the event for a bind with the time of the decision: the node may already have started the pod
     /// and recorded events.
-    fn announce(&self, binding: &Binding) {
+    fn record_bound_event(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
         let recorder = self.recorder.causes(&binding.causes()).at(binding.at);
         let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
 
-    fn tell(&mut self, notice: &Notice, now: Timestamp) {
+    fn report(&mut self, notice: &Notice, now: Timestamp) {
         let recorder = self.recorder.causes(&notice.causes());
         let message = explain::for_event(&notice.message);
         let failed =
             Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);
         recorder.record(Occurrence { action: "Scheduling".to_owned(), ..failed });
-        self.writes.tell(notice, now);
+        self.writes.report(notice, now);
     }
 
     fn take_namespaces(&mut self, deltas: Vec<Delta<NamespaceInfo>>) {

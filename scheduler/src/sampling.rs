@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enough_is_a_share_that_shrinks_with_the_cluster() {
+    fn the_sampled_share_shrinks_as_the_cluster_grows() {
         let cases = [
             (0, 0, 0),
             (99, 0, 99),

@@ -17,8 +17,8 @@ use crate::explain;
 use crate::filter::Volumes;
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
-use crate::pod::{PodInfo, Standing, Uid};
-use crate::queue::{Depths, Queue, QueuedPod};
+use crate::pod::{PodInfo, PodOwnership, Uid};
+use crate::queue::{Queue, QueueDepths, QueuedPod};
 use crate::snapshot::Snapshot;
 use crate::storage::claim::Claim;
 use crate::storage::{ClaimedVolume, Record, StorageChange, StorageEvent, VolumePlan};
@@ -36,7 +36,7 @@ pub enum Change<T> {
 
 /// A decision about a pod.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum Action {
     /// Bind the pod. The cache assumes the pod on its node until [`Scheduler::bind_failed`].
     Bind(Binding),
     /// Write which volumes the pod's claims get, and report to [`Scheduler::volumes_written`] or
@@ -87,7 +87,7 @@ pub struct Notice {
     /// The pod.
     pub pod: Arc<PodInfo>,
     /// The failure, with the reasons per node if no node fits.
-    pub trouble: Trouble,
+    pub failure: SchedulingFailure,
     /// The message in kube-scheduler's words.
     pub message: String,
     /// The revision that made the pod ready.
@@ -107,7 +107,7 @@ fn causes(pod: &PodInfo, ready: Revision) -> Causes {
 
 /// The failure to schedule a pod.
 #[derive(Clone, Debug)]
-pub enum Trouble {
+pub enum SchedulingFailure {
     /// No node fits the pod.
     Unfit(Refusal),
     /// The API did not accept the bind.
@@ -116,7 +116,7 @@ pub enum Trouble {
     VolumesFailed,
 }
 
-impl Trouble {
+impl SchedulingFailure {
     /// The reason in the pod's condition.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -163,10 +163,10 @@ impl Scheduler {
         match change {
             Change::Gone(pod) => self.release(&pod, now),
             Change::Set(pod) if pod.ended => self.release(&pod, now),
-            Change::Set(pod) => match pod.standing(&self.name) {
-                Standing::Assigned(node) => self.assigned(pod, &node, now),
-                Standing::Pending => self.pending(pod, now),
-                Standing::Ignored => self.ignored(pod, now),
+            Change::Set(pod) => match pod.ownership(&self.name) {
+                PodOwnership::Assigned(node) => self.assigned(pod, &node, now),
+                PodOwnership::Pending => self.pending(pod, now),
+                PodOwnership::Ignored => self.ignored(pod, now),
             },
         }
     }
@@ -182,7 +182,7 @@ impl Scheduler {
             }
             Change::Set(new) => match self.cache.set_node(Arc::clone(&new)) {
                 None => self.wake(ClusterEvent::NodeAdded(&new), new.revision, now),
-                Some(old) if old.is_like(&new) => {}
+                Some(old) if old.is_equivalent(&new) => {}
                 Some(old) => self.wake(ClusterEvent::NodeChanged { old: &old, new: &new }, new.revision, now),
             },
         }
@@ -212,7 +212,7 @@ impl Scheduler {
 
     /// Decides on the next ready pod, or continues with a pod whose volumes are ready. `None` if no pod is
     /// ready.
-    pub fn next(&mut self, now: Timestamp) -> Option<Verdict> {
+    pub fn next(&mut self, now: Timestamp) -> Option<Action> {
         while let Some((wait, outcome)) = self.waits.next(now) {
             if let Some(verdict) = self.end_wait(wait, outcome, now) {
                 return Some(verdict);
@@ -226,7 +226,7 @@ impl Scheduler {
         self.start = decision.next_start;
         Some(match decision.outcome {
             Outcome::Fits(choice) => self.assume(queued, choice, now),
-            Outcome::Unfit(refusal) => Verdict::Refuse(self.refuse(queued, refusal, now)),
+            Outcome::Unfit(refusal) => Action::Refuse(self.refuse(queued, refusal, now)),
         })
     }
 
@@ -252,21 +252,27 @@ impl Scheduler {
     /// waits.
     pub fn bind_failed(&mut self, uid: &Uid, error: &str, now: Timestamp) -> Option<Notice> {
         let message = format!("running Bind plugin \"DefaultBinder\": {error}");
-        self.fail(uid, Trouble::BindFailed, message, now)
+        self.fail(uid, SchedulingFailure::BindFailed, message, now)
     }
 
-    fn fail(&mut self, uid: &Uid, trouble: Trouble, message: String, now: Timestamp) -> Option<Notice> {
+    fn fail(
+        &mut self,
+        uid: &Uid,
+        failure: SchedulingFailure,
+        message: String,
+        now: Timestamp,
+    ) -> Option<Notice> {
         let queued = self.binding.remove(uid);
         let forgotten = self.cache.forget(uid)?;
         self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
-        let queued = queued.filter(|q| q.pod.standing(&self.name) == Standing::Pending)?;
+        let queued = queued.filter(|q| q.pod.ownership(&self.name) == PodOwnership::Pending)?;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_failed(queued, now);
-        Some(Notice { pod, trouble, message, cause })
+        Some(Notice { pod, failure, message, cause })
     }
 
     /// Continues with a pod whose wait for volumes is over.
-    fn end_wait(&mut self, wait: VolumeWait, outcome: WaitOutcome, now: Timestamp) -> Option<Verdict> {
+    fn end_wait(&mut self, wait: VolumeWait, outcome: WaitOutcome, now: Timestamp) -> Option<Action> {
         let uid = &wait.binding.pod.uid;
         match outcome {
             Ok(revision) => {
@@ -274,12 +280,12 @@ impl Scheduler {
                 self.cache.storage_mut().forget(uid, &wait.plan);
                 // Revision zero: the claims were bound before the wait.
                 let cause = if revision == Revision(0) { wait.binding.cause } else { revision };
-                Some(Verdict::Bind(Binding { at: now, cause, ..wait.binding }))
+                Some(Action::Bind(Binding { at: now, cause, ..wait.binding }))
             }
             Err(why) => {
                 self.forget_volumes(&wait, now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
-                self.fail(uid, Trouble::VolumesFailed, message, now).map(Verdict::Refuse)
+                self.fail(uid, SchedulingFailure::VolumesFailed, message, now).map(Action::Refuse)
             }
         }
     }
@@ -311,7 +317,7 @@ impl Scheduler {
     }
 
     /// The number of pods in each queue.
-    pub fn depths(&self) -> Depths {
+    pub fn depths(&self) -> QueueDepths {
         self.queue.depths()
     }
 
@@ -372,7 +378,7 @@ impl Scheduler {
         self.queue.on_event(event, revision, now);
     }
 
-    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Verdict {
+    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Action {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
         let plan = self.volumes(&pod, &choice.node);
         self.cache.assume(Arc::clone(&pod), &choice.node);
@@ -380,8 +386,8 @@ impl Scheduler {
         self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
         let binding = Binding { pod, choice, attempts, cause, at: now };
         match plan {
-            None => Verdict::Bind(binding),
-            Some(plan) => Verdict::BindVolumes(self.wait_for_volumes(binding, plan)),
+            None => Action::Bind(binding),
+            Some(plan) => Action::BindVolumes(self.wait_for_volumes(binding, plan)),
         }
     }
 
@@ -411,7 +417,7 @@ impl Scheduler {
         self.queue.give_back_refused(queued, refusal.plugins, now);
         let preemption = victims::why_not(&self.snapshot, self.cache.storage(), &pod, &refusal);
         let message = explain::message(&refusal, preemption.as_deref());
-        Notice { pod, trouble: Trouble::Unfit(refusal), message, cause }
+        Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause }
     }
 
     /// The tie number. It follows from the seed, the pod and the attempt alone, so that the choice for a pod

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kstore_nondet::HashMap;
 
 use crate::cache::{Cache, NodeState};
-use crate::companions::Namespaces;
+use crate::pod_constraints::Namespaces;
 
 /// A copy of the cache's nodes in search order.
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub struct Snapshot {
     slots: HashMap<Arc<str>, usize>,
     namespaces: Arc<Namespaces>,
     /// The number of nodes with pods that have required anti-affinity terms.
-    shunning_nodes: usize,
+    anti_affinity_nodes: usize,
     generation: u64,
     order_generation: u64,
 }
@@ -28,15 +28,15 @@ impl Snapshot {
             for state in cache.changed_since(self.generation) {
                 let slot = self.slots[&state.info().name];
                 let node = &mut self.nodes[slot];
-                self.shunning_nodes -= usize::from(node.shunning_pods() > 0);
+                self.anti_affinity_nodes -= usize::from(node.anti_affinity_pods() > 0);
                 node.clone_from(state);
-                self.shunning_nodes += usize::from(node.shunning_pods() > 0);
+                self.anti_affinity_nodes += usize::from(node.anti_affinity_pods() > 0);
             }
         } else {
             self.nodes = cache.nodes().cloned().collect();
             let names = self.nodes.iter().map(|node| Arc::clone(&node.info().name));
             self.slots = names.enumerate().map(|(slot, name)| (name, slot)).collect();
-            self.shunning_nodes = self.nodes.iter().filter(|node| node.shunning_pods() > 0).count();
+            self.anti_affinity_nodes = self.nodes.iter().filter(|node| node.anti_affinity_pods() > 0).count();
             self.order_generation = cache.order_generation();
         }
         self.generation = cache.generation();
@@ -54,8 +54,8 @@ impl Snapshot {
     }
 
     /// Whether any pod on any node has required anti-affinity terms.
-    pub fn anyone_shuns(&self) -> bool {
-        self.shunning_nodes > 0
+    pub fn has_anti_affinity(&self) -> bool {
+        self.anti_affinity_nodes > 0
     }
 
     /// The index of the node of this name.

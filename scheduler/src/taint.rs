@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_toleration_covers_what_its_fields_admit() {
+    fn a_toleration_covers_matching_taints() {
         let taint = Taint { key: "k".into(), value: "v".into(), effect: Effect::NoSchedule };
         let base = Toleration::default;
         let cases = [

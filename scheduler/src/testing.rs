@@ -174,7 +174,7 @@ pub(crate) fn any_pod(name: String) -> impl Strategy<Value = Arc<PodInfo>> {
     let toleration = key.prop_map(|key| json!({ "key": key, "operator": "Exists" }));
     let tolerations = proptest::collection::vec(toleration, 0..3);
     let needs = (cpu, memory, gpu, port, tolerations, 0i32..3);
-    (needs, any_places(), any_company(), one_of(&["a", "b"])).prop_map(
+    (needs, any_node_affinity(), any_pod_constraints(), one_of(&["a", "b"])).prop_map(
         move |((cpu, memory, gpu, port, tolerations, priority), (selector, nodes), (spread, near, far), app)| {
             let mut requests = json!({ "cpu": cpu, "memory": memory, "x.io/gpu": gpu });
             requests.as_object_mut().unwrap().retain(|_, amount| !amount.is_null());
@@ -194,7 +194,7 @@ pub(crate) fn any_pod(name: String) -> impl Strategy<Value = Arc<PodInfo>> {
 }
 
 /// A random node selector and node affinity.
-fn any_places() -> impl Strategy<Value = (Value, Value)> {
+fn any_node_affinity() -> impl Strategy<Value = (Value, Value)> {
     let selector = maybe(one_of(&["ssd", "hdd"]).prop_map(|disk| json!({ "disk": disk })));
     let names = proptest::collection::vec(0usize..6, 0..3);
     let pinned = maybe(names.prop_map(|names| {
@@ -216,7 +216,7 @@ fn any_places() -> impl Strategy<Value = (Value, Value)> {
 }
 
 /// Random topology spread constraints, affinity terms and anti-affinity terms.
-fn any_company() -> impl Strategy<Value = (Value, Value, Value)> {
+fn any_pod_constraints() -> impl Strategy<Value = (Value, Value, Value)> {
     let key = || one_of(&["topology.kubernetes.io/zone", "disk"]);
     let selector = || one_of(&["a", "b"]).prop_map(|app| json!({ "matchLabels": { "app": app } }));
     let policy = || maybe(one_of(&["Honor", "Ignore"]).prop_map(Value::from));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::cache::NodeState;
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
-use crate::filter::{self, Change, Surroundings, Volumes};
+use crate::filter::{self, Change, PreFilterState, Volumes};
 use crate::pod::PodInfo;
 use crate::snapshot::Snapshot;
 use crate::storage::Storage;
@@ -27,7 +27,7 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
     let mut reasons = BTreeMap::new();
     // One computation serves all nodes: in a full cluster thousands of nodes are examined, and each changes
     // only its own part.
-    let mut around = surroundings(snapshot, storage, pod, snapshot.nodes().iter());
+    let mut prefilter_state = prefilter_state(snapshot, storage, pod, snapshot.nodes().iter());
     let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
     let mut examined = 0;
     for (slot, _) in resolvable {
@@ -37,14 +37,14 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
             count(&mut reasons, NO_VICTIMS, 1);
             continue;
         };
-        let adjust = |around: &mut Surroundings<'_>, change| {
-            lower
-                .iter()
-                .for_each(|other| around.adjust(pod, node.info(), other, change, snapshot.namespaces()));
+        let adjust = |prefilter_state: &mut PreFilterState<'_>, change| {
+            lower.iter().for_each(|other| {
+                prefilter_state.adjust(pod, node.info(), other, change, snapshot.namespaces())
+            });
         };
-        adjust(&mut around, Change::Leaves);
-        let verdict = filter::check(pod, &around, &stripped);
-        adjust(&mut around, Change::Comes);
+        adjust(&mut prefilter_state, Change::Removed);
+        let verdict = filter::check(pod, &prefilter_state, &stripped);
+        adjust(&mut prefilter_state, Change::Added);
         match verdict {
             Ok(()) => return None,
             Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
@@ -56,14 +56,14 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
 
 /// The state that the filters need. If no node can have the pod's volumes, no node refused the pod, and the
 /// function ignores its volumes.
-fn surroundings<'a, 'v>(
+fn prefilter_state<'a, 'v>(
     snapshot: &Snapshot,
     storage: &'v Storage,
     pod: &PodInfo,
     nodes: impl Iterator<Item = &'a NodeState> + Clone,
-) -> Surroundings<'v> {
+) -> PreFilterState<'v> {
     let volumes = Volumes::of(pod, storage).unwrap_or(None);
-    Surroundings::of(pod, nodes, snapshot.anyone_shuns(), snapshot.namespaces(), volumes)
+    PreFilterState::of(pod, nodes, snapshot.has_anti_affinity(), snapshot.namespaces(), volumes)
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     }
 
     /// A plain [`why_not`] that computes the state over all nodes anew for each examined node.
-    fn plainly_why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
+    fn plain_why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
         let mut reasons = BTreeMap::new();
         let mut examined = 0;
         for (slot, _) in refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable()) {
@@ -112,7 +112,7 @@ mod tests {
             };
             let nodes = snapshot.nodes().iter().enumerate();
             let nodes = nodes.map(|(at, node)| if at == *slot { &stripped } else { node });
-            match filter::check(pod, &surroundings(snapshot, &Storage::default(), pod, nodes), &stripped) {
+            match filter::check(pod, &prefilter_state(snapshot, &Storage::default(), pod, nodes), &stripped) {
                 Ok(()) => return None,
                 Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
             }
@@ -125,7 +125,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_sentence_is_the_one_of_looking_at_all_nodes_anew(
+        fn the_preemption_message_equals_a_plain_computation(
             nodes in (any_node("n0".into()), any_node("n1".into()), any_node("n2".into())),
             placed in vec((any_pod(String::new()), 0usize..3), 0..8), pod in any_pod("p".into()),
         ) {
@@ -140,14 +140,14 @@ mod tests {
             snapshot.update(&cache);
             let pod = with(&pod, |pod| pod.priority = 2);
             if let Outcome::Unfit(refusal) = decide(&snapshot, &Storage::default(), &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
-                assert_eq!(why_not(&snapshot, &Storage::default(), &pod, &refusal), plainly_why_not(&snapshot, &pod, &refusal));
+                assert_eq!(why_not(&snapshot, &Storage::default(), &pod, &refusal), plain_why_not(&snapshot, &pod, &refusal));
             }
         }
     }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "measures the time that code takes")]
-    fn a_refusal_by_a_full_cluster_takes_time_that_grows_with_its_nodes() {
+    fn a_refusal_by_a_full_cluster_takes_time_linear_in_its_nodes() {
         let spread = json!([{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": { "matchLabels": { "app": "a" } } }]);
         let alone = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_says_for_each_node_why_nobody_could_make_room() {
+    fn the_preemption_message_has_a_reason_for_each_node() {
         let pod = |cpu, priority| with(&cpu_pod("p", cpu), |pod| pod.priority = priority);
         let expected = "0/3 nodes are available: 1 Preemption is not helpful for scheduling, \
                         2 No preemption victims found for incoming pod.";

@@ -70,7 +70,7 @@ impl VolumeWaits {
             let deadline = now.saturating_add(VOLUME_BIND_TIMEOUT).unwrap_or(Timestamp::MAX);
             wait.written = Some((revision, deadline));
             self.deadlines.insert((deadline, Arc::clone(uid)));
-            self.judge(uid, storage, revision, node);
+            self.evaluate(uid, storage, revision, node);
         }
     }
 
@@ -91,14 +91,14 @@ impl VolumeWaits {
     ) {
         let concerned = self.waits.iter().filter(|(_, wait)| wait.plan.concerns(event));
         let concerned: Vec<Uid> = concerned.map(|(uid, _)| Arc::clone(uid)).collect();
-        concerned.iter().for_each(|uid| self.judge(uid, storage, revision, &node));
+        concerned.iter().for_each(|uid| self.evaluate(uid, storage, revision, &node));
     }
 
     /// Ends the waits for a deleted node.
     pub(crate) fn on_node_removed(&mut self, name: &str, storage: &Storage) {
         let there = self.waits.iter().filter(|(_, wait)| *wait.binding.choice.node == *name);
         let there: Vec<Uid> = there.map(|(uid, _)| Arc::clone(uid)).collect();
-        there.iter().for_each(|uid| self.judge(uid, storage, Revision(0), |_| None));
+        there.iter().for_each(|uid| self.evaluate(uid, storage, Revision(0), |_| None));
     }
 
     /// The next ended wait and its outcome.
@@ -123,7 +123,7 @@ impl VolumeWaits {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    fn judge<'a>(
+    fn evaluate<'a>(
         &mut self,
         uid: &Uid,
         storage: &Storage,

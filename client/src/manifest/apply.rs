@@ -16,7 +16,7 @@ pub enum ApplyError {
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The cluster does not serve the kind.
-    #[error("{api_version} {kind} is not served: apply its CustomResourceDefinition first")]
+    #[error("no matches for kind \"{kind}\" in version \"{api_version}\": ensure CRDs are installed first")]
     UnknownKind {
         /// The API version, such as `apps/v1`.
         api_version: String,

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typed_list_gives_its_items_their_kind_and_an_object_with_items_stays_whole() {
+    fn a_typed_list_sets_the_kind_of_its_items_and_an_object_with_items_is_not_a_list() {
         let text = "apiVersion: v1\nkind: ConfigMapList\nitems: [{metadata: {name: a}}]\n---\n\
                     apiVersion: a.b/v1\nkind: Menu\nmetadata: {name: m}\nitems: [{kind: Pod}]\n";
         let objects = objects(text).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_read_by_kubernetes_rules() {
+    fn yaml_is_parsed_by_kubernetes_rules() {
         let objects = objects("data: {mode: 0644, on: yes, at: 2001-12-14}").unwrap();
         assert_eq!(objects[0].value["data"], json!({"mode": 420, "true": true, "at": "2001-12-14"}));
     }

@@ -11,7 +11,7 @@ use crate::{calls::revision, limits::MULTI_BUFFER};
 
 /// The buffered batches of one part, with the end of its stream.
 pub(super) struct Inbox {
-    state: Mutex<State>,
+    state: Mutex<InboxState>,
     /// Notified when the inbox has content.
     filled: Notify,
     /// Notified when the inbox may have space again.
@@ -19,7 +19,7 @@ pub(super) struct Inbox {
 }
 
 #[derive(Default)]
-struct State {
+struct InboxState {
     batches: Vec<pb::WatchBatch>,
     events: usize,
     /// The part already knows the state at this revision.
@@ -33,7 +33,7 @@ pub(super) struct Reader(pub Arc<Inbox>);
 
 impl Reader {
     /// Takes the content: [`Inbox::take`].
-    pub(super) async fn take(&self) -> Taken {
+    pub(super) async fn take(&self) -> InboxContent {
         self.0.take().await
     }
 }
@@ -45,7 +45,7 @@ impl Drop for Reader {
 }
 
 /// The content of an inbox.
-pub(super) enum Taken {
+pub(super) enum InboxContent {
     /// Batches in order.
     Batches(Vec<pb::WatchBatch>),
     /// The end of the stream.
@@ -55,7 +55,7 @@ pub(super) enum Taken {
 impl Inbox {
     /// An inbox for batches after `after`.
     pub(super) fn new(after: Revision) -> Self {
-        let state = State { after, ..State::default() };
+        let state = InboxState { after, ..InboxState::default() };
         Self { state: Mutex::new(state), filled: Notify::new(), emptied: Notify::new() }
     }
 
@@ -101,7 +101,7 @@ impl Inbox {
     }
 
     /// Whether the inbox has space for another batch.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_space(&self) -> bool {
         self.state.lock().events < MULTI_BUFFER
     }
 
@@ -111,24 +111,24 @@ impl Inbox {
     }
 
     /// Takes all content, and waits if there is none. Cancel-safe; one task may take at a time.
-    async fn take(&self) -> Taken {
+    async fn take(&self) -> InboxContent {
         loop {
-            if let Some(taken) = self.try_take() {
-                return taken;
+            if let Some(content) = self.try_take() {
+                return content;
             }
             self.filled.notified().await;
         }
     }
 
-    fn try_take(&self) -> Option<Taken> {
+    fn try_take(&self) -> Option<InboxContent> {
         let mut state = self.state.lock();
         if state.batches.is_empty() {
-            return state.end.clone().map(Taken::End);
+            return state.end.clone().map(InboxContent::End);
         }
         state.events = 0;
         let batches = std::mem::take(&mut state.batches);
         drop(state);
         self.emptied.notify_one();
-        Some(Taken::Batches(batches))
+        Some(InboxContent::Batches(batches))
     }
 }

@@ -12,32 +12,32 @@ use super::{
 };
 
 /// The id of a part. Ids rise in the order in which parts were added.
-pub(super) type Seat = u64;
+pub(super) type PartId = u64;
 
 /// The start that a part's informer requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum RequestedStart {
     /// The full state, then changes.
-    Everything,
+    FullState,
     /// The changes after this revision.
     After(Revision),
 }
 
 /// The channel for the result of a part's request.
-pub(super) type Answer = oneshot::Sender<Result<Reader, SourceError>>;
+pub(super) type ReplySender = oneshot::Sender<Result<Reader, SourceError>>;
 
 /// The parts of one shared stream and their requests.
 #[derive(Default)]
 pub(super) struct Table {
-    seats: BTreeMap<Seat, Place>,
-    next: Seat,
+    parts: BTreeMap<PartId, PartEntry>,
+    next: PartId,
     /// Whether a pump runs for this table.
-    pub pumped: bool,
+    pub has_pump: bool,
 }
 
-struct Place {
+struct PartEntry {
     selectors: Selectors,
-    asked: Option<(Wish, Answer)>,
+    request: Option<(RequestedStart, ReplySender)>,
     /// The inbox of the part on the open stream.
     inbox: Option<Arc<Inbox>>,
 }
@@ -51,57 +51,57 @@ pub(super) enum Plan {
     /// End the open stream for all parts, because a part requests another one.
     End,
     /// Open a stream after this revision (`None`: with the full state), and send the parts the result.
-    Open(Option<Revision>, Vec<Guest>),
+    Open(Option<Revision>, Vec<StreamMember>),
     /// End: no part is left.
-    Leave,
+    Finish,
 }
 
 /// A part of the next stream.
-pub(super) struct Guest {
+pub(super) struct StreamMember {
     /// The id of the part.
-    pub seat: Seat,
+    pub part: PartId,
     /// The watch selectors of the part.
     pub selectors: Selectors,
     /// The revision that the part already knows.
     pub after: Revision,
     /// The channel for the result.
-    pub answer: Answer,
+    pub reply: ReplySender,
 }
 
 impl Table {
     /// Adds a part.
-    pub(super) fn join(&mut self, selectors: Selectors) -> Seat {
-        let seat = self.next;
+    pub(super) fn add(&mut self, selectors: Selectors) -> PartId {
+        let part = self.next;
         self.next += 1;
-        self.seats.insert(seat, Place { selectors, asked: None, inbox: None });
-        seat
+        self.parts.insert(part, PartEntry { selectors, request: None, inbox: None });
+        part
     }
 
     /// Removes a part.
-    pub(super) fn leave(&mut self, seat: Seat) {
-        if let Some(inbox) = self.seats.remove(&seat).and_then(|place| place.inbox) {
+    pub(super) fn remove(&mut self, part: PartId) {
+        if let Some(inbox) = self.parts.remove(&part).and_then(|entry| entry.inbox) {
             inbox.abandon();
         }
     }
 
     /// Records the part's request for a stream. An earlier stream of the part ends with those of the others.
-    pub(super) fn ask(&mut self, seat: Seat, wish: Wish, answer: Answer) {
-        if let Some(place) = self.seats.get_mut(&seat) {
-            place.asked = Some((wish, answer));
+    pub(super) fn request(&mut self, part: PartId, requested: RequestedStart, reply: ReplySender) {
+        if let Some(entry) = self.parts.get_mut(&part) {
+            entry.request = Some((requested, reply));
         }
     }
 
     /// Registers the inbox of a part on the open stream.
-    pub(super) fn seat(&mut self, seat: Seat, inbox: Arc<Inbox>) {
-        match self.seats.get_mut(&seat) {
-            Some(place) => place.inbox = Some(inbox),
+    pub(super) fn set_inbox(&mut self, part: PartId, inbox: Arc<Inbox>) {
+        match self.parts.get_mut(&part) {
+            Some(entry) => entry.inbox = Some(inbox),
             None => inbox.abandon(),
         }
     }
 
     /// Removes all inboxes: the stream has ended.
     pub(super) fn clear(&mut self) {
-        self.seats.values_mut().for_each(|place| place.inbox = None);
+        self.parts.values_mut().for_each(|entry| entry.inbox = None);
     }
 
     /// The next step. While a stream is open, the pump reads it until a part requests another one. Without an
@@ -109,75 +109,80 @@ impl Table {
     /// revision has expired, so that they request the full state too. Once every part has requested, the pump
     /// opens a stream: with the full state, or from the oldest requested revision.
     pub(super) fn plan(&mut self, open: bool) -> Plan {
-        let gone = |place: &Place| place.asked.as_ref().is_some_and(|(_, answer)| answer.is_closed());
-        self.seats.values_mut().filter(|place| gone(place)).for_each(|place| place.asked = None);
-        let asking = self.seats.values().filter(|place| place.asked.is_some()).count();
-        if self.seats.is_empty() {
-            self.pumped = false;
-            return Plan::Leave;
+        let gone = |entry: &PartEntry| entry.request.as_ref().is_some_and(|(_, reply)| reply.is_closed());
+        self.parts.values_mut().filter(|entry| gone(entry)).for_each(|entry| entry.request = None);
+        let requesting = self.parts.values().filter(|entry| entry.request.is_some()).count();
+        if self.parts.is_empty() {
+            self.has_pump = false;
+            return Plan::Finish;
         }
         match open {
-            true if asking > 0 => return Plan::End,
+            true if requesting > 0 => return Plan::End,
             true => return Plan::Read,
             false => {}
         }
-        let wishes = || self.seats.values().filter_map(|place| Some(place.asked.as_ref()?.0));
-        let whole = wishes().any(|wish| wish == Wish::Everything);
-        if whole && wishes().any(|wish| wish != Wish::Everything) {
+        let requests = || self.parts.values().filter_map(|entry| Some(entry.request.as_ref()?.0));
+        let whole = requests().any(|requested| requested == RequestedStart::FullState);
+        if whole && requests().any(|requested| requested != RequestedStart::FullState) {
             self.expire();
             return Plan::Wait;
         }
-        if asking < self.seats.len() {
+        if requesting < self.parts.len() {
             return Plan::Wait;
         }
         let start = match whole {
             true => None,
-            false => wishes().filter_map(Wish::after).min(),
+            false => requests().filter_map(RequestedStart::after).min(),
         };
-        Plan::Open(start, self.guests())
+        Plan::Open(start, self.members())
     }
 
     /// The parts without a request, if other parts wait for them.
     pub(super) fn missing(&self) -> Vec<String> {
-        let waiting = self.seats.values().any(|place| place.asked.is_some());
-        let missing = self.seats.values().filter(|place| waiting && place.asked.is_none());
-        let name = |place: &Place| place.selectors.first().and_then(|s| s.r#ref.clone()).unwrap_or_default();
-        missing.map(|place| name(place).resource).collect()
+        let waiting = self.parts.values().any(|entry| entry.request.is_some());
+        let missing = self.parts.values().filter(|entry| waiting && entry.request.is_none());
+        let name =
+            |entry: &PartEntry| entry.selectors.first().and_then(|s| s.r#ref.clone()).unwrap_or_default();
+        missing.map(|entry| name(entry).resource).collect()
     }
 
     /// Ends the service of this table: waiting parts get an error.
-    pub(super) fn dismiss(&mut self) {
-        self.pumped = false;
-        for place in self.seats.values_mut() {
-            place.asked = None;
-            if let Some(inbox) = place.inbox.take() {
-                inbox.end(Some(SourceError::Unreachable("what reads the common stream has ended".into())));
+    pub(super) fn stop_serving(&mut self) {
+        self.has_pump = false;
+        for entry in self.parts.values_mut() {
+            entry.request = None;
+            if let Some(inbox) = entry.inbox.take() {
+                inbox.end(Some(SourceError::Unreachable(
+                    "the task of the shared watch stream has ended".into(),
+                )));
             }
         }
     }
 
     fn expire(&mut self) {
-        for place in self.seats.values_mut() {
-            if let Some((_, answer)) = place.asked.take_if(|(wish, _)| *wish != Wish::Everything) {
-                let _ = answer.send(Err(SourceError::Expired));
+        for entry in self.parts.values_mut() {
+            if let Some((_, reply)) =
+                entry.request.take_if(|(requested, _)| *requested != RequestedStart::FullState)
+            {
+                let _ = reply.send(Err(SourceError::Expired));
             }
         }
     }
 
-    fn guests(&mut self) -> Vec<Guest> {
-        let guest = |(seat, place): (&Seat, &mut Place)| {
-            let (wish, answer) = place.asked.take()?;
-            let after = wish.after().unwrap_or_default();
-            Some(Guest { seat: *seat, selectors: place.selectors.clone(), after, answer })
+    fn members(&mut self) -> Vec<StreamMember> {
+        let member = |(part, entry): (&PartId, &mut PartEntry)| {
+            let (requested, reply) = entry.request.take()?;
+            let after = requested.after().unwrap_or_default();
+            Some(StreamMember { part: *part, selectors: entry.selectors.clone(), after, reply })
         };
-        self.seats.iter_mut().filter_map(guest).collect()
+        self.parts.iter_mut().filter_map(member).collect()
     }
 }
 
-impl Wish {
+impl RequestedStart {
     fn after(self) -> Option<Revision> {
         match self {
-            Self::Everything => None,
+            Self::FullState => None,
             Self::After(revision) => Some(revision),
         }
     }

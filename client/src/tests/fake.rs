@@ -27,12 +27,12 @@ pub(super) struct Fake(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<FakeState>,
     bell: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     revision: i64,
     compacted: i64,
     objects: BTreeMap<(String, String, String), Value>,
@@ -284,7 +284,7 @@ impl Kstore for Fake {
     }
 }
 
-impl State {
+impl FakeState {
     /// The next batch for a stream at `after`; `None` if the stream was cut.
     fn batch(&self, resource: &str, after: i64, cuts: u64) -> Option<pb::WatchBatch> {
         if self.cuts > cuts {

@@ -26,9 +26,9 @@ const STREAM_MESSAGES: usize = STREAM_WINDOW / STREAM_FRAME_COST + 16;
 
 /// An open tunnel. Its drop ends the tunnel and all its streams.
 pub struct Tunnel {
-    up: Upward,
+    up: TunnelSender,
     down: Streaming<pb::TunnelDown>,
-    streams: BTreeMap<u64, Entry>,
+    streams: BTreeMap<u64, StreamEntry>,
 }
 
 /// An event of a tunnel.
@@ -62,9 +62,9 @@ pub struct RefusedNode {
 
 /// The queue of messages to the server.
 #[derive(Clone)]
-pub(crate) struct Upward(mpsc::Sender<pb::TunnelUp>);
+pub(crate) struct TunnelSender(mpsc::Sender<pb::TunnelUp>);
 
-impl Upward {
+impl TunnelSender {
     /// Queues a message. Flow control keeps the queue from overflowing. After the end of the tunnel the
     /// message is dropped.
     pub(crate) fn send(&self, message: Up) {
@@ -72,7 +72,7 @@ impl Upward {
     }
 }
 
-struct Entry {
+struct StreamEntry {
     inbox: mpsc::Sender<Incoming>,
     flow: Arc<Flow>,
 }
@@ -87,7 +87,7 @@ impl Client {
     /// As for any call, and if the server refuses every node.
     pub async fn tunnel(&self, nodes: Vec<String>) -> Result<Tunnel, ApiError> {
         let (sender, receiver) = mpsc::channel(TUNNEL_STREAMS * STREAM_MESSAGES);
-        let up = Upward(sender);
+        let up = TunnelSender(sender);
         up.send(Up::Nodes(pb::TunnelNodes { names: nodes }));
         let messages = futures::stream::unfold(receiver, async |mut receiver| {
             let message = receiver.recv().await?;
@@ -153,7 +153,7 @@ impl Tunnel {
     fn open(&mut self, id: u64, request: StreamRequest) -> NodeStream {
         let (inbox, messages) = mpsc::channel(STREAM_MESSAGES);
         let flow = Arc::new(Flow::new());
-        self.streams.insert(id, Entry { inbox, flow: flow.clone() });
+        self.streams.insert(id, StreamEntry { inbox, flow: flow.clone() });
         NodeStream::new(request, id, self.up.clone(), messages, flow)
     }
 
@@ -184,5 +184,5 @@ impl Drop for Tunnel {
 }
 
 fn broken(what: &str) -> ApiError {
-    tonic::Status::internal(format!("the server broke the rules of the tunnel: {what}")).into()
+    tonic::Status::internal(format!("tunnel protocol error: {what}")).into()
 }

@@ -12,7 +12,7 @@ use pb::tunnel_up::Message as Up;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{StreamRequest, Upward};
+use super::{StreamRequest, TunnelSender};
 use crate::limits::{STREAM_FRAME_BYTES, STREAM_FRAME_COST, STREAM_WINDOW};
 
 /// The cost of a message with this many bytes of data.
@@ -21,11 +21,11 @@ pub(super) fn cost(bytes: usize) -> usize {
 }
 
 /// Refuses a stream.
-pub(super) fn refuse(up: &Upward, id: u64, why: &str) {
+pub(super) fn refuse(up: &TunnelSender, id: u64, why: &str) {
     close(up, id, &Status::internal(why));
 }
 
-fn close(up: &Upward, id: u64, status: &Status) {
+fn close(up: &TunnelSender, id: u64, status: &Status) {
     up.send(Up::Close(pb::StreamClose { id, status_json: status.to_json().into() }));
 }
 
@@ -106,7 +106,7 @@ impl NodeStream {
     pub(super) fn new(
         request: StreamRequest,
         id: u64,
-        up: Upward,
+        up: TunnelSender,
         inbox: mpsc::Receiver<Incoming>,
         flow: Arc<Flow>,
     ) -> Self {
@@ -129,7 +129,7 @@ impl NodeStream {
 /// The half of a stream that receives from the server.
 pub struct StreamReader {
     id: u64,
-    up: Upward,
+    up: TunnelSender,
     inbox: mpsc::Receiver<Incoming>,
     flow: Arc<Flow>,
     /// The cost that the reader took and has not returned as credit yet.
@@ -156,7 +156,7 @@ impl StreamReader {
 /// a failure.
 pub struct StreamWriter {
     id: u64,
-    up: Upward,
+    up: TunnelSender,
     flow: Arc<Flow>,
 }
 

@@ -233,7 +233,7 @@ fn an_owner_must_match_uid_name_kind_and_scope() {
     };
     let elsewhere = Node { namespace: "other".into(), ..node("far", &[]) };
     let mut wrong = owner("a", true);
-    wrong.name = "someone".into();
+    wrong.name = "other".into();
     let mut unknown = owner("lost", true);
     unknown.kind = "Widget".into();
     let mut w = world(&[

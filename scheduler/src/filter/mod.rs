@@ -18,15 +18,15 @@ pub mod volume_zone;
 use std::collections::BTreeSet;
 
 use crate::cache::NodeState;
-use crate::companions::Namespaces;
 use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::pod_constraints::Namespaces;
 use crate::storage::volume::CsiHandle;
 use crate::storage::{Storage, StorageEvent, VolumePlan};
-use inter_pod_affinity::{Neighbours, Unwelcome};
+use inter_pod_affinity::{AffinityConflict, ExistingPods};
 use node_resources_fit::Shortage;
-use pod_topology_spread::{Counts, Uneven};
+use pod_topology_spread::{Counts, SpreadConflict};
 use volume_binding::{ClaimVolumes, VolumeConflict};
 use volume_restrictions::{ExclusiveClaims, Restriction};
 use volume_zone::ZoneLabel;
@@ -160,9 +160,9 @@ pub enum Rejection {
     /// The pod's volumes are in another zone.
     VolumeZone,
     /// A topology spread constraint would be broken.
-    PodTopologySpread(Uneven),
+    PodTopologySpread(SpreadConflict),
     /// An affinity or anti-affinity term refuses the node.
-    InterPodAffinity(Unwelcome),
+    InterPodAffinity(AffinityConflict),
 }
 
 impl Rejection {
@@ -195,8 +195,8 @@ impl Rejection {
             | Self::VolumeZone => false,
             Self::NodePorts | Self::VolumeRestrictions(_) | Self::NodeVolumeLimits => true,
             Self::NodeResourcesFit(shortage) => shortage.is_resolvable(),
-            Self::PodTopologySpread(uneven) => *uneven == Uneven::TooMany,
-            Self::InterPodAffinity(unwelcome) => *unwelcome != Unwelcome::Lonely,
+            Self::PodTopologySpread(uneven) => *uneven == SpreadConflict::MaxSkew,
+            Self::InterPodAffinity(unwelcome) => *unwelcome != AffinityConflict::Affinity,
         }
     }
 
@@ -214,11 +214,13 @@ impl Rejection {
             Self::NodeVolumeLimits => emit(node_volume_limits::REASON),
             Self::VolumeBinding(conflict) => conflict.reasons(emit),
             Self::VolumeZone => emit(volume_zone::REASON),
-            Self::PodTopologySpread(Uneven::TooMany) => emit(pod_topology_spread::REASON),
-            Self::PodTopologySpread(Uneven::NoDomain) => emit(pod_topology_spread::NO_DOMAIN),
-            Self::InterPodAffinity(Unwelcome::Lonely) => emit(inter_pod_affinity::LONELY),
-            Self::InterPodAffinity(Unwelcome::Shuns) => emit(inter_pod_affinity::SHUNS),
-            Self::InterPodAffinity(Unwelcome::Shunned) => emit(inter_pod_affinity::SHUNNED),
+            Self::PodTopologySpread(SpreadConflict::MaxSkew) => emit(pod_topology_spread::REASON),
+            Self::PodTopologySpread(SpreadConflict::NoDomain) => emit(pod_topology_spread::NO_DOMAIN),
+            Self::InterPodAffinity(AffinityConflict::Affinity) => emit(inter_pod_affinity::AFFINITY),
+            Self::InterPodAffinity(AffinityConflict::AntiAffinity) => emit(inter_pod_affinity::ANTI_AFFINITY),
+            Self::InterPodAffinity(AffinityConflict::ExistingAntiAffinity) => {
+                emit(inter_pod_affinity::EXISTING_ANTI_AFFINITY)
+            }
         }
     }
 }
@@ -280,25 +282,25 @@ impl<'a> Volumes<'a> {
 }
 
 /// The state over all nodes and volumes that the filters need before they check one node.
-pub struct Surroundings<'a> {
+pub struct PreFilterState<'a> {
     counts: Counts,
-    neighbours: Neighbours,
+    existing: ExistingPods,
     volumes: Option<Volumes<'a>>,
 }
 
-impl<'v> Surroundings<'v> {
-    /// Computes the state for `pod` with `volumes`. `anyone_shuns`: whether any pod on any of `nodes` has
+impl<'v> PreFilterState<'v> {
+    /// Computes the state for `pod` with `volumes`. `has_anti_affinity`: whether any pod on any of `nodes` has
     /// required anti-affinity terms.
     pub fn of<'a>(
         pod: &PodInfo,
         nodes: impl Iterator<Item = &'a NodeState> + Clone,
-        anyone_shuns: bool,
+        has_anti_affinity: bool,
         namespaces: &Namespaces,
         volumes: Option<Volumes<'v>>,
     ) -> Self {
         let counts = pod_topology_spread::count(pod, nodes.clone());
-        let neighbours = inter_pod_affinity::look(pod, nodes, anyone_shuns, namespaces);
-        Self { counts, neighbours, volumes }
+        let existing = inter_pod_affinity::count(pod, nodes, has_anti_affinity, namespaces);
+        Self { counts, existing, volumes }
     }
 }
 
@@ -306,22 +308,22 @@ impl<'v> Surroundings<'v> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A pod is added.
-    Comes,
+    Added,
     /// A pod is removed.
-    Leaves,
+    Removed,
 }
 
 impl Change {
     /// The count after the change of one counted pod.
     fn of(self, count: i64) -> i64 {
         match self {
-            Self::Comes => count + 1,
-            Self::Leaves => count - 1,
+            Self::Added => count + 1,
+            Self::Removed => count - 1,
         }
     }
 }
 
-impl Surroundings<'_> {
+impl PreFilterState<'_> {
     /// Counts a change of `other` on `node`, as if the state had been computed after it.
     pub fn adjust(
         &mut self,
@@ -332,19 +334,19 @@ impl Surroundings<'_> {
         namespaces: &Namespaces,
     ) {
         self.counts.adjust(pod, node, other, change);
-        self.neighbours.adjust(pod, node, other, change, namespaces);
+        self.existing.adjust(pod, node, other, change, namespaces);
         if let Some(volumes) = &mut self.volumes {
             volumes.exclusive.adjust(other, change);
         }
     }
 }
 
-/// Runs every filter in order for `pod` on `node`; `around` is the state computed for `pod`.
+/// Runs every filter in order for `pod` on `node`; `prefilter_state` is the state computed for `pod`.
 ///
 /// # Errors
 ///
 /// The first refusal.
-pub fn check(pod: &PodInfo, around: &Surroundings<'_>, node: &NodeState) -> Result<(), Rejection> {
+pub fn check(pod: &PodInfo, prefilter_state: &PreFilterState<'_>, node: &NodeState) -> Result<(), Rejection> {
     if !node_unschedulable::admits(pod, node.info()) {
         return Err(Rejection::NodeUnschedulable);
     }
@@ -361,11 +363,11 @@ pub fn check(pod: &PodInfo, around: &Surroundings<'_>, node: &NodeState) -> Resu
         return Err(Rejection::NodePorts);
     }
     node_resources_fit::check(pod, node).map_err(Rejection::NodeResourcesFit)?;
-    if let Some(volumes) = &around.volumes {
+    if let Some(volumes) = &prefilter_state.volumes {
         volumes.check(pod, node)?;
     }
-    pod_topology_spread::check(&around.counts, node.info()).map_err(Rejection::PodTopologySpread)?;
-    inter_pod_affinity::check(&around.neighbours, node.info()).map_err(Rejection::InterPodAffinity)
+    pod_topology_spread::check(&prefilter_state.counts, node.info()).map_err(Rejection::PodTopologySpread)?;
+    inter_pod_affinity::check(&prefilter_state.existing, node.info()).map_err(Rejection::InterPodAffinity)
 }
 
 /// Whether `event` may have changed the result of `plugin` for `pod`. A wrong yes costs an attempt. A wrong

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::cache::NodeState;
-use crate::companions::Spread;
 use crate::event::ClusterEvent;
 use crate::filter::{Change, taint_toleration};
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::pod_constraints::Spread;
 
 /// The reason of a refusal.
 pub const REASON: &str = "node(s) didn't match pod topology spread constraints";
@@ -52,7 +52,7 @@ impl Counted {
     }
 
     /// The smallest number of matching pods in a domain; zero with too few domains.
-    fn emptiest(&self) -> i64 {
+    fn minimum(&self) -> i64 {
         let enough = i64::try_from(self.domains.len()).is_ok_and(|domains| domains >= self.min_domains);
         self.sizes.keys().next().copied().filter(|_| enough).unwrap_or(0)
     }
@@ -60,9 +60,9 @@ impl Counted {
 
 /// The reason for refusing a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uneven {
+pub enum SpreadConflict {
     /// The node's domain would exceed the maximum skew.
-    TooMany,
+    MaxSkew,
     /// The node is in no domain.
     NoDomain,
 }
@@ -78,8 +78,8 @@ pub fn count<'a>(pod: &PodInfo, nodes: impl Iterator<Item = &'a NodeState> + Clo
             domains: BTreeMap::new(),
             sizes: BTreeMap::new(),
         };
-        for node in nodes.clone().filter(|node| takes_part(pod, spread, node.info())) {
-            let like = node.pods().iter().filter(|other| is_like(pod, spread, other)).count();
+        for node in nodes.clone().filter(|node| is_eligible(pod, spread, node.info())) {
+            let like = node.pods().iter().filter(|other| is_counted(pod, spread, other)).count();
             counted.set(&node.info().labels[&spread.topology_key], |count| count + like as i64);
         }
         counted
@@ -88,7 +88,7 @@ pub fn count<'a>(pod: &PodInfo, nodes: impl Iterator<Item = &'a NodeState> + Clo
 }
 
 /// Whether the constraint counts `other`.
-fn is_like(pod: &PodInfo, spread: &Spread, other: &PodInfo) -> bool {
+fn is_counted(pod: &PodInfo, spread: &Spread, other: &PodInfo) -> bool {
     !other.deleting && other.key.namespace() == pod.key.namespace() && spread.counts(&other.labels)
 }
 
@@ -96,7 +96,7 @@ impl Counts {
     /// Counts a change of `other` on `node`.
     pub(super) fn adjust(&mut self, pod: &PodInfo, node: &NodeInfo, other: &PodInfo, change: Change) {
         for (counted, spread) in self.constraints.iter_mut().zip(&pod.spread) {
-            if is_like(pod, spread, other) && takes_part(pod, spread, node) {
+            if is_counted(pod, spread, other) && is_eligible(pod, spread, node) {
                 counted.set(&node.labels[&spread.topology_key], |count| change.of(count));
             }
         }
@@ -105,7 +105,7 @@ impl Counts {
 
 /// Whether `node` counts: it has the label of every constraint, and the pod's affinity and tolerations admit
 /// it as far as the constraint honors them.
-fn takes_part(pod: &PodInfo, spread: &Spread, node: &NodeInfo) -> bool {
+fn is_eligible(pod: &PodInfo, spread: &Spread, node: &NodeInfo) -> bool {
     has_domains(pod, node)
         && (!spread.honor_affinity || pod.affinity.admits(&node.name, &node.labels))
         && (!spread.honor_taints || taint_toleration::admits(pod, node))
@@ -120,12 +120,12 @@ fn has_domains(pod: &PodInfo, node: &NodeInfo) -> bool {
 /// # Errors
 ///
 /// The reason for the refusal.
-pub fn check(counts: &Counts, node: &NodeInfo) -> Result<(), Uneven> {
+pub fn check(counts: &Counts, node: &NodeInfo) -> Result<(), SpreadConflict> {
     for c in &counts.constraints {
-        let domain = node.labels.get(&c.key).ok_or(Uneven::NoDomain)?;
+        let domain = node.labels.get(&c.key).ok_or(SpreadConflict::NoDomain)?;
         let there = c.domains.get(domain).copied().unwrap_or(0);
-        if there + c.own - c.emptiest() > c.max_skew {
-            return Err(Uneven::TooMany);
+        if there + c.own - c.minimum() > c.max_skew {
+            return Err(SpreadConflict::MaxSkew);
         }
     }
     Ok(())

@@ -41,8 +41,8 @@ impl ExclusiveClaims {
         }
         let uses = other.claims().iter().filter(|claim| self.claims.contains(&claim.key(other))).count();
         match change {
-            super::Change::Comes => self.uses += uses,
-            super::Change::Leaves => self.uses -= uses,
+            super::Change::Added => self.uses += uses,
+            super::Change::Removed => self.uses -= uses,
         }
     }
 }

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::{NonZero, PodInfo, ScheduledCondition, volumes};
 use crate::affinity::{NodeAffinity, Operator, Preference, Requirement, Term};
-use crate::companions::{AffinityTerm, Companions, LabelSelector, Labels, Spread};
 use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
+use crate::pod_constraints::{AffinityTerm, LabelSelector, Labels, PodAffinity, Spread};
 use crate::ports::HostPort;
 use crate::quantity::Amount;
 use crate::resources::Resources;
@@ -171,7 +171,7 @@ impl PodDoc {
             requests,
             nonzero,
             ports: spec.host_ports(),
-            companions: spec.companions(&metadata.namespace),
+            pod_affinity: spec.pod_affinity(&metadata.namespace),
             spread: spec.spread(&labels),
             volumes: volumes::read(spec.volumes, &metadata.name),
             tolerations: spec.tolerations.unwrap_or_default(),
@@ -267,7 +267,7 @@ impl SpecDoc {
 
 impl SpecDoc {
     /// The required pod affinity terms. A term that names no namespaces selects the pod's own.
-    fn companions(&mut self, namespace: &str) -> Companions {
+    fn pod_affinity(&mut self, namespace: &str) -> PodAffinity {
         let terms = |doc: Option<TermsDoc>| {
             let terms = doc.and_then(|d| d.required_during_scheduling_ignored_during_execution);
             let mut terms = terms.unwrap_or_default();
@@ -275,9 +275,9 @@ impl SpecDoc {
             terms.iter_mut().filter(nowhere).for_each(|t| t.namespaces.push(namespace.to_owned()));
             terms
         };
-        let Some(affinity) = &mut self.affinity else { return Companions::default() };
+        let Some(affinity) = &mut self.affinity else { return PodAffinity::default() };
         let (wanted, shunned) = (affinity.pod_affinity.take(), affinity.pod_anti_affinity.take());
-        Companions { wanted: terms(wanted), shunned: terms(shunned) }
+        PodAffinity { required: terms(wanted), anti_required: terms(shunned) }
     }
 
     fn spread(&mut self, labels: &Labels) -> Vec<Spread> {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_the_greatest_need_of_any_moment() {
+    fn requests_are_the_maximum_over_the_lifetime_of_the_pod() {
         let nonzero = |milli_cpu, containers: i128| NonZero {
             milli_cpu,
             memory: containers * i128::from(DEFAULT_MEMORY),
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_pod_is_read_and_unknown_fields_are_skipped() {
+    fn a_pod_is_decoded_and_unknown_fields_are_ignored() {
         let json = serde_json::json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_doubles_up_to_ten_seconds() {
+    fn the_back_off_doubles_up_to_ten_seconds() {
         let start = Timestamp::from_second(1000).unwrap();
         let waits: Vec<i64> = (0..40).map(|n| expiry(start, n).as_second() - 1000).collect();
         assert_eq!(waits[..7], [0, 1, 2, 4, 8, 10, 10]);
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_cut_to_a_second() {
+    fn expiries_are_cut_to_a_second() {
         let queued = Timestamp::from_millisecond(1_000_700).unwrap();
         assert_eq!(expiry(queued, 1), Timestamp::from_second(1001).unwrap());
     }

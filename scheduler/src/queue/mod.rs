@@ -58,7 +58,7 @@ impl QueuedPod {
 
 /// The number of pods in each queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depths {
+pub struct QueueDepths {
     /// Ready pods.
     pub active: usize,
     /// Pods that back off, for any reason.
@@ -71,7 +71,7 @@ pub struct Depths {
 type Rank = (Reverse<i32>, Timestamp, u64);
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum QueuePosition {
     Active(Rank),
     Backoff(Timestamp, Rank),
     ErrorBackoff(Timestamp, Rank),
@@ -81,7 +81,7 @@ enum Place {
 /// The scheduling queue: ready pods by rank, pods in back-off by expiry, unschedulable pods by time.
 #[derive(Default)]
 pub struct Queue {
-    pods: HashMap<Uid, (Place, QueuedPod)>,
+    pods: HashMap<Uid, (QueuePosition, QueuedPod)>,
     active: BTreeMap<Rank, Uid>,
     backoff: BTreeMap<(Timestamp, Rank), Uid>,
     error_backoff: BTreeMap<(Timestamp, Rank), Uid>,
@@ -116,10 +116,10 @@ impl Queue {
         let Some((place, mut queued)) = self.take(&pod.uid) else { return };
         let old = std::mem::replace(&mut queued.pod, pod);
         match place {
-            Place::Active(_) => self.activate(queued),
-            Place::Backoff(expiry, _) => self.back_off(queued, expiry),
-            Place::ErrorBackoff(expiry, _) => self.back_off_after_error(queued, expiry),
-            Place::Unschedulable(..) => {
+            QueuePosition::Active(_) => self.activate(queued),
+            QueuePosition::Backoff(expiry, _) => self.back_off(queued, expiry),
+            QueuePosition::ErrorBackoff(expiry, _) => self.back_off_after_error(queued, expiry),
+            QueuePosition::Unschedulable(..) => {
                 let helps = |plugin| filter::own_change_may_help(plugin, &old, &queued.pod);
                 if queued.refused_by.iter().any(helps) {
                     queued.cause = queued.pod.revision;
@@ -226,8 +226,8 @@ impl Queue {
     }
 
     /// The number of pods in each queue.
-    pub fn depths(&self) -> Depths {
-        Depths {
+    pub fn depths(&self) -> QueueDepths {
+        QueueDepths {
             active: self.active.len(),
             backoff: self.backoff.len() + self.error_backoff.len(),
             unschedulable: self.unschedulable.len(),
@@ -261,25 +261,25 @@ impl Queue {
     fn activate(&mut self, queued: QueuedPod) {
         let rank = queued.rank();
         self.active.insert(rank, Arc::clone(&queued.pod.uid));
-        self.put(Place::Active(rank), queued);
+        self.put(QueuePosition::Active(rank), queued);
     }
 
     fn back_off(&mut self, queued: QueuedPod, expiry: Timestamp) {
         let rank = queued.rank();
         self.backoff.insert((expiry, rank), Arc::clone(&queued.pod.uid));
-        self.put(Place::Backoff(expiry, rank), queued);
+        self.put(QueuePosition::Backoff(expiry, rank), queued);
     }
 
     fn back_off_after_error(&mut self, queued: QueuedPod, expiry: Timestamp) {
         let rank = queued.rank();
         self.error_backoff.insert((expiry, rank), Arc::clone(&queued.pod.uid));
-        self.put(Place::ErrorBackoff(expiry, rank), queued);
+        self.put(QueuePosition::ErrorBackoff(expiry, rank), queued);
     }
 
     fn park(&mut self, queued: QueuedPod) {
         let place = (queued.queued, queued.entry);
         self.unschedulable.insert(place, Arc::clone(&queued.pod.uid));
-        self.put(Place::Unschedulable(place.0, place.1), queued);
+        self.put(QueuePosition::Unschedulable(place.0, place.1), queued);
     }
 
     #[cfg(test)]
@@ -292,20 +292,20 @@ impl Queue {
         self.entries
     }
 
-    fn put(&mut self, place: Place, queued: QueuedPod) {
+    fn put(&mut self, place: QueuePosition, queued: QueuedPod) {
         let before = self.pods.insert(Arc::clone(&queued.pod.uid), (place, queued));
-        assert!(before.is_none(), "a pod waits in one place");
+        assert!(before.is_none(), "a pod is in one queue");
     }
 
-    fn take(&mut self, uid: &Uid) -> Option<(Place, QueuedPod)> {
+    fn take(&mut self, uid: &Uid) -> Option<(QueuePosition, QueuedPod)> {
         let (place, queued) = self.pods.remove(uid)?;
         let found = match place {
-            Place::Active(rank) => self.active.remove(&rank),
-            Place::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),
-            Place::ErrorBackoff(expiry, rank) => self.error_backoff.remove(&(expiry, rank)),
-            Place::Unschedulable(queued, entry) => self.unschedulable.remove(&(queued, entry)),
+            QueuePosition::Active(rank) => self.active.remove(&rank),
+            QueuePosition::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),
+            QueuePosition::ErrorBackoff(expiry, rank) => self.error_backoff.remove(&(expiry, rank)),
+            QueuePosition::Unschedulable(queued, entry) => self.unschedulable.remove(&(queued, entry)),
         };
-        assert!(found.is_some(), "a pod is where its place says");
+        assert!(found.is_some(), "a pod is at its recorded position");
         Some((place, queued))
     }
 }

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn balance_is_a_hundred_less_half_the_distance_of_the_shares() {
+    fn balance_is_100_minus_half_the_difference_of_the_shares() {
         assert_eq!(balance([(1, 2), (1, 2)]), 100);
         assert_eq!(balance([(0, 2), (2, 2)]), 50);
         assert_eq!(balance([(5, 2), (0, 2)]), 50);

@@ -5,7 +5,7 @@ use crate::cache::NodeState;
 use crate::limits::MAX_NODE_SCORE;
 use crate::pod::PodInfo;
 
-/// The score. A resource of which the node has nothing does not count.
+/// The score. A resource with zero allocatable does not count.
 pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
     let (all, taken) = (&node.info().allocatable, node.nonzero());
     let parts = [

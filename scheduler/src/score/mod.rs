@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scaling_makes_the_highest_a_hundred_and_keeps_zeros() {
+    fn scaling_makes_the_highest_score_100_and_keeps_zeros() {
         assert_eq!(scaled(vec![1, 3, 0]), [33, 100, 0]);
         assert_eq!(scaled(vec![0, 0]), [0, 0]);
         assert_eq!(scaled(vec![i64::MAX, 0]), [100, 0]);

@@ -5,7 +5,7 @@ use kstore_api::lenient;
 use serde::Deserialize;
 
 use super::record::{MetaDoc, Record};
-use crate::companions::LabelSelector;
+use crate::pod_constraints::LabelSelector;
 use crate::quantity::Amount;
 
 /// Fields of a PersistentVolumeClaim that the scheduler reads.

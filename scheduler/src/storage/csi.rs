@@ -7,8 +7,8 @@ use kstore_api::lenient;
 use serde::Deserialize;
 
 use super::record::{MetaDoc, Record};
-use crate::companions::LabelSelector;
 use crate::node::NodeInfo;
+use crate::pod_constraints::LabelSelector;
 use crate::quantity::Amount;
 
 /// Fields of a CSINode that the scheduler reads.

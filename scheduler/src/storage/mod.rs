@@ -208,7 +208,7 @@ impl Storage {
     pub(crate) fn is_kept_for(&self, volume: &Record<Volume>, claim: &Record<Claim>) -> Option<bool> {
         match (self.assumed_volumes.get(&volume.key), &volume.claim) {
             (Some((key, uid, _)), _) => Some(*key == claim.key && *uid == claim.uid),
-            (None, Some(reference)) => Some(reference.means(claim)),
+            (None, Some(reference)) => Some(reference.refers_to(claim)),
             (None, None) => None,
         }
     }

@@ -7,7 +7,7 @@ use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::companions::Labels;
+use crate::pod_constraints::Labels;
 
 /// An object with its identity and the fields `T` of it that the scheduler reads.
 #[derive(Clone, Debug, PartialEq, Eq)]

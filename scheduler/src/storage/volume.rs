@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::claim::{AccessModes, Claim, StorageDoc};
 use super::record::{MetaDoc, Record};
 use crate::affinity::Term;
-use crate::companions::Labels;
 use crate::node::NodeInfo;
+use crate::pod_constraints::Labels;
 
 /// Fields of a PersistentVolume that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct ClaimRef {
 
 impl ClaimRef {
     /// Whether the reference is to this claim.
-    pub fn means(&self, claim: &Record<Claim>) -> bool {
+    pub fn refers_to(&self, claim: &Record<Claim>) -> bool {
         self.key == claim.key && (self.uid.is_empty() || self.uid == claim.uid)
     }
 }

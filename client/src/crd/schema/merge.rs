@@ -44,9 +44,9 @@ impl Node {
     }
 }
 
-fn both(a: Option<Box<Node>>, b: Option<Box<Node>>, place: &str) -> Merged<Option<Box<Node>>> {
+fn both(a: Option<Box<Node>>, b: Option<Box<Node>>, field: &str) -> Merged<Option<Box<Node>>> {
     match (a, b) {
-        (Some(a), Some(b)) => Ok(Some(Box::new(a.and(*b).map_err(|error| error.of_field(place))?))),
+        (Some(a), Some(b)) => Ok(Some(Box::new(a.and(*b).map_err(|error| error.of_field(field))?))),
         (a, b) => Ok(a.or(b)),
     }
 }
@@ -250,7 +250,7 @@ fn union_fields(nodes: &[&Node], whole: &mut Node, branches: &mut [Checks]) -> M
 fn union_boxed<'n>(
     nodes: &[&'n Node],
     part: impl Fn(&'n Node) -> Option<&'n Node>,
-    place: &str,
+    field: &str,
     mut keep: impl FnMut(usize, Checks),
 ) -> Merged<Option<Box<Node>>> {
     let holders: Vec<(usize, &Node)> =
@@ -259,7 +259,7 @@ fn union_boxed<'n>(
         return Ok(None);
     }
     let parts = holders.iter().map(|(_, node)| *node).collect();
-    let (node, checks) = union(parts).map_err(|error| error.of_field(place))?;
+    let (node, checks) = union(parts).map_err(|error| error.of_field(field))?;
     for ((at, _), checks) in holders.into_iter().zip(checks).filter(|(_, checks)| !checks.is_empty()) {
         keep(at, checks);
     }

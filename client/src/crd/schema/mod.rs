@@ -35,7 +35,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSche
 use read::Reader;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
-use write::Place;
+use write::SchemaPosition;
 
 /// The structural schema of a type's JSON, as serde reads it.
 ///
@@ -51,5 +51,5 @@ pub fn structural<T: JsonSchema>() -> Result<JSONSchemaProps, SchemaError> {
 /// The structural form of a JSON Schema.
 fn rewrite(document: &Value) -> Result<Value, SchemaError> {
     let node = Reader { root: document }.read(document, &[])?;
-    write::schema(node, Place::Field)
+    write::schema(node, SchemaPosition::Field)
 }

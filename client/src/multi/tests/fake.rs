@@ -18,9 +18,9 @@ pub(super) type Objects = BTreeMap<(String, String), i64>;
 
 /// A handle of the fake server. Clones share the server.
 #[derive(Clone)]
-pub(super) struct Fake(Arc<(Mutex<State>, Notify)>);
+pub(super) struct Fake(Arc<(Mutex<FakeState>, Notify)>);
 
-struct State {
+struct FakeState {
     rng: Option<Rng>,
     revision: i64,
     compacted: i64,
@@ -34,19 +34,19 @@ struct State {
 
 impl Fake {
     /// A server that fails only on command.
-    pub(super) fn calm() -> Self {
+    pub(super) fn reliable() -> Self {
         Self::new(None)
     }
 
     /// A server that refuses and fails at random.
-    pub(super) fn moody(rng: Rng) -> Self {
+    pub(super) fn flaky(rng: Rng) -> Self {
         Self::new(Some(rng))
     }
 
     fn new(rng: Option<Rng>) -> Self {
         let past = BTreeMap::from([(0, Objects::new())]);
         let (history, asked) = (Vec::new(), Vec::new());
-        let state = State { rng, revision: 0, compacted: 0, past, history, cuts: 0, open: 0, asked };
+        let state = FakeState { rng, revision: 0, compacted: 0, past, history, cuts: 0, open: 0, asked };
         Self(Arc::new((Mutex::new(state), Notify::new())))
     }
 
@@ -61,7 +61,7 @@ impl Fake {
         })
     }
 
-    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+    fn state(&self) -> parking_lot::MutexGuard<'_, FakeState> {
         self.0.0.lock()
     }
 
@@ -101,7 +101,7 @@ impl Fake {
     }
 
     /// Stops random failures.
-    pub(super) fn calm_down(&self) {
+    pub(super) fn stop_failing(&self) {
         self.state().rng = None;
     }
 

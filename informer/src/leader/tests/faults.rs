@@ -70,7 +70,7 @@ proptest! {
             all.monitor.assert_never_two();
             check_history(&all.lease.past.lock());
             let willing = all.stops.iter().any(|stop| !stop.is_cancelled());
-            assert_eq!(all.monitor.leader().is_some(), willing, "with good lines someone leads");
+            assert_eq!(all.monitor.leader().is_some(), willing, "with working connections there is a leader");
             for (task, stop) in all.tasks.iter().zip(&all.stops) {
                 assert_eq!(task.is_finished(), stop.is_cancelled(), "only stopped candidates end");
             }
@@ -113,7 +113,7 @@ proptest! {
         simulate(async {
             let all = candidates(3, None, seed.is_multiple_of(2));
             sleep(Duration::from_millis(5_000 + age)).await;
-            let first = all.monitor.leader().expect("someone leads");
+            let first = all.monitor.leader().expect("there is a leader");
             all.tasks[first].abort();
             let options = ElectorOptions::new("any");
             sleep(options.lease + options.pause(1.0)).await;

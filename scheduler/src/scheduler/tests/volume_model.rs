@@ -163,9 +163,9 @@ impl VolumeRun {
 
     fn decide(&mut self) {
         match self.scheduler.next(at(self.now)) {
-            Some(Verdict::Bind(binding)) => self.bind(&binding),
-            Some(Verdict::BindVolumes(writes)) => self.writing.push(writes),
-            Some(Verdict::Refuse(_)) | None => {}
+            Some(Action::Bind(binding)) => self.bind(&binding),
+            Some(Action::BindVolumes(writes)) => self.writing.push(writes),
+            Some(Action::Refuse(_)) | None => {}
         }
     }
 
@@ -286,7 +286,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_volume_goes_to_two_claims_and_no_pod_to_a_node_without_its_volumes(ops in vec(any_volume_op(), 1..80)) {
+    fn no_volume_is_assigned_twice_and_no_pod_runs_without_its_volumes(ops in vec(any_volume_op(), 1..80)) {
         let mut run = VolumeRun::new();
         for op in ops {
             run.step(op);

@@ -251,7 +251,7 @@ fn every_result_is_a_schema_that_the_api_server_accepts() {
 }
 
 #[test]
-fn what_has_no_structural_form_is_refused_with_the_place() {
+fn a_schema_without_structural_form_is_refused_with_its_field() {
     let object =
         |field: Value| json!({"type": "object", "properties": {"a": {"type": "array", "items": field}}});
     let tree = json!({"$defs": {"Tree": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Tree"}}}},

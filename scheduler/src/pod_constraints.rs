@@ -48,7 +48,7 @@ pub struct AffinityTerm {
 
 impl AffinityTerm {
     /// Whether the term selects the pod with these labels in this namespace.
-    pub fn means(&self, namespace: &str, labels: &Labels, namespaces: &Namespaces) -> bool {
+    pub fn selects(&self, namespace: &str, labels: &Labels, namespaces: &Namespaces) -> bool {
         let none = Labels::new();
         let listed = || self.namespaces.iter().any(|ns| ns == namespace);
         let chosen = |s: &LabelSelector| s.matches(namespaces.get(namespace).unwrap_or(&none));
@@ -59,17 +59,17 @@ impl AffinityTerm {
 
 /// The required affinity and anti-affinity terms of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Companions {
+pub struct PodAffinity {
     /// Affinity terms: the domain must have a pod that matches each.
-    pub wanted: Vec<AffinityTerm>,
+    pub required: Vec<AffinityTerm>,
     /// Anti-affinity terms: the domain must have no pod that matches any.
-    pub shunned: Vec<AffinityTerm>,
+    pub anti_required: Vec<AffinityTerm>,
 }
 
-impl Companions {
+impl PodAffinity {
     /// Whether the pod has no required term.
     pub fn is_empty(&self) -> bool {
-        self.wanted.is_empty() && self.shunned.is_empty()
+        self.required.is_empty() && self.anti_required.is_empty()
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_means_pods_by_label_in_namespaces_by_name_or_label() {
+    fn a_term_selects_pods_by_label_and_namespace() {
         let labels = |key: &str| Labels::from([(key.to_owned(), "x".to_owned())]);
         let namespaces =
             Namespaces::from([("prod".to_owned(), labels("team")), ("dev".to_owned(), Labels::new())]);
@@ -121,7 +121,7 @@ mod tests {
         ];
         for (json, namespace, expected) in cases {
             assert_eq!(
-                term(json).means(namespace, &labels("app"), &namespaces),
+                term(json).selects(namespace, &labels("app"), &namespaces),
                 expected,
                 "{json} {namespace}"
             );

@@ -8,15 +8,15 @@ use crate::pod::Uid;
 
 /// The pods with a write in flight, and the next write of each.
 #[derive(Debug)]
-pub(crate) struct Lanes<W>(BTreeMap<Uid, Option<W>>);
+pub(crate) struct PodWrites<W>(BTreeMap<Uid, Option<W>>);
 
-impl<W> Default for Lanes<W> {
+impl<W> Default for PodWrites<W> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<W> Lanes<W> {
+impl<W> PodWrites<W> {
     /// Returns `write` if it may start. Otherwise keeps it until the pod's current write has finished and
     /// drops an older kept write: only the newest matters.
     pub(crate) fn enter(&mut self, uid: &Uid, write: W) -> Option<W> {
@@ -47,17 +47,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_has_one_write_at_a_time_and_only_the_newest_waits() {
-        let mut lanes = Lanes::default();
+    fn a_pod_has_one_write_in_flight_and_only_the_newest_is_queued() {
+        let mut pod_writes = PodWrites::default();
         let (a, b): (Uid, Uid) = ("a".into(), "b".into());
-        assert_eq!(lanes.enter(&a, 1), Some(1));
-        assert_eq!(lanes.enter(&a, 2), None);
-        assert_eq!(lanes.enter(&a, 3), None);
-        assert_eq!(lanes.enter(&b, 9), Some(9));
-        assert_eq!(lanes.leave(&a), Some(3));
-        assert_eq!(lanes.enter(&a, 4), None);
-        assert_eq!(lanes.leave(&a), Some(4));
-        assert_eq!(lanes.leave(&a), None);
-        assert_eq!(lanes.enter(&a, 5), Some(5));
+        assert_eq!(pod_writes.enter(&a, 1), Some(1));
+        assert_eq!(pod_writes.enter(&a, 2), None);
+        assert_eq!(pod_writes.enter(&a, 3), None);
+        assert_eq!(pod_writes.enter(&b, 9), Some(9));
+        assert_eq!(pod_writes.leave(&a), Some(3));
+        assert_eq!(pod_writes.enter(&a, 4), None);
+        assert_eq!(pod_writes.leave(&a), Some(4));
+        assert_eq!(pod_writes.leave(&a), None);
+        assert_eq!(pod_writes.enter(&a, 5), Some(5));
     }
 }
