@@ -163,7 +163,8 @@ impl<'a> Evidence<'a> {
         let witness = EvidenceSource::Call(at);
         match (&call.operation, &call.outcome) {
             (Operation::Range(range), Outcome::Ok(Reply::Range(reply))) => {
-                let facts = reply.kvs.iter().map(|kv| (kv.mod_revision, version_fact(kv, range.keys_only, witness)));
+                let facts =
+                    reply.kvs.iter().map(|kv| (kv.mod_revision, version_fact(kv, range.keys_only, witness)));
                 facts.for_each(|(revision, fact)| self.add(history, revision, fact));
                 if is_past(call) {
                     let revision = if range.revision > 0 { range.revision } else { reply.revision };

@@ -1,4 +1,5 @@
-//! A controller on kstore: each ConfigMap labelled `replicas=N` gets N ConfigMaps of its own, and loses those that are too many.
+//! A controller on kstore: each ConfigMap labelled `replicas=N` owns N ConfigMaps; the controller deletes the
+//! surplus.
 //!
 //! `cargo run -p kstore-client --example controller -- kstore-data/admin.kubeconfig`, then for instance
 //! `kubectl create configmap web && kubectl label configmap web replicas=3`.
@@ -19,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     let client = Client::connect(&Kubeconfig::read(path.as_ref())?, "replicas").await?;
     let (nondet, stop) = (Nondet::real(), CancellationToken::new());
 
-    // Sets and their members from one stream: both caches show the same revision.
+    // Sets and their members come from one stream: both caches show the same revision.
     let multi = client.multi();
     let by_owner = Index::by_controller();
     let sets = multi.source::<ConfigMap>(WatchParams::default().labels("replicas"));

@@ -1,8 +1,10 @@
-//! Tails a kind: one line for each change, tab separated, and how many objects there are for each value of a field.
+//! Tails a resource: prints one tab-separated line for each change, with the number of objects per value of a
+//! field.
 //!
 //! `cargo run -p kstore-client --example tail -- pods --by node --kubeconfig kstore-data/admin.kubeconfig`
-//! prints `revision  change  key  value  count`, where `count` is how many objects have that value now. `--by` takes `node`,
-//! `namespace`, `phase`, or a path as `spec.serviceAccountName`; `--initial` begins with what is there.
+//! prints `revision  change  key  value  count`, where `count` is the current number of objects with that
+//! value. `--by` takes `node`, `namespace`, `phase`, or a path such as `spec.serviceAccountName`; `--initial`
+//! begins with the existing objects.
 
 use std::{collections::BTreeMap, io::Write as _};
 
@@ -37,7 +39,7 @@ fn args() -> anyhow::Result<Args> {
     Ok(args)
 }
 
-/// The path of a field that has a short name.
+/// The path of a field with a short name.
 fn path(by: &str) -> Vec<String> {
     let path = match by {
         "node" => "spec.nodeName",
@@ -60,7 +62,7 @@ fn value(object: &DynamicObject, path: &[String]) -> String {
 async fn main() -> anyhow::Result<()> {
     let args = args()?;
     let row = kind::stored().find(|row| row.plural == args.resource);
-    let row = row.with_context(|| format!("there is no resource {:?}", args.resource))?;
+    let row = row.with_context(|| format!("the server does not have a resource type {:?}", args.resource))?;
     let kubeconfig = Kubeconfig::read(args.kubeconfig.as_ref()).context("--kubeconfig or $KUBECONFIG")?;
     let client = Client::connect(&kubeconfig, "tail").await?;
 
@@ -84,7 +86,7 @@ async fn main() -> anyhow::Result<()> {
             biased;
             _ = tokio::signal::ctrl_c() => return print_counts(&objects, &path),
             deltas = changes.next() => {
-                let deltas = deltas.context("the informer has ended")?;
+                let deltas = deltas.context("the informer has stopped")?;
                 deltas.iter().try_for_each(|delta| print(delta, &path, &objects, &by))?;
             }
         }
@@ -109,7 +111,7 @@ fn print(
     Ok(writeln!(out, "{}\t{change}\t{}\t{value}\t{count}", object.revision(), object.key())?)
 }
 
-/// All values and their counts, at one revision.
+/// Prints all values and their counts at one revision.
 fn print_counts(objects: &Informer<DynamicObject>, path: &[String]) -> anyhow::Result<()> {
     let view = objects.view();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();

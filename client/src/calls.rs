@@ -1,4 +1,4 @@
-//! [`Calls`]: the calls of one resource on JSON bytes. `typed` and `dynamic` are this with types on it.
+//! [`Calls`]: the calls of one resource on JSON bytes. `typed` and `dynamic` add types.
 
 use bytes::Bytes;
 use kstore_informer::Revision;
@@ -6,7 +6,7 @@ use kstore_proto::kstore::v1 as pb;
 
 use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch, client::bounded};
 
-/// An object as it travels.
+/// An object as JSON bytes, with its revision.
 #[derive(Debug)]
 pub(crate) struct Json {
     pub json: Bytes,
@@ -19,17 +19,17 @@ impl From<pb::Object> for Json {
     }
 }
 
-/// A list, or as much of it as was asked for.
+/// A list, or one page of it.
 #[derive(Default)]
 pub(crate) struct JsonPage {
     pub items: Vec<Bytes>,
-    /// The same in all pages of a list.
+    /// The revision, equal in all pages of a list.
     pub revision: Revision,
-    /// Where the next page begins; empty on the last.
+    /// The continue token of the next page; empty on the last page.
     pub next: String,
 }
 
-/// A revision as messages carry it; none is negative.
+/// A revision from a message. The server sends no negative one.
 pub(crate) fn revision(wire: i64) -> Revision {
     Revision(u64::try_from(wire).unwrap_or_default())
 }
@@ -39,7 +39,7 @@ pub(crate) fn wire(revision: Revision) -> i64 {
     i64::try_from(revision.0).unwrap_or(i64::MAX)
 }
 
-/// One resource through one client.
+/// The calls of one resource through one client.
 #[derive(Clone)]
 pub(crate) struct Calls {
     pub client: Client,
@@ -62,7 +62,7 @@ impl Calls {
         Ok((page.items, page.revision))
     }
 
-    /// At most `limit` objects (0: all) of a list, from where `next` of the page before says.
+    /// One page of a list: at most `limit` objects (0: all), from the continue token `next`.
     pub(crate) async fn page(
         &self,
         ns: &str,
@@ -93,7 +93,7 @@ impl Calls {
         self.create_below(ns, name, "", json).await
     }
 
-    /// Posts to a subresource; creates the object if that is empty.
+    /// Posts to a subresource; an empty subresource creates the object.
     pub(crate) async fn create_below(
         &self,
         ns: &str,
@@ -152,7 +152,7 @@ impl Calls {
         Ok(bounded(grpc.delete(self.client.request(message))).await?.into())
     }
 
-    /// Deletes at most `limit` of the objects that match. True if more were left when this began.
+    /// Deletes at most `limit` of the matching objects. True if more matched when the call began.
     pub(crate) async fn delete_page(
         &self,
         ns: &str,

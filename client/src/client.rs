@@ -1,4 +1,4 @@
-//! [`Client`]: a way to the API of kstore, over any tower service. It knows how calls travel, not what they mean; `typed` and
+//! [`Client`]: a client of kstore's API over any tower service. It knows the transport of calls; `typed` and
 //! `dynamic` give them types.
 
 use std::sync::Arc;
@@ -20,25 +20,25 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Transport =
     BoxCloneSyncService<http::Request<tonic::body::Body>, http::Response<tonic::body::Body>, ServiceError>;
 
-/// Why a service gave no response.
+/// The error of a service that returned no response.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct ServiceError(#[source] BoxError);
 
-/// A way to the API, and who uses it. Cheap to clone; clones share the connection.
+/// A client of the API with its agent. Cheap to clone; clones share the connection.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) transport: Transport,
     agent: Option<MetadataValue<Ascii>>,
     causes: Option<MetadataValue<Ascii>>,
     fence: Option<MetadataValue<Ascii>>,
-    /// How watches are opened, if not by a call.
+    /// The in-process opener of watches; `None`: a gRPC call opens them.
     pub(crate) feed: Option<Feed>,
 }
 
 impl Client {
-    /// A client of a service: an apiserver in this process, without a socket, or a connection. `agent` names the component
-    /// in provenance, and the owner of the fields that it writes.
+    /// A client over a service: an apiserver in this process without a socket, or a connection. `agent` names
+    /// the component in provenance and is the field manager of its writes.
     pub fn over<S, B>(service: S, agent: &str) -> Self
     where
         S: Service<http::Request<tonic::body::Body>, Response = http::Response<B>>,
@@ -66,7 +66,7 @@ impl Client {
         Self { agent: agent_value(agent), ..self.clone() }
     }
 
-    /// The same connection, whose calls present these tokens.
+    /// The same connection with these bearer tokens in its calls.
     pub(crate) fn with_tokens(&self, tokens: Arc<Tokens>) -> Self {
         let transport = self.transport.clone();
         let service = tower::service_fn(move |request| {
@@ -77,7 +77,7 @@ impl Client {
         Self { transport: BoxCloneSyncService::new(service), feed: None, ..self.clone() }
     }
 
-    /// The same client, whose writes say that these revisions led to them.
+    /// The same client with these causes: provenance records that these revisions led to its writes.
     #[must_use]
     pub fn causes(&self, causes: &Causes) -> Self {
         let causes = match causes.is_empty() {
@@ -87,8 +87,9 @@ impl Client {
         Self { causes, ..self.clone() }
     }
 
-    /// The same client, whose writes are refused with a conflict ([`ApiError::is_fenced`]) unless the lease says, at the very
-    /// revision of the write, that this term of leadership goes on. Its reads are as before.
+    /// The same client with a fencing token. The server refuses its writes with a conflict
+    /// ([`ApiError::is_fenced`]) unless the lease confirms, at the revision of the write, that this term of
+    /// leadership has not ended. Reads are not affected.
     #[must_use]
     pub fn fence(&self, fence: &Fence) -> Self {
         let value = fence.to_string().try_into().expect("a fence is printed as plain ASCII");
@@ -99,12 +100,12 @@ impl Client {
         Self { fence: None, ..self.clone() }
     }
 
-    /// Objects of one type.
+    /// The calls of one type.
     pub fn api<K: Kind>(&self) -> Api<K> {
         Api::new(self.clone())
     }
 
-    /// Objects of a resource that is known only at run time.
+    /// The calls of a resource that is known only at run time.
     pub fn dynamic(&self, gvr: Gvr) -> DynamicApi {
         DynamicApi::new(self.clone(), gvr)
     }
@@ -115,7 +116,7 @@ impl Client {
             .max_encoding_message_size(MAX_MESSAGE)
     }
 
-    /// A message with what the server wants to know of the caller.
+    /// A gRPC request with the client's metadata: agent, causes and fence.
     pub(crate) fn request<M>(&self, message: M) -> Request<M> {
         let mut request = Request::new(message);
         let metadata = request.metadata_mut();
@@ -132,7 +133,8 @@ impl Client {
     }
 }
 
-/// The server takes the agent up to the first '/' for the owner of fields; a transport may append its own name after it.
+/// The header with the agent. The server takes the text up to the first '/' as field manager; a transport may
+/// append its own name after it.
 fn agent_value(agent: &str) -> Option<MetadataValue<Ascii>> {
     let text = match agent.contains('/') {
         true => agent.to_owned(),
@@ -141,7 +143,7 @@ fn agent_value(agent: &str) -> Option<MetadataValue<Ascii>> {
     text.try_into().ok()
 }
 
-/// A call whose time is bounded.
+/// Runs a call with the timeout [`CALL_TIMEOUT`].
 pub(crate) async fn bounded<T>(
     call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T, ApiError> {

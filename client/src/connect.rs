@@ -1,4 +1,4 @@
-//! Connections over the network: TLS by rustls, HTTP/2 by tonic's channel, which connects again by itself.
+//! Connections over the network: TLS by rustls, HTTP/2 by tonic's channel, which reconnects on its own.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -22,47 +22,50 @@ use crate::{
     limits::{CONNECT_TIMEOUT, KEEP_ALIVE},
 };
 
-/// Why there is no connection.
+/// The reason why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The server's address cannot be used.
-    #[error("{server:?} is no https address of a server")]
+    /// The kubeconfig's server is not an https URL.
+    #[error("invalid server URL {server:?}: it must begin with https")]
     Address {
-        /// What the kubeconfig says.
+        /// The server in the kubeconfig.
         server: String,
     },
-    /// A certificate or key of the kubeconfig cannot be used.
-    #[error("the kubeconfig's {what}: {error}")]
+    /// A certificate or key of the kubeconfig is invalid.
+    #[error("invalid kubeconfig: {what}: {error}")]
     Credentials {
-        /// Which.
+        /// The field: which certificate or key.
         what: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         error: String,
     },
-    /// The server could not be reached. Worth another attempt.
-    #[error("cannot connect: {0}")]
+    /// The server could not be reached. A retry may succeed.
+    #[error("unable to connect to the server: {0}")]
     Connect(#[from] tonic::transport::Error),
 }
 
 impl Client {
-    /// A client that is connected to the server of a kubeconfig. A connection that breaks later is made again by the next
-    /// call.
+    /// A client that is connected to the server of a kubeconfig. If the connection breaks later, the next
+    /// call reconnects.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be used, or the server cannot be reached now.
+    ///
+    /// The kubeconfig is invalid, or the server cannot be reached now.
     pub async fn connect(kubeconfig: &Kubeconfig, agent: &str) -> Result<Self, ConnectError> {
         let (endpoint, connector) = prepare(kubeconfig)?;
         let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
-        // Boxed, so that the code of the transport is generated in this crate and not in every program that connects.
+        // Boxed, so that the compiler generates the future's code in this crate and not in every program that
+        // connects.
         let channel: Pin<Box<dyn Future<Output = _> + Send>> =
             Box::pin(endpoint.connect_with_connector(connect));
         Ok(Self::over_channel(channel.await?, kubeconfig, agent))
     }
 
-    /// Like [`Client::connect`], but the first call makes the connection.
+    /// Like [`Client::connect`], but the first call connects.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be used.
+    ///
+    /// The kubeconfig is invalid.
     pub fn connect_lazy(kubeconfig: &Kubeconfig, agent: &str) -> Result<Self, ConnectError> {
         let (endpoint, connector) = prepare(kubeconfig)?;
         let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
@@ -175,7 +178,7 @@ fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, ConnectError> {
     })
 }
 
-/// `insecure-skip-tls-verify`: the connection is encrypted, but to anyone.
+/// `insecure-skip-tls-verify`: the connection is encrypted but does not authenticate the server.
 mod insecure {
     use std::sync::Arc;
 

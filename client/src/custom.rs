@@ -1,11 +1,12 @@
-//! [`Custom`]: an object of a custom kind as a Rust type, where three constants and serde say all that a client needs. Not for those who
-//! write the definition of the kind in Rust as well: `derive(CustomResource)` of the crate `kstore-derive` makes both.
+//! [`Custom`]: an object of a custom kind as a Rust type, defined by three constants and serde. For a kind
+//! whose definition is also written in Rust, use `derive(CustomResource)` of the crate `kstore-derive`, which
+//! makes both.
 
 use crate::object_parts::{ObjectParts, serialize_object};
 use k8s_openapi::{Metadata, Resource, ResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The `spec` of a custom kind, with what addresses its objects.
+/// The `spec` of a custom kind, with its API version, kind and plural name.
 ///
 /// # Examples
 /// ```
@@ -33,34 +34,36 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// # }
 /// ```
 pub trait CustomSpec: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// Group and version of the definition, as `shop.example.com/v1`.
+    /// Group and version of the definition, such as `shop.example.com/v1`.
     const API_VERSION: &'static str;
-    /// The kind, as `Lamp`.
+    /// The kind, such as `Lamp`.
     const KIND: &'static str;
-    /// The plural name, as `lamps`.
+    /// The plural name, such as `lamps`.
     const PLURAL: &'static str;
-    /// [`k8s_openapi::NamespaceResourceScope`] or [`k8s_openapi::ClusterResourceScope`], as the definition says.
+    /// [`k8s_openapi::NamespaceResourceScope`] or [`k8s_openapi::ClusterResourceScope`], according to the
+    /// definition.
     type Scope: ResourceScope;
-    /// The `status`; `serde_json::Value` if nothing is known of it.
+    /// The type of `status`; `serde_json::Value` if unknown.
     type Status: Serialize + DeserializeOwned + Send + Sync + 'static;
 }
 
-/// An object of the custom kind whose `spec` is `S`. It serves [`crate::Api`], informers, and kube-rs like a built-in type.
+/// An object of the custom kind whose `spec` is `S`. [`crate::Api`], informers and kube-rs accept it like a
+/// built-in type.
 ///
-/// Members beside `metadata`, `spec` and `status` are not kept: an update that must keep them is a patch, or goes through
-/// [`crate::DynamicApi`].
+/// It keeps no fields other than `metadata`, `spec` and `status`: to keep others, update by a patch or
+/// through [`crate::DynamicApi`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Custom<S: CustomSpec> {
-    /// Name, labels, owners.
+    /// The metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     pub spec: S,
-    /// What is, if something has been reported.
+    /// The reported state, if any.
     pub status: Option<S::Status>,
 }
 
 impl<S: CustomSpec> Custom<S> {
-    /// An object to be created.
+    /// An object without other metadata and without status.
     pub fn new(name: &str, spec: S) -> Self {
         Self {
             metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
@@ -107,7 +110,9 @@ impl<S: CustomSpec> Metadata for Custom<S> {
 /// The parts of an `apiVersion`.
 ///
 /// # Panics
-/// Without a group; a custom kind has one. The compiler reports it, since this runs while it evaluates constants.
+///
+/// Without a group; a custom kind has one. The compiler reports the panic, since it evaluates this function
+/// for constants.
 const fn group_and_version(api_version: &'static str) -> (&'static str, &'static str) {
     let bytes = api_version.as_bytes();
     let mut slash = 0;
@@ -139,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_type_names_its_resource_and_keeps_what_it_knows() {
+    fn a_custom_type_has_its_resource_and_keeps_its_fields() {
         assert_eq!(Gvr::of::<Custom<LampSpec>>().to_string(), "shop.example.com/v1beta1/lamps");
         let stored = json!({"apiVersion": "shop.example.com/v1beta1", "kind": "Lamp",
             "metadata": {"name": "hall", "labels": {"floor": "1"}}, "spec": {"watts": 5}, "status": {"lit": true}});

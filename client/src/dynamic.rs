@@ -12,7 +12,7 @@ use crate::{
     limits::DELETE_PAGE,
 };
 
-/// Objects of one resource as JSON values. Everywhere, `ns` is empty for resources without namespaces.
+/// The calls of one resource on JSON values. In all calls, `ns` is empty for cluster-scoped resources.
 #[derive(Clone)]
 pub struct DynamicApi(Calls);
 
@@ -26,19 +26,20 @@ impl DynamicApi {
         &self.0.gvr
     }
 
-    /// The newest state of one object.
+    /// Gets the newest state of an object.
     pub async fn get(&self, ns: &str, name: &str) -> Result<Value, ApiError> {
         decode(&self.0.get(ns, name).await?)
     }
 
-    /// All objects that match, in key order, and the revision of the read. An empty `ns` means all namespaces.
+    /// Lists all matching objects in key order, with the revision of the read. An empty `ns` means all
+    /// namespaces.
     pub async fn list(&self, ns: &str, params: &ListParams) -> Result<(Vec<Value>, Revision), ApiError> {
         let (items, revision) = self.0.list(ns, params).await?;
         let items = items.iter().map(|json| serde_json::from_slice(json).map_err(ApiError::json));
         Ok((items.collect::<Result<_, _>>()?, revision))
     }
 
-    /// The first objects that match, in key order, at most `limit`: whether there are any at all, or how many if they are few.
+    /// Lists the first matching objects in key order, at most `limit`.
     pub async fn list_first(
         &self,
         ns: &str,
@@ -49,12 +50,12 @@ impl DynamicApi {
         page.items.iter().map(|json| serde_json::from_slice(json).map_err(ApiError::json)).collect()
     }
 
-    /// Creates an object and gives back what was stored.
+    /// Creates an object and returns the stored one.
     pub async fn create(&self, ns: &str, object: &Value) -> Result<Value, ApiError> {
         decode(&self.0.create(ns, text(object, "name"), encode(object)?).await?)
     }
 
-    /// Posts to a subresource of an object (`token`, `eviction`) and gives the answer.
+    /// Posts to a subresource of an object (`token`, `eviction`) and returns the response.
     pub async fn create_subresource(
         &self,
         ns: &str,
@@ -65,14 +66,14 @@ impl DynamicApi {
         decode(&self.0.create_below(ns, name, subresource, encode(object)?).await?)
     }
 
-    /// Creates an object from JSON that exists already. `name` is the one in it, empty if the server is to make one from
-    /// `generateName`.
+    /// Creates an object from JSON text. `name` is the name in the text, or empty if the server generates it
+    /// from `generateName`.
     pub async fn create_text(&self, ns: &str, name: &str, json: &str) -> Result<Stored, ApiError> {
         Ok(Stored(self.0.create(ns, name, json.into()).await?))
     }
 
-    /// Replaces an object, or with a subresource (`status`; else empty) that part of it, by JSON that exists already. A
-    /// `resourceVersion` in it must still be the newest.
+    /// Replaces an object by JSON text, or only a subresource of it (`status`; else empty). A
+    /// `resourceVersion` in the text must still be the newest.
     pub async fn replace_text(
         &self,
         ns: &str,
@@ -83,7 +84,8 @@ impl DynamicApi {
         Ok(Stored(self.0.update(ns, name, subresource, json.into()).await?))
     }
 
-    /// Replaces an object by its namespace and name; a `resourceVersion` in it must still be the newest.
+    /// Replaces an object, identified by its namespace and name. A `resourceVersion` in it must still be the
+    /// newest.
     pub async fn update(&self, object: &Value) -> Result<Value, ApiError> {
         self.replace(object, "").await
     }
@@ -99,7 +101,7 @@ impl DynamicApi {
         decode(&self.0.update(ns, name, subresource, encode(object)?).await?)
     }
 
-    /// Changes an object, or with a subresource (`status`, `finalize`; else empty) that part of it.
+    /// Patches an object, or only a subresource of it (`status`, `finalize`; else empty).
     pub async fn patch(
         &self,
         ns: &str,
@@ -110,16 +112,18 @@ impl DynamicApi {
         decode(&self.0.patch(ns, name, subresource, patch).await?)
     }
 
-    /// Deletes an object, or begins to. Gives back the revision that the server made, or zero if it did not say.
+    /// Deletes an object, or starts its deletion. Returns the revision that the server made, or zero if the
+    /// server did not report one.
     pub async fn delete(&self, ns: &str, name: &str, params: &DeleteParams) -> Result<Revision, ApiError> {
         Ok(self.0.delete(ns, name, params).await?.revision)
     }
 
-    /// Deletes all objects of a namespace that match, a page at a time, so that no call lasts longer than the server lets it. What
-    /// is created meanwhile may stay. An empty `ns` means all namespaces.
+    /// Deletes all matching objects of a namespace, one page per call, so that no call exceeds the server's
+    /// time limit. Objects created meanwhile may stay. An empty `ns` means all namespaces.
     ///
     /// # Errors
-    /// The first refusal or failure ends it; what was deleted before stays deleted.
+    ///
+    /// The first failure ends the deletion; objects deleted before stay deleted.
     pub async fn delete_collection(
         &self,
         ns: &str,
@@ -130,14 +134,14 @@ impl DynamicApi {
         Ok(())
     }
 
-    /// A source for an informer: whole objects.
+    /// A source of whole objects for an informer.
     pub fn source(&self, params: WatchParams) -> Source<DynamicObject> {
         Source::new(self.0.clone(), params, |json| {
             serde_json::from_slice(json).map(DynamicObject::new).map_err(ApiError::json)
         })
     }
 
-    /// A source for an informer whose objects hold only what their reader needs: `decode` gets the JSON of each.
+    /// A source for an informer whose objects hold only selected data: `decode` gets the JSON of each.
     pub fn project<T: Object, E: std::fmt::Display + 'static>(
         &self,
         params: WatchParams,
@@ -149,20 +153,21 @@ impl DynamicApi {
     }
 }
 
-/// An object as the server stored it. Only the fields that the caller asks for are decoded.
+/// An object as the server stored it. It decodes only the fields that the caller asks for.
 #[derive(Debug)]
 pub struct Stored(Json);
 
 impl Stored {
-    /// The revision of this state, which is its `resourceVersion`.
+    /// The revision of this state: its `resourceVersion`.
     pub fn revision(&self) -> Revision {
         self.0.revision
     }
 
-    /// The object's name, which may be one that the server made.
+    /// The object's name, which the server may have generated.
     ///
     /// # Errors
-    /// [`ApiError::Json`] if it has none: the server is not one of Kubernetes' API.
+    ///
+    /// [`ApiError::Json`] if the object has no name: the server does not implement Kubernetes' API.
     pub fn name(&self) -> Result<String, ApiError> {
         #[derive(Deserialize)]
         struct Named {
@@ -185,7 +190,7 @@ fn decode(object: &Json) -> Result<Value, ApiError> {
     serde_json::from_slice(&object.json).map_err(ApiError::json)
 }
 
-/// A text of the metadata, or an empty one.
+/// A string of the metadata, or an empty one.
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }

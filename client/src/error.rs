@@ -1,4 +1,5 @@
-//! [`ApiError`]: why a call failed, in the words that the REST door would use. The single place that reads gRPC statuses.
+//! [`ApiError`]: the reason why a call failed, in the words of the REST API. Only this file reads gRPC
+//! statuses.
 
 use kstore_api::status::{Cause, Outcome, Reason, Status};
 use kstore_informer::SourceError;
@@ -6,16 +7,16 @@ use prost::Message;
 use std::time::Duration;
 use tonic::Code;
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The server answered with a Status: nothing was written.
+    /// The server returned a Status: it wrote nothing.
     #[error("{}", describe(.0))]
     Status(Box<Status>),
-    /// No answer came. A write may have happened, or not.
-    #[error("no answer: {0}")]
+    /// No response arrived. A write may or may not have happened.
+    #[error("no response from the server: {0}")]
     Transport(String),
-    /// The answer, or what was to be sent, is not the JSON that its type wants.
+    /// The response or the request is not valid JSON of its type.
     #[error("unexpected JSON: {0}")]
     Json(String),
 }
@@ -28,7 +29,7 @@ fn describe(status: &Status) -> String {
 }
 
 impl ApiError {
-    /// The server's answer, if there was one.
+    /// The server's Status, if it returned one.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Status(status) => Some(status),
@@ -36,12 +37,12 @@ impl ApiError {
         }
     }
 
-    /// The HTTP code of the answer, or none if there was no answer.
+    /// The HTTP status code; `None` without a response.
     pub fn code(&self) -> Option<u16> {
         self.status().map(|status| status.code)
     }
 
-    /// The reason of the answer, as `NotFound`; empty if there was none.
+    /// The reason of the Status, such as `NotFound`; empty without a response.
     pub fn reason(&self) -> &'static str {
         self.status().map_or("", |status| status.reason.as_str())
     }
@@ -50,54 +51,55 @@ impl ApiError {
         self.status().is_some_and(|status| status.reason == reason)
     }
 
-    /// There is no such object.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.is(Reason::NotFound)
     }
 
-    /// Someone else changed the object, or a precondition does not hold: read it again, decide again.
+    /// Whether another writer changed the object or a precondition failed. The caller must read the object
+    /// again.
     pub fn is_conflict(&self) -> bool {
         self.is(Reason::Conflict)
     }
 
-    /// The object is there already.
+    /// Whether the object already exists.
     pub fn is_already_exists(&self) -> bool {
         self.is(Reason::AlreadyExists)
     }
 
-    /// The revision asked for is no longer kept.
+    /// Whether the requested revision is compacted.
     pub fn is_gone(&self) -> bool {
         self.is(Reason::Expired) || self.is(Reason::Gone)
     }
 
-    /// The object breaks a rule: the same request will never succeed.
+    /// Whether the object is invalid: the same request never succeeds.
     pub fn is_invalid(&self) -> bool {
         self.is(Reason::Invalid)
     }
 
-    /// The caller may not do this.
+    /// Whether the caller lacks permission.
     pub fn is_forbidden(&self) -> bool {
         self.is(Reason::Forbidden)
     }
 
-    /// The namespace is being deleted and takes nothing new.
+    /// Whether the namespace is being deleted and accepts no new objects.
     pub fn is_namespace_terminating(&self) -> bool {
         self.causes().iter().any(|cause| cause.reason == "NamespaceTerminating")
     }
 
-    /// The client writes for a term of leadership that is over ([`crate::Client::fence`]): also a conflict, but one that no
-    /// reading again will solve.
+    /// Whether the client's term of leadership has ended ([`crate::Client::fence`]). This is a conflict that
+    /// a new read does not resolve.
     pub fn is_fenced(&self) -> bool {
         self.causes().iter().any(|cause| cause.reason == "LeaseNotHeld")
     }
 
-    /// The fields or rules that the answer names.
+    /// The causes of the Status: fields or rules.
     pub fn causes(&self) -> &[Cause] {
         let details = self.status().and_then(|status| status.details.as_ref());
         details.map_or(&[], |details| &details.causes)
     }
 
-    /// How long the server asks to wait.
+    /// The delay that the server asks for before a retry.
     pub fn retry_after(&self) -> Option<Duration> {
         let details = self.status()?.details.as_ref()?;
         (details.retry_after_seconds > 0).then(|| Duration::from_secs(details.retry_after_seconds.into()))
@@ -112,7 +114,7 @@ impl ApiError {
     }
 }
 
-/// `google.rpc.Status`, of which we read the details.
+/// `google.rpc.Status`; only its details are read.
 #[derive(Clone, PartialEq, Message)]
 struct RpcStatus {
     #[prost(int32, tag = "1")]
@@ -149,8 +151,8 @@ impl From<tonic::Status> for ApiError {
     }
 }
 
-/// What a code without details means, if only a server can have said it. Libraries on the way use the others too, when
-/// nobody knows what the server did.
+/// The code and reason of a gRPC code without details, if only a server can have sent it. Libraries use the
+/// other codes too, when the state of the server is unknown.
 fn bare(code: Code) -> Option<(u16, Reason)> {
     match code {
         Code::NotFound => Some((404, Reason::NotFound)),
@@ -173,7 +175,7 @@ fn bare(code: Code) -> Option<(u16, Reason)> {
     }
 }
 
-/// How the informer should react.
+/// The reaction of the informer.
 impl From<ApiError> for SourceError {
     fn from(error: ApiError) -> Self {
         let retry_after = error.retry_after();
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kubernetes_status_in_the_details_is_what_the_caller_sees() {
+    fn the_kubernetes_status_is_read_from_the_details() {
         let error = rpc(
             Code::PermissionDenied,
             r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden",
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_code_is_enough_and_a_broken_connection_is_no_answer() {
+    fn grpc_codes_without_details_and_transport_errors_are_mapped() {
         let error = ApiError::from(tonic::Status::aborted("changed"));
         assert!(error.is_conflict());
         let error = rpc(Code::OutOfRange, r#"{"kind":"Status","code":410,"reason":"Expired"}"#);

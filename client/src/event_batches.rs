@@ -1,5 +1,5 @@
-//! [`EventBatches`]: creates events, those that come while a call is under way together in the next one. Not the recorder: what is
-//! worth an event, when it is written and when it is tried again is decided there.
+//! [`EventBatches`]: creates events; those that arrive during a call go together into the next one. The
+//! recorder decides which events to write, when, and whether to retry.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 
 use crate::{ApiError, Client, Transaction, TransactionError, limits::EVENT_BATCH};
 
-/// Creates events through one client. Clones share the queue. Its length is bounded by the callers, who wait for their events.
+/// Creates events through one client. Clones share the queue. The callers bound its length: each waits for
+/// its event.
 #[derive(Clone)]
 pub(crate) struct EventBatches {
     client: Client,
@@ -18,13 +19,13 @@ pub(crate) struct EventBatches {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Waiting>,
-    /// A task takes what waits until nothing does.
+    pending: Vec<PendingEvent>,
+    /// Whether a task creates the waiting events.
     is_served: bool,
 }
 
-/// An event to create, and where to say how that went.
-struct Waiting {
+/// An event to create, with the channel for the result.
+struct PendingEvent {
     ns: String,
     event: CoreEvent,
     done: oneshot::Sender<Result<(), ApiError>>,
@@ -35,62 +36,64 @@ impl EventBatches {
         Self { client: client.clone(), queue: Arc::default() }
     }
 
-    /// Creates an event, in one transaction with others that wait. They have no causes in common, so none are named; no trace
-    /// shows events.
+    /// Creates an event, in one transaction with others that wait. The transaction names no causes: its
+    /// events have none in common, and traces do not show events.
     ///
     /// # Errors
-    /// Those of the creation of this event alone, or of the call.
+    ///
+    /// The errors of creating this event alone, or of the call.
     pub(crate) async fn create(&self, ns: &str, event: CoreEvent) -> Result<(), ApiError> {
         let (done, created) = oneshot::channel();
         let is_served = {
             let mut queue = self.queue.lock();
-            queue.waiting.push(Waiting { ns: ns.to_owned(), event, done });
+            queue.pending.push(PendingEvent { ns: ns.to_owned(), event, done });
             std::mem::replace(&mut queue.is_served, true)
         };
         if !is_served {
-            // In a task of its own: a caller that gives up must not end the call that other callers wait for.
+            // In a task of its own: a caller that is dropped must not cancel the call for other callers.
             tokio::spawn(self.clone().serve());
         }
         created.await.unwrap_or_else(|_| Err(ApiError::timeout()))
     }
 
     async fn serve(self) {
-        let mut serving = Serving { queue: Arc::clone(&self.queue), is_over: false };
+        let mut guard = ServeGuard { queue: Arc::clone(&self.queue), is_over: false };
         while let Some(batch) = self.next() {
             self.send(batch).await;
         }
-        serving.is_over = true;
+        guard.is_over = true;
     }
 
-    /// The events of the next transaction; none once nothing waits, and then the next who comes starts another task.
-    fn next(&self) -> Option<Vec<Waiting>> {
+    /// The events of the next transaction; `None` if none wait. The next caller starts another task then.
+    fn next(&self) -> Option<Vec<PendingEvent>> {
         let mut queue = self.queue.lock();
-        // Who has lost patience asks again, or does not.
-        queue.waiting.retain(|waiting| !waiting.done.is_closed());
-        let count = queue.waiting.len().min(EVENT_BATCH);
+        // Drops events whose caller no longer waits.
+        queue.pending.retain(|waiting| !waiting.done.is_closed());
+        let count = queue.pending.len().min(EVENT_BATCH);
         queue.is_served = count > 0;
-        (count > 0).then(|| queue.waiting.drain(..count).collect())
+        (count > 0).then(|| queue.pending.drain(..count).collect())
     }
 
-    async fn send(&self, batch: Vec<Waiting>) {
+    async fn send(&self, batch: Vec<PendingEvent>) {
         let outcome = match &batch[..] {
             [_] => None,
             several => self.create_together(several).await,
         };
-        for Waiting { ns, event, done } in batch {
+        for PendingEvent { ns, event, done } in batch {
             let outcome = match &outcome {
                 Some(outcome) => outcome.clone(),
                 None => self.create_alone(&ns, &event).await,
             };
-            // The caller may have given up.
+            // The caller may no longer wait.
             let _ = done.send(outcome);
         }
     }
 
-    /// How all of them ended; `None` if nothing was written because one of them cannot be.
-    async fn create_together(&self, batch: &[Waiting]) -> Option<Result<(), ApiError>> {
-        let transaction =
-            batch.iter().fold(Transaction::new(&self.client), |transaction, Waiting { ns, event, .. }| {
+    /// The result for all events; `None` if the server refused one of them and wrote nothing.
+    async fn create_together(&self, batch: &[PendingEvent]) -> Option<Result<(), ApiError>> {
+        let transaction = batch
+            .iter()
+            .fold(Transaction::new(&self.client), |transaction, PendingEvent { ns, event, .. }| {
                 transaction.create(ns, event)
             });
         match transaction.commit().await {
@@ -105,14 +108,14 @@ impl EventBatches {
     }
 }
 
-/// The task that takes what waits. Where it is dropped before its end, those who wait are told, and the next who comes starts
-/// another.
-struct Serving {
+/// Guards the task that creates waiting events. If the task is dropped early, its callers get an error and
+/// the next caller starts another task.
+struct ServeGuard {
     queue: Arc<Mutex<Queue>>,
     is_over: bool,
 }
 
-impl Drop for Serving {
+impl Drop for ServeGuard {
     fn drop(&mut self) {
         if !self.is_over {
             let dropped = std::mem::take(&mut *self.queue.lock());

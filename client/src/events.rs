@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{ApiError, Client, Patch, event_batches::EventBatches, typed::Kind};
 
-/// Where a [`Recorder`] of a component leaves its events.
+/// The sink of a [`Recorder`]: creates and updates Events through a client.
 #[derive(Clone)]
 pub struct ClientSink {
     client: Client,
@@ -27,14 +27,14 @@ impl ClientSink {
 }
 
 impl Client {
-    /// A recorder whose events are written through this client by a task of its own. Who wants to wait at the end until they
-    /// are written takes [`Recorder::build`] with a [`ClientSink`] instead, and awaits its future.
+    /// A recorder whose task writes events through this client. To wait at the end for all writes, use
+    /// [`Recorder::build`] with a [`ClientSink`] instead and await its future.
     pub fn recorder(&self, component: &str, nondet: &Nondet, stop: &CancellationToken) -> Recorder {
         Recorder::spawn(ClientSink::new(self), component, nondet, stop)
     }
 }
 
-/// How events refer to an object.
+/// The reference of events to an object.
 pub fn reference<K: Kind>(object: &K) -> Reference {
     let meta = object.metadata();
     Reference {
@@ -57,12 +57,12 @@ impl EventSink for ClientSink {
         let create = async || self.batches.create(ns, core_event(ns, event)).await;
         let update = async || api.patch(ns, &event.name, &newer(event)).await.map(drop);
         let outcome = match event.known {
-            // It went away meanwhile: events do, after an hour.
+            // The event was deleted meanwhile: events expire after an hour.
             true => match update().await {
                 Err(error) if error.is_not_found() => create().await,
                 outcome => outcome,
             },
-            // An earlier attempt happened although its answer was lost.
+            // An earlier attempt succeeded although its response was lost.
             false => match create().await {
                 Err(error) if error.is_already_exists() => update().await,
                 outcome => outcome,
@@ -78,12 +78,13 @@ fn newer(event: &Event) -> Patch {
     }))
 }
 
-/// The message, cut to the length that the API takes.
+/// The message, cut to the API's maximum length.
 fn note(message: &str) -> &str {
     &message[..message.floor_char_boundary(EVENT_NOTE_MAX)]
 }
 
-/// A server that answered will answer the same again, except when it was busy.
+/// The result for the recorder. A server that refused an event refuses it again, except when it was
+/// overloaded.
 fn finish(outcome: Result<(), ApiError>) -> Result<(), SinkError> {
     match outcome {
         Ok(()) => Ok(()),
@@ -94,9 +95,10 @@ fn finish(outcome: Result<(), ApiError>) -> Result<(), SinkError> {
     }
 }
 
-/// The event as it is created. Beside the times in whole seconds that people know it has `eventTime` in microseconds, which puts the
-/// events of one second in order. The API takes that only with a reason, an action and a reporting instance: an event without an action of its
-/// own has its reason there, and one of no machine its component.
+/// The event to create. In addition to the times in whole seconds it has `eventTime` in microseconds, which
+/// orders the events of one second. The API accepts that only with a reason, an action and a reporting
+/// instance. An event without an action therefore has its reason as action, and one without a host has its
+/// component as instance.
 fn core_event(ns: &str, event: &Event) -> CoreEvent {
     let or = |text: &str, default: &str| some(if text.is_empty() { default } else { text });
     CoreEvent {

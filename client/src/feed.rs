@@ -1,5 +1,5 @@
-//! Watching without a wire: a [`Feed`] hands over the batches that the server made as values, so that what lives in the
-//! server's process shares its bytes and pays for no encoding, decoding or framing. All other calls go the usual way.
+//! In-process watches: a [`Feed`] passes the server's batches on as values. Components in the server's
+//! process thus share its bytes and save encoding, decoding and framing. All other calls use the transport.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -13,14 +13,15 @@ pub(crate) type Batches = BoxStream<'static, Result<pb::WatchBatch, tonic::Statu
 
 type Opening = Pin<Box<dyn Future<Output = Result<Batches, tonic::Status>> + Send>>;
 
-/// What opens watches in the server's own process.
+/// The function that opens watches in the server's own process.
 pub(crate) type Feed = Arc<dyn Fn(tonic::Request<pb::WatchRequest>) -> Opening + Send + Sync>;
 
 impl Client {
-    /// The same client, whose watches are opened by `feed` instead of a call.
+    /// The same client with `feed` as the opener of its watches.
     ///
-    /// `feed` must give what the server's `Watch` would have sent: it checks who asks and what they may see, ends a reader
-    /// who falls behind, and answers with the same statuses. The request carries the metadata that a call would.
+    /// `feed` must return what the server's `Watch` would send: it authenticates and authorizes the caller,
+    /// ends the watch of a slow reader, and returns the same statuses. The request carries the metadata of a
+    /// call.
     #[must_use]
     pub fn with_feed<F, Fut, S>(&self, feed: F) -> Self
     where
@@ -37,7 +38,7 @@ impl Client {
         client
     }
 
-    /// Opens a watch, through the feed if there is one.
+    /// Opens a watch, through the feed if the client has one.
     pub(crate) async fn open_watch(&self, message: pb::WatchRequest) -> Result<Batches, ApiError> {
         let request = self.request(message);
         match &self.feed {

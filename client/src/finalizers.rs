@@ -32,7 +32,8 @@ impl<K: Kind> Finalizers for Api<K> {
     }
 }
 
-/// A JSON patch cannot ask whether a list is absent, so the first entry is put in only if nothing at all has changed.
+/// The JSON patch for an edit of the finalizers. A JSON patch cannot test that a list is absent, so the patch
+/// adds the first entry only if the object is unchanged.
 fn patch<T: Object>(object: &T, edit: Edit<'_>) -> Value {
     let test = |path: &str, value: &str| json!({"op": "test", "path": path, "value": value});
     let uid = test("/metadata/uid", object.uid());

@@ -1,4 +1,5 @@
-//! [`Source`]: the [`ListerWatcher`] over kstore's own door. The initial state and all changes come on one stream.
+//! [`Source`]: the [`ListerWatcher`] over kstore's gRPC API. The initial state and all changes come on one
+//! stream.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -19,7 +20,7 @@ use crate::{
 
 type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, ApiError> + Send + Sync>;
 
-/// Objects of one resource, or of several, for an informer.
+/// The objects of one or several resources for an informer.
 pub struct Source<T> {
     calls: Calls,
     more: Vec<Gvr>,
@@ -47,9 +48,9 @@ impl<T: Object> Source<T> {
         Self { calls, more: Vec::new(), params, decode: Arc::new(decode) }
     }
 
-    /// The objects of these resources too, all on one stream in revision order; at most [`MAX_SELECTORS`] resources in all.
-    /// Objects say themselves of which kind they are. Their keys must differ between kinds: an informer holds one object per
-    /// key.
+    /// Adds the objects of these resources, all on one stream in revision order; at most [`MAX_SELECTORS`]
+    /// resources in all. The objects must know their kind, and the keys of different kinds must differ: an
+    /// informer holds one object per key.
     ///
     /// [`MAX_SELECTORS`]: crate::limits::MAX_SELECTORS
     #[must_use]
@@ -62,7 +63,7 @@ impl<T: Object> Source<T> {
         std::iter::once(&self.calls.gvr).chain(&self.more)
     }
 
-    /// What a watch of it selects, one for each of its resources.
+    /// The watch selectors, one for each resource.
     pub(crate) fn selectors(&self) -> Vec<pb::WatchSelector> {
         let selector = |gvr: &Gvr| pb::WatchSelector {
             r#ref: Some(gvr.reference(&self.params.ns, &self.params.name, "")),
@@ -80,10 +81,11 @@ impl<T: Object> Source<T> {
         pb::WatchRequest { selectors: self.selectors(), after_revision, progress: true }
     }
 
-    /// A batch as the informer wants it: its events, then how far it has come. An initial state that is older than `least` is
-    /// refused when it is complete.
+    /// The frames of a batch: its events, then its revision. Refuses a complete initial state that is older
+    /// than `least`.
     ///
     /// # Errors
+    ///
     /// [`SourceError::Ahead`].
     pub(crate) fn frames(
         &self,
@@ -129,22 +131,22 @@ impl<T: Object> ListerWatcher for Source<T> {
 
     async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
         let limit = request.limit.map_or(0, NonZeroU32::get);
-        let mut place = match &request.next {
-            Some(next) => Place::read(next)?,
-            None => Place::first(request.at),
+        let mut position = match &request.next {
+            Some(next) => ListPosition::from_token(next)?,
+            None => ListPosition::first(request.at),
         };
         let mut page = Page { items: Vec::new(), undecodable: Vec::new(), revision: Revision(0), next: None };
-        for gvr in self.resources().skip(place.resource) {
+        for gvr in self.resources().skip(position.resource) {
             let calls = Calls { client: self.calls.client.clone(), gvr: gvr.clone() };
-            let params = self.list_params(place.at);
-            let read = calls.page(&self.params.ns, &params, limit, &place.next).await?;
-            // The others at the revision of the first: together they are one state.
-            place.at.get_or_insert(read.revision);
+            let params = self.list_params(position.at);
+            let read = calls.page(&self.params.ns, &params, limit, &position.next).await?;
+            // Lists the other resources at the revision of the first, so that all pages show one state.
+            position.at.get_or_insert(read.revision);
             page.revision = read.revision;
             read.items.iter().for_each(|json| self.take(json, &mut page));
-            place.go_on(read.next);
-            if limit > 0 && place.resource < self.resources().count() {
-                page.next = Some(place.written());
+            position.advance(read.next);
+            if limit > 0 && position.resource < self.resources().count() {
+                page.next = Some(position.to_token());
                 break;
             }
         }
@@ -165,7 +167,7 @@ impl<T: Object> ListerWatcher for Source<T> {
     }
 }
 
-/// The revision that an initial state must have reached.
+/// The minimum revision of an initial state.
 pub(crate) fn least(start: Start) -> Result<Revision, SourceError> {
     match start {
         Start::Initial(ReadAt::Exact(_)) => Err(SourceError::Unsupported(Capability::ExactList)),
@@ -174,47 +176,47 @@ pub(crate) fn least(start: Start) -> Result<Revision, SourceError> {
     }
 }
 
-/// How far a list over several resources has come. Between pages it travels as text.
-struct Place {
-    /// Which resource comes next.
+/// The position of a list over several resources. Between pages it is the text of the continue token.
+struct ListPosition {
+    /// The index of the next resource.
     resource: usize,
-    /// Where in it, as the server says.
+    /// The server's continue token within the resource.
     next: String,
-    /// At which revision, if it is decided.
+    /// The revision of the list, once known.
     at: Option<Revision>,
 }
 
-impl Place {
+impl ListPosition {
     fn first(at: ReadAt) -> Self {
         let at = match at {
             ReadAt::Exact(revision) => Some(revision),
-            // The server answers with what is newest, whatever is asked.
+            // The server returns the newest state for each of these.
             ReadAt::Any | ReadAt::Latest | ReadAt::NotOlderThan(_) => None,
         };
         Self { resource: 0, next: String::new(), at }
     }
 
-    fn go_on(&mut self, next: String) {
+    fn advance(&mut self, next: String) {
         self.resource += usize::from(next.is_empty());
         self.next = next;
     }
 
-    fn written(&self) -> Continue {
+    fn to_token(&self) -> Continue {
         let at = self.at.unwrap_or_default();
         Continue::new(format!("{} {at} {}", self.resource, self.next))
     }
 
-    fn read(text: &Continue) -> Result<Self, SourceError> {
-        let place = || {
+    fn from_token(text: &Continue) -> Result<Self, SourceError> {
+        let position = || {
             let mut parts = text.as_str().splitn(3, ' ');
             let (resource, at) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
             Some(Self { resource, at: Some(Revision(at)), next: parts.next()?.to_owned() })
         };
-        place().ok_or_else(|| SourceError::Fatal("the token is of another source".into()))
+        position().ok_or_else(|| SourceError::Fatal("the continue token belongs to another source".into()))
     }
 }
 
-/// A batch as the informer wants it: its events, then how far it has come.
+/// The frames of a batch: its events, then its revision.
 fn frames<T: Object>(batch: pb::WatchBatch, decode: &Decode<T>) -> Vec<Frame<T>> {
     let _span =
         tracing::debug_span!("grpc", revision = batch.revision, events = batch.events.len()).entered();
@@ -224,7 +226,7 @@ fn frames<T: Object>(batch: pb::WatchBatch, decode: &Decode<T>) -> Vec<Frame<T>>
     frames
 }
 
-/// One event, or none if not even the name of its object can be read.
+/// The frame of an event; `None` if even the name of its object cannot be decoded.
 fn frame<T: Object>(event: &pb::WatchEvent, decode: &Decode<T>) -> Option<Frame<T>> {
     let at = revision(event.revision);
     match (event.r#type(), decode(&event.json)) {
@@ -237,13 +239,13 @@ fn frame<T: Object>(event: &pb::WatchEvent, decode: &Decode<T>) -> Option<Frame<
 
 fn undecodable(json: &[u8], revision: Revision, error: &ApiError) -> Option<Undecodable> {
     let Some(key) = name(json) else {
-        tracing::error!(%revision, %error, "object without a readable name");
+        tracing::error!(%revision, %error, "cannot decode the name of an object");
         return None;
     };
     Some(Undecodable { key, revision, error: error.to_string() })
 }
 
-/// Namespace and name alone.
+/// Decodes only namespace and name.
 fn name(json: &[u8]) -> Option<Key> {
     #[derive(Deserialize)]
     struct Named {

@@ -1,4 +1,4 @@
-//! [`Gvr`], the name of a resource in URLs and calls.
+//! [`Gvr`]: the group, version and plural name of a resource, as in URLs and calls.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,16 +8,16 @@ use kstore_proto::kstore::v1 as pb;
 /// Group, version and plural name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gvr {
-    /// Empty for the core group.
+    /// The group; empty for the core group.
     pub group: Cow<'static, str>,
-    /// `v1`.
+    /// The version, such as `v1`.
     pub version: Cow<'static, str>,
-    /// Plural, lower case: `pods`.
+    /// The plural name in lower case, such as `pods`.
     pub resource: Cow<'static, str>,
 }
 
 impl Gvr {
-    /// The resource of these names.
+    /// The resource with these names.
     pub fn new(
         group: impl Into<Cow<'static, str>>,
         version: impl Into<Cow<'static, str>>,
@@ -31,7 +31,7 @@ impl Gvr {
         Self::new(K::GROUP, K::VERSION, K::URL_PATH_SEGMENT)
     }
 
-    /// As a call names an object of it, or all of a namespace with an empty name.
+    /// The reference in a call to an object; with an empty name, to all objects of the namespace.
     pub(crate) fn reference(&self, namespace: &str, name: &str, subresource: &str) -> pb::Ref {
         pb::Ref {
             group: self.group.to_string(),

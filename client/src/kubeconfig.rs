@@ -1,5 +1,5 @@
-//! [`Kubeconfig`]: where the server is and how to prove who we are, from the file that kubectl uses too. Only certificates
-//! and tokens are read; plugins that run programs are not.
+//! [`Kubeconfig`]: server and credentials from the file that kubectl uses. Supports client certificates and
+//! tokens, but not exec plugins.
 
 #[cfg(test)]
 mod tests;
@@ -11,18 +11,18 @@ use serde::Deserialize;
 
 use crate::limits::MAX_KUBECONFIG;
 
-/// What a connection needs to know: one context of a kubeconfig file.
+/// One context of a kubeconfig file: everything that a connection needs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Kubeconfig {
-    /// `https://host:port`.
+    /// The server's URL, `https://host:port`.
     pub server: String,
-    /// Certificates, as PEM, that the server's certificate must be signed by.
+    /// The certificate authority's certificates in PEM, which must have signed the server's certificate.
     pub ca: Option<Vec<u8>>,
-    /// The name to expect in the server's certificate, if it is not the host's.
+    /// The name in the server's certificate, if it differs from the host.
     pub tls_server_name: Option<String>,
-    /// Whether to take any certificate of the server.
+    /// Whether to accept any server certificate.
     pub insecure: bool,
-    /// Our certificate chain and key, as PEM.
+    /// The client certificate and key.
     pub identity: Option<Identity>,
     /// A bearer token.
     pub token: Option<String>,
@@ -33,62 +33,64 @@ pub struct Kubeconfig {
 /// A client certificate.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The chain, as PEM.
+    /// The certificate chain in PEM.
     pub certificate: Vec<u8>,
-    /// The key, as PEM.
+    /// The key in PEM.
     pub key: Vec<u8>,
 }
 
-/// Why a kubeconfig cannot be used. Someone has to change the file.
+/// The defect of a kubeconfig; the user has to fix the file.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// A file that cannot be read.
+    /// An unreadable file.
     #[error("{path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What failed.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// A file longer than [`MAX_KUBECONFIG`].
-    #[error("{0}: too long for a kubeconfig")]
+    #[error("{0}: too large for a kubeconfig")]
     TooLong(PathBuf),
-    /// No YAML, or not of the right form.
-    #[error("not a kubeconfig: {0}")]
+    /// The text is not YAML or lacks a required field.
+    #[error("invalid kubeconfig: {0}")]
     Format(#[from] serde_yaml_ng::Error),
-    /// Data that should be base64.
+    /// A field is not base64.
     #[error("{field} is not base64")]
     Base64 {
-        /// Which.
+        /// The field.
         field: &'static str,
     },
-    /// A name that nothing in the file has.
-    #[error("there is no {kind} named {name:?}")]
+    /// The file has no entry with this name.
+    #[error("{kind} {name:?} does not exist")]
     Missing {
-        /// `context`, `cluster` or `user`.
+        /// The kind: `context`, `cluster` or `user`.
         kind: &'static str,
         /// The name.
         name: String,
     },
-    /// A way to prove identity that is not supported.
-    #[error("the user's {0} is not supported; use a client certificate or a token")]
+    /// An unsupported way of authentication.
+    #[error("the user's {0} is not supported: use a client certificate or a token")]
     Unsupported(&'static str),
 }
 
 impl Kubeconfig {
-    /// Reads the current context of a file. Relative paths in it start at its folder.
+    /// Reads the current context of a file. Relative paths in the file start at its folder.
     ///
     /// # Errors
-    /// Says what is wrong with which part of the file.
+    ///
+    /// The defect and the part of the file.
     pub fn read(path: &Path) -> Result<Self, KubeconfigError> {
         let text = read(path)?;
         Self::parse(&String::from_utf8_lossy(&text), path.parent().unwrap_or(Path::new("")))
     }
 
-    /// The current context of a kubeconfig's text. Relative paths in it start at `folder`.
+    /// Reads the current context of a kubeconfig's text. Relative paths in it start at `folder`.
     ///
     /// # Errors
-    /// Says what is wrong with which part of the text.
+    ///
+    /// The defect and the part of the text.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, KubeconfigError> {
         let file: File = serde_yaml_ng::from_str(text)?;
         let context = find(file.contexts, "context", &file.current_context)?.context;
@@ -120,7 +122,7 @@ impl Kubeconfig {
     }
 }
 
-/// Shows no secret.
+/// The output contains no secrets.
 impl std::fmt::Debug for Kubeconfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kubeconfig")
@@ -255,7 +257,7 @@ fn find<T: Named>(all: Vec<T>, kind: &'static str, name: &str) -> Result<T, Kube
     all.into_iter().find(|one| one.name() == name).ok_or_else(missing)
 }
 
-/// What stands in the file itself counts before the file it names.
+/// The inline data, or else the content of the file that the kubeconfig names.
 fn data(
     field: &'static str,
     inline: Option<&str>,

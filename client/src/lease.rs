@@ -1,4 +1,4 @@
-//! [`ClientLease`]: a lease of the `coordination.k8s.io` group as the place where an election is held.
+//! [`ClientLease`]: a Lease of the `coordination.k8s.io` group as the lock of a leader election.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 
 use crate::{Api, ApiError, Client, typed::revision_of};
 
-/// One lease by namespace and name. Other Kubernetes clients can be candidates for it too. Needs the verbs get, create and
-/// update on it. Written without a fence: it is what fences are about.
+/// One Lease by namespace and name. Other Kubernetes clients can be candidates too. Needs the verbs get,
+/// create and update on the Lease. Writes carry no fence: a fence refers to this Lease.
 #[derive(Clone)]
 pub struct ClientLease {
     api: Api<Lease>,
     namespace: String,
     name: String,
-    /// The metadata of the lease as last read or written: labels and owners are not ours to drop.
+    /// The metadata of the Lease at the last read or write. Updates must keep its labels and owners.
     seen: Arc<Mutex<Option<ObjectMeta>>>,
 }
 
@@ -83,7 +83,7 @@ impl LeaseStore for ClientLease {
     }
 }
 
-/// What a stored lease says; a field that is missing is as if nobody held it.
+/// The record in a stored Lease. A missing field counts as a lease without holder.
 fn record(lease: &Lease) -> LeaseRecord {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.and_then(|seconds| seconds.try_into().ok()).unwrap_or(0);
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// Leases as client-go's `leaderelection` wrote them: a renewal, and what it leaves when it gives the lease up.
+    /// Leases as client-go's `leaderelection` wrote them: a renewal and a release.
     fn recorded() -> [Value; 2] {
         [
             json!({ "acquireTime": "2026-11-21T10:01:45.908313Z", "holderIdentity": "go-1",
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_of_client_go_reads_as_what_it_says_and_is_written_the_same_way() {
+    fn a_lease_written_by_client_go_round_trips() {
         let nowhere = tower::service_fn(|_: http::Request<tonic::body::Body>| {
             std::future::pending::<Result<http::Response<tonic::body::Body>, Infallible>>()
         });
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_missing_are_as_if_nobody_held_it() {
+    fn missing_fields_are_decoded_as_a_lease_without_holder() {
         let empty = record(&Lease::default());
         assert_eq!((empty.holder.as_str(), empty.duration, empty.transitions), ("", Duration::ZERO, 0));
     }

@@ -1,8 +1,9 @@
-//! A typed client of kstore's API over any tower service: an apiserver in the same process, or one behind TLS.
+//! A typed client of kstore's API over any tower service: an apiserver in the same process, or one behind
+//! TLS.
 //!
-//! [`Client`] is the way there; [`Api`] and [`DynamicApi`] are the calls, [`Transaction`] is several of them at once; their
-//! `source` feeds an informer. Nothing is cached
-//! or repeated here, except where a name says so ([`on_conflict`]).
+//! [`Client`] is the connection. [`Api`] and [`DynamicApi`] are the calls, [`Transaction`] combines several;
+//! their `source` feeds an informer. The client caches nothing and retries nothing, except where a name says
+//! so ([`on_conflict`]).
 
 mod calls;
 mod client;

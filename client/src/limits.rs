@@ -1,59 +1,63 @@
-//! Every bound of this crate, with its reason.
+//! The limits of this crate, each with its reason.
 
 use std::time::Duration;
 
-/// Longest wait for the answer to one call that is not a stream. Longer than the server's own limit for a request, so that
-/// the server's answer is what a caller sees.
+/// The timeout of a call that is not a stream. Longer than the server's own limit for a request, so that the
+/// caller sees the server's response.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Largest message that is accepted: a chunk of a list. Above every chunk that the server makes.
+/// The maximum size of a received message in bytes. Larger than every list chunk of the server.
 pub const MAX_MESSAGE: usize = 64 << 20;
 
-/// Longest wait for a TCP connection and its TLS handshake.
+/// The timeout of a TCP connection with its TLS handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection is pinged when it was quiet for this long, and closed if the answer takes longer than this.
+/// The client pings an idle connection after this time, and closes it if the response takes longer than this.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The server says at least this often how far a quiet watch has come. After some such intervals of silence the informer
-/// opens another stream.
+/// The maximum interval of the server's progress messages on an idle watch. After several such intervals
+/// without a message the informer opens another stream.
 pub const WATCH_PROGRESS: Duration = Duration::from_secs(10);
 
-/// Longest kubeconfig or credential file that is read.
+/// The maximum size of a kubeconfig or credential file in bytes.
 pub const MAX_KUBECONFIG: u64 = 1 << 20;
 
-/// Resources that one watch stream can carry; the server refuses more.
+/// The maximum number of resources of one watch stream; the server refuses more.
 pub const MAX_SELECTORS: usize = 64;
 
-/// Events that wait for one part of a common stream. At the bound the stream is not read until that part has caught up, which
-/// holds up the other parts; one batch more may be under way.
+/// The maximum number of buffered events for one part of a shared stream. At the limit the client stops
+/// reading the stream until that part has caught up, which delays the other parts. One more batch may be in
+/// flight.
 pub const MULTI_BUFFER: usize = 4_096;
 
-/// Events in one transaction. Half of what a server takes, so that little is repeated when it refuses one of them.
+/// The number of events in one transaction. Half of the server's maximum, so that a refused event causes few
+/// repetitions.
 pub const EVENT_BATCH: usize = 64;
 
-/// After this long a common stream that waits for informers which were not started says for which.
+/// The time after which a shared stream logs the informers that have not started and that it waits for.
 pub const MULTI_WARNING: Duration = Duration::from_secs(120);
 
-/// Objects that one call of a collection's deletion deletes. Each costs the server a commit, and a call must end within the
-/// server's limit for a request, on a slow disk too.
+/// The number of objects that one call of a collection deletion deletes. Each costs the server a commit, and
+/// a call must end within the server's time limit, also on a slow disk.
 pub const DELETE_PAGE: u32 = 500;
 
-/// Streams that one tunnel carries at a time; the server opens no more.
+/// The maximum number of concurrent streams of one tunnel; the server opens no more.
 pub const TUNNEL_STREAMS: usize = 1024;
 
-/// How far the sender of a stream may be ahead of its reader, by cost. Fixed by kstore.v1.
+/// The flow-control window of a stream: how far the sender may be ahead of the reader, in cost units. Fixed
+/// by kstore.v1.
 pub const STREAM_WINDOW: usize = 64 * 1024;
 
-/// What a message of a stream costs beside its bytes. Fixed by kstore.v1.
+/// The cost of a stream message in addition to its bytes. Fixed by kstore.v1.
 pub const STREAM_FRAME_COST: usize = 64;
 
-/// Data in one message of a stream. Fixed by kstore.v1.
+/// The maximum data of one stream message in bytes. Fixed by kstore.v1.
 pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
 
-/// Bytes of the keys and scalars of one document of a manifest, aliases followed. Lists of many objects fit; a server takes 3 MiB for
-/// each of them.
+/// The maximum number of bytes of keys and scalars in one manifest document, with aliases expanded. Lists of
+/// many objects fit; a server accepts 3 MiB for each object.
 pub const MANIFEST_DOCUMENT_BYTES: usize = 64 << 20;
 
-/// Life of a service account's token that a client asks for. Short, since it is renewed; a server refuses less than ten minutes.
+/// The lifetime of a service account token that a client requests. Short, since the client renews it; a
+/// server refuses less than ten minutes.
 pub const ACCOUNT_TOKEN_LIFETIME: Duration = Duration::from_secs(3600);

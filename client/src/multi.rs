@@ -1,5 +1,5 @@
-//! [`MultiSource`]: one watch stream that feeds the informers of many kinds, so that their caches move together through the
-//! same revisions. The stream is read by a task of its own (`pump`); who is due what is decided in `table`.
+//! [`MultiSource`]: one watch stream for the informers of several kinds, so that their caches advance through
+//! the same revisions. A task (`pump`) reads the stream; `table` decides the next step.
 
 mod inbox;
 mod part;
@@ -20,20 +20,22 @@ pub use part::Part;
 use crate::{Client, Obj, Source, WatchParams, typed::Kind};
 use table::Table;
 
-/// One stream for many informers. Cheap to clone; clones add to the same stream.
+/// A shared watch stream for several informers. Cheap to clone; clones add to the same stream.
 ///
-/// Each part is the source of one informer. The stream opens when the informer of **every** living part has asked for it, so
-/// start them all before waiting for one of them. Then the parts advance in lockstep: every part hears of every revision
-/// that the stream reaches, whether or not it changed anything of its own, so that informers over one multi source wait for
-/// each other's revisions without a round trip.
+/// Each part is the source of one informer. The stream opens when the informers of **all** parts have
+/// requested it, so start them all before waiting for one of them. The parts then advance in lockstep: every
+/// part receives every revision of the stream, even without a change of its own objects. Informers over one
+/// multi source can therefore wait for each other's revisions without a request to the server.
 ///
-/// - Whatever breaks the stream breaks it for all parts. They resume together from the oldest revision among them; if one
-///   needs the whole state, the others are told that theirs has expired, and all begin anew together.
-/// - A part that is added while the stream runs makes all begin anew, so add them first. A part that is dropped leaves.
-/// - Frames wait in a buffer for each part, [`MULTI_BUFFER`] at most; then the slowest part holds up all others, and in the
-///   end the server ends the stream as it does with any slow reader.
-/// - All of it is one request to the server: who asks must be allowed to watch every kind in it, of which there may be
-///   [`MAX_SELECTORS`].
+/// - A failure of the stream affects all parts. They resume together from the oldest revision of any part. If
+///   one part needs the full state, the others get the error that their revision has expired, and all list
+///   again.
+/// - A part added while the stream runs makes all parts list again, so add all parts first. A dropped part
+///   leaves the stream.
+/// - Each part has a buffer of at most [`MULTI_BUFFER`] events. When it is full, the slowest part delays all
+///   others, and in the end the server closes the stream as for any slow reader.
+/// - The stream is one request to the server: the user needs permission to watch every kind. At most
+///   [`MAX_SELECTORS`] kinds are possible.
 ///
 /// [`MULTI_BUFFER`]: crate::limits::MULTI_BUFFER
 /// [`MAX_SELECTORS`]: crate::limits::MAX_SELECTORS
@@ -43,15 +45,15 @@ pub struct MultiSource {
     shared: Arc<Shared>,
 }
 
-/// What parts and pump share. The lock is held for a few lines, never over an await.
+/// The state that parts and pump share. The lock is never held across an await.
 struct Shared {
     table: Mutex<Table>,
-    /// Rung when the table changed.
+    /// Notified when the table changes.
     changed: Notify,
 }
 
 impl Client {
-    /// One stream for the informers of many kinds; see [`MultiSource`].
+    /// A shared watch stream for the informers of several kinds: a [`MultiSource`].
     pub fn multi(&self) -> MultiSource {
         let shared = Shared { table: Mutex::default(), changed: Notify::new() };
         MultiSource { client: self.clone(), shared: Arc::new(shared) }
@@ -59,12 +61,12 @@ impl Client {
 }
 
 impl MultiSource {
-    /// Whole objects of a type.
+    /// A part with whole objects of a type.
     pub fn source<K: Kind>(&self, params: WatchParams) -> Part<Obj<K>> {
         self.part(self.client.api::<K>().source(params))
     }
 
-    /// Objects of a type that hold only what their reader needs: `decode` gets the JSON of each.
+    /// A part with objects of a type that hold only selected data: `decode` gets the JSON of each.
     pub fn project<K: Kind, T: Object, E: std::fmt::Display + 'static>(
         &self,
         params: WatchParams,
@@ -73,12 +75,11 @@ impl MultiSource {
         self.part(self.client.api::<K>().project(params, decode))
     }
 
-    /// What `source` would deliver on a stream of its own, as a part of this one. Its objects are asked for by this client,
-    /// not by the source's.
+    /// A part with the objects of `source`. This client's user, not that of the source, watches them.
     pub fn part<T: Object>(&self, source: Source<T>) -> Part<T> {
         Part::new(self.client.clone(), self.shared.clone(), source)
     }
 }
 
-/// What one part asks of the server.
+/// The watch selectors of one part.
 type Selectors = Vec<pb::WatchSelector>;

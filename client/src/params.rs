@@ -1,29 +1,29 @@
-//! What calls can be told beyond their object.
+//! The parameters of calls.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
 use kstore_informer::Revision;
 use kstore_proto::kstore::v1 as pb;
 
-/// Which objects to list.
+/// The parameters of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListParams {
-    /// As `app=web,tier!=db`; empty for all.
+    /// The label selector, such as `app=web,tier!=db`; empty for all objects.
     pub labels: String,
-    /// As `spec.nodeName=node-1`; empty for all.
+    /// The field selector, such as `spec.nodeName=node-1`; empty for all objects.
     pub fields: String,
-    /// State at exactly this revision; `None` for the newest.
+    /// The revision of the state; `None` for the newest.
     pub at: Option<Revision>,
 }
 
 impl ListParams {
-    /// Only objects with these labels.
+    /// Limits the list to objects with these labels.
     #[must_use]
     pub fn labels(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.labels);
         self
     }
 
-    /// Only objects with these fields.
+    /// Limits the list to objects with these fields.
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.fields);
@@ -31,42 +31,42 @@ impl ListParams {
     }
 }
 
-/// Which objects to watch.
+/// The parameters of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchParams {
-    /// Empty for all namespaces, or for objects without one.
+    /// The namespace; empty for all namespaces and for cluster-scoped resources.
     pub ns: String,
-    /// Only the object of this name; empty for all.
+    /// The name of a single object; empty for all.
     pub name: String,
-    /// As `app=web,tier!=db`; empty for all.
+    /// The label selector, such as `app=web,tier!=db`; empty for all objects.
     pub labels: String,
-    /// As `spec.nodeName=node-1`; empty for all.
+    /// The field selector, such as `spec.nodeName=node-1`; empty for all objects.
     pub fields: String,
 }
 
 impl WatchParams {
-    /// Only objects of this namespace.
+    /// Limits the watch to this namespace.
     #[must_use]
     pub fn ns(mut self, ns: &str) -> Self {
         ns.clone_into(&mut self.ns);
         self
     }
 
-    /// Only the object of this name.
+    /// Limits the watch to the object of this name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Only objects with these labels.
+    /// Limits the watch to objects with these labels.
     #[must_use]
     pub fn labels(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.labels);
         self
     }
 
-    /// Only objects with these fields.
+    /// Limits the watch to objects with these fields.
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.fields);
@@ -74,26 +74,26 @@ impl WatchParams {
     }
 }
 
-/// How to change an object.
+/// A change of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// RFC 7386: fields to set, nulls to remove.
+    /// JSON merge patch (RFC 7386): fields to set, nulls to remove.
     Merge(serde_json::Value),
-    /// RFC 6902: a list of operations.
+    /// JSON patch (RFC 6902): a list of operations.
     Json(serde_json::Value),
-    /// Kubernetes' strategic merge: like a merge, lists merge by their keys.
+    /// Strategic merge patch: like a merge patch, but lists merge by their keys.
     Strategic(serde_json::Value),
     /// Server-side apply: the fields that the caller wants to own.
     Apply {
         /// The wanted fields.
         object: serde_json::Value,
-        /// Take fields from other owners instead of failing.
+        /// Whether to take fields from other owners instead of failing.
         force: bool,
     },
 }
 
 impl Patch {
-    /// Type, document and force, as a call carries them.
+    /// The patch type, the document and `force` of the message.
     pub(crate) fn parts(&self) -> (pb::patch_request::Type, &serde_json::Value, bool) {
         match self {
             Self::Merge(value) => (pb::patch_request::Type::Merge, value, false),
@@ -104,53 +104,53 @@ impl Patch {
     }
 }
 
-/// What becomes of an object's dependents.
+/// The propagation policy: how a deletion affects the object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted after it.
+    /// The dependents are deleted after the object.
     Background,
-    /// They are deleted before it.
+    /// The dependents are deleted before the object.
     Foreground,
-    /// They stay, without their owner.
+    /// The dependents stay without their owner.
     Orphan,
 }
 
-/// How to delete an object.
+/// The parameters of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteParams {
-    /// Only if it has this uid.
+    /// The required uid.
     pub uid: Option<String>,
-    /// Only if it is at this revision.
+    /// The required revision.
     pub resource_version: Option<Revision>,
-    /// Seconds that it may take to end; 0 removes it at once. `None` for the kind's default.
+    /// The grace period in seconds; 0 removes the object at once. `None` for the kind's default.
     pub grace: Option<u32>,
-    /// `None` for the kind's default.
+    /// The propagation policy; `None` for the kind's default.
     pub propagation: Option<Propagation>,
 }
 
 impl DeleteParams {
-    /// Only the object of this uid.
+    /// Requires this uid.
     #[must_use]
     pub fn uid(mut self, uid: &str) -> Self {
         self.uid = Some(uid.to_owned());
         self
     }
 
-    /// Only if it is still at this revision.
+    /// Requires this revision.
     #[must_use]
     pub fn at(mut self, revision: Revision) -> Self {
         self.resource_version = Some(revision);
         self
     }
 
-    /// With this grace period in seconds; 0 removes it at once.
+    /// Sets the grace period in seconds; 0 removes the object at once.
     #[must_use]
     pub fn grace(mut self, seconds: u32) -> Self {
         self.grace = Some(seconds);
         self
     }
 
-    /// With this done to dependents.
+    /// Sets the propagation policy.
     #[must_use]
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.propagation = Some(propagation);

@@ -1,5 +1,5 @@
-//! Reading a path outside the resource API, such as `/version` or `/kstore/v1/trace`. Over the same transport as everything
-//! else, but plain HTTP and not gRPC.
+//! GET of a path outside the resource API, such as `/version` or `/kstore/v1/trace`: plain HTTP over the
+//! client's transport, without gRPC.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -12,10 +12,11 @@ use crate::{
 };
 
 impl Client {
-    /// What a GET of `path` (with its query) answers.
+    /// The body of a GET of `path` (with its query).
     ///
     /// # Errors
-    /// When the answer is a refusal, there is none in time, or it is larger than a message may be.
+    ///
+    /// The server refuses the request, the response takes too long, or it exceeds the maximum message size.
     pub async fn get_path(&self, path: &str) -> Result<Bytes, ApiError> {
         let request = http::Request::get(path).header(http::header::ACCEPT, "application/json");
         let request =
@@ -40,7 +41,7 @@ async fn answer(
     }
     match serde_json::from_slice(&body) {
         Ok(refusal) => Err(ApiError::Status(Box::new(refusal))),
-        // Paths that nothing serves, such as the discovery of an unknown group, are answered in plain text.
+        // The server answers unknown paths, such as the discovery of an unknown group, in plain text.
         Err(_) if status == StatusCode::NOT_FOUND => {
             let text = String::from_utf8_lossy(&body);
             Err(ApiError::from(tonic::Status::not_found(text.trim())))
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_its_body_and_a_refusal_its_status() {
+    async fn get_path_returns_the_body_or_the_status() {
         assert_eq!(client(200, "{}").get_path("/a?b=c").await.unwrap(), "{}");
         let refusal =
             r#"{"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","message":"gone"}"#;

@@ -1,15 +1,16 @@
-//! Updates that others may overtake: [`on_conflict`] for a caller with its own calls, and [`Api`] as the place where
-//! [`kstore_informer::modify`] reads and writes. Other failures are the caller's matter.
+//! Retries after conflicts: [`on_conflict`] for a caller with its own calls, and [`Api`] as the store for
+//! [`kstore_informer::modify`]. The caller handles all other errors.
 
 use kstore_informer::{Key, Refusal, Tries, Writer};
 
 use crate::{Api, ApiError, Kind};
 
-/// Runs `attempt` until it succeeds or fails with something else than a conflict, at most as often as [`Tries::DEFAULT`] says.
-/// Each attempt must read the object anew: what it knew before is what made it fail.
+/// Runs `attempt` until it succeeds or fails with an error other than a conflict, at most as often as
+/// [`Tries::DEFAULT`] says. Each attempt must read the object again: its old state caused the conflict.
 ///
 /// # Errors
-/// The first error that is no conflict, or the last conflict.
+///
+/// The first error other than a conflict, or the last conflict.
 pub async fn on_conflict<T, F, Fut>(attempt: F) -> Result<T, ApiError>
 where
     F: FnMut() -> Fut,

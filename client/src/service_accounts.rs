@@ -1,4 +1,5 @@
-//! [`ServiceAccounts`]: clients that act as service accounts of one namespace, each with tokens that a client with more rights asks for.
+//! [`ServiceAccounts`]: clients that act as service accounts of one namespace. A client with more rights
+//! requests their tokens.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,37 +11,41 @@ use tower::ServiceExt;
 
 use crate::{ApiError, Client, ConnectError, Gvr, Kubeconfig, limits::ACCOUNT_TOKEN_LIFETIME};
 
-/// gRPC's code for a request whose credentials are not good, as the header `grpc-status` has it.
+/// gRPC's code for a request with invalid credentials, as in the header `grpc-status`.
 const UNAUTHENTICATED: &[u8] = b"16";
 
-/// Gives clients that act as service accounts of one namespace. They share one connection, which presents nothing but their tokens.
+/// Makes clients that act as service accounts of one namespace. They share one connection, whose only
+/// credentials are the tokens.
 #[derive(Clone)]
 pub struct ServiceAccounts {
-    /// May create service accounts and ask for their tokens.
+    /// The client that creates service accounts and requests their tokens.
     issuer: Client,
     /// A connection without credentials.
-    bare: Client,
+    anonymous: Client,
     namespace: String,
 }
 
 impl ServiceAccounts {
-    /// Accounts of `namespace` at the server of a kubeconfig, whose credentials are not used. `issuer` asks for the tokens: it needs
-    /// `create` on `serviceaccounts` and on `serviceaccounts/token`. The first call makes the connection.
+    /// Accounts of `namespace` at the server of a kubeconfig, without the kubeconfig's credentials. `issuer`
+    /// requests the tokens: it needs `create` on `serviceaccounts` and on `serviceaccounts/token`. The first
+    /// call connects.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be used.
+    ///
+    /// The kubeconfig is invalid.
     pub fn connect_lazy(
         kubeconfig: &Kubeconfig,
         issuer: &Client,
         namespace: &str,
     ) -> Result<Self, ConnectError> {
         let without = Kubeconfig { identity: None, token: None, ..kubeconfig.clone() };
-        let bare = Client::connect_lazy(&without, namespace)?;
-        Ok(Self { issuer: issuer.clone(), bare, namespace: namespace.to_owned() })
+        let anonymous = Client::connect_lazy(&without, namespace)?;
+        Ok(Self { issuer: issuer.clone(), anonymous, namespace: namespace.to_owned() })
     }
 
-    /// A client that acts as the account of this name. Its first call asks for a token, and creates the account if it is not there;
-    /// a token is renewed when four fifths of its life are over, or when the server refuses it.
+    /// A client that acts as the account of this name. Its first call requests a token, and creates the
+    /// account if it does not exist. The client renews a token after four fifths of its lifetime, or when the
+    /// server refuses it.
     pub fn client(&self, account: &str) -> Client {
         let tokens = Arc::new(Tokens {
             issuer: self.issuer.clone(),
@@ -48,7 +53,7 @@ impl ServiceAccounts {
             account: account.to_owned(),
             current: Mutex::new(None),
         });
-        self.bare.agent(account).with_tokens(tokens)
+        self.anonymous.agent(account).with_tokens(tokens)
     }
 }
 
@@ -57,7 +62,8 @@ pub(crate) struct Tokens {
     issuer: Client,
     namespace: String,
     account: String,
-    /// Held while a token is asked for, so that calls that come meanwhile wait for the same one.
+    /// The current token. The lock is held during a request for a token, so that concurrent calls wait for
+    /// the same token.
     current: Mutex<Option<Token>>,
 }
 
@@ -68,7 +74,7 @@ struct Token {
 }
 
 impl Tokens {
-    /// Serves a call with a good token in its header. A token that is refused is not used again.
+    /// Sends a call with a valid token in its header. The client does not use a refused token again.
     pub(crate) async fn serve<E>(
         self: Arc<Self>,
         mut request: http::Request<tonic::body::Body>,
@@ -84,7 +90,7 @@ impl Tokens {
         let code = response.headers().get("grpc-status").map(HeaderValue::as_bytes);
         if response.status() == StatusCode::UNAUTHORIZED || code == Some(UNAUTHENTICATED) {
             let mut current = self.current.lock().await;
-            // Another call may have asked for a new one already.
+            // Another call may have requested a new token already.
             if current.as_ref().is_some_and(|token| token.bearer == bearer) {
                 *current = None;
             }
@@ -103,7 +109,7 @@ impl Tokens {
         Ok(bearer)
     }
 
-    /// Asks for a token, and creates the account if it is not there.
+    /// Requests a token, and creates the account if it does not exist.
     async fn request(&self) -> Result<Token, ApiError> {
         match self.request_for_existing().await {
             Err(error) if error.is_not_found() => {}
@@ -136,23 +142,23 @@ impl Tokens {
     }
 }
 
-/// The token of an answered request that was made at `asked`.
+/// The token in the response `answer` to a request made at `asked`.
 fn token(answer: &Value, asked: Instant) -> Result<Token, ApiError> {
     let bearer = answer["status"]["token"].as_str().and_then(|token| format!("Bearer {token}").parse().ok());
     let mut bearer: HeaderValue =
         bearer.ok_or_else(|| ApiError::Json("the answer to a TokenRequest holds no token".to_owned()))?;
     bearer.set_sensitive(true);
-    // A server may grant less than was asked for.
+    // A server may grant a shorter lifetime than requested.
     let granted = answer["spec"]["expirationSeconds"].as_u64().map(Duration::from_secs);
     let lifetime = granted.unwrap_or(ACCOUNT_TOKEN_LIFETIME).min(ACCOUNT_TOKEN_LIFETIME);
     Ok(Token { bearer, renew_at: asked + lifetime * 4 / 5 })
 }
 
-/// Why a call as a service account gave no response.
+/// The reason why a call as a service account got no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError<E> {
-    /// There is no token for it.
-    #[error("no token for the service account: {0}")]
+    /// The server issued no token for the account.
+    #[error("failed to request a token for the service account: {0}")]
     Refused(ApiError),
     /// The call itself failed.
     #[error(transparent)]
@@ -164,7 +170,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_token_is_renewed_when_four_fifths_of_the_granted_life_are_over() {
+    async fn a_token_is_renewed_after_four_fifths_of_its_lifetime() {
         let now = Instant::now();
         let life = |granted: Value| {
             let answer = json!({ "spec": { "expirationSeconds": granted }, "status": { "token": "t" } });

@@ -1,4 +1,4 @@
-//! The client against a small server of kstore's door, in process and behind TLS.
+//! Tests of the client against a small gRPC server, in process and behind TLS.
 
 pub(crate) mod fake;
 mod network;
@@ -31,7 +31,7 @@ fn pod(name: &str) -> Pod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_makes_the_round_trip_through_every_call() {
+async fn an_object_round_trips_through_every_call() {
     let fake = Fake::default();
     let pods = fake.client().api::<Pod>();
     let created = pods.create("default", &pod("web")).await.unwrap();
@@ -55,7 +55,7 @@ async fn an_object_makes_the_round_trip_through_every_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_say_who_makes_them_and_why() {
+async fn calls_carry_the_agent_and_the_causes() {
     let fake = Fake::default();
     let client = fake.client();
     let causes: Causes = [Revision(9), Revision(4)].into_iter().collect();
@@ -68,7 +68,7 @@ async fn calls_say_who_makes_them_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overtaken_update_is_a_conflict_and_is_tried_again_on_a_fresh_object() {
+async fn a_stale_update_conflicts_and_is_retried_with_a_fresh_object() {
     let fake = Fake::default();
     let pods = fake.client().api::<Pod>();
     let old = pods.create("default", &pod("a")).await.unwrap();
@@ -91,9 +91,9 @@ async fn an_overtaken_update_is_a_conflict_and_is_tried_again_on_a_fresh_object(
     assert_eq!(revision_of(&outcome.await.unwrap()), Revision(6));
 }
 
-/// B1, for the client's calls.
+/// B1 for the client's calls.
 #[tokio::test(start_paused = true)]
-async fn a_change_is_made_to_the_cached_object_first_and_after_a_conflict_to_the_newest() {
+async fn modify_uses_the_cached_object_first_and_the_newest_after_a_conflict() {
     let fake = Fake::default();
     let pods = fake.client().api::<Pod>();
     let old = pods.create("default", &pod("a")).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_change_is_made_to_the_cached_object_first_and_after_a_conflict_to_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_follows_a_watch_through_breaks_and_compaction() {
+async fn an_informer_survives_watch_failures_and_compaction() {
     let (fake, stop) = (Fake::default(), CancellationToken::new());
     let pods = fake.client().api::<Pod>();
     for name in ["a", "b"] {
@@ -141,7 +141,7 @@ async fn an_informer_follows_a_watch_through_breaks_and_compaction() {
     assert_eq!(names, ["b", "c", "d"]);
     let mut told: Vec<_> = subscription.try_next().iter().map(describe).collect();
     told.sort();
-    // The deletion was compacted away: the cache infers it, and knows only the last state that it saw.
+    // The deletion was compacted: the cache infers it and has only the last state that it saw.
     assert_eq!(told, ["+c", "+d", "-a@1"]);
 }
 
@@ -156,7 +156,7 @@ fn describe<T: Object>(delta: &Delta<T>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_hides_only_itself() {
+async fn an_undecodable_object_does_not_affect_others() {
     let (fake, stop) = (Fake::default(), CancellationToken::new());
     let dynamic = fake.client().dynamic(Gvr::of::<Pod>());
     let bad = json!({"metadata": {"name": "bad", "namespace": "default"}, "spec": {"containers": 7}});
@@ -173,7 +173,7 @@ async fn an_object_that_cannot_be_read_hides_only_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_projection_holds_only_what_its_reader_wants() {
+async fn a_projection_holds_only_the_projected_fields() {
     #[derive(serde::Deserialize)]
     struct Slim {
         metadata: ObjectMeta,
@@ -203,7 +203,7 @@ async fn a_projection_holds_only_what_its_reader_wants() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recorded_events_are_written_once_and_counted_after() {
+async fn recorded_events_are_created_once_and_then_counted() {
     let (fake, stop) = (Fake::default(), CancellationToken::new());
     let client = fake.client();
     let about = client.api::<Pod>().create("default", &pod("a")).await.unwrap();
@@ -221,7 +221,7 @@ async fn recorded_events_are_written_once_and_counted_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_fails_the_call_in_bounded_time() {
+async fn a_call_to_an_unresponsive_server_times_out() {
     let silent = tower::service_fn(|_: http::Request<tonic::body::Body>| {
         std::future::pending::<Result<http::Response<tonic::body::Body>, Infallible>>()
     });
@@ -230,7 +230,7 @@ async fn a_server_that_does_not_answer_fails_the_call_in_bounded_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn candidates_elect_a_leader_over_a_lease_object() {
+async fn candidates_elect_a_leader_with_a_lease_object() {
     let (fake, leading) = (Fake::default(), Arc::new(Mutex::new(Vec::new())));
     let stops: Vec<CancellationToken> = ["a", "b"]
         .map(|name| {

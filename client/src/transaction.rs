@@ -1,4 +1,5 @@
-//! [`Transaction`]: several writes at one revision, or none of them. Collects operations; the server judges them in order.
+//! [`Transaction`]: several writes at one revision, or none of them. The client collects operations; the
+//! server evaluates them in order.
 
 use k8s_openapi::{Resource, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kstore_informer::Revision;
@@ -14,20 +15,20 @@ use crate::{
     typed::Kind,
 };
 
-/// The reason of the cause that names the operation which was refused.
+/// The reason of the cause that names the refused operation.
 const OPERATION_REFUSED: &str = "OperationRefused";
 
-/// Operations that are carried out together: all, at one revision, or none. Each is judged as if it came alone, and sees what
-/// earlier ones made. Other writers do not make it fail, except where an operation or a check names a `resourceVersion` or
-/// uid that is not true any more.
+/// Operations that the server executes together: all at one revision, or none. The server evaluates each like a single call; each sees the
+/// results of earlier ones. Other writers cause a failure only if an operation or a check names a `resourceVersion` or
+/// uid that has changed.
 ///
-/// The server takes at most 128 operations. Everywhere, `ns` is empty for resources without namespaces.
+/// The server takes at most 128 operations. In all calls, `ns` is empty for cluster-scoped resources.
 ///
 /// ```no_run
 /// use k8s_openapi::api::{core::v1::ConfigMap, coordination::v1::Lease};
 /// use kstore_client::{Check, Client, DeleteParams, Patch, Transaction, TransactionError};
 ///
-/// /// Moves a task from one queue to another: nobody ever sees it in both, or in none.
+/// /// Moves a task from one queue to another: no reader sees it in both or in none.
 /// async fn hand_over(client: &Client, task: &ConfigMap) -> Result<(), TransactionError> {
 ///     let done = Transaction::new(client)
 ///         .check::<Lease>("queues", "office", Check::Present)
@@ -36,7 +37,7 @@ const OPERATION_REFUSED: &str = "OperationRefused";
 ///         .patch::<ConfigMap>("queue-b", "index", "", &Patch::Merge(serde_json::json!({ "data": { "task-1": "new" } })))
 ///         .commit()
 ///         .await?;
-///     println!("task {} is there at revision {}", done.value(1)?["metadata"]["name"], done.revision());
+///     println!("task {} created at revision {}", done.value(1)?["metadata"]["name"], done.revision());
 ///     Ok(())
 /// }
 /// ```
@@ -45,24 +46,24 @@ pub struct Transaction {
     client: Client,
     operations: Vec<Operation>,
     dry_run: bool,
-    /// The first operation that could not be written down, and why.
-    unfit: Option<TransactionError>,
+    /// The error of the first operation that could not be encoded.
+    encode_error: Option<TransactionError>,
 }
 
-/// What must hold for an object at the revision of a transaction.
+/// A condition on an object at the revision of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// There is no such object.
+    /// The object does not exist.
     Absent,
-    /// There is one.
+    /// The object exists.
     Present,
-    /// There is one, of this uid.
+    /// The object exists with this uid.
     Uid(String),
-    /// There is one, and this is its `resourceVersion`.
+    /// The object exists with this `resourceVersion`.
     At(Revision),
 }
 
-/// What a transaction did.
+/// The result of a transaction.
 #[derive(Clone, Debug)]
 pub struct Committed {
     revision: Revision,
@@ -70,29 +71,29 @@ pub struct Committed {
     warnings: Vec<String>,
 }
 
-/// Why a transaction was not carried out. Nothing was written, unless the error is [`ApiError::Transport`].
+/// The reason why a transaction failed. Nothing was written, unless the error is [`ApiError::Transport`].
 #[derive(Debug, thiserror::Error)]
 #[error("{}{error}", .operation.map(|index| format!("operation {index}: ")).unwrap_or_default())]
 pub struct TransactionError {
-    /// The operation that was refused, if it was one and not the transaction as a whole.
+    /// The index of the refused operation; `None` if the whole transaction failed.
     pub operation: Option<usize>,
-    /// Why.
+    /// The error.
     pub error: ApiError,
 }
 
 impl Transaction {
-    /// Without operations yet. Causes and the fence of `client` hold for the whole transaction.
+    /// A transaction without operations. Causes and fence of `client` apply to the whole transaction.
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), operations: Vec::new(), dry_run: false, unfit: None }
+        Self { client: client.clone(), operations: Vec::new(), dry_run: false, encode_error: None }
     }
 
-    /// Does everything but store.
+    /// Makes the transaction a dry run: the server does everything except storing.
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
     }
 
-    /// Creates an object. Its name may be empty if it has a `generateName`.
+    /// Creates an object. The name may be empty if the object has a `generateName`.
     pub fn create<K: Kind>(self, ns: &str, object: &K) -> Self {
         let name = object.metadata().name.clone().unwrap_or_default();
         self.create_json(&Gvr::of::<K>(), ns, &name, object)
@@ -103,25 +104,26 @@ impl Transaction {
         self.create_json(gvr, ns, text(object, "name"), object)
     }
 
-    /// Replaces an object, or with a subresource (`status`; else empty) that part of it. A `resourceVersion` in it must be the
-    /// newest when the transaction is carried out.
+    /// Replaces an object, or only a subresource of it (`status`; else empty). A `resourceVersion` in the
+    /// object must be the newest at the commit.
     pub fn update<K: Kind>(self, object: &K, subresource: &str) -> Self {
         let ObjectMeta { namespace, name, .. } = object.metadata();
         let (ns, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
         self.update_json(&Gvr::of::<K>(), (ns, name, subresource), object)
     }
 
-    /// Replaces an object of a resource that is known only at run time; see [`Transaction::update`].
+    /// Replaces an object of a resource that is known only at run time, like [`Transaction::update`].
     pub fn update_value(self, gvr: &Gvr, object: &Value, subresource: &str) -> Self {
         self.update_json(gvr, (text(object, "namespace"), text(object, "name"), subresource), object)
     }
 
-    /// Changes an object, or with a subresource (`status`, `scale`; else empty) that part of it.
+    /// Patches an object, or only a subresource of it (`status`, `scale`; else empty).
     pub fn patch<K: Resource>(self, ns: &str, name: &str, subresource: &str, patch: &Patch) -> Self {
         self.patch_value(&Gvr::of::<K>(), (ns, name, subresource), patch)
     }
 
-    /// Changes what `place` (namespace, name, subresource) names, of a resource that is known only at run time.
+    /// Patches the object at `place` (namespace, name, subresource), of a resource that is known only at run
+    /// time.
     pub fn patch_value(self, gvr: &Gvr, place: (&str, &str, &str), patch: &Patch) -> Self {
         let (kind, document, force) = patch.parts();
         self.push(document, |json| {
@@ -135,12 +137,12 @@ impl Transaction {
         })
     }
 
-    /// Deletes an object, or begins to.
+    /// Deletes an object, or starts its deletion.
     pub fn delete<K: Resource>(self, ns: &str, name: &str, params: &DeleteParams) -> Self {
         self.delete_value(&Gvr::of::<K>(), ns, name, params)
     }
 
-    /// Deletes an object of a resource that is known only at run time, or begins to.
+    /// Deletes an object of a resource that is known only at run time, or starts its deletion.
     pub fn delete_value(self, gvr: &Gvr, ns: &str, name: &str, params: &DeleteParams) -> Self {
         let reference = Some(gvr.reference(ns, name, ""));
         self.push(&params.options(), |options_json| {
@@ -148,12 +150,12 @@ impl Transaction {
         })
     }
 
-    /// Demands something of an object that holds at the revision of the transaction.
+    /// Adds a condition on an object that must hold at the revision of the transaction.
     pub fn check<K: Resource>(self, ns: &str, name: &str, check: Check) -> Self {
         self.check_value(&Gvr::of::<K>(), ns, name, check)
     }
 
-    /// Demands something of an object of a resource that is known only at run time.
+    /// Adds a condition on an object of a resource that is known only at run time.
     pub fn check_value(mut self, gvr: &Gvr, ns: &str, name: &str, check: Check) -> Self {
         let mut message = pb::Check { r#ref: Some(gvr.reference(ns, name, "")), ..Default::default() };
         match check {
@@ -166,12 +168,13 @@ impl Transaction {
         self
     }
 
-    /// Carries all of it out. On return it is durable.
+    /// Commits the transaction. On return it is durable.
     ///
     /// # Errors
-    /// The first refusal, and which operation it was.
+    ///
+    /// The first error and the index of its operation.
     pub async fn commit(self) -> Result<Committed, TransactionError> {
-        if let Some(error) = self.unfit {
+        if let Some(error) = self.encode_error {
             return Err(error);
         }
         let operations = self.operations.into_iter().map(|kind| pb::Operation { kind: Some(kind) });
@@ -205,7 +208,7 @@ impl Transaction {
             Err(error) => {
                 let operation = Some(self.operations.len());
                 let error = ApiError::json(error);
-                self.unfit.get_or_insert(TransactionError { operation, error });
+                self.encode_error.get_or_insert(TransactionError { operation, error });
             }
         }
         self
@@ -213,37 +216,40 @@ impl Transaction {
 }
 
 impl Committed {
-    /// The one revision of everything that was written; zero after a dry run.
+    /// The revision of all writes; zero after a dry run.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// What the server warns of.
+    /// The server's warnings.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The object of the operation at `index`, as the whole transaction left it. A deletion of a kind that does not give its
-    /// objects back has a `Status`.
+    /// The object of the operation at `index`, in its state after the whole transaction. For a deletion of a
+    /// kind that returns no object this is a `Status`.
     ///
     /// # Errors
-    /// [`ApiError::Json`] if it is of another type, or the operation is a check or does not exist.
+    ///
+    /// [`ApiError::Json`] if the object has another type, or the operation is a check or does not exist.
     pub fn object<K: DeserializeOwned>(&self, index: usize) -> Result<K, TransactionError> {
         let json = self.objects.get(index).map_or(&[][..], |json| json);
-        let unfit = |error| TransactionError { operation: Some(index), error: ApiError::json(error) };
-        kstore_api::lenient::from_slice(json).map_err(unfit)
+        let encode_error = |error| TransactionError { operation: Some(index), error: ApiError::json(error) };
+        kstore_api::lenient::from_slice(json).map_err(encode_error)
     }
 
-    /// The object of the operation at `index` as a JSON value; see [`Committed::object`].
+    /// The object of the operation at `index` as a JSON value, like [`Committed::object`].
     ///
     /// # Errors
+    ///
     /// [`ApiError::Json`] if the operation is a check or does not exist.
     pub fn value(&self, index: usize) -> Result<Value, TransactionError> {
         self.object(index)
     }
 }
 
-/// Which operation was refused is the field of the last cause: `operations[2]`.
+/// The error of a refused transaction. The field of the last cause names the refused operation:
+/// `operations[2]`.
 fn of_refusal(error: ApiError) -> TransactionError {
     let cause = error.causes().last().filter(|cause| cause.reason == OPERATION_REFUSED);
     let index = cause.and_then(|cause| cause.field.strip_prefix("operations[")?.strip_suffix(']'));

@@ -14,7 +14,7 @@ use crate::{
     client::bounded,
 };
 
-/// A Kubernetes type that the client can carry. Implemented for all that fit.
+/// A Kubernetes type that the client supports. All suitable types implement it.
 pub trait Kind:
     Resource + Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Send + Sync + 'static
 {
@@ -25,8 +25,8 @@ impl<K> Kind for K where
 {
 }
 
-/// Objects of type `K`. Everywhere, `ns` is empty for types without namespaces. A failed write has not happened unless the
-/// error is [`ApiError::Transport`].
+/// The calls of type `K`. In all calls, `ns` is empty for cluster-scoped types. A failed write has not
+/// happened unless the error is [`ApiError::Transport`].
 pub struct Api<K> {
     calls: Calls,
     kind: PhantomData<fn() -> K>,
@@ -43,25 +43,28 @@ impl<K: Kind> Api<K> {
         Self { calls: Calls { client, gvr: Gvr::of::<K>() }, kind: PhantomData }
     }
 
-    /// The newest state of one object.
+    /// Gets the newest state of an object.
     pub async fn get(&self, ns: &str, name: &str) -> Result<K, ApiError> {
         decode(&self.calls.get(ns, name).await?)
     }
 
-    /// All objects that match, in key order, and the revision of the read. An empty `ns` means all namespaces.
+    /// Lists all matching objects in key order, with the revision of the read. An empty `ns` means all
+    /// namespaces.
     pub async fn list(&self, ns: &str, params: &ListParams) -> Result<(Vec<K>, Revision), ApiError> {
         let (items, revision) = self.calls.list(ns, params).await?;
         let items = items.iter().map(|json| lenient::from_slice(json).map_err(ApiError::json));
         Ok((items.collect::<Result<_, _>>()?, revision))
     }
 
-    /// Creates an object and gives back what was stored. Its name may be empty if it has a `generateName`.
+    /// Creates an object and returns the stored one. The name may be empty if the object has a
+    /// `generateName`.
     pub async fn create(&self, ns: &str, object: &K) -> Result<K, ApiError> {
         let name = object.metadata().name.as_deref().unwrap_or_default();
         decode(&self.calls.create(ns, name, encode(object)?).await?)
     }
 
-    /// Replaces an object by its namespace and name; a `resourceVersion` in it must still be the newest.
+    /// Replaces an object, identified by its namespace and name. A `resourceVersion` in it must still be the
+    /// newest.
     pub async fn update(&self, object: &K) -> Result<K, ApiError> {
         self.replace(object, "").await
     }
@@ -78,29 +81,30 @@ impl<K: Kind> Api<K> {
         decode(&self.calls.update(ns, name, subresource, encode(object)?).await?)
     }
 
-    /// Changes an object.
+    /// Patches an object.
     pub async fn patch(&self, ns: &str, name: &str, patch: &Patch) -> Result<K, ApiError> {
         decode(&self.calls.patch(ns, name, "", patch).await?)
     }
 
-    /// Changes only the status.
+    /// Patches only the status.
     pub async fn patch_status(&self, ns: &str, name: &str, patch: &Patch) -> Result<K, ApiError> {
         decode(&self.calls.patch(ns, name, "status", patch).await?)
     }
 
-    /// Deletes an object, or begins to. Gives back the revision that the server made, or zero if it did not say.
+    /// Deletes an object, or starts its deletion. Returns the revision that the server made, or zero if the
+    /// server did not report one.
     pub async fn delete(&self, ns: &str, name: &str, params: &DeleteParams) -> Result<Revision, ApiError> {
         Ok(self.calls.delete(ns, name, params).await?.revision)
     }
 
-    /// A source for an informer: whole objects.
+    /// A source of whole objects for an informer.
     pub fn source(&self, params: WatchParams) -> Source<Obj<K>> {
         Source::new(self.calls.clone(), params, |json| {
             lenient::from_slice(json).map(Obj::new).map_err(ApiError::json)
         })
     }
 
-    /// A source for an informer whose objects hold only what their reader needs: `decode` gets the JSON of each.
+    /// A source for an informer whose objects hold only selected data: `decode` gets the JSON of each.
     pub fn project<T: Object, E: std::fmt::Display + 'static>(
         &self,
         params: WatchParams,
@@ -113,7 +117,8 @@ impl<K: Kind> Api<K> {
 }
 
 impl Api<Pod> {
-    /// Binds a pod to a node, if it still has this uid (empty for any). Gives back the revision that did it.
+    /// Binds a pod to a node, if the pod still has this uid (empty for any). Returns the revision of the
+    /// bind.
     pub async fn bind(&self, ns: &str, pod: &str, uid: &str, node: &str) -> Result<Revision, ApiError> {
         let message =
             pb::BindRequest { namespace: ns.into(), pod: pod.into(), uid: uid.into(), node: node.into() };
@@ -131,7 +136,7 @@ fn decode<K: DeserializeOwned>(object: &Json) -> Result<K, ApiError> {
     lenient::from_slice(&object.json).map_err(ApiError::json)
 }
 
-/// The revision that made this state of an object; zero if it was never stored.
+/// The revision of an object's state; zero if it was never stored.
 pub fn revision_of<K: Metadata<Ty = ObjectMeta>>(object: &K) -> Revision {
     Revision(object.metadata().resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or_default())
 }
@@ -142,7 +147,7 @@ pub fn key_of<K: Metadata<Ty = ObjectMeta>>(object: &K) -> Key {
     Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
-/// A Kubernetes object in an informer. Reads as the object itself.
+/// A Kubernetes object in an informer. Dereferences to the object.
 #[derive(Debug)]
 pub struct Obj<K> {
     key: Key,
@@ -156,7 +161,7 @@ impl<K: Metadata<Ty = ObjectMeta>> Obj<K> {
         Self { key: key_of(&object), revision: revision_of(&object), object }
     }
 
-    /// The object alone.
+    /// The object without its informer key.
     pub fn into_inner(self) -> K {
         self.object
     }

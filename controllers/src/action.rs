@@ -1,5 +1,5 @@
-//! The closed set of writes a controller may ask for. Plans return them, `apply` carries them out. No judgement and no
-//! I/O in here.
+//! [`Action`]: the closed set of writes that a controller's plan may contain. Plans return actions, `apply`
+//! executes them. Without decisions and I/O.
 
 use crate::object::Object;
 use crate::resource::{Resource, resource_of};
@@ -9,78 +9,80 @@ use kstore_informer::{EventType, Occurrence, Reference};
 use serde_json::Value;
 use std::time::Duration;
 
-/// One write, or several that belong together.
+/// One write, or a group of related writes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// Create one object. That it exists already is an error the caller sees.
+    /// Create one object. An existing object is an error for the caller.
     Create(Object),
-    /// Create these objects, which may be alike, in batches of 1, 2, 4, …: the next batch only if the last had no failure, so that
-    /// a refusal (a quota, a webhook) costs few calls.
+    /// Create these objects, which may be identical, in batches of 1, 2, 4, …. A batch starts only if the
+    /// previous one had no failure, so that a rejection (quota, webhook) costs few calls.
     CreateBatch(Vec<Object>),
-    /// Replace an object; its resourceVersion guards it: that it changed, or is gone, is an error the caller sees.
+    /// Replace an object with optimistic locking on its resourceVersion. A conflict or a missing object is an
+    /// error for the caller.
     Update(Object),
-    /// Replace the status of an object; guarded in the same way.
+    /// Replace the status of an object, with the same optimistic locking.
     UpdateStatus(Object),
-    /// Replace a CertificateSigningRequest through its `approval` subresource; guarded in the same way.
+    /// Replace a CertificateSigningRequest through its `approval` subresource, with the same optimistic locking.
     Approve(Object),
-    /// Patch of an object. An object that is gone counts as patched. A patch that carries a resourceVersion or uid conflicts with
-    /// another state of the object, which is an error the caller sees.
+    /// Patch an object. A missing object counts as success. A patch with a resourceVersion or uid conflicts
+    /// with another state of the object, which is an error for the caller.
     Patch {
-        /// Which.
+        /// The object to patch.
         target: Target,
-        /// Through the status subresource.
+        /// Whether to patch the status subresource.
         status: bool,
-        /// How lists are patched.
+        /// Patch type, which decides how lists are merged.
         kind: PatchKind,
-        /// The members that change.
+        /// The changed fields.
         patch: Value,
     },
-    /// Delete an object, if it still is the one that was seen. One that is gone, or was replaced by another of its name, counts as
-    /// deleted; with a resourceVersion in `target`, a conflict is an error the caller sees.
+    /// Delete an object with its uid as precondition. A missing or recreated object counts as deleted. With a
+    /// resourceVersion in `target`, a conflict is an error for the caller.
     Delete {
-        /// Which.
+        /// The object to delete.
         target: Target,
-        /// What becomes of its dependents.
+        /// Deletion propagation to its dependents.
         propagation: Propagation,
-        /// At once (grace period 0) instead of with the object's own grace.
+        /// Whether to delete with grace period 0 instead of the object's own.
         force: bool,
     },
-    /// Delete all objects of a kind in a namespace.
+    /// Delete all objects of a kind in a namespace (delete collection).
     DeleteAll {
-        /// The kind.
+        /// The kind to delete.
         resource: Resource,
-        /// Where.
+        /// The namespace of the objects.
         namespace: String,
     },
-    /// Replace the finalizers in the spec of a namespace, through its `finalize` subresource. A namespace that is gone counts as done.
+    /// Replace the finalizers in the spec of a namespace, through its `finalize` subresource. A missing
+    /// namespace counts as success.
     Finalize(Box<Namespace>),
-    /// Tell the user.
+    /// Record an event.
     Event(Occurrence),
-    /// Single writes that do not depend on one another: a bounded number at once, in no order. All are tried; then the first
-    /// failure ends the list that this stands in.
+    /// Independent single writes: a bounded number concurrently, in no order. All are tried; the first
+    /// failure then ends the enclosing list.
     Together(Vec<Action>),
-    /// Single writes at one revision, or none of them: creates, updates, patches and deletes, at most 128. That something is missing
-    /// or has changed refuses the whole, which is an error the caller sees.
+    /// Atomic transaction of at most 128 creates, updates, patches and deletes at one revision. A missing or
+    /// changed object rejects the whole transaction, which is an error for the caller.
     Transaction(Vec<Action>),
 }
 
-/// An object by its name, and by its uid and version where a stale view must not win.
+/// Reference to an object by name, with uid and version as preconditions where a stale view must not win.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// The kind.
+    /// Kind of the object.
     pub resource: Resource,
     /// Empty for cluster-scoped kinds.
     pub namespace: String,
-    /// The name.
+    /// Name of the object.
     pub name: String,
-    /// Precondition; empty for none.
+    /// Uid precondition; empty for none.
     pub uid: String,
-    /// Precondition of a delete. A patch carries its own in `metadata.resourceVersion`.
+    /// resourceVersion precondition of a delete. A patch has its own in `metadata.resourceVersion`.
     pub resource_version: Option<String>,
 }
 
 impl Target {
-    /// This object, in the state that was seen.
+    /// Reference to this object in the observed state.
     pub(crate) fn of<K: Kind>(object: &K) -> Self {
         let metadata = object.metadata();
         Self {
@@ -93,19 +95,20 @@ impl Target {
     }
 }
 
-/// What a patch does with lists.
+/// Patch type, which decides how lists are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
-    /// RFC 7386: it replaces them, so it must carry the resourceVersion of the object whose list it has.
+    /// JSON merge patch (RFC 7386): replaces lists, so the patch must contain the resourceVersion of the
+    /// object that it was computed from.
     Merge,
-    /// Strategic merge: elements with other merge keys stay as they are.
+    /// Strategic merge patch: list elements with other merge keys stay.
     Strategic,
-    /// Server-side apply: the fields of the patch become ours, whoever has them.
+    /// Server-side apply with force: the field manager takes over the fields of the patch.
     Apply,
 }
 
 impl PatchKind {
-    /// The patch as the client sends it.
+    /// The patch in the client's type.
     pub(crate) fn of(self, patch: &Value) -> Patch {
         match self {
             Self::Merge => Patch::Merge(patch.clone()),
@@ -115,61 +118,61 @@ impl PatchKind {
     }
 }
 
-/// What becomes of the dependents of a deleted object.
+/// Deletion propagation to the dependents of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// As the kind's default says.
+    /// Default of the kind.
     Default,
-    /// They are collected afterwards.
+    /// The garbage collector deletes the dependents afterwards.
     Background,
-    /// The object waits for them.
+    /// The object waits until its dependents are deleted.
     Foreground,
-    /// They stay.
+    /// The dependents stay.
     Orphan,
 }
 
-/// What a plan returns: writes in order, and when to look again if nothing happens before.
+/// Result of a plan: writes in order, and when to run again without a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// To be carried out in order; the first failure ends the list.
+    /// Actions to execute in order; the first failure ends the list.
     pub actions: Vec<Action>,
-    /// Lists of their own, one per object for example: a failure ends its list and no other. They are carried out beside
-    /// `actions`, a bounded number of them at once.
+    /// Independent lists, for example one per object: a failure ends only its own list. They are executed
+    /// concurrently with `actions`, a bounded number at once.
     pub independent: Vec<Vec<Action>>,
-    /// Look again after this long.
+    /// Delay until the next run without a change.
     pub wake: Option<Duration>,
 }
 
 impl Plan {
-    /// Nothing to do.
+    /// An empty plan.
     pub(crate) fn nothing() -> Self {
         Self::default()
     }
 
-    /// These writes.
+    /// A plan with these actions.
     pub(crate) fn of(actions: Vec<Action>) -> Self {
         Self { actions, ..Self::default() }
     }
 
-    /// Every write, in no order.
+    /// All actions of the plan, in no particular order.
     #[cfg(test)]
     pub(crate) fn all_actions(&self) -> Vec<Action> {
         self.independent.iter().flatten().chain(&self.actions).cloned().collect()
     }
 
-    /// Looks again after `wait`, or earlier if an earlier wake-up is set.
+    /// Runs again after `wait`, or earlier if an earlier wake-up is set.
     pub(crate) fn wake_in(&mut self, wait: Duration) {
         self.wake = Some(self.wake.map_or(wait, |w| w.min(wait)));
     }
 }
 
 impl Action {
-    /// Normal event.
+    /// An event of type Normal.
     pub(crate) fn normal(about: Reference, reason: &str, message: String) -> Self {
         Self::Event(Occurrence::new(&about, EventType::Normal, reason, message))
     }
 
-    /// Warning event.
+    /// An event of type Warning.
     pub(crate) fn warning(about: Reference, reason: &str, message: String) -> Self {
         Self::Event(Occurrence::new(&about, EventType::Warning, reason, message))
     }
@@ -177,17 +180,17 @@ impl Action {
 
 #[cfg(test)]
 impl Action {
-    /// What it creates, if it creates one of this kind.
+    /// The created object, if this is a create of kind `K`.
     pub(crate) fn created<K: Kind>(&self) -> Option<K> {
         if let Self::Create(object) = self { object.typed() } else { None }
     }
 
-    /// What it replaces an object of this kind by.
+    /// The new state, if this is an update of kind `K`.
     pub(crate) fn updated<K: Kind>(&self) -> Option<K> {
         if let Self::Update(object) = self { object.typed() } else { None }
     }
 
-    /// What it replaces the status of an object of this kind by.
+    /// The object with the new status, if this is a status update of kind `K`.
     pub(crate) fn reported<K: Kind>(&self) -> Option<K> {
         if let Self::UpdateStatus(object) = self { object.typed() } else { None }
     }

@@ -1,5 +1,5 @@
-//! [`Hands`]: carries actions out, without judgement. A list goes in order, and its first failure ends it, and no other list
-//! (`independent`). What an action says goes together goes together, a bounded number at a time.
+//! [`Executor`]: executes actions without decisions. A list runs in order, and its first failure ends this list
+//! only (`independent`). [`Action::Together`] runs concurrently with a bound.
 
 mod independent;
 mod transaction;
@@ -19,45 +19,46 @@ use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-/// What one component writes with: its client, its recorder of events, and the caches that are to show what it wrote.
+/// Executor of a component's writes, with its client, its event recorder, and the caches that must show the
+/// writes.
 #[derive(Clone)]
-pub(crate) struct Hands {
-    /// The client, under the component's name.
+pub(crate) struct Executor {
+    /// The client, with the component's field manager.
     pub client: Client,
-    /// Tells users.
+    /// Recorder of the component's events.
     pub recorder: Recorder,
-    /// A key that wrote waits for them.
+    /// Caches that a key waits for after its writes.
     pub caches: Arc<Caches>,
 }
 
-/// What became of a list of actions.
+/// Result of a list of actions.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// Names of the objects that batches created, in no order.
     pub created: Vec<String>,
-    /// What ended the list early.
+    /// The failure that ended the list early.
     pub failure: Option<Failed>,
 }
 
-/// The action that failed, and why.
+/// The failed action and its error.
 #[derive(Debug)]
 pub(crate) struct Failed {
-    /// Its place in the list.
+    /// Index of the action in the list.
     pub at: usize,
-    /// Why.
+    /// Error of the write.
     pub error: ApiError,
 }
 
 impl Outcome {
-    /// The error, for callers to whom all are the same.
+    /// The error, for callers that handle all errors alike.
     pub(crate) fn result(self) -> Result<(), ApiError> {
         self.failure.map_or(Ok(()), |f| Err(f.error))
     }
 
-    /// Notes how a write ended. False ends the list.
+    /// Records the result of a write. Returns false if the list must end.
     fn take(&mut self, at: usize, result: Result<(), ApiError>) -> bool {
         let Err(error) = result else { return true };
-        // A namespace that is being deleted takes nothing new, and what was wanted will go anyway.
+        // A terminating namespace refuses new objects, and would delete them anyway: no failure.
         if !error.is_namespace_terminating() && self.failure.is_none() {
             self.failure = Some(Failed { at, error });
         }
@@ -65,39 +66,40 @@ impl Outcome {
     }
 }
 
-impl Hands {
-    /// Carries `actions` out in the run `cx`: the writes say what led to them, and the key does not run again before the caches
-    /// show them.
-    pub(crate) async fn carry_out(&self, cx: &Context, actions: &[Action]) -> Outcome {
+impl Executor {
+    /// Executes `actions` in the run `cx`. The writes carry the run's causes, and the key does not run again
+    /// before the caches show them.
+    pub(crate) async fn execute(&self, cx: &Context, actions: &[Action]) -> Outcome {
         let span = tracing::debug_span!("apply", actions = actions.len());
         self.caused_by(cx).in_order(cx, actions).instrument(span).await
     }
 
-    /// Carries out a whole plan in the run `cx`: its actions in order, beside them its independent lists. All of them are tried.
+    /// Executes a whole plan in the run `cx`: its actions in order, and concurrently its independent lists.
+    /// All lists are tried.
     ///
     /// # Errors
-    /// The failure of the actions, else that of the first independent list that failed.
-    pub(crate) async fn carry_out_plan(&self, cx: &Context, plan: &Plan) -> Result<(), ApiError> {
+    /// The failure of `actions`, else that of the first failed independent list.
+    pub(crate) async fn execute_plan(&self, cx: &Context, plan: &Plan) -> Result<(), ApiError> {
         let lists = std::iter::once(&plan.actions).chain(&plan.independent);
-        let failures = self.carry_out_lists(cx, lists).await;
+        let failures = self.execute_lists(cx, lists).await;
         failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Carries out lists that do not depend on one another. All of them are tried; gives the failures with the places of their
+    /// Executes independent lists. All of them are tried; returns the failures with the indexes of their
     /// lists.
-    pub(crate) async fn carry_out_lists(
+    pub(crate) async fn execute_lists(
         &self,
         cx: &Context,
         lists: impl Iterator<Item = &Vec<Action>>,
     ) -> Vec<(usize, ApiError)> {
-        let hands = self.caused_by(cx);
+        let executor = self.caused_by(cx);
         let runs: Vec<_> =
-            lists.map(|list| async { hands.in_order(cx, list).await.result() }.boxed()).collect();
+            lists.map(|list| async { executor.in_order(cx, list).await.result() }.boxed()).collect();
         let span = tracing::debug_span!("apply", lists = runs.len());
         run_independent(runs).instrument(span).await
     }
 
-    /// The same hands, whose writes say what led to them.
+    /// This executor with writes that carry the causes of the run.
     fn caused_by(&self, cx: &Context) -> Self {
         let (client, recorder) = (self.client.causes(&cx.causes), self.recorder.causes(&cx.causes));
         Self { client, recorder, caches: Arc::clone(&self.caches) }
@@ -118,7 +120,7 @@ impl Hands {
         outcome
     }
 
-    /// All of `actions` at once, as far as the bound allows. All are tried, even if one fails.
+    /// Executes `actions` concurrently within the bound. All are tried, even if one fails.
     async fn together(&self, cx: &Context, at: usize, actions: &[Action], outcome: &mut Outcome) -> bool {
         let writes: Vec<_> = actions.iter().map(|action| self.one(cx, action).boxed()).collect();
         let mut results = futures::stream::iter(writes).buffered(WRITES_IN_FLIGHT);
@@ -129,10 +131,9 @@ impl Hands {
         go_on
     }
 
-    /// Batches of 1, 2, 4, … objects; the next one only if the last had no failure.
+    /// Creates objects in batches of 1, 2, 4, …; a batch starts only if the previous one had no failure.
     async fn create_batch(&self, cx: &Context, at: usize, objects: &[Object], outcome: &mut Outcome) -> bool {
-        // In the server's process a call is served where it is awaited: without tasks of their own, all would be served on one
-        // thread.
+        // In-process calls are served in the awaiting task: without a task each, all would run on one thread.
         let create = |object: Object| {
             let api = self.client.dynamic(gvr(&object.resource));
             let call = async move {
@@ -158,7 +159,7 @@ impl Hands {
         self.caches.wrote(cx, resource, revision);
     }
 
-    /// Carries out one action.
+    /// Executes one action.
     async fn one(&self, cx: &Context, action: &Action) -> Result<(), ApiError> {
         let (resource, revision) = match action {
             Action::Create(object) => {
@@ -179,7 +180,7 @@ impl Hands {
                 let api = self.client.dynamic(gvr(resource));
                 let (all, params) = (ListParams::default(), DeleteParams::default());
                 api.delete_collection(namespace, &all, &params).await?;
-                // No cache shows these objects, so no run waits for a revision.
+                // No cache shows these objects, so there is no revision to wait for.
                 return Ok(());
             }
             Action::Finalize(namespace) => (&NAMESPACES, self.finalize(namespace).await?),
@@ -194,7 +195,7 @@ impl Hands {
         Ok(())
     }
 
-    /// A list within a list.
+    /// Executes a nested list.
     fn nested<'a>(&'a self, cx: &'a Context, action: &'a Action) -> BoxFuture<'a, Result<(), ApiError>> {
         async { self.in_order(cx, std::slice::from_ref(action)).await.result() }.boxed()
     }
@@ -206,7 +207,7 @@ impl Hands {
         Ok(())
     }
 
-    /// An object that is gone has nothing left to patch. Its neighbours in the list do: an error here would hide theirs.
+    /// A missing object needs no patch. An error would end the list and skip the patches of other objects.
     async fn patch(
         &self,
         target: &Target,
@@ -229,7 +230,7 @@ impl Hands {
         Ok(stored.revision())
     }
 
-    /// An object that is gone, or was replaced by another of its name, counts as deleted.
+    /// A missing or recreated object counts as deleted.
     async fn delete(
         &self,
         target: &Target,

@@ -1,10 +1,11 @@
-//! [`Caches`]: the informers that controllers share. A kind is watched once however many controllers read it, not at all if none does, and
-//! all on one stream: the caches pass through the same revisions together. What is kept of a kind, and by what it is found, is
-//! declared as a [`Watched`] type beside the controllers that read it; `shared` has those that several read.
+//! [`Caches`]: the informers that controllers share. Each kind is watched once, however many controllers read
+//! it, and not at all without readers. All caches share one watch stream, so they pass through the same
+//! revisions together. A [`Watched`] type beside its controllers declares the cached fields and indexes of a
+//! kind; `shared` has those of several controllers.
 
 mod shared;
 
-pub(crate) use shared::{Held, Pods, ReplicaSets, ReplicationControllers, Services};
+pub(crate) use shared::{LookupKey, Pods, ReplicaSets, ReplicationControllers, Services};
 
 use crate::resource::{Resource, resource_of};
 use kstore_client::{Client, Kind, MultiSource, Obj, WatchParams};
@@ -16,13 +17,14 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 
-/// A cache that controllers ask for by its type: an informer, or one with its indexes. A clone shows the same objects.
+/// A cache that controllers request by its type: an informer, possibly with indexes. Clones share the
+/// objects.
 pub(crate) trait Watched: Clone + Send + Sync + 'static {
-    /// Builds its informer with [`Sources::start`].
+    /// Builds the informer with [`Sources::start`].
     fn start(from: &Sources<'_>) -> Self;
 }
 
-/// Whole objects of a kind, without indexes.
+/// Cache of a kind's complete objects, without indexes.
 impl<K: Kind> Watched for Informer<Obj<K>> {
     fn start(from: &Sources<'_>) -> Self {
         let source = from.multi.source::<K>(WatchParams::default());
@@ -42,32 +44,33 @@ pub(crate) struct Caches {
     nondet: Nondet,
     metrics: Registry,
     tasks: TaskGroup,
-    state: Mutex<State>,
+    state: Mutex<CachesState>,
 }
 
-/// What was asked for so far.
+/// Caches that were requested so far.
 #[derive(Default)]
-struct State {
+struct CachesState {
     started: BTreeMap<TypeId, Box<dyn Any + Send + Sync>>,
     fences: BTreeMap<Resource, Vec<Fence>>,
-    /// Shows all kinds that no other cache shows.
+    /// Fence of the cache that shows all kinds without a cache of their own.
     everything: Option<Fence>,
-    /// What drives the informers, until [`Caches::launch`]; later ones run at once.
+    /// Drivers of the informers until [`Caches::launch`]; `None` afterwards, when new drivers start at once.
     waiting: Option<Vec<Driver>>,
 }
 
-/// What a cache is built from.
+/// Inputs for building a cache.
 pub(crate) struct Sources<'a> {
-    /// The stream that all caches share.
+    /// The watch stream that all caches share.
     pub multi: &'a MultiSource,
-    /// For sources of several kinds.
+    /// Client for sources of several kinds.
     pub client: &'a Client,
     caches: &'a Caches,
 }
 
 impl Sources<'_> {
-    /// The informer of `builder`, under this name in figures and logs. Runs that wrote an object of `resource` wait until it shows what
-    /// they wrote; without a resource, those that wrote an object that no other cache shows.
+    /// Builds the informer of `builder` with this name in metrics and logs. Runs that wrote an object of
+    /// `resource` wait until this informer shows the write. Without a resource, it covers writes of kinds
+    /// without a cache of their own.
     pub(crate) fn start<S: ListerWatcher>(
         &self,
         name: &str,
@@ -93,10 +96,10 @@ impl Sources<'_> {
 }
 
 impl Caches {
-    /// No cache yet. Those that are asked for before [`Caches::launch`] begin with one state of one revision; the tasks that fill
-    /// them are in `tasks`.
+    /// No caches yet. Caches that are requested before [`Caches::launch`] start with one state at one
+    /// revision; their drivers run in `tasks`.
     pub(crate) fn new(client: Client, nondet: &Nondet, metrics: &Registry, tasks: &TaskGroup) -> Self {
-        let state = State { waiting: Some(Vec::new()), ..State::default() };
+        let state = CachesState { waiting: Some(Vec::new()), ..CachesState::default() };
         Self {
             multi: client.multi(),
             client,
@@ -107,9 +110,10 @@ impl Caches {
         }
     }
 
-    /// This cache: started now, or shared with those who asked before. Controllers ask when they are set up, and keep it.
+    /// The cache of this type, started now or shared with earlier requesters. Controllers request it once at
+    /// setup.
     pub(crate) fn get<W: Watched>(&self) -> W {
-        let known = |state: &State| state.started.get(&TypeId::of::<W>())?.downcast_ref::<W>().cloned();
+        let known = |state: &CachesState| state.started.get(&TypeId::of::<W>())?.downcast_ref::<W>().cloned();
         if let Some(found) = known(&self.state.lock()) {
             return found;
         }
@@ -118,18 +122,19 @@ impl Caches {
         started
     }
 
-    /// The cache of whole objects of a kind.
+    /// The cache of complete objects of a kind.
     pub(crate) fn whole<K: Kind>(&self) -> Informer<Obj<K>> {
         self.get()
     }
 
-    /// Begins to fill the caches.
+    /// Starts the drivers of the caches.
     pub(crate) fn launch(&self) {
         let waiting = self.state.lock().waiting.take();
         waiting.into_iter().flatten().for_each(|driver| self.tasks.spawn(driver));
     }
 
-    /// Says that the run `cx` wrote an object of `resource` at `revision`: its key does not run again before the caches show it.
+    /// Records that the run `cx` wrote an object of `resource` at `revision`: its key does not run again
+    /// before the caches show it.
     pub(crate) fn wrote(&self, cx: &Context, resource: &Resource, revision: Revision) {
         let state = self.state.lock();
         match state.fences.get(resource) {

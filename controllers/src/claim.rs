@@ -1,4 +1,4 @@
-//! Who controls whom: controller references, and the rule by which a controller claims, adopts and releases objects. Pure.
+//! Controller references, and the rule by which a controller claims, adopts and releases objects. Pure.
 
 use crate::action::{Action, PatchKind, Target};
 use crate::selector;
@@ -9,15 +9,15 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the claim rule reads of an object.
+/// Fields of an object that the claim rule reads.
 pub(crate) trait Claimable {
-    /// Its labels.
+    /// Labels of the object.
     fn labels(&self) -> &BTreeMap<String, String>;
-    /// Its owners.
+    /// Owner references of the object.
     fn owners(&self) -> &[OwnerReference];
-    /// Deletion was asked for.
+    /// Whether the object has a deletion timestamp.
     fn deleting(&self) -> bool;
-    /// Its name, uid and version.
+    /// Reference to the object with its uid and resourceVersion.
     fn at_version(&self) -> Target;
 }
 
@@ -69,12 +69,12 @@ impl<T: Claimable> Claimable for Arc<T> {
     }
 }
 
-/// The reference of the managing controller, if there is one.
+/// The owner reference of the managing controller, if any.
 pub(crate) fn controller_of(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|o| o.controller == Some(true))
 }
 
-/// The reference that makes `owner` the managing controller, and the owner wait for the object in foreground deletion.
+/// A controller reference to `owner` that blocks the owner's foreground deletion.
 pub(crate) fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: api_version.into(),
@@ -86,19 +86,20 @@ pub(crate) fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) 
     }
 }
 
-/// The outcome of the claim rule.
+/// Result of the claim rule.
 #[derive(Debug)]
 pub(crate) struct Claim<T> {
-    /// Ours already.
+    /// Objects that the controller owns and whose labels match.
     pub owned: Vec<T>,
-    /// Match and have no controller; to be adopted once a fresh read shows that the owner lives.
+    /// Matching objects without a controller, to be adopted after an uncached read confirms the owner.
     pub adopt: Vec<T>,
-    /// Ours, but no longer match.
+    /// Owned objects that no longer match.
     pub release: Vec<T>,
 }
 
-/// Sorts `candidates` out. Ours and matching: owned. Ours and not matching: release. No controller, matching, not being
-/// deleted: adopt. A controller that is being deleted adopts and releases nothing. Everything else is ignored.
+/// Applies the claim rule to `candidates`. Owned and matching: owned. Owned and not matching: release.
+/// Without controller, matching and not being deleted: adopt. A controller that is being deleted adopts and
+/// releases nothing. All others are ignored.
 pub(crate) fn claim<T: Claimable>(
     me: &ObjectMeta,
     wanted: &LabelSelector,
@@ -119,13 +120,13 @@ pub(crate) fn claim<T: Claimable>(
     result
 }
 
-/// The patch that adds `owner` to the owners, unless the object changed since it was seen.
+/// The patch that adds `owner` to the owner references, unless the object has changed.
 pub(crate) fn adopt(object: &impl Claimable, owner: &OwnerReference) -> Action {
     let owners: Vec<_> = object.owners().iter().filter(|o| o.uid != owner.uid).chain([owner]).collect();
     set_owners(object, &json!(owners))
 }
 
-/// The patch that takes the owner with `uid` away, unless the object changed since it was seen.
+/// The patch that removes the owner with `uid`, unless the object has changed.
 pub(crate) fn release(object: &impl Claimable, uid: &str) -> Action {
     let owners: Vec<_> = object.owners().iter().filter(|o| o.uid != uid).collect();
     set_owners(object, &json!(owners))

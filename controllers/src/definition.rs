@@ -1,19 +1,20 @@
-//! [`CustomKind`]: what a CustomResourceDefinition says about addressing its objects. Not its schema and not its rules: those are the
-//! server's.
+//! [`CustomKind`]: how to address the objects of a CustomResourceDefinition. Schema and rules are the
+//! server's concern.
 
 use crate::resource::Resource;
 use kstore_api::lenient;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The kind that an established CustomResourceDefinition declares, in a version that the server serves.
+/// The kind of an established CustomResourceDefinition, in a served version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CustomKind {
-    /// The kind as owner references name it.
+    /// The kind as in owner references.
     pub kind: String,
-    /// The resource in its storage version, or in the first served version if the storage version is not served.
+    /// The resource in its storage version, or in the first served version if the storage version is not
+    /// served.
     pub resource: Resource,
-    /// Whether objects live in namespaces.
+    /// Whether the objects are namespaced.
     pub namespaced: bool,
 }
 
@@ -64,12 +65,13 @@ struct Condition {
 }
 
 impl CustomKind {
-    /// The kind of a definition in JSON; `None` if it is not established, serves no version, or cannot be read.
+    /// The kind of a definition in JSON; `None` if it is not established, serves no version, or cannot be
+    /// decoded.
     pub(crate) fn from_slice(json: &[u8]) -> Option<Self> {
         Self::of(lenient::from_slice(json).ok()?)
     }
 
-    /// As [`CustomKind::from_slice`], from a value.
+    /// Like [`CustomKind::from_slice`], from a JSON value.
     pub(crate) fn from_value(value: &Value) -> Option<Self> {
         Self::of(lenient::from_value(value).ok()?)
     }
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_addressed_in_its_storage_version_if_that_is_served() {
+    fn custom_kinds_use_their_storage_version_if_served() {
         let version = |value: &Value| CustomKind::from_value(value).map(|kind| kind.resource.version);
         let mut value = definition();
         assert_eq!(version(&value).as_deref(), Some("v1"));

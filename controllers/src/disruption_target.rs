@@ -1,4 +1,4 @@
-//! The condition of a pod that somebody is about to remove it: how controllers set it, and take it back. Pure.
+//! The pod condition DisruptionTarget: how controllers set and remove it. Pure.
 
 use crate::action::{Action, PatchKind};
 use crate::view::{Pod, seconds};
@@ -6,20 +6,20 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodCondition;
 use serde_json::json;
 
-/// Its type.
+/// Type of the condition.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// Whether the pod is also to count as failed.
+/// Whether the pod is also marked as failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It ends by itself, or its kubelet says how.
+    /// The phase stays: the kubelet reports it.
     Keep,
-    /// Nobody else will say that it ended.
+    /// The phase becomes Failed, because no kubelet will report the end.
     Failed,
 }
 
-/// The patch that sets the phase and the condition DisruptionTarget (reason and message). Conditions that the pod has got since it
-/// was seen stay.
+/// The patch that sets the phase and the condition DisruptionTarget (reason and message). Conditions that
+/// were added meanwhile stay.
 pub(crate) fn mark(pod: &Pod, phase: Phase, why: Option<(&str, &str)>, now: Timestamp) -> Action {
     let mut status = json!({});
     if phase == Phase::Failed {
@@ -40,16 +40,16 @@ pub(crate) fn mark(pod: &Pod, phase: Phase, why: Option<(&str, &str)>, now: Time
     Action::Patch { target: pod.target(), status: true, kind: PatchKind::Strategic, patch }
 }
 
-/// Since when the pod says that it is about to be removed, unless its kubelet said so, which may take its time.
+/// Since when the pod has the condition DisruptionTarget, unless its kubelet set it, which may take its time.
 pub(crate) fn marked_since(pod: &Pod) -> Option<Timestamp> {
     let condition = pod.condition(DISRUPTION_TARGET).filter(|c| c.status == "True")?;
     let by_kubelet = condition.reason.as_deref() == Some("TerminationByKubelet");
-    // Without a time it has been so for ever.
+    // Without a time the condition counts as old.
     let since = condition.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |t| t.0);
     (!by_kubelet).then_some(since)
 }
 
-/// The patch that takes the mark back, unless the pod changed since it was seen.
+/// The patch that removes the condition, unless the pod has changed.
 pub(crate) fn unmark(pod: &Pod, now: Timestamp) -> Action {
     let condition = PodCondition {
         type_: DISRUPTION_TARGET.into(),
@@ -64,7 +64,7 @@ pub(crate) fn unmark(pod: &Pod, now: Timestamp) -> Action {
     Action::Patch { target: pod.target(), status: true, kind: PatchKind::Merge, patch }
 }
 
-/// The conditions of the pod with this one in the place of that of its type.
+/// The pod's conditions with this one replacing that of its type.
 fn with(pod: &Pod, condition: PodCondition) -> Vec<PodCondition> {
     let mut conditions = pod.status.conditions.clone();
     conditions.retain(|c| c.type_ != condition.type_);
@@ -79,7 +79,7 @@ mod tests {
     use serde_json::from_value;
 
     #[test]
-    fn a_disruption_target_keeps_conditions_that_the_cache_does_not_show() {
+    fn the_disruption_target_patch_keeps_concurrent_conditions() {
         let seen: Pod =
             from_value(json!({"metadata": {"name": "p", "uid": "u"}, "status": {"phase": "Pending"}}))
                 .unwrap();

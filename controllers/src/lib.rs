@@ -1,10 +1,12 @@
-//! The workload and cluster controllers: Deployment, ReplicaSet, Job, CronJob, removal of finished Jobs, garbage collection, namespace
-//! deletion, default service accounts, node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint
-//! slices, networks and addresses of services, volumes and their claims, type checks of admission policies, certificate signing, aggregation of ClusterRoles.
+//! The workload and cluster controllers: Deployment, ReplicaSet, Job, CronJob, removal of finished Jobs,
+//! garbage collection, namespace deletion, default service accounts, node lifecycle with eviction by taints,
+//! pod garbage collection, disruption budgets, endpoint slices, networks and addresses of services, volumes
+//! and their claims, type checks of admission policies, certificate signing,
+//! aggregation of ClusterRoles.
 //!
-//! [`run`] starts those of a [`Selection`] on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
-//! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
-//! knows the store, the scheduler or the kubelet.
+//! [`run`] starts the controllers of a [`Selection`] on shared informers. Each is a plain API client: its
+//! decisions come from a pure `plan` (snapshot and time in, a closed set of actions out), and `apply`
+//! executes the actions. Nothing here knows the store, the scheduler or the kubelet.
 
 mod accounts;
 mod action;

@@ -1,25 +1,25 @@
-//! [`Networks`]: the blocks of addresses that controllers give away. None by default: load balancers stay pending and nodes without pod
-//! networks stay so, as in Kubernetes without a cloud and without `--allocate-node-cidrs`.
+//! [`Networks`]: address pools of the controllers. Empty by default: load balancers stay pending and nodes
+//! get no pod CIDR, as in Kubernetes without a cloud and without `--allocate-node-cidrs`.
 
 use kstore_api::cidr::{Cidr, NoCidr};
 use std::fmt;
 use std::str::FromStr;
 
-/// What controllers give addresses from.
+/// Address pools of the controllers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks {
-    /// The addresses of Services of type LoadBalancer. Without any, such Services stay pending.
+    /// Addresses for Services of type LoadBalancer. If empty, such Services stay pending.
     pub load_balancers: Blocks,
-    /// The networks that nodes without one get their pod networks from. Without any, nodes get none.
+    /// Networks for the pod CIDRs of nodes. If empty, nodes get none.
     pub pods: PodNetworks,
 }
 
-/// Blocks of addresses of any family, in the order in which they are used.
+/// Blocks of addresses of any family, in order of use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks(Vec<Cidr>);
 
 impl Blocks {
-    /// No block.
+    /// Whether there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -32,7 +32,7 @@ impl Blocks {
 impl FromStr for Blocks {
     type Err = NoCidr;
 
-    /// Blocks with commas between them, as `192.0.2.0/24,2001:db8::/112`.
+    /// Parses comma-separated blocks, such as `192.0.2.0/24,2001:db8::/112`.
     fn from_str(text: &str) -> Result<Self, NoCidr> {
         text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self)
     }
@@ -45,17 +45,17 @@ impl fmt::Display for Blocks {
     }
 }
 
-/// The network of all pods, of one family or both, and how large the part of a node is.
+/// Pod network of the cluster, of one family or both, and the size of a node's part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodNetworks {
     networks: Blocks,
-    /// Bits of a node's IPv4 network, 24 in Kubernetes.
+    /// Prefix length of a node's IPv4 CIDR, 24 in Kubernetes.
     bits_v4: u8,
-    /// Bits of a node's IPv6 network, 64 in Kubernetes.
+    /// Prefix length of a node's IPv6 CIDR, 64 in Kubernetes.
     bits_v6: u8,
 }
 
-/// Networks that have no part for a node.
+/// The networks have no part for a node, or share a family.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected at most one network of each family, none smaller than the network of a node: {0}")]
 pub struct BadPodNetworks(String);
@@ -67,10 +67,10 @@ impl Default for PodNetworks {
 }
 
 impl PodNetworks {
-    /// Networks, and the length of the prefix of each node's part (`None`: 24 for IPv4, 64 for IPv6).
+    /// Networks, and the prefix length of each node's part (`None`: 24 for IPv4, 64 for IPv6).
     ///
     /// # Errors
-    /// Two networks of one family, or one that is smaller than the part of a node.
+    /// Two networks of one family, or a network smaller than a node's part.
     pub fn new(networks: Blocks, v4: Option<u8>, v6: Option<u8>) -> Result<Self, BadPodNetworks> {
         let (bits_v4, bits_v6) = (v4.unwrap_or(24), v6.unwrap_or(64));
         for (is_ipv4, bits) in [(true, bits_v4), (false, bits_v6)] {
@@ -83,12 +83,12 @@ impl PodNetworks {
         Ok(Self { networks, bits_v4, bits_v6 })
     }
 
-    /// Whether there is none.
+    /// Whether there is no network.
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty()
     }
 
-    /// Each network with the bits of a node's part, in the order that was given.
+    /// Each network with the prefix length of a node's part, in the given order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (Cidr, u8)> {
         let bits = |network: &Cidr| if network.is_ipv4() { self.bits_v4 } else { self.bits_v6 };
         self.networks.0.iter().map(move |network| (*network, bits(network)))
@@ -100,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_read_and_printed() {
+    fn blocks_are_parsed_and_formatted() {
         let blocks: Blocks = "192.0.2.0/24,2001:db8::/112".parse().unwrap();
         assert_eq!(blocks.to_string(), "192.0.2.0/24,2001:db8::/112");
         assert!("192.0.2.1".parse::<Blocks>().is_err() && "".parse::<Blocks>().is_err());
     }
 
     #[test]
-    fn a_network_has_room_for_a_node_and_is_the_only_one_of_its_family() {
+    fn pod_networks_are_validated() {
         let of = |text: &str, v4| PodNetworks::new(text.parse().unwrap(), v4, None);
         assert_eq!(
             of("10.0.0.0/16,fd00::/48", None).unwrap().parts().map(|(_, bits)| bits).collect::<Vec<_>>(),

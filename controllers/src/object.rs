@@ -1,4 +1,5 @@
-//! [`Object`]: an object of any kind that is written whole. Its JSON is made once, however often it is sent.
+//! [`Object`]: a serialized object of any kind for a create or replace. It is serialized once, even if it is
+//! sent several times.
 
 use crate::resource::{Resource, resource_of};
 use kstore_client::Kind;
@@ -6,20 +7,20 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::Arc;
 
-/// An object to be created or replaced: its kind, its name, its JSON. Cheap to clone.
+/// An object to create or replace, with its kind, name and JSON. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Object {
     /// The kind.
     pub resource: Resource,
     /// Empty for cluster-scoped kinds.
     pub namespace: String,
-    /// Empty if the server is to make a name from `generateName`.
+    /// Empty if the server generates a name from `generateName`.
     pub name: String,
     json: Arc<RawValue>,
 }
 
 impl Object {
-    /// Writes `object` down.
+    /// Serializes `object`.
     pub(crate) fn of<K: Kind>(object: &K) -> Self {
         let json = serde_json::value::to_raw_value(object).expect("objects of Kubernetes have text as keys");
         let metadata = object.metadata();
@@ -31,12 +32,12 @@ impl Object {
         }
     }
 
-    /// The text that is sent.
+    /// The JSON text.
     pub(crate) fn json(&self) -> &str {
         self.json.get()
     }
 
-    /// The object as a struct; `None` if it is of another kind.
+    /// The deserialized object; `None` if it has another kind.
     #[cfg(test)]
     pub(crate) fn typed<K: Kind>(&self) -> Option<K> {
         let same = self.resource == resource_of::<K>();

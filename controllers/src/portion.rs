@@ -1,15 +1,15 @@
-//! Numbers that may be given as a percentage of another number. Pure arithmetic.
+//! Absolute or percentage values. Pure arithmetic.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// What becomes of a part of a whole one.
+/// Rounding of a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     Up,
     Down,
 }
 
-/// A number, or a percentage of `of`. Text that is neither counts as zero; validation refuses it long before.
+/// The absolute number, or the percentage of `of`. Invalid text counts as zero; validation refuses it.
 pub(crate) fn portion(value: &IntOrString, of: i32, round: Round) -> i32 {
     match value {
         IntOrString::Int(n) => (*n).max(0),

@@ -1,16 +1,17 @@
-//! Names of resources (group, version, plural) as plans use them. Not the table of resources: that is `kstore_api::kind`.
+//! [`Resource`]: group, version and plural of a resource, as plans use them. The table of resources is
+//! `kstore_api::kind`.
 
 use kstore_client::{Gvr, Kind};
 use std::borrow::Cow;
 
-/// A resource by group, version and plural name.
+/// A resource by group, version and plural.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Resource {
     /// Empty for the core group.
     pub group: Cow<'static, str>,
     /// For example `v1`.
     pub version: Cow<'static, str>,
-    /// Plural, lower case.
+    /// Lower-case plural.
     pub plural: Cow<'static, str>,
 }
 
@@ -25,7 +26,7 @@ pub(crate) fn resource_of<K: Kind>() -> Resource {
     Resource { group: K::GROUP.into(), version: K::VERSION.into(), plural: K::URL_PATH_SEGMENT.into() }
 }
 
-/// The resource as the client names it.
+/// The resource in the client's type.
 pub(crate) fn gvr(resource: &Resource) -> Gvr {
     Gvr::new(resource.group.clone(), resource.version.clone(), resource.plural.clone())
 }

@@ -1,7 +1,7 @@
-//! Starts everything, in one place to be read as a list, and ends it in order.
+//! List of all controllers, and their common start and shutdown.
 
 use crate::accounts::Accounts;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Caches;
 use crate::certificate_signer::Signing;
 use crate::networks::Networks;
@@ -23,46 +23,46 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What the controllers must be told about their cluster.
+/// Configuration of the controllers.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The certificate (PEM) that pods check the API server with: published in every namespace as `kube-root-ca.crt`. Empty:
-    /// nothing is published.
+    /// Certificate (PEM) of the API server's CA: published in every namespace as `kube-root-ca.crt`. Empty:
+    /// not published.
     pub root_ca: String,
-    /// Which controllers run.
+    /// The controllers to run.
     pub controllers: Selection,
-    /// As whom each controller writes.
+    /// The identity of each controller's writes.
     pub accounts: Accounts,
-    /// How patient the node lifecycle controller is.
+    /// Time limits of the node lifecycle controller.
     pub patience: Patience,
-    /// The addresses that they give away.
+    /// Address pools of the controllers.
     pub networks: Networks,
-    /// What signs CertificateSigningRequests. None: no signer runs.
+    /// Authority that signs CertificateSigningRequests. None: the signer does not run.
     pub signing: Option<Signing>,
-    /// Where the figures of controllers and caches are shown.
+    /// Registry for the metrics of controllers and caches.
     pub metrics: Registry,
 }
 
-/// A controller at work, until its cluster stops.
+/// Future of a running controller, until its cluster stops.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One controller.
-pub(crate) struct Entry {
-    /// Its name in kube-controller-manager.
+/// Entry of a controller in the list.
+pub(crate) struct ControllerEntry {
+    /// Name in kube-controller-manager.
     pub(crate) name: &'static str,
-    /// Names that it had in earlier releases.
+    /// Names in earlier releases.
     pub(crate) aliases: &'static [&'static str],
-    /// Sets it up: asks for its caches. The future is its work.
+    /// Sets the controller up, which requests its caches, and returns the future that runs it.
     run: fn(Arc<Cluster>) -> Task,
-    /// The service account of `kube-system` that it writes as. Its rights are those of the role `system:controller:<account>`.
+    /// Its service account in `kube-system`. The role `system:controller:<account>` has its permissions.
     account: &'static str,
 }
 
 macro_rules! controllers {
     ($($name:literal $aliases:tt $run:path, $account:literal;)*) => {
-        /// Every controller there is.
-        pub(crate) const CONTROLLERS: &[Entry] =
-            &[$(Entry {
+        /// Every controller.
+        pub(crate) const CONTROLLERS: &[ControllerEntry] =
+            &[$(ControllerEntry {
                 name: $name,
                 aliases: &$aliases,
                 run: |cluster| Box::pin($run(cluster)),
@@ -96,12 +96,12 @@ controllers! {
     "service-lb-controller" ["service"] load_balancer::run, "service-controller";
     "ephemeral-volume-controller" ["ephemeral-volume"] ephemeral_volume::run, "ephemeral-volume-controller";
     "service-cidr-controller" [] service_cidr::run, "service-cidrs-controller";
-    // In Kubernetes it is a part of kube-apiserver, and has no account.
+    // In Kubernetes it is part of kube-apiserver and has no account.
     "ipallocator-repair-controller" [] service_address::run, "ipallocator-repair-controller";
     "persistentvolume-binder-controller" ["persistentvolume-binder"] volume_binder::run, "persistent-volume-binder";
     "persistentvolumeclaim-protection-controller" ["pvc-protection"] volume_protection::run_claims, "pvc-protection-controller";
     "persistentvolume-protection-controller" ["pv-protection"] volume_protection::run_volumes, "pv-protection-controller";
-    // In Kubernetes these are programs of their own, beside each storage driver.
+    // In Kubernetes these are separate programs beside each storage driver.
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
     "resourcequota-controller" ["resourcequota"] resource_quota::run, "resourcequota-controller";
@@ -112,11 +112,12 @@ controllers! {
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
 }
 
-/// What a controller is made from.
+/// Inputs for setting up a controller.
 pub(crate) struct Cluster {
-    /// Lists and watches whatever the caches show. It may do no more than that: writes go through [`Cluster::hands`].
+    /// Client that lists and watches for the caches. It has no write permissions: writes use
+    /// [`Cluster::executor`].
     pub client: Client,
-    /// The account of the controller.
+    /// Service account of the controller.
     account: &'static str,
     pub caches: Arc<Caches>,
     pub nondet: Nondet,
@@ -126,58 +127,59 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The client and recorder of one component, which acts as the controller's account.
-    pub(crate) fn hands(&self, component: &str) -> Hands {
-        self.hands_of(self.account, component)
+    /// An executor for one component, with the controller's account.
+    pub(crate) fn executor(&self, component: &str) -> Executor {
+        self.executor_of(self.account, component)
     }
 
-    /// The client and recorder of one component that acts as another account: Kubernetes has a controller for it.
-    pub(crate) fn hands_of(&self, account: &str, component: &str) -> Hands {
+    /// An executor for one component with another account, where Kubernetes has a separate controller.
+    pub(crate) fn executor_of(&self, account: &str, component: &str) -> Executor {
         let client = self.config.accounts.client(account, &self.client).agent(component);
         let sink = ClientSink::new(&client);
         let (recorder, driver) = Recorder::build(sink, component, &self.nondet, &self.stop);
         recorder.metrics(&self.config.metrics);
         self.tasks.spawn(driver);
-        Hands { client, recorder, caches: Arc::clone(&self.caches) }
+        Executor { client, recorder, caches: Arc::clone(&self.caches) }
     }
 
-    /// Runs a task beside the controllers; it must end when `stop` is cancelled.
+    /// Spawns a task beside the controllers; it must end when `stop` is cancelled.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task);
     }
 
-    /// A controller that watches nothing yet. It waits for its caches as long as it takes: the server that they come from may
-    /// start with us.
+    /// A controller that watches nothing yet. It waits for its caches without limit, because their server may
+    /// start at the same time.
     pub(crate) fn controller(&self, name: &str) -> Controller {
         Controller::new(name, &self.nondet).sync_timeout(None).metrics(&self.config.metrics)
     }
 }
 
-/// What a controller does for one key.
+/// Reconcile function of a controller.
 pub(crate) trait Reconcile: Send + Sync + 'static {
-    fn reconcile(&self, cx: Context) -> impl Future<Output = Result<Action, Trouble>> + Send;
+    fn reconcile(&self, cx: Context) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
-/// Why a run failed.
+/// Error of a run.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum ReconcileError {
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error(transparent)]
     Cut(#[from] CutError),
     /// The content of a namespace could not be deleted, as its conditions say.
-    #[error("content of the namespace remains: {0}")]
+    #[error("unexpected items still remain in the namespace: {0}")]
     Content(String),
     /// A CertificateSigningRequest was not approved or not signed, and may be later.
     #[error("{0}")]
     Certificate(String),
-    /// The claim of an ephemeral volume belongs to something else, or is not in the cache yet.
+    /// The claim of an ephemeral volume belongs to another owner, or is not in the cache yet.
     #[error("{0}")]
     Claim(String),
 }
 
-impl Trouble {
-    /// A server that says when to come back is obeyed. Nothing is hopeless: quotas and admission change without an event.
+impl ReconcileError {
+    /// Respects `Retry-After` of a server. No error is terminal: quotas and admission change without an
+    /// event.
     fn into_failure(self) -> Failure<Self> {
         let wait = if let Self::Api(error) = &self { error.retry_after() } else { None };
         match wait {
@@ -192,22 +194,23 @@ pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: im
     let me = Arc::new(me);
     let reconcile = move |cx| {
         let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await.map_err(Trouble::into_failure) }
+        async move { me.reconcile(cx).await.map_err(ReconcileError::into_failure) }
     };
     if let Err(error) = controller.run(stop, reconcile).await {
-        tracing::error!(%error, "a controller does not run");
+        tracing::error!(%error, "controller stopped: caches did not sync");
     }
 }
 
-/// Runs the selected controllers until `stop` is cancelled. All of their tasks have ended when this returns.
+/// Runs the selected controllers until `stop` is cancelled. All their tasks have ended when this returns.
 ///
-/// If one of their tasks panics, all are ended and started again, with new caches, after a back-off; the restarts are counted.
-/// A panic of a reconcile is none of these: its key is tried again.
+/// If one of their tasks panics, all controllers stop and restart with new caches after a back-off; the
+/// restarts are counted. A panic of a reconcile function is contained: its key is retried.
 ///
-/// The controllers are clients like any other: `client` may lead into this process or over the network. It lists and watches for the
-/// caches of all controllers. Each controller writes as its own account of [`Config::accounts`], under its own name
-/// (`deployment-controller`, …), and says which revisions led to its writes.
-// Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
+/// The controllers are ordinary clients: `client` may lead into this process or over the network. It lists
+/// and watches for the caches of all controllers. Each controller writes with its account in
+/// [`Config::accounts`] and its own name (`deployment-controller`, …), and sends the revisions that caused
+/// its writes.
+// Boxed, so that the future's code is generated in this crate and not in every program that runs it.
 pub fn run(
     client: Client,
     nondet: Nondet,
@@ -225,9 +228,9 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
     let stop = tasks.stop().clone();
     let caches = Caches::new(client.agent("controllers"), &nondet, &config.metrics, &tasks);
     let caches = Arc::new(caches);
-    let selected: Vec<&Entry> =
+    let selected: Vec<&ControllerEntry> =
         CONTROLLERS.iter().filter(|controller| config.controllers.runs(controller.name)).collect();
-    let cluster = |controller: &Entry| Cluster {
+    let cluster = |controller: &ControllerEntry| Cluster {
         client: client.clone(),
         account: controller.account,
         caches: Arc::clone(&caches),
@@ -236,7 +239,8 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
         stop: stop.clone(),
         tasks: tasks.clone(),
     };
-    // All are set up before the first one works: so their caches share one stream from the beginning.
+    // All controllers are set up before the first one runs, so that their caches share one stream from the
+    // start.
     let works: Vec<Task> =
         selected.iter().map(|controller| (controller.run)(Arc::new(cluster(controller)))).collect();
     caches.launch();
@@ -251,7 +255,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_controller_has_a_name_and_an_account_that_can_be_part_of_a_user_name() {
+    fn controller_names_and_accounts_are_valid_user_name_parts() {
         for controller in CONTROLLERS {
             let account = controller.account;
             assert!(
@@ -264,17 +268,17 @@ mod tests {
         }
     }
 
-    fn refused(details: serde_json::Value) -> Trouble {
+    fn refused(details: serde_json::Value) -> ReconcileError {
         let status = serde_json::json!({ "code": 429, "reason": "TooManyRequests", "details": details });
         let status: Box<_> = serde_json::from_value(status).unwrap();
         ApiError::Status(status).into()
     }
 
     #[test]
-    fn a_server_that_says_when_to_come_back_is_obeyed() {
+    fn retry_after_of_the_server_is_respected() {
         let told = refused(serde_json::json!({ "retryAfterSeconds": 7 })).into_failure();
         assert!(matches!(told, Failure::RetryIn(_, wait) if wait == Duration::from_secs(7)));
         assert!(matches!(refused(serde_json::json!({})).into_failure(), Failure::Retry(_)));
-        assert!(matches!(Trouble::from(CutError::Late).into_failure(), Failure::Retry(_)));
+        assert!(matches!(ReconcileError::from(CutError::Late).into_failure(), Failure::Retry(_)));
     }
 }

@@ -1,10 +1,10 @@
-//! [`Selection`]: which controllers run, in the words of kube-controller-manager's flag `--controllers`. Names and aliases of the
-//! controllers are in `runner`'s list.
+//! [`Selection`]: the controllers to run, as in kube-controller-manager's flag `--controllers`. `runner`
+//! lists the names and aliases.
 
 use crate::runner::CONTROLLERS;
 use std::collections::BTreeSet;
 
-/// Controllers that kube-controller-manager 1.36 has and kstore has not, each with its older name where there is one.
+/// Controllers of kube-controller-manager 1.36 that kstore lacks, with their older names.
 const NOT_HERE: &[(&str, &str)] = &[
     ("bootstrap-signer-controller", "bootstrapsigner"),
     ("certificatesigningrequest-approving-controller", "csrapproving"),
@@ -26,11 +26,11 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("volumeattributesclass-protection-controller", ""),
 ];
 
-/// Names of controllers that run.
+/// Names of the controllers to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection(BTreeSet<&'static str>);
 
-/// A word that names no controller of kube-controller-manager. Correct the word.
+/// A word that names no controller of kube-controller-manager.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not in the list of known controllers; kstore has {}", known())]
 pub struct UnknownController {
@@ -43,16 +43,16 @@ fn known() -> String {
 }
 
 impl Default for Selection {
-    /// Every controller.
+    /// Selects every controller.
     fn default() -> Self {
         Self(CONTROLLERS.iter().map(|controller| controller.name).collect())
     }
 }
 
 impl Selection {
-    /// Reads the words of the flag: `NAME` runs this controller, `-NAME` does not run it, and `*` runs all that are not named. Names are
-    /// those of Kubernetes 1.36, or their older forms (`garbagecollector`). Returns also the controllers that are asked for by name and
-    /// that kstore does not have.
+    /// Parses the words of the flag: `NAME` enables a controller, `-NAME` disables it, and `*` enables all
+    /// that are not named. Names are those of Kubernetes 1.36, or their older forms (`garbagecollector`).
+    /// Also returns the explicitly enabled controllers that kstore lacks.
     ///
     /// # Errors
     /// The first word that names no controller.
@@ -86,12 +86,12 @@ impl Selection {
         Ok((Self(all.into_iter().filter(runs).collect()), missing))
     }
 
-    /// Whether the controller of this name runs.
+    /// Whether the controller of this name is selected.
     pub(crate) fn runs(&self, name: &str) -> bool {
         self.0.contains(name)
     }
 
-    /// Names of the controllers that run, in alphabetical order.
+    /// Names of the selected controllers, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<'_> {
         self.0.iter().copied()
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_that_are_not_here_are_told_of_and_unknown_ones_refused() {
+    fn missing_controllers_are_reported_and_unknown_ones_refused() {
         let (selection, missing) = Selection::parse(["attachdetach", "-route", "podgc"]).unwrap();
         assert_eq!(selection.names().collect::<Vec<_>>(), ["pod-garbage-collector-controller"]);
         assert_eq!(missing, ["persistentvolume-attach-detach-controller"]);

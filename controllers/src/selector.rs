@@ -1,17 +1,17 @@
-//! Label selectors as controllers hold them: `metav1.LabelSelector` matched against labels. Not the text form.
+//! Label selectors: matches `metav1.LabelSelector` against labels. Does not parse the text form.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::collections::BTreeMap;
 
 type Labels = BTreeMap<String, String>;
 
-/// Nothing is required, so everything matches.
+/// Whether a selector has no requirements and so matches everything.
 pub(crate) fn selects_everything(selector: &LabelSelector) -> bool {
     selector.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
         && selector.match_expressions.as_ref().is_none_or(Vec::is_empty)
 }
 
-/// All requirements hold. An operator nobody knows matches nothing.
+/// Whether all requirements hold. An unknown operator matches nothing.
 pub(crate) fn matches(selector: &LabelSelector, labels: &Labels) -> bool {
     let plain = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     plain
@@ -27,7 +27,7 @@ pub(crate) fn matches(selector: &LabelSelector, labels: &Labels) -> bool {
         })
 }
 
-/// All pairs of a plain map (a Service's selector) are among the labels. An empty map selects nothing.
+/// Whether the labels contain all pairs of a plain map (a Service's selector). An empty map selects nothing.
 pub(crate) fn map_matches(selector: &Labels, labels: &Labels) -> bool {
     !selector.is_empty() && selector.iter().all(|(key, value)| labels.get(key) == Some(value))
 }

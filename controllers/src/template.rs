@@ -1,19 +1,19 @@
-//! Pod templates: whether two make the same pods, and short texts that follow from their content. Pure.
+//! Pod templates: normalization for comparison, and encoding of hashes. Pure.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-/// The letters of generated names: no vowels, nothing alike.
+/// Letters of generated names, without vowels and ambiguous characters.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The JSON of `template` without members that say nothing: null, empty objects, empty lists. Templates that differ only in these make
-/// the same pods.
+/// The JSON of `template` without null, empty objects and empty lists. Templates that differ only in these
+/// create the same pods.
 pub(crate) fn pruned(template: &PodTemplateSpec) -> Value {
     pruned_value(serde_json::to_value(template).expect("a pod template serializes"))
 }
 
-/// `value` without members that are null, an empty object or an empty list. Elements of a list stay, even empty ones: their number
-/// means something. Empty selectors stay too: they select everything, absent ones nothing.
+/// `value` without members that are null, an empty object or an empty list. List elements stay, even empty
+/// ones, because their number matters. Empty selectors stay too: they select everything, absent ones nothing.
 pub(crate) fn pruned_value(value: Value) -> Value {
     fn prune(value: Value) -> Option<Value> {
         match value {
@@ -46,7 +46,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn members_that_say_nothing_are_pruned_and_empty_selectors_are_kept() {
+    fn empty_members_are_pruned_except_selectors() {
         let table = [
             (json!({"a": null, "b": {}, "c": [], "d": {"e": {"f": []}}}), Value::Null),
             (json!({"a": [{}, {"b": 1}]}), json!({"a": [null, {"b": 1}]})),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_have_the_letters_that_kubernetes_gives_them() {
+    fn hashes_are_encoded_as_in_kubernetes() {
         assert_eq!(encoded(123_456_789), "56789bcdf");
         assert_eq!(encoded(0), "4");
     }

@@ -1,5 +1,5 @@
-//! Slim views of objects that are watched in great numbers: only what plans read is decoded. Not for writing back: writes
-//! to these objects are patches and deletes.
+//! Partial decoding of numerous objects: only the fields that plans read. These types cannot be written back:
+//! writes to such objects are patches and deletes.
 
 use crate::action::Target;
 use crate::resource::PODS;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The metadata that plans read.
+/// Metadata fields that plans read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Meta {
@@ -31,19 +31,19 @@ pub(crate) struct Meta {
     pub finalizers: Vec<String>,
 }
 
-/// A pod as controllers see it.
+/// Fields of a pod that controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
     pub metadata: Meta,
     pub spec: PodSpec,
     pub status: PodStatus,
-    /// Namespace and name, kept because caches ask for it often.
+    /// Cached namespace and name, because caches request them often.
     #[serde(skip)]
     pub key: Option<Key>,
 }
 
-/// The part of a pod's spec that controllers read.
+/// Fields of a pod's spec.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodSpec {
@@ -53,26 +53,26 @@ pub(crate) struct PodSpec {
     pub tolerations: Vec<Toleration>,
     pub containers: Vec<Container>,
     pub readiness_gates: Vec<PodReadinessGate>,
-    /// The volumes that are claims, or get one of their own.
+    /// The volumes with a claim, existing or ephemeral.
     #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
     pub claim_volumes: Vec<ClaimVolume>,
-    /// The node that the required node affinity names, for which a DaemonSet made the pod; empty if it names none.
+    /// The node in the required node affinity, for which a DaemonSet created the pod; empty without one.
     #[serde(rename = "affinity", deserialize_with = "affine_node")]
     pub affine_node: String,
 }
 
-/// A volume that is a claim, or gets one of its own.
+/// A volume with a claim, existing or ephemeral.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ClaimVolume {
-    /// The name of the volume.
+    /// Name of the volume.
     pub name: String,
-    /// The name of the claim. That of an ephemeral volume follows from the name of the pod: [`decode_pod`] fills it in.
+    /// Name of the claim. For an ephemeral volume, [`decode_pod`] derives it from the pod's name.
     pub claim_name: String,
-    /// The claim is made for the pod, from a template.
+    /// Whether the claim is created for the pod from a template.
     pub is_ephemeral: bool,
 }
 
-/// Reads volumes and keeps those with claims.
+/// Decodes volumes and keeps those with claims.
 fn claim_volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ClaimVolume>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -98,7 +98,7 @@ fn claim_volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ClaimVolume>,
     Ok(volumes.into_iter().filter_map(claim).collect())
 }
 
-/// Reads an affinity and keeps the one node that the only required term names by its field `metadata.name`.
+/// Decodes an affinity and returns the node that its only required term names by the field `metadata.name`.
 fn affine_node<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let affinity = Affinity::deserialize(from)?;
     let required = affinity.node_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution);
@@ -111,7 +111,7 @@ fn affine_node<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(name.unwrap_or_default())
 }
 
-/// The ports of a container.
+/// Ports of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Container {
@@ -127,7 +127,7 @@ pub(crate) struct ContainerPort {
     pub protocol: String,
 }
 
-/// The part of a pod's status that controllers read.
+/// Fields of a pod's status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodStatus {
@@ -141,14 +141,14 @@ pub(crate) struct PodStatus {
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
-/// One address.
+/// An IP address.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Ip {
     pub ip: String,
 }
 
-/// How often a container was restarted, and how it ended.
+/// Restarts and termination of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ContainerStatus {
@@ -157,14 +157,14 @@ pub(crate) struct ContainerStatus {
     pub state: ContainerState,
 }
 
-/// The state of a container, as far as it has ended.
+/// Termination state of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ContainerState {
     pub terminated: Option<Terminated>,
 }
 
-/// How and when a container ended.
+/// Exit code and time of a terminated container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Terminated {
@@ -172,65 +172,65 @@ pub(crate) struct Terminated {
     pub finished_at: Option<Time>,
 }
 
-/// A pod's phase. A missing one counts as Pending.
+/// Phase of a pod. A missing phase counts as Pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum Phase {
-    /// Not all containers run yet.
+    /// Not all containers are running yet.
     #[default]
     Pending,
     /// All containers were started.
     Running,
-    /// All ended well.
+    /// All containers succeeded.
     Succeeded,
-    /// All ended, some badly.
+    /// All containers ended, at least one with a failure.
     Failed,
-    /// Its node does not answer.
+    /// The node is unreachable, or the phase is unknown.
     #[serde(other)]
     Unknown,
 }
 
 impl Phase {
-    /// It will never run again.
+    /// Whether the pod will never run again.
     pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
 impl Meta {
-    /// Deletion was asked for.
+    /// Whether the object has a deletion timestamp.
     pub(crate) fn deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 }
 
 impl Pod {
-    /// Counts towards a controller's replicas.
+    /// Whether the pod counts towards a controller's replicas.
     pub(crate) fn active(&self) -> bool {
         !self.status.phase.is_terminal() && !self.metadata.deleting()
     }
 
-    /// On its way out, but not ended yet.
+    /// Whether the pod is being deleted and has not ended.
     pub(crate) fn terminating(&self) -> bool {
         !self.status.phase.is_terminal() && self.metadata.deleting()
     }
 
-    /// A condition by its type.
+    /// The condition of this type.
     pub(crate) fn condition(&self, type_: &str) -> Option<&PodCondition> {
         self.status.conditions.iter().find(|c| c.type_ == type_)
     }
 
-    /// Its Ready condition is true.
+    /// Whether the Ready condition is true.
     pub(crate) fn ready(&self) -> bool {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }
 
-    /// Since when it has been ready.
+    /// When the pod became ready, if it is.
     pub(crate) fn ready_since(&self) -> Option<Timestamp> {
         let ready = self.condition("Ready").filter(|c| c.status == "True")?;
         ready.last_transition_time.as_ref().map(|t| t.0)
     }
 
-    /// How long until it counts as available: zero when it does, `None` when it is not ready.
+    /// Time until the pod counts as available: zero if it does, `None` if it is not ready.
     pub(crate) fn available_in(&self, min_ready: i32, now: Timestamp) -> Option<Duration> {
         if !self.ready() {
             return None;
@@ -244,7 +244,7 @@ impl Pod {
         Some(Duration::from_secs(min_ready.unsigned_abs().into()).saturating_sub(passed))
     }
 
-    /// The pod by name and uid.
+    /// Reference to the pod by name and uid.
     pub(crate) fn target(&self) -> Target {
         Target {
             resource: PODS,
@@ -255,12 +255,12 @@ impl Pod {
         }
     }
 
-    /// The claims that its volumes name.
+    /// The claim names of its volumes.
     pub(crate) fn claims(&self) -> impl Iterator<Item = String> {
         self.spec.claim_volumes.iter().map(|volume| volume.claim_name.clone())
     }
 
-    /// The pod as the object of an event.
+    /// Event reference to the pod.
     pub(crate) fn subject(&self) -> Reference {
         Reference {
             api_version: "v1".into(),
@@ -273,7 +273,7 @@ impl Pod {
     }
 }
 
-/// An object of which only the metadata and some of the spec count.
+/// Partial object with metadata and some spec fields.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Slim<S> {
@@ -281,27 +281,27 @@ pub(crate) struct Slim<S> {
     pub spec: S,
 }
 
-/// A node's lease, of which only the signal counts.
+/// A node's Lease with its renew time.
 pub(crate) type Lease = Slim<LeaseSpec>;
 
-/// When a lease was renewed.
+/// Renew time of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct LeaseSpec {
     pub renew_time: Option<MicroTime>,
 }
 
-/// The record that an address is taken, and by whom. It is called after the address.
+/// An IPAddress object, named after its address, with its owner.
 pub(crate) type Address = Slim<AddressSpec>;
 
-/// Whose an address is.
+/// Owner of an address.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct AddressSpec {
     pub parent_ref: Parent,
 }
 
-/// An object by its resource and name.
+/// Reference to an object by resource and name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Parent {
@@ -311,25 +311,25 @@ pub(crate) struct Parent {
     pub name: String,
 }
 
-/// An object that wants a number of pods.
+/// Partial workload with its replicas.
 pub(crate) type Scaled = Slim<ScaledSpec>;
 
-/// How many pods are wanted.
+/// Desired number of pods.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ScaledSpec {
     pub replicas: Option<i32>,
 }
 
-/// An object of which only the metadata counts.
+/// Partial object with metadata only.
 pub(crate) type Plain = Slim<NoSpec>;
 
-/// Nothing of a spec.
+/// Empty spec.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct NoSpec {}
 
-/// Reads a pod.
+/// Decodes a pod.
 pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
     let mut pod: Pod = lenient::from_slice(json)?;
     pod.key = Some(Key::new(&pod.metadata.namespace, &pod.metadata.name));
@@ -339,7 +339,7 @@ pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
     Ok(pod)
 }
 
-/// Reads any slim view.
+/// Decodes any partial type.
 pub(crate) fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     lenient::from_slice(json)
 }
@@ -374,7 +374,7 @@ impl<S: Send + Sync + 'static> Object for Slim<S> {
     }
 }
 
-/// The object as the subject of an event.
+/// Event reference to an object.
 pub(crate) fn subject(api_version: &str, kind: &str, meta: &ObjectMeta) -> Reference {
     Reference {
         api_version: api_version.into(),
@@ -391,7 +391,7 @@ pub(crate) fn seconds(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Time from `since` to `now`; zero if `since` lies ahead.
+/// Time from `since` to `now`; zero if `since` is in the future.
 pub(crate) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     if since >= now { Duration::ZERO } else { now.duration_since(since).unsigned_abs() }
 }

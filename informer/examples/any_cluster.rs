@@ -1,8 +1,8 @@
-//! A controller on any Kubernetes cluster: each ConfigMap labelled `replicas=N` gets N ConfigMaps of its own, and loses those
-//! that are too many.
+//! A controller on any Kubernetes cluster: for each ConfigMap labelled `replicas=N` it creates N child
+//! ConfigMaps and deletes surplus ones.
 //!
-//! `KUBECONFIG=… cargo run -p kstore-informer --features kube-rustls --example any_cluster`, then for instance
-//! `kubectl create configmap web && kubectl label configmap web replicas=3`.
+//! `KUBECONFIG=… cargo run -p kstore-informer --features kube-rustls --example any_cluster`, then for
+//! instance `kubectl create configmap web && kubectl label configmap web replicas=3`.
 
 use std::{collections::BTreeMap, error::Error};
 

@@ -1,5 +1,6 @@
-//! What a queue costs per key: `cargo run --release -p kstore-informer --example queue_throughput`. Each figure is the best
-//! of several rounds, since everything else that runs on the machine only makes it worse.
+//! Benchmark of the queue's cost per key: `cargo run --release -p kstore-informer --example
+//! queue_throughput`. Each result is the best of several rounds, because other load on the machine can only
+//! slow a round down.
 
 use std::{
     sync::Barrier,
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 /// Distinct keys in the queue at once.
 const KEYS: usize = 100_000;
 
-/// Rounds of which the best counts.
+/// Number of rounds; the best counts.
 const ROUNDS: usize = 9;
 
 fn main() {
@@ -52,7 +53,7 @@ fn cause(n: usize) -> Causes {
     Causes::one(Revision(n as u64 + 1))
 }
 
-/// What is there now.
+/// Takes a key that is ready now, without waiting.
 fn take(queue: &Queue<Key>) -> Option<Lease<Key>> {
     let next = std::pin::pin!(queue.next());
     match next.poll(&mut Context::from_waker(Waker::noop())) {

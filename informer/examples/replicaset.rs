@@ -1,5 +1,5 @@
-//! A ReplicaSet controller: as many pods as each set wants, each created once however late the watch is. Here on a store in
-//! memory; `main` changes sets and pods and prints what becomes of them.
+//! A ReplicaSet controller that keeps the desired number of pods per set and creates no pod twice, even with
+//! a late watch. It runs on an in-memory store; `main` changes sets and pods and prints the results.
 //!
 //! `cargo run -p kstore-informer --example replicaset --features testing`
 
@@ -12,7 +12,7 @@ use kstore_informer::{
 use kstore_nondet::{Nondet, Rng};
 use tokio_util::sync::CancellationToken;
 
-/// Everything that a run reads and writes.
+/// State that each run reads and writes.
 #[derive(Clone)]
 struct ReplicaSets {
     sets: Informer<Sample>,

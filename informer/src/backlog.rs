@@ -1,44 +1,49 @@
-//! [`Backlog`]: what the subscribers of one informer have not taken, kept once for all of them. Pure.
+//! [`Backlog`]: the changes that the merging subscribers of one informer have not read yet, stored once for
+//! all of them. Pure.
 //!
-//! Subscribers stand at positions. What happened between two of them is a *stretch*; the last one is open and takes what the
-//! driver brings, at the cost of one pointer per batch, however many subscribers there are. A subscriber that reads gets the
-//! stretches from its position on, merges them by itself, and stands at the end. A stretch that nobody's position begins is
-//! joined to the one before, or forgotten if it is the first: there are never more stretches than positions, and each
-//! holds at most one entry per key and a bounded rest that is not yet merged.
+//! Each subscriber has a position. The changes between two neighbouring positions form a *segment*; the last
+//! segment is open. The driver appends a batch to the open segment at the cost of one pointer, independent of
+//! the number of subscribers. A subscriber that reads takes the segments from its position on, merges them
+//! outside the lock and moves to the end. When the last reader leaves the start of a segment, the backlog
+//! joins the segment to the one before, or drops it if it is the first. There are therefore never more
+//! segments than positions. Each segment has at most one merged entry per key and a bounded list of unmerged
+//! batches.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    Delta, Object, delta_fifo::DeltaFifo, indexer::Batch, informer::figures::Waiting,
+    Delta, Object, delta_fifo::DeltaFifo, indexer::Batch, informer::figures::BacklogSize,
     limits::UNMERGED_CHANGES,
 };
 
-/// Where a subscriber stands: it has taken everything before.
+/// Position of a subscriber in the backlog: the subscriber has read every change before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position(u64);
 
-/// See the module. Every stretch has a reader that stands at its beginning.
+/// Unread changes of one informer, by the positions of its merging subscribers.
+///
+/// Invariant: every segment has at least one reader at its start.
 pub(crate) struct Backlog<T> {
-    stretches: BTreeMap<Position, Stretch<T>>,
+    segments: BTreeMap<Position, Segment<T>>,
     next: u64,
 }
 
-struct Stretch<T> {
+struct Segment<T> {
     readers: usize,
     content: Arc<Content<T>>,
 }
 
-/// Changes, the older ones merged.
+/// Changes of one segment: the older ones merged per key, the newest as unmerged batches.
 pub(crate) struct Content<T> {
     merged: DeltaFifo<T>,
     rest: Vec<Arc<Batch<T>>>,
-    /// Changes in `rest`.
+    /// Number of changes in `rest`.
     unmerged: usize,
 }
 
 impl<T> Default for Backlog<T> {
     fn default() -> Self {
-        Self { stretches: BTreeMap::new(), next: 0 }
+        Self { segments: BTreeMap::new(), next: 0 }
     }
 }
 
@@ -55,42 +60,42 @@ impl<T> Clone for Content<T> {
 }
 
 impl<T: Object> Backlog<T> {
-    /// A new reader at the end.
+    /// Adds a reader at the end of the backlog and returns its position.
     pub(crate) fn enter(&mut self) -> Position {
-        if let Some((position, last)) = self.stretches.last_key_value()
+        if let Some((position, last)) = self.segments.last_key_value()
             && last.content.is_empty()
         {
             let position = *position;
-            self.stretches.entry(position).and_modify(|stretch| stretch.readers += 1);
+            self.segments.entry(position).and_modify(|segment| segment.readers += 1);
             return position;
         }
         let position = Position(self.next);
         self.next += 1;
-        self.stretches.insert(position, Stretch { readers: 1, content: Arc::default() });
+        self.segments.insert(position, Segment { readers: 1, content: Arc::default() });
         position
     }
 
-    /// A reader goes away.
+    /// Removes a reader; joins or drops the segment that no other reader needs.
     pub(crate) fn leave(&mut self, position: Position) {
-        let Some(stretch) = self.stretches.get_mut(&position) else { return };
-        stretch.readers -= 1;
-        if stretch.readers > 0 {
+        let Some(segment) = self.segments.get_mut(&position) else { return };
+        segment.readers -= 1;
+        if segment.readers > 0 {
             return;
         }
-        let Some(stretch) = self.stretches.remove(&position) else { return };
-        if let Some((_, before)) = self.stretches.range_mut(..position).next_back() {
-            Arc::make_mut(&mut before.content).absorb(&stretch.content);
+        let Some(segment) = self.segments.remove(&position) else { return };
+        if let Some((_, before)) = self.segments.range_mut(..position).next_back() {
+            Arc::make_mut(&mut before.content).absorb(&segment.content);
         }
     }
 
-    /// What happened.
+    /// Appends a batch of changes to the open segment. Without readers the batch is dropped.
     pub(crate) fn push(&mut self, batch: &Arc<Batch<T>>) {
-        if let Some(mut last) = self.stretches.last_entry() {
+        if let Some(mut last) = self.segments.last_entry() {
             Arc::make_mut(&mut last.get_mut().content).push(batch.clone());
         }
     }
 
-    /// What a reader has not seen, in order, and where it stands now.
+    /// Takes the changes that a reader has not seen, oldest first, and returns the reader's new position.
     pub(crate) fn take(&mut self, position: Position) -> (Vec<Arc<Content<T>>>, Position) {
         let contents = self.from(position).filter(|content| !content.is_empty()).cloned().collect::<Vec<_>>();
         if contents.is_empty() {
@@ -101,30 +106,31 @@ impl<T: Object> Backlog<T> {
         (contents, now)
     }
 
-    /// Keys that a reader has not seen the newest state of.
+    /// Number of keys with changes that this reader has not seen.
     pub(crate) fn pending(&self, position: Position) -> usize {
         merge(self.from(position).cloned().collect()).len()
     }
 
-    /// What is kept, and what that is for all readers together. Changes that are not merged yet count one by one.
-    pub(crate) fn waiting(&self) -> Waiting {
-        let mut waiting = Waiting::default();
-        for stretch in self.stretches.values().rev() {
-            waiting.kept += stretch.content.merged.len() + stretch.content.unmerged;
-            waiting.pending += waiting.kept * stretch.readers;
+    /// Changes stored in the backlog, and the sum of unread changes over all readers. Unmerged changes count
+    /// one by one.
+    pub(crate) fn waiting(&self) -> BacklogSize {
+        let mut waiting = BacklogSize::default();
+        for segment in self.segments.values().rev() {
+            waiting.kept += segment.content.merged.len() + segment.content.unmerged;
+            waiting.pending += waiting.kept * segment.readers;
         }
         waiting
     }
 
     fn from(&self, position: Position) -> impl Iterator<Item = &Arc<Content<T>>> {
-        self.stretches.range(position..).map(|(_, stretch)| &stretch.content)
+        self.segments.range(position..).map(|(_, segment)| &segment.content)
     }
 
-    /// Stretches, and entries and unmerged changes in them.
+    /// Number of segments, and number of merged entries plus unmerged changes in them.
     #[cfg(test)]
     pub(crate) fn size(&self) -> (usize, usize) {
-        let contents = self.stretches.values().map(|stretch| &stretch.content);
-        (self.stretches.len(), contents.map(|content| content.merged.len() + content.unmerged).sum())
+        let contents = self.segments.values().map(|segment| &segment.content);
+        (self.segments.len(), contents.map(|content| content.merged.len() + content.unmerged).sum())
     }
 }
 
@@ -156,7 +162,7 @@ impl<T: Object> Content<T> {
         later.rest.iter().for_each(|batch| self.push(batch.clone()));
     }
 
-    /// The one batch that this is, if no key is in it twice: then there is nothing to merge.
+    /// The only batch of this content, if no key occurs in it twice: such a batch needs no merging.
     fn single(&self) -> Option<&Batch<T>> {
         match self.rest.as_slice() {
             [batch] if batch.distinct && self.merged.len() == 0 => Some(batch),
@@ -165,7 +171,7 @@ impl<T: Object> Content<T> {
     }
 }
 
-/// The deltas that lead over these stretches.
+/// Merges the segments and returns the deltas that lead from their start to their end.
 pub(crate) fn deltas<T: Object>(contents: Vec<Arc<Content<T>>>) -> Vec<Delta<T>> {
     if let [content] = contents.as_slice()
         && let Some(batch) = content.single()

@@ -1,4 +1,4 @@
-//! [`Builder`]: what an informer is made of, and the making.
+//! [`Builder`]: configures an informer (source, indexes, name, metrics) and starts it.
 
 use std::{future::Future, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     informer::figures, metrics::Registry, shared::Shared,
 };
 
-/// Makes an [`Informer`].
+/// Configures and builds an [`Informer`].
 pub struct Builder<S: ListerWatcher> {
     source: S,
     cache: Indexer<S::Obj>,
@@ -20,29 +20,30 @@ pub struct Builder<S: ListerWatcher> {
 }
 
 impl<S: ListerWatcher> Builder<S> {
-    /// An informer over `source`, without indexes.
+    /// A builder for an informer over `source`, without indexes.
     pub fn new(source: S) -> Self {
         let name = std::any::type_name::<S::Obj>().to_owned();
         Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0), metrics: None }
     }
 
-    /// An informer over the objects that `make` makes of the source's: smaller ones, or with something worked out. It runs
-    /// once for each version that arrives, outside every lock, and its result is all that the informer ever knows.
+    /// Transforms every object before the informer caches it, for example to drop unneeded fields. `make`
+    /// runs once for each version that arrives, outside every lock; the cache holds only its result.
     ///
-    /// Key, uid and revision must stay what they were. Call it before [`Builder::index`]: indexes are over what it makes.
+    /// Key, uid and revision must stay the same. Call `map` before [`Builder::index`]: indexes read the
+    /// transformed objects.
     ///
     /// # Panics
-    /// When an index is declared already.
+    /// When an index is already declared.
     #[must_use]
     pub fn map<U: Object>(self, make: impl Fn(S::Obj) -> U + Send + Sync + 'static) -> Builder<Map<S, U>> {
         self.try_map(move |object| Ok(make(object)))
     }
 
-    /// As [`Builder::map`], for what can fail. An object that `make` refuses is treated as one that its source could not
-    /// read: see [`Informer::undecodable`].
+    /// Like [`Builder::map`], with a transform that can fail. The informer treats an object that `make`
+    /// refuses like an object that the source cannot decode: see [`Informer::undecodable`].
     ///
     /// # Panics
-    /// When an index is declared already.
+    /// When an index is already declared.
     #[must_use]
     pub fn try_map<U: Object>(
         self,
@@ -53,43 +54,44 @@ impl<S: ListerWatcher> Builder<S> {
         Builder { source: Map::new(source, make), cache: Indexer::default(), name, rng, metrics }
     }
 
-    /// Declares an index.
+    /// Declares an index, which readers then use with [`Informer::by`].
     #[must_use]
     pub fn index<K: Ord + Clone + Send + Sync + 'static>(mut self, index: &Index<S::Obj, K>) -> Self {
         self.cache.declare(index);
         self
     }
 
-    /// A name for logs; by default the name of the object's type.
+    /// Sets the name for logs and metrics; the default is the name of the object's type.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Where the jitter of waits comes from. By default a fixed seed: fine for one process, but many processes should
-    /// not come back to a failed server in the same moment.
+    /// Sets the source of randomness for the jitter of back-offs. The default is a fixed seed, which suits a
+    /// single process. Several processes need different seeds, or they all reconnect to a restarted server at
+    /// once.
     #[must_use]
     pub fn rng(mut self, rng: impl Into<Randomness>) -> Self {
         self.rng = rng.into().into_rng().fork(&self.name);
         self
     }
 
-    /// Shows the informer's figures in `registry`, under its name, as long as it lives.
+    /// Exposes the informer's metrics in `registry`, labelled with its name, until the informer ends.
     #[must_use]
     pub fn metrics(mut self, registry: &Registry) -> Self {
         self.metrics = Some(registry.clone());
         self
     }
 
-    /// The informer, and the future that drives it. The informer lives as long as the future is polled, `stop` is not
-    /// cancelled, and a handle exists.
+    /// Builds the informer and the future that drives it. The informer runs until the future is dropped,
+    /// `stop` is cancelled, or the last handle is dropped.
     pub fn build(
         self,
         stop: &CancellationToken,
     ) -> (Informer<S::Obj>, impl Future<Output = ()> + Send + use<S>) {
         let mut cache = self.cache;
-        // Nobody who chooses names should know which of them collide.
+        // A seeded hash: clients that choose object names cannot provoke collisions.
         cache.seed(self.rng.fork("keys").next_u64());
         let capabilities = self.source.capabilities();
         let shared = Arc::new(Shared::new(self.name, cache, capabilities.revisions.clone()));
@@ -102,7 +104,7 @@ impl<S: ListerWatcher> Builder<S> {
         (informer, driver.run(stop))
     }
 
-    /// The informer, driven by a task of its own on the current runtime.
+    /// Builds the informer and spawns its driver on the current runtime.
     pub fn spawn(self, stop: &CancellationToken) -> Informer<S::Obj> {
         let (informer, driver) = self.build(stop);
         tokio::spawn(driver);

@@ -1,35 +1,37 @@
-//! [`Causes`]: the revisions that made something happen. Not a trace: the server builds chains from them.
+//! [`Causes`]: the revisions that triggered a reconcile run. The server links writes to these revisions; this
+//! is no trace.
 
 use std::{fmt, ops::RangeInclusive};
 
 use crate::{Revision, limits::MAX_CAUSES};
 
-/// A small set of revisions that led to a run of a controller. Writes of the run carry it to the server, which stores it
-/// with the revision they make.
+/// A bounded set of the revisions that triggered a reconcile run. Writes of the run send the set to the
+/// server, which stores it with the new revision.
 ///
-/// Holds the newest [`MAX_CAUSES`] exactly; of older ones it only knows between which two they lie
-/// ([`Causes::dropped`]). One or two causes cost no allocation, more of them cost one.
+/// The set holds the newest [`MAX_CAUSES`] revisions exactly. Of older revisions it keeps only their range
+/// ([`Causes::dropped`]). One or two causes need no allocation, more need one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Causes(Set);
+pub struct Causes(CauseSet);
 
-/// No set contains revision zero, so that it can stand for nothing. The same causes are always the same variant, so that
-/// equality is derived.
+/// Representation of [`Causes`]. Revision zero is never a cause and marks an empty slot. Equal sets always
+/// have the same variant, so that `Eq` can be derived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Set {
-    /// Ascending; nothing comes last.
+enum CauseSet {
+    /// At most two revisions, ascending; empty slots are at the end.
     Few([Revision; 2]),
-    /// More than two.
-    Many(Box<Many>),
+    /// More than two revisions.
+    ManyCauses(Box<ManyCauses>),
 }
 
 const NONE: Revision = Revision(0);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Many {
-    /// Ascending; nothing comes last.
+struct ManyCauses {
+    /// The newest revisions, ascending; empty slots are at the end.
     exact: [Revision; MAX_CAUSES],
     len: usize,
-    /// Oldest and newest that was dropped; all of it is older than what is held, of which there is as much as there can be.
+    /// Oldest and newest dropped revision. Every dropped revision is older than the exact ones, and `exact`
+    /// is full.
     dropped: Option<(Revision, Revision)>,
 }
 
@@ -40,29 +42,29 @@ impl Default for Causes {
 }
 
 impl Causes {
-    /// No known cause: a timer, a start.
+    /// The empty set: the run has no known cause, for example after a timer or a start.
     pub const fn none() -> Self {
-        Self(Set::Few([NONE; 2]))
+        Self(CauseSet::Few([NONE; 2]))
     }
 
-    /// One revision. Revision zero is no cause.
+    /// The set with one revision, or the empty set for revision zero.
     pub const fn one(revision: Revision) -> Self {
-        Self(Set::Few([revision, NONE]))
+        Self(CauseSet::Few([revision, NONE]))
     }
 
-    /// Adds the causes of `other`; of too many, the newest stay exact.
+    /// Adds the causes of `other`. If there are more than [`MAX_CAUSES`], the newest stay exact.
     pub fn merge(&mut self, other: &Self) {
         if self.is_empty() {
             self.clone_from(other);
             return;
         }
         other.revisions().iter().for_each(|revision| self.0.insert(*revision));
-        if let (Set::Many(mine), Some(range)) = (&mut self.0, other.dropped()) {
+        if let (CauseSet::ManyCauses(mine), Some(range)) = (&mut self.0, other.dropped()) {
             mine.drop_range(*range.start(), *range.end());
         }
     }
 
-    /// Like [`Causes::merge`], without a copy if there was nothing before.
+    /// Like [`Causes::merge`], but moves `other` instead of copying it if this set is empty.
     pub(crate) fn absorb(&mut self, other: Self) {
         match self.is_empty() {
             true => *self = other,
@@ -70,49 +72,49 @@ impl Causes {
         }
     }
 
-    /// The revisions that are known exactly, oldest first.
+    /// The exactly known revisions, oldest first.
     pub fn revisions(&self) -> &[Revision] {
         match &self.0 {
-            Set::Few(few) => &few[..few.iter().filter(|revision| **revision != NONE).count()],
-            Set::Many(many) => &many.exact[..many.len],
+            CauseSet::Few(few) => &few[..few.iter().filter(|revision| **revision != NONE).count()],
+            CauseSet::ManyCauses(many) => &many.exact[..many.len],
         }
     }
 
-    /// The oldest and the newest of the causes that were too many to hold, if there were. All of them are older than
-    /// [`Causes::revisions`].
+    /// The oldest and the newest of the dropped causes, or `None` if none was dropped. Dropped causes are
+    /// older than all [`Causes::revisions`].
     pub fn dropped(&self) -> Option<RangeInclusive<Revision>> {
         match &self.0 {
-            Set::Few(_) => None,
-            Set::Many(many) => many.dropped.map(|(oldest, newest)| oldest..=newest),
+            CauseSet::Few(_) => None,
+            CauseSet::ManyCauses(many) => many.dropped.map(|(oldest, newest)| oldest..=newest),
         }
     }
 
-    /// Whether nothing is known.
+    /// Whether no cause is known.
     pub fn is_empty(&self) -> bool {
-        matches!(self.0, Set::Few([NONE, _]))
+        matches!(self.0, CauseSet::Few([NONE, _]))
     }
 }
 
-impl Set {
-    /// Adds one, which is not zero, to a set that is not empty.
+impl CauseSet {
+    /// Adds a revision, which must not be zero, to a non-empty set.
     fn insert(&mut self, revision: Revision) {
         match self {
-            Self::Many(many) => many.insert(revision),
+            Self::ManyCauses(many) => many.insert(revision),
             Self::Few(few) if few.contains(&revision) => {}
             Self::Few([first, second @ NONE]) => {
                 (*first, *second) = (revision.min(*first), revision.max(*first));
             }
             Self::Few([first, second]) => {
-                let mut many = Many { exact: [NONE; MAX_CAUSES], len: 2, dropped: None };
+                let mut many = ManyCauses { exact: [NONE; MAX_CAUSES], len: 2, dropped: None };
                 (many.exact[0], many.exact[1]) = (*first, *second);
                 many.insert(revision);
-                *self = Self::Many(Box::new(many));
+                *self = Self::ManyCauses(Box::new(many));
             }
         }
     }
 }
 
-impl Many {
+impl ManyCauses {
     fn insert(&mut self, revision: Revision) {
         let Err(place) = self.exact[..self.len].binary_search(&revision) else { return };
         if self.len < MAX_CAUSES {
@@ -143,7 +145,7 @@ impl FromIterator<Revision> for Causes {
     }
 }
 
-/// Decimal revisions with commas between, as the `kstore-cause` header has them. What was dropped is not shown.
+/// Comma-separated decimal revisions, as in the `kstore-cause` header. Dropped causes are not shown.
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, revision) in self.revisions().iter().enumerate() {
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_keeps_the_newest_sixteen_once_each() {
+    fn merging_keeps_the_newest_sixteen_distinct_causes() {
         let mut causes: Causes = (1..=10).map(Revision).collect();
         causes.merge(&(5..=20).map(Revision).collect());
         assert_eq!(causes.revisions(), (5..=20).map(Revision).collect::<Vec<_>>());
@@ -174,9 +176,9 @@ mod tests {
     }
 
     proptest! {
-        /// Q15: the set is bounded, and its range covers what was dropped, however it was put together.
+        /// Q15: the set is bounded, and its range covers the dropped causes, in every order of merging.
         #[test]
-        fn a_cause_is_held_exactly_or_lies_in_the_range_of_the_dropped(
+        fn every_cause_is_exact_or_in_the_dropped_range(
             groups in prop::collection::vec(prop::collection::vec(0u64..200, 0..40), 0..6)
         ) {
             let mut all = Causes::none();

@@ -1,5 +1,6 @@
-//! Writing what others write, too: [`on_conflict`] tries again when somebody was faster, [`modify`] reads, changes and writes, first
-//! from the cache and after a conflict from the server. Other failures are the caller's matter.
+//! Retry on conflict, for objects with several writers: [`on_conflict`] repeats an attempt that lost a race,
+//! and [`modify`] reads, changes and writes an object. `modify` uses the cached object first and reads from
+//! the server after a conflict. Both return other errors to the caller.
 
 #[cfg(test)]
 mod tests;
@@ -11,14 +12,14 @@ use crate::{
     limits::{BUSY_TRIES, CONFLICT_TRIES, CONFLICT_WAIT},
 };
 
-/// How often something is tried, and how long is waited between.
+/// Number of attempts after conflicts and the wait between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tries {
-    /// Attempts in all; zero counts as one.
+    /// Total number of attempts; zero counts as one.
     pub most: u32,
     /// Wait after the first attempt.
     pub wait: Duration,
-    /// What the wait is multiplied with after each further attempt.
+    /// Multiplier of the wait after each further attempt.
     pub factor: u32,
 }
 
@@ -26,7 +27,7 @@ impl Tries {
     /// For objects with an occasional second writer.
     pub const DEFAULT: Self = Self { most: CONFLICT_TRIES, wait: CONFLICT_WAIT, factor: 1 };
 
-    /// For objects that many write all the time: fewer attempts, each leaving the others more time.
+    /// For objects with many concurrent writers: fewer attempts, and waits that grow faster.
     pub const BUSY: Self = Self { most: BUSY_TRIES, wait: CONFLICT_WAIT, factor: 5 };
 
     /// The wait after attempt `n`, counted from one.
@@ -41,11 +42,11 @@ impl Default for Tries {
     }
 }
 
-/// Runs `attempt` until it succeeds or fails with something that is no conflict. Each attempt must read the object anew: what
-/// it knew before is what made it fail.
+/// Runs `attempt` until it succeeds, fails with an error other than a conflict, or has used up `tries`. Each
+/// attempt must read the object again, because a stale copy caused the conflict.
 ///
 /// # Errors
-/// The first error that is no conflict, or the last conflict.
+/// The first error that is not a conflict, or the last conflict.
 pub async fn on_conflict<T, E, F, Fut>(
     tries: Tries,
     is_conflict: impl Fn(&E) -> bool,
@@ -64,54 +65,54 @@ where
     attempt().await
 }
 
-/// What a refused write means for [`modify`].
+/// Classification of a failed write for [`modify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The object has another state than the one that was changed.
+    /// The stored object has a different resource version.
     Conflict,
-    /// There is no such object.
+    /// The object does not exist.
     Missing,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
-/// Where the objects of one kind are read without a cache and written.
+/// Uncached reads and writes of the objects of one kind.
 pub trait Writer: Sync {
-    /// A whole object, as it is written.
+    /// The complete object type that is written.
     type Obj: Clone + Send;
-    /// Why a call failed.
+    /// Error type of failed calls.
     type Error: Send;
 
-    /// The newest state of an object, or that there is none.
+    /// Reads the newest state of an object, `None` if the object does not exist.
     fn get(&self, key: &Key) -> impl Future<Output = Result<Option<Self::Obj>, Self::Error>> + Send;
 
-    /// Writes a state, provided that the object still is at the revision in it, and gives back what was stored.
+    /// Writes the object if the stored one still has its revision, and returns the stored result.
     fn update(&self, object: Self::Obj) -> impl Future<Output = Result<Self::Obj, Self::Error>> + Send;
 
-    /// The identity of an object.
+    /// The uid of an object.
     fn uid(object: &Self::Obj) -> &str;
 
-    /// What a failed write means.
+    /// Classifies a failed write.
     fn refusal(error: &Self::Error) -> Refusal;
 }
 
-/// What [`modify`] did.
+/// Result of [`modify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Modified<T> {
-    /// The object was written; this is what is stored. Its revision is what [`crate::Context::wrote`] wants to know.
+    /// The object was written; contains the stored state. Pass its revision to [`crate::Context::wrote`].
     Wrote(T),
-    /// The object was as it should be. If it came from a cache, that is said of the state which the cache showed.
+    /// The object needed no change. If the state came from the cache, this holds for the cached state only.
     Unchanged,
-    /// There is no such object, or another one has taken its name. Nothing was written to that.
+    /// The object does not exist, or another object has taken its name. Nothing was written.
     Gone,
 }
 
-/// Changes an object: `change` gets its newest known state and says whether there is something to write. With a `cached` state
-/// the first attempt costs no read; after a conflict each attempt reads the newest state from the server, so `change` must
-/// decide anew each time.
+/// Reads, changes and writes an object, and repeats this after conflicts. `change` edits the newest known
+/// state and returns whether it must be written. With a `cached` state the first attempt costs no read. After
+/// a conflict each attempt reads the newest state from the server, so `change` must decide anew each time.
 ///
 /// # Errors
-/// The first error that is no conflict, or the last conflict.
+/// The first error that is not a conflict, or the last conflict.
 pub async fn modify<W: Writer>(
     writer: &W,
     key: &Key,

@@ -1,5 +1,5 @@
-//! [`Controller`]: informers, a queue and workers around one function that brings one key's world into its wanted state. This file
-//! is what its users choose and how it starts and ends; `feed` turns changes into keys, `worker` runs the function.
+//! [`Controller`]: informers, a work queue and workers around one reconcile function. This file has the
+//! builder methods, the start and the shutdown. `feed` turns changes into keys, `worker` runs the function.
 
 mod context;
 mod failure;
@@ -24,53 +24,32 @@ use crate::{
 pub use context::Context;
 pub use failure::{Failure, IntoFailure};
 use feed::Feed;
-use fence::Unseen;
-use figures::Figures;
+use fence::PendingWrites;
+use figures::ControllerMetrics;
 use worker::Worker;
 
-/// What a successful run wants next.
+/// When a successful run wants to run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing until something changes.
+    /// Run again only after a change.
     Done,
-    /// Another run after this time, or when something changes.
+    /// Run again after this time, or earlier after a change.
     Again(Duration),
 }
 
-/// Runs a function for every key that something happened to, one run per key at a time.
+/// Runs a reconcile function for every changed key, at most one run per key at a time.
 ///
-/// Workers start when every watched cache has its first state and all of it is queued. A run that fails, panics, takes too
-/// long or is cancelled is repeated after a back-off of its key, or at once when something that concerns the key changes.
-/// What the caches show at the start is worked off after what changes, but not only when nothing changes any more.
+/// Workers start when every watched cache has synced and all its objects are queued. A run that fails,
+/// panics, times out or is cancelled is repeated after the back-off of its key, or at once when a change
+/// queues the key. Keys of the initial state have a lower priority than keys of later changes; the queue ages
+/// them, so that later changes cannot starve them.
 ///
-/// Each run is in a tracing span `run` with controller, key, attempt, causes, the newest revision among them, and at its
-/// end the result and how long it took.
+/// Each run has a tracing span `run` with the controller, key, attempt, causes and the newest causing
+/// revision. Its end records the result and the duration.
 ///
 /// # Standby
-/// Informers and controllers have separate lives. A candidate for leadership starts its informers at once, and makes and runs
-/// its controllers while it leads; so it takes over with warm caches, and its queues hold nothing from before:
-/// ```
-/// # use kstore_informer::{Action, Controller, Elector, Informer, LeaseStore, Object};
-/// # async fn standby<S: LeaseStore, T: Object>(
-/// #     elector: Elector<S>, pods: Informer<T>, nondet: kstore_nondet::Nondet,
-/// #     stop: tokio_util::sync::CancellationToken,
-/// # ) {
-/// elector
-///     .run(stop, |leadership| {
-///         let controller = Controller::new("pods", &nondet).watch(&pods, |pod| Some(pod.key()));
-///         async move {
-///             let result = controller.run(leadership.lost().clone(), |cx| async move {
-///                 println!("{}", cx.key);
-///                 Ok::<_, std::io::Error>(Action::Done)
-///             });
-///             if let Err(error) = result.await {
-///                 eprintln!("gives up the lease: {error}");
-///             }
-///         }
-///     })
-///     .await;
-/// # }
-/// ```
+/// Informers and controllers have separate lifetimes. A candidate for leadership starts its informers at once
+/// and runs its controllers only while it leads. It then takes over with warm caches and empty queues:
 pub struct Controller {
     name: Arc<str>,
     queue: Queue<Key>,
@@ -80,8 +59,8 @@ pub struct Controller {
     sync_timeout: Option<Duration>,
     grace: Duration,
     drain: Option<Duration>,
-    figures: Arc<Figures>,
-    unseen: Unseen,
+    figures: Arc<ControllerMetrics>,
+    pending_writes: PendingWrites,
 }
 
 impl Controller {
@@ -90,7 +69,7 @@ impl Controller {
         Self::with(name, QueueOptions::default(), environment)
     }
 
-    /// A controller whose queue has these options. The queue's name is the controller's if the options give none.
+    /// A controller with these queue options. The queue gets the controller's name if the options name none.
     pub fn with(name: &str, mut options: QueueOptions<Key>, environment: impl Into<Environment>) -> Self {
         let name: Arc<str> = name.into();
         if options.name.is_empty() {
@@ -104,14 +83,14 @@ impl Controller {
             sync_timeout: Some(SYNC_TIMEOUT),
             grace: STOP_GRACE,
             drain: None,
-            figures: Arc::new(Figures::new(name.clone())),
-            unseen: Unseen::default(),
+            figures: Arc::new(ControllerMetrics::new(name.clone())),
+            pending_writes: PendingWrites::default(),
             name,
         }
     }
 
-    /// Queues the keys that `keys` gives for each object that comes, changes or goes; for a change it is asked about the
-    /// old and the new state, so that both owners of an object that moved are told.
+    /// Queues the keys that `keys` returns for each added, changed or deleted object. For a change, `keys`
+    /// maps both the old and the new state, so that both owners of a moved object run.
     #[must_use]
     pub fn watch<T, I>(self, informer: &Informer<T>, keys: impl Fn(&T) -> I + Send + Sync + 'static) -> Self
     where
@@ -128,7 +107,8 @@ impl Controller {
         })
     }
 
-    /// Like [`Controller::watch`], with the whole change, so that uninteresting ones can give no key.
+    /// Like [`Controller::watch`], but maps the whole delta, so that `keys` can ignore changes by returning
+    /// no key.
     #[must_use]
     pub fn watch_deltas<T, I>(
         mut self,
@@ -143,44 +123,46 @@ impl Controller {
         self
     }
 
-    /// How many keys may run at once; [`DEFAULT_WORKERS`] if nothing is said.
+    /// Number of keys that may run at once; the default is [`DEFAULT_WORKERS`].
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// Drops a run that takes longer than this, and counts it as failed. Without it a run may take for ever.
+    /// Time limit of a run: a longer run is dropped and counts as failed. By default there is no limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long the watched caches may take to get their first state before [`Controller::run`] fails. `None`: it waits for
-    /// ever, and says so from time to time. [`SYNC_TIMEOUT`] if nothing is said.
+    /// Time limit for the initial sync of the watched caches, after which [`Controller::run`] fails. The
+    /// default is [`SYNC_TIMEOUT`]. With `None` the controller waits without limit and logs a warning from
+    /// time to time.
     #[must_use]
     pub fn sync_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.sync_timeout = timeout;
         self
     }
 
-    /// How long runs under way may take to end after the stop, before they are dropped; [`STOP_GRACE`] if nothing is said.
+    /// Time that active runs have to finish after the stop before they are dropped; the default is
+    /// [`STOP_GRACE`].
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Works off what is queued at the stop, for at most this long; the grace for runs under way begins then. Without it what
-    /// is queued is forgotten, which loses nothing that the next start would not find.
+    /// Processes the queued keys after the stop, for at most `deadline`; the grace for active runs starts
+    /// afterwards. By default queued keys are dropped, which loses nothing: the next start lists all objects.
     #[must_use]
     pub fn drain(mut self, deadline: Duration) -> Self {
         self.drain = Some(deadline);
         self
     }
 
-    /// Shows the figures of this controller and its queue in `registry`, as long as it runs.
+    /// Exposes the metrics of this controller and its queue in `registry`, until the controller ends.
     #[must_use]
     pub fn metrics(self, registry: &Registry) -> Self {
         let figures = Arc::downgrade(&self.figures);
@@ -189,21 +171,23 @@ impl Controller {
         self
     }
 
-    /// The queue, for triggers that no informer sees.
+    /// The work queue, for triggers that come from no informer.
     pub fn queue(&self) -> Queue<Key> {
         self.queue.clone()
     }
 
-    /// Runs until `stop` is cancelled. All tasks have ended when this returns; if it is dropped, they end by themselves and
-    /// runs under way are dropped.
+    /// Runs the controller until `stop` is cancelled. All its tasks have ended when this future returns. If
+    /// the future is dropped, the tasks end by themselves and active runs are dropped.
     ///
-    /// An error of `reconcile` makes the key run again after its back-off; with [`Failure`] it can say something else.
+    /// After an error of `reconcile` the key runs again with back-off; a [`Failure`] can choose another delay
+    /// or no retry.
     ///
     /// # Errors
-    /// When a watched cache does not get its first state, in time or at all. No run has begun then.
+    /// When a watched cache does not sync in time or its informer ends. No run has started then.
     ///
     /// # Panics
-    /// When one of its own tasks panics, after the others have ended. A panic of `reconcile` is not one: its run is repeated.
+    /// When a task of the controller itself panics, after the others have ended. A panic of `reconcile` only
+    /// repeats its run.
     pub async fn run<F, Fut, E>(mut self, stop: CancellationToken, reconcile: F) -> Result<(), NotSynced>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
@@ -211,8 +195,11 @@ impl Controller {
         E: IntoFailure + Send + 'static,
     {
         let tasks = TaskGroup::new(&stop);
-        let end =
-            End { queue: self.queue.clone(), dropped: CancellationToken::new(), fed: stop.child_token() };
+        let end = ShutdownGuard {
+            queue: self.queue.clone(),
+            dropped: CancellationToken::new(),
+            fed: stop.child_token(),
+        };
         let comparable = feed::are_comparable(&self.feeds);
         let feeds = std::mem::take(&mut self.feeds);
         let gates: Vec<_> = feeds.into_iter().map(|feed| feed.start(&self, &end.fed, &tasks)).collect();
@@ -228,16 +215,16 @@ impl Controller {
         }
         self.finish(end, &tasks).await;
         tasks.resume_panic();
-        // A stop that comes together with the end of an informer is a stop.
+        // A stop at the same time as the end of an informer counts as a stop.
         if stop.is_cancelled() { Ok(()) } else { started.unwrap_or(Ok(())) }
     }
 
-    async fn finish(&self, end: End, tasks: &TaskGroup) {
+    async fn finish(&self, end: ShutdownGuard, tasks: &TaskGroup) {
         end.fed.cancel();
         if let Some(deadline) = self.drain {
             let left = self.queue.drain(deadline).await;
             if !left.is_empty() {
-                tracing::info!(controller = %self.name, left = left.len(), "stops with keys left");
+                tracing::info!(controller = %self.name, left = left.len(), "stopped with keys in the queue");
             }
         }
         self.queue.close();
@@ -248,16 +235,16 @@ impl Controller {
     }
 }
 
-/// Ends everything when it is dropped.
-struct End {
+/// Drop guard that closes the queue, ends the feeds and drops active runs.
+struct ShutdownGuard {
     queue: Queue<Key>,
-    /// Drops runs under way.
+    /// Cancels active runs.
     dropped: CancellationToken,
-    /// Ends the feeds.
+    /// Cancels the feeds.
     fed: CancellationToken,
 }
 
-impl Drop for End {
+impl Drop for ShutdownGuard {
     fn drop(&mut self) {
         self.queue.close();
         self.fed.cancel();

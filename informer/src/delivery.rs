@@ -1,31 +1,35 @@
-//! [`Delivery`]: what a subscription does with changes that nobody has taken yet. Every way is bounded.
+//! [`Delivery`]: how a subscription stores changes that its reader has not taken. Every mode is bounded.
 
 use std::num::NonZeroUsize;
 
-/// How a [`crate::Subscription`] keeps what its reader has not taken.
+/// How a [`crate::Subscription`] stores changes that its reader has not taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Changes of one key are merged into one. At most one entry for each live object and each deletion that the reader has
-    /// to hear of; a slow reader slows nobody. What most readers want, since they act on the newest state.
+    /// Merges the changes of each key. Stores at most one entry for each live object and for each deletion
+    /// that the reader has not seen. A slow reader delays no other. Suits most readers, which act on the
+    /// newest state.
     #[default]
     Coalesce,
-    /// Every change, in the order of the source.
+    /// Delivers every change, in the order of the source.
     Lossless {
-        /// Changes that may wait before `overflow` applies. The batch that reaches it is still taken whole: the bound in
-        /// memory is this and the changes of one network message, which all subscriptions share.
+        /// Number of pending changes at which `overflow` applies. The batch that reaches the limit is still
+        /// stored whole. Memory is bounded by `capacity` and the changes of one network message, which all
+        /// subscriptions share.
         capacity: NonZeroUsize,
-        /// What happens then.
+        /// Behaviour when `capacity` is reached.
         overflow: Overflow,
     },
 }
 
-/// What a lossless subscription does when its reader is too slow.
+/// Behaviour of a lossless subscription whose reader is too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// The informer stops reading its source until there is room: nothing is lost, and *everyone* who reads this informer
-    /// waits. The reader must not itself wait for the informer's progress, which would then never come.
+    /// The informer stops reading its source until the reader catches up. No change is lost, and *all*
+    /// readers of this informer wait. The reader must not wait for the informer's progress, or both wait
+    /// forever.
     SlowSource,
-    /// The backlog is dropped. The reader gets what leads from the state it saw last to the cache, merged as in
-    /// [`Delivery::Coalesce`], and from there every change again. [`crate::Subscription::replays`] counts these.
+    /// The subscription drops its backlog. The reader then gets the merged changes from its last seen state
+    /// to the cache, as with [`Delivery::Coalesce`]. Afterwards it gets every change again.
+    /// [`crate::Subscription::replays`] counts these replays.
     Replay,
 }

@@ -1,5 +1,6 @@
-//! [`DeltaFifo`]: changes in the order of their first, merged per key. Bounded: at most one entry for each live object and
-//! for each deletion that a reader has to hear of. Pure. [`Delta`] is what comes out of it.
+//! [`DeltaFifo`]: pending changes, merged per key, ordered by each key's first change. Bounded: at most one
+//! entry for each live object and for each deletion that a reader has not seen. Pure. Draining it yields
+//! [`Delta`]s.
 
 use std::sync::Arc;
 
@@ -7,24 +8,26 @@ use kstore_nondet::HashMap;
 
 use crate::{Key, Object, indexer::Change};
 
-/// How an object changed, as one subscriber sees it. Per key, `Added`, any number of `Updated`, and `Deleted` alternate; the
-/// `old` of an update is the state this subscriber was told of last. States in between may be skipped, unless the
-/// subscription is [`crate::Delivery::Lossless`]. An update that is merged with the deletion after it still comes as an update:
-/// the owner that only the old state names must hear of the object, too.
+/// Change of an object, as one subscriber sees it. For each key the sequence is `Added`, any number of
+/// `Updated`, then `Deleted`. The `old` state of an update is the last state that this subscriber got. A
+/// subscription that is not [`crate::Delivery::Lossless`] may skip intermediate states. An update merged with
+/// a following deletion still arrives as an update before the deletion, because an owner that only the new
+/// state names must hear of the object.
 #[derive(Debug)]
 pub enum Delta<T> {
     /// The object is new to the subscriber.
     Added(Arc<T>),
-    /// The same object (same uid) in another state.
+    /// The same object (same uid) has a new state.
     Updated {
-        /// What the subscriber was told last.
+        /// The state that the subscriber got last.
         old: Arc<T>,
-        /// The state now.
+        /// The new state.
         new: Arc<T>,
     },
-    /// The object is gone. The last known state; its revision is the deletion's own if the source told it.
+    /// The object is gone. Contains its last known state, at the revision of the deletion if the source
+    /// reported it.
     Deleted(Arc<T>),
-    /// Nothing changed: the state that the subscriber was told last, again. Only for those who asked with
+    /// No change: the state that the subscriber got last, sent again. Only with
     /// [`crate::Subscription::resync_every`].
     Resync(Arc<T>),
 }
@@ -41,7 +44,7 @@ impl<T> Clone for Delta<T> {
 }
 
 impl<T> Delta<T> {
-    /// The newest state that the delta tells of.
+    /// The newest state in the delta.
     pub fn object(&self) -> &Arc<T> {
         match self {
             Self::Added(object)
@@ -53,7 +56,7 @@ impl<T> Delta<T> {
 }
 
 impl<T: Object> Change<T> {
-    /// The change by itself, not merged with others.
+    /// The deltas of this single change, not merged with others.
     pub(crate) fn deltas(&self) -> impl Iterator<Item = Delta<T>> + use<T> {
         let (first, second) = match (&self.old, &self.new) {
             (Some(old), Some(new)) if old.uid() == new.uid() => {
@@ -69,31 +72,31 @@ impl<T: Object> Change<T> {
     }
 }
 
-/// See the module.
+/// Pending changes of the cache, merged per key.
 pub(crate) struct DeltaFifo<T> {
-    /// In order of the first change of each key; `None` where changes cancelled out.
-    entries: Vec<Option<(Key, Pending<T>)>>,
+    /// Entries by the first change of their key; `None` where changes cancelled out.
+    entries: Vec<Option<(Key, PendingChange<T>)>>,
     places: HashMap<Key, usize>,
     empty: usize,
 }
 
-struct Pending<T> {
-    /// What the reader was told last.
+struct PendingChange<T> {
+    /// The state that the reader got last.
     seen: Option<Arc<T>>,
-    /// How the object ended that the reader saw, if it is gone.
-    gone: Option<Ended<T>>,
+    /// The deleted object, if the object that the reader saw is gone.
+    gone: Option<DeletedObject<T>>,
     now: Option<Arc<T>>,
 }
 
-/// The end of one object.
-struct Ended<T> {
+/// The last states of a deleted object.
+struct DeletedObject<T> {
     /// Its newest state in the cache.
     cached: Arc<T>,
-    /// Its last state: the deletion's own if the source told it, else that of the cache.
+    /// Its final state: from the deletion event if the source reported it, else from the cache.
     last: Arc<T>,
 }
 
-impl<T> Clone for Ended<T> {
+impl<T> Clone for DeletedObject<T> {
     fn clone(&self) -> Self {
         Self { cached: self.cached.clone(), last: self.last.clone() }
     }
@@ -111,7 +114,7 @@ impl<T> Clone for DeltaFifo<T> {
     }
 }
 
-impl<T> Clone for Pending<T> {
+impl<T> Clone for PendingChange<T> {
     fn clone(&self) -> Self {
         Self { seen: self.seen.clone(), gone: self.gone.clone(), now: self.now.clone() }
     }
@@ -124,39 +127,39 @@ impl<T: Object> DeltaFifo<T> {
         let Some((_, pending)) = &mut self.entries[place] else { return };
         pending.now.clone_from(&change.new);
         if pending.gone.is_none() {
-            pending.gone = pending.seen.as_ref().and_then(|seen| seen.death(change));
+            pending.gone = pending.seen.as_ref().and_then(|seen| seen.deleted_by(change));
         }
         self.cancel(&change.key, place);
     }
 
-    /// Merges everything that came after what is here.
+    /// Merges `later`, the changes that follow those in this FIFO.
     pub(crate) fn absorb(&mut self, later: &Self) {
         for (key, after) in later.entries.iter().flatten() {
             let place = self.place(key, after.seen.as_ref());
             let Some((_, pending)) = &mut self.entries[place] else { continue };
             pending.now.clone_from(&after.now);
             if pending.gone.is_none() && pending.seen.is_some() {
-                // What the later part saw last is what the earlier part ended with: the same object.
+                // `after.seen` is the state that this FIFO ended with: the same object.
                 pending.gone.clone_from(&after.gone);
             }
             self.cancel(key, place);
         }
     }
 
-    /// The entry of a key, which the reader knows in the state `seen`.
+    /// Index of the entry of `key`; a new entry starts with `seen`, the state that the reader knows.
     fn place(&mut self, key: &Key, seen: Option<&Arc<T>>) -> usize {
         if let Some(place) = self.places.get(key) {
             return *place;
         }
-        let pending = Pending { seen: seen.cloned(), gone: None, now: seen.cloned() };
+        let pending = PendingChange { seen: seen.cloned(), gone: None, now: seen.cloned() };
         self.entries.push(Some((key.clone(), pending)));
         self.places.insert(key.clone(), self.entries.len() - 1);
         self.entries.len() - 1
     }
 
-    /// Forgets an object that came and went unread.
+    /// Removes the entry of an object that was added and deleted before the reader saw it.
     fn cancel(&mut self, key: &Key, place: usize) {
-        if matches!(&self.entries[place], Some((_, Pending { seen: None, now: None, .. }))) {
+        if matches!(&self.entries[place], Some((_, PendingChange { seen: None, now: None, .. }))) {
             self.entries[place] = None;
             self.places.remove(key);
             self.empty += 1;
@@ -164,7 +167,8 @@ impl<T: Object> DeltaFifo<T> {
         }
     }
 
-    /// Keeps cancelled entries from outnumbering the others, so that memory follows what is pending.
+    /// Removes cancelled entries when they outnumber the others, so that memory is proportional to pending
+    /// keys.
     fn compact(&mut self) {
         if self.empty < 64 || self.empty * 2 < self.entries.len() {
             return;
@@ -179,7 +183,7 @@ impl<T: Object> DeltaFifo<T> {
         }
     }
 
-    /// Everything pending, which the reader has thereby seen.
+    /// Takes all pending deltas.
     pub(crate) fn drain(&mut self) -> Vec<Delta<T>> {
         self.places.clear();
         self.empty = 0;
@@ -190,7 +194,7 @@ impl<T: Object> DeltaFifo<T> {
                     deltas.push(Delta::Updated { old, new });
                 }
                 (seen, gone, now) => {
-                    if let (Some(old), Some(Ended { cached, last })) = (seen, gone) {
+                    if let (Some(old), Some(DeletedObject { cached, last })) = (seen, gone) {
                         if !Arc::ptr_eq(&old, &cached) {
                             deltas.push(Delta::Updated { old, new: cached });
                         }
@@ -203,19 +207,19 @@ impl<T: Object> DeltaFifo<T> {
         deltas
     }
 
-    /// Keys with something pending.
+    /// Number of keys with pending changes.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 }
 
-trait Death<T> {
-    /// How this object ends if `change` ends it: by deletion, or by another object of the same name.
-    fn death(&self, change: &Change<T>) -> Option<Ended<T>>;
+trait DetectDeletion<T> {
+    /// The last states of this object if `change` ends it, by deletion or by a new object of the same name.
+    fn deleted_by(&self, change: &Change<T>) -> Option<DeletedObject<T>>;
 }
 
-impl<T: Object> Death<T> for Arc<T> {
-    fn death(&self, change: &Change<T>) -> Option<Ended<T>> {
+impl<T: Object> DetectDeletion<T> for Arc<T> {
+    fn deleted_by(&self, change: &Change<T>) -> Option<DeletedObject<T>> {
         let own = |state: Option<&Self>| state.filter(|state| state.uid() == self.uid()).cloned();
         let cached = own(change.old.as_ref()).unwrap_or_else(|| self.clone());
         let last = match &change.new {
@@ -223,6 +227,6 @@ impl<T: Object> Death<T> for Arc<T> {
             Some(new) if new.uid() != self.uid() => cached.clone(),
             Some(_) => return None,
         };
-        Some(Ended { cached, last })
+        Some(DeletedObject { cached, last })
     }
 }

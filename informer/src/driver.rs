@@ -1,5 +1,6 @@
-//! [`Driver`]: the task of an informer. Carries out what the reflector says: asks the source, and applies each batch. It never
-//! polls: it wakes for the network, the end of a wait, or the stop.
+//! [`Driver`]: the task of an informer. It executes the requests of the reflector against the source and
+//! applies each batch to the cache. It never polls: it wakes for network data, the end of a wait, or the
+//! stop.
 
 #[cfg(test)]
 mod tests;
@@ -20,40 +21,41 @@ use crate::{
     Capabilities, Key, ListerWatcher, Object, SourceError,
     limits::{INITIAL_WARNING, SILENT_INTERVALS, SOURCE_ANSWER},
     lister_watcher::Frames,
-    reflector::{Input, Next, Reflector},
+    reflector::{Input, NextRequest, Reflector},
     shared::Shared,
 };
 
-/// Carries out what the reflector says.
+/// Executes the requests of the reflector.
 pub(crate) struct Driver<S: ListerWatcher> {
     source: S,
     capabilities: Capabilities,
     reflector: Reflector<S::Obj>,
     shared: Arc<Shared<S::Obj>>,
     stream: Option<Frames<S::Obj>>,
-    /// Readers and subscribers learn of the end also when this is dropped, even unstarted, or the source panics.
-    _ending: Ending<S::Obj>,
+    /// Tells readers and subscribers that the informer ended, also if the driver is dropped unstarted or the
+    /// source panics.
+    _ending: EndGuard<S::Obj>,
 }
 
 impl<S: ListerWatcher> Driver<S> {
     pub(crate) fn new(source: S, capabilities: Capabilities, rng: Rng, shared: Arc<Shared<S::Obj>>) -> Self {
         let reflector = Reflector::new(&capabilities, rng);
-        let _ending = Ending(shared.clone());
+        let _ending = EndGuard(shared.clone());
         Self { source, capabilities, reflector, shared, stream: None, _ending }
     }
 
-    /// Works until `stop` is cancelled.
+    /// Runs until `stop` is cancelled.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut input = Input::Begin;
         loop {
             let span = tracing::debug_span!("reflector", informer = self.shared.name);
             let cached = |key: &Key| self.shared.look(|cache| cache.get(key).cloned());
             let step = span.in_scope(|| self.reflector.step(input, &cached, Instant::now()));
-            if let Some(error) = &step.trouble {
-                self.shared.asked.errors.fetch_add(1, Ordering::Relaxed);
+            if let Some(error) = &step.failure {
+                self.shared.requests.errors.fetch_add(1, Ordering::Relaxed);
                 tracing::debug!(informer = self.shared.name, %error, next = ?step.next, "source failed");
             }
-            self.shared.report(&self.reflector.doing(step.trouble.as_ref()));
+            self.shared.report(&self.reflector.doing(step.failure.as_ref()));
             for apply in step.apply {
                 self.shared.apply(apply);
             }
@@ -65,22 +67,22 @@ impl<S: ListerWatcher> Driver<S> {
         }
     }
 
-    async fn perform(&mut self, next: Next) -> Input<S::Obj> {
-        if next != Next::Read {
+    async fn perform(&mut self, next: NextRequest) -> Input<S::Obj> {
+        if next != NextRequest::Read {
             self.stream = None;
         }
         self.shared.room().await;
         match next {
-            Next::List(request) => {
-                self.shared.asked.lists.fetch_add(1, Ordering::Relaxed);
+            NextRequest::List(request) => {
+                self.shared.requests.lists.fetch_add(1, Ordering::Relaxed);
                 Input::Listed(answered(self.source.list(request)).await)
             }
-            Next::Watch(start) => {
-                self.shared.asked.watches.fetch_add(1, Ordering::Relaxed);
+            NextRequest::Watch(start) => {
+                self.shared.requests.watches.fetch_add(1, Ordering::Relaxed);
                 Input::Opened(answered(self.source.watch(start)).await.map(|s| self.stream = Some(s)))
             }
-            Next::Read => self.read().await,
-            Next::Wait(how_long) => {
+            NextRequest::Read => self.read().await,
+            NextRequest::Wait(how_long) => {
                 sleep(how_long).await;
                 Input::Waited
             }
@@ -104,30 +106,30 @@ impl<S: ListerWatcher> Driver<S> {
     }
 }
 
-/// A call whose time is bounded.
+/// A source call with the time limit [`SOURCE_ANSWER`].
 async fn answered<T>(call: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
-    let no_answer = || Err(SourceError::Unreachable("no answer".into()));
+    let no_answer = || Err(SourceError::Unreachable("no response".into()));
     timeout(SOURCE_ANSWER, call).await.unwrap_or_else(|_| no_answer())
 }
 
-/// Says again and again that an initial state has been coming in since then.
+/// Logs a warning at intervals while an initial state has been arriving since `collecting`.
 async fn warn(informer: &str, collecting: Option<Instant>) -> Infallible {
     let Some(since) = collecting else { return pending().await };
     loop {
         sleep_until(next_warning(since)).await;
-        tracing::warn!(informer, seconds = since.elapsed().as_secs(), "the initial state has not ended");
+        tracing::warn!(informer, seconds = since.elapsed().as_secs(), "still receiving the initial state");
     }
 }
 
-/// When to warn next of an initial state that has been coming in since then.
+/// Time of the next warning about an initial state that has been arriving since `since`.
 fn next_warning(since: Instant) -> Instant {
     let passed = since.elapsed().as_secs() / INITIAL_WARNING.as_secs();
     since + INITIAL_WARNING * u32::try_from(passed + 1).unwrap_or(u32::MAX)
 }
 
-struct Ending<T: Object>(Arc<Shared<T>>);
+struct EndGuard<T: Object>(Arc<Shared<T>>);
 
-impl<T: Object> Drop for Ending<T> {
+impl<T: Object> Drop for EndGuard<T> {
     fn drop(&mut self) {
         self.0.stop();
     }

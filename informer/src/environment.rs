@@ -1,19 +1,19 @@
-//! The clock and the random numbers that callers hand in, as types of this crate: who uses it needs no other crate of kstore. Not
-//! a runtime: waiting is tokio's.
+//! The clock and the randomness that callers pass in, as types of this crate, so that callers need no other
+//! kstore crate. Not a runtime: timers come from tokio.
 
 use kstore_nondet::{Nondet, Rng};
 
-/// A source of random numbers: what spreads waits, so that many processes do not come back in the same moment.
+/// A source of random numbers for jitter, which keeps many processes from retrying at the same moment.
 #[derive(Clone, Debug)]
 pub struct Randomness(Rng);
 
 impl Randomness {
-    /// Seeded by the operating system.
+    /// A source seeded by the operating system.
     pub fn from_os() -> Self {
         Self(Rng::from_os())
     }
 
-    /// The same numbers for the same seed.
+    /// A source that yields the same numbers for the same seed.
     pub fn seeded(seed: u64) -> Self {
         Self(Rng::seeded(seed))
     }
@@ -35,18 +35,18 @@ impl From<&Rng> for Randomness {
     }
 }
 
-/// A clock and a source of random numbers that belong together. Clones share state.
+/// A clock and a source of randomness. Clones share state.
 #[derive(Clone, Debug)]
 pub struct Environment(Nondet);
 
 impl Environment {
-    /// The system's clock, and random numbers seeded by the operating system.
+    /// The system clock, and randomness seeded by the operating system.
     pub fn real() -> Self {
         Self(Nondet::real())
     }
 
-    /// A clock that begins at 2026-01-01T00:00:00Z and moves with tokio's (pause the runtime to make it virtual), and random
-    /// numbers that follow from `seed`. For tests.
+    /// A clock that starts at 2026-01-01T00:00:00Z and advances with tokio's (pause the runtime to make it
+    /// virtual), and randomness derived from `seed`. For tests.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -54,7 +54,7 @@ impl Environment {
         Self(Nondet::simulated(seed))
     }
 
-    /// Its source of random numbers.
+    /// The environment's source of randomness.
     pub fn randomness(&self) -> Randomness {
         Randomness(self.0.rng.clone())
     }

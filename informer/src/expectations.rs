@@ -1,5 +1,5 @@
-//! [`Expectations`]: what a controller has asked for and not yet seen in its cache, by uid. For sources whose revisions cannot be
-//! compared; where they can, [`crate::Context::wrote`] does the same with less.
+//! [`Expectations`]: creations and deletions of a controller that its cache does not show yet, by uid. For
+//! sources whose revisions cannot be compared; [`crate::Context::wrote`] is cheaper where they can.
 
 #[cfg(test)]
 mod tests;
@@ -14,27 +14,28 @@ use tokio::time::Instant;
 
 use crate::limits::EXPECTATIONS_TIMEOUT;
 
-/// For each key of a controller, the creations and deletions that its cache does not show yet. A run should act only if the
-/// expectations of its key are [satisfied](Expectations::satisfied); otherwise it would repeat what it has done. Clones are the same.
+/// For each key of a controller, the creations and deletions that its cache does not show yet. A run should
+/// act only if the expectations of its key are [satisfied](Expectations::satisfied); otherwise it would
+/// repeat its writes. Clones share state.
 ///
-/// What the watch shows is reported with [`Expectations::seen`] and [`Expectations::gone`], before the key is queued, from a
-/// subscription that delivers every event: one that merges an addition and a deletion into nothing leaves the creation expected
-/// until [`EXPECTATIONS_TIMEOUT`]. Holds entries only for keys with something expected.
-pub struct Expectations<K>(Arc<Mutex<State<K>>>);
+/// Report watch events with [`Expectations::seen`] and [`Expectations::gone`] before queueing the key. Use a
+/// subscription that delivers every event. One that merges an addition and a deletion away leaves the
+/// creation expected until [`EXPECTATIONS_TIMEOUT`]. Only keys with expectations use memory.
+pub struct Expectations<K>(Arc<Mutex<ExpectationsState<K>>>);
 
-struct State<K> {
-    entries: BTreeMap<K, Entry>,
-    /// Tells an entry from an earlier one of the same key, which calls still under way may belong to.
+struct ExpectationsState<K> {
+    entries: BTreeMap<K, KeyExpectations>,
+    /// Distinguishes an entry from earlier entries of the same key, to which pending calls may belong.
     next: u64,
 }
 
-struct Entry {
+struct KeyExpectations {
     number: u64,
     /// When the newest expectation was added.
     since: Instant,
-    /// Creations whose call has not returned: what they make has no known uid.
+    /// Number of creations whose call has not returned, so that the uid is not known yet.
     open: usize,
-    /// Uids seen while creations were open; one of them may be theirs.
+    /// Uids seen while creations were open; any of them may belong to these creations.
     early: BTreeSet<String>,
     creations: BTreeSet<String>,
     deletions: BTreeSet<String>,
@@ -48,17 +49,17 @@ impl<K> Clone for Expectations<K> {
 
 impl<K> Default for Expectations<K> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(State { entries: BTreeMap::new(), next: 0 })))
+        Self(Arc::new(Mutex::new(ExpectationsState { entries: BTreeMap::new(), next: 0 })))
     }
 }
 
 impl<K: Ord + Clone> Expectations<K> {
-    /// Nothing is expected.
+    /// No expectations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Expects a creation. Call it before the call that creates, and tell the ticket how that went.
+    /// Expects a creation. Call it before the create call, and report the result to the returned ticket.
     #[must_use = "a dropped ticket stands for a failed call"]
     pub fn creating(&self, key: &K) -> Creation<K> {
         let mut state = self.0.lock();
@@ -67,7 +68,8 @@ impl<K: Ord + Clone> Expectations<K> {
         Creation { of: self.clone(), key: key.clone(), number: entry.number, open: true }
     }
 
-    /// Expects that the object of this uid goes. Call it before the call that deletes, and tell the ticket how that went.
+    /// Expects the deletion of the object with this uid. Call it before the delete call, and report the
+    /// result to the returned ticket.
     #[must_use = "a dropped ticket stands for a failed call"]
     pub fn deleting(&self, key: &K, uid: &str) -> Deletion<K> {
         let mut state = self.0.lock();
@@ -76,12 +78,12 @@ impl<K: Ord + Clone> Expectations<K> {
         Deletion { of: self.clone(), key: key.clone(), number: entry.number, uid: Some(uid.to_owned()) }
     }
 
-    /// The cache shows an object of `key` with this uid.
+    /// Records that the cache shows an object of `key` with this uid.
     pub fn seen(&self, key: &K, uid: &str) {
         self.0.lock().change(key, None, |entry| entry.show(uid));
     }
 
-    /// The object of this uid is gone, or marked as being deleted.
+    /// Records that the object with this uid is deleted or has a deletion timestamp.
     pub fn gone(&self, key: &K, uid: &str) {
         self.0.lock().change(key, None, |entry| {
             entry.show(uid);
@@ -89,46 +91,48 @@ impl<K: Ord + Clone> Expectations<K> {
         });
     }
 
-    /// Whether the cache shows everything that was done for `key`; also if the newest expectation is older than
-    /// [`EXPECTATIONS_TIMEOUT`], since then something was missed and only acting anew helps.
+    /// Whether the cache shows all writes of `key`. Also true when the newest expectation is older than
+    /// [`EXPECTATIONS_TIMEOUT`]: an event was missed then, and only a new run helps.
     pub fn satisfied(&self, key: &K) -> bool {
         let mut state = self.0.lock();
-        let expired = |entry: &Entry| entry.since.elapsed() >= EXPECTATIONS_TIMEOUT;
+        let expired = |entry: &KeyExpectations| entry.since.elapsed() >= EXPECTATIONS_TIMEOUT;
         if state.entries.get(key).is_some_and(expired) {
             state.entries.remove(key);
         }
         !state.entries.contains_key(key)
     }
 
-    /// Expects nothing any more for `key`: its owner is gone. Calls under way have no effect on what is expected later.
+    /// Removes the expectations of `key`, whose owner is gone. Pending calls do not affect later
+    /// expectations.
     pub fn forget(&self, key: &K) {
         self.0.lock().entries.remove(key);
     }
 
-    /// How many keys expect something.
+    /// Number of keys with expectations.
     pub fn len(&self) -> usize {
         self.0.lock().entries.len()
     }
 
-    /// Whether nothing is expected at all.
+    /// Whether no key has expectations.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-impl<K: Ord + Clone> State<K> {
-    fn expect(&mut self, key: &K) -> &mut Entry {
+impl<K: Ord + Clone> ExpectationsState<K> {
+    fn expect(&mut self, key: &K) -> &mut KeyExpectations {
         let next = &mut self.next;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| {
             *next += 1;
-            Entry::new(*next)
+            KeyExpectations::new(*next)
         });
         entry.since = Instant::now();
         entry
     }
 
-    /// Changes the entry of `key`, if there is one (with this number), and drops it if nothing is left to expect.
-    fn change(&mut self, key: &K, number: Option<u64>, change: impl FnOnce(&mut Entry)) {
+    /// Changes the entry of `key`, if it exists and has this number, and removes it when nothing is expected
+    /// any more.
+    fn change(&mut self, key: &K, number: Option<u64>, change: impl FnOnce(&mut KeyExpectations)) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         if number.is_some_and(|number| number != entry.number) {
             return;
@@ -140,7 +144,7 @@ impl<K: Ord + Clone> State<K> {
     }
 }
 
-impl Entry {
+impl KeyExpectations {
     fn new(number: u64) -> Self {
         Self {
             number,
@@ -162,7 +166,7 @@ impl Entry {
         }
     }
 
-    /// A creation's call returned with the uid that it made, or failed.
+    /// Ends an open creation; `made` is the uid of the created object, `None` if the call failed.
     fn close(&mut self, made: Option<&str>) {
         self.open -= 1;
         if let Some(uid) = made
@@ -176,7 +180,7 @@ impl Entry {
     }
 }
 
-/// A creation under way. Dropped (the call failed, or was never made), it is no longer expected.
+/// Ticket of a pending creation. Dropping it (the call failed or was never made) removes the expectation.
 pub struct Creation<K: Ord + Clone> {
     of: Expectations<K>,
     key: K,
@@ -185,7 +189,7 @@ pub struct Creation<K: Ord + Clone> {
 }
 
 impl<K: Ord + Clone> Creation<K> {
-    /// The call made the object of this uid, which may have been seen already.
+    /// The call created the object with this uid, which [`Expectations::seen`] may have reported already.
     pub fn made(mut self, uid: &str) {
         self.close(Some(uid));
     }
@@ -203,17 +207,17 @@ impl<K: Ord + Clone> Drop for Creation<K> {
     }
 }
 
-/// A deletion under way. Dropped (the call failed, or was never made), it is no longer expected.
+/// Ticket of a pending deletion. Dropping it (the call failed or was never made) removes the expectation.
 pub struct Deletion<K: Ord + Clone> {
     of: Expectations<K>,
     key: K,
     number: u64,
-    /// What is no longer expected if the ticket is dropped.
+    /// The uid whose expectation is removed when the ticket is dropped.
     uid: Option<String>,
 }
 
 impl<K: Ord + Clone> Deletion<K> {
-    /// The server took the call: the object will go, or has gone.
+    /// The server accepted the call: the object is deleted or will be.
     pub fn sent(mut self) {
         self.uid = None;
     }

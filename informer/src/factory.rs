@@ -1,5 +1,5 @@
-//! [`Factory`]: the informers of a process, each once, by the type of its objects and a name. It is a registry, not a cache of
-//! guesses: what was not registered is not there, and no read starts a watch.
+//! [`Factory`]: the shared informers of a process, each registered once by object type and name. A read never
+//! starts a watch: unregistered informers do not exist.
 
 #[cfg(test)]
 mod tests;
@@ -20,34 +20,34 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{Builder, Informer, Lister, ListerWatcher, NotSynced, Object, Status, Stopped};
 
-/// Informers that are started, waited for and ended together. See the module.
+/// A registry of shared informers that are started, synced and stopped together.
 pub struct Factory {
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// By type and name, so that those of a name are in an order that tests can rely on.
-    entries: Mutex<BTreeMap<(String, TypeId), Entry>>,
+    /// Keyed by name and type, so that tests can rely on the order.
+    entries: Mutex<BTreeMap<(String, TypeId), FactoryEntry>>,
 }
 
-struct Entry {
+struct FactoryEntry {
     informer: Box<dyn Registered>,
-    /// Until it is started.
+    /// The future that drives the informer, `None` after the start.
     driver: Option<BoxFuture<'static, ()>>,
 }
 
-/// There is an informer of this type and name already.
+/// An informer of this type and name is already registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is an informer of this type with the name {0}")]
+#[error("an informer of this type with the name {0} is already registered")]
 pub struct AlreadyRegistered(pub String);
 
-/// Some informers have no first state yet.
+/// Informers that have not synced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", informers.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Missing {
-    /// Those, by name.
+    /// The informers, sorted by name.
     pub informers: Vec<NotSynced>,
 }
 
-/// An informer whatever its type.
+/// An informer of any object type.
 trait Registered: Send + Sync {
     fn any(&self) -> &dyn Any;
     fn is_synced(&self) -> bool;
@@ -75,16 +75,16 @@ impl<T: Object> Registered for Informer<T> {
 }
 
 impl Factory {
-    /// A factory without informers, which end when `stop` is cancelled or the factory is dropped.
+    /// A factory without informers. Cancelling `stop` or dropping the factory ends its informers.
     pub fn new(stop: &CancellationToken) -> Self {
         Self { stop: stop.child_token(), tasks: TaskTracker::new(), entries: Mutex::default() }
     }
 
-    /// Registers an informer under `name`, which becomes its name, and gives it back. It does nothing before
-    /// [`Factory::start`]. A name tells informers of one type apart: by what they select, for example.
+    /// Registers an informer under `name` and returns it. It is idle until [`Factory::start`]. The name
+    /// distinguishes informers of one type, for example by their selectors.
     ///
     /// # Errors
-    /// When there is one of this type and name: take that one with [`Factory::informer`].
+    /// When an informer of this type and name is registered: get it with [`Factory::informer`].
     pub fn add<S: ListerWatcher>(
         &self,
         name: &str,
@@ -96,24 +96,25 @@ impl Factory {
             return Err(AlreadyRegistered(name.to_owned()));
         }
         let (informer, driver) = builder.name(name).build(&self.stop);
-        let registered = Entry { informer: Box::new(informer.clone()), driver: Some(driver.boxed()) };
+        let registered = FactoryEntry { informer: Box::new(informer.clone()), driver: Some(driver.boxed()) };
         entries.insert(entry, registered);
         Ok(informer)
     }
 
-    /// The informer of this type and name, if one was registered.
+    /// The registered informer of this type and name.
     pub fn informer<T: Object>(&self, name: &str) -> Option<Informer<T>> {
         let entries = self.entries.lock();
         let entry = entries.get(&(name.to_owned(), TypeId::of::<T>()))?;
         entry.informer.any().downcast_ref().cloned()
     }
 
-    /// The reads of the informer of this type and name, if one was registered.
+    /// The lister of the registered informer of this type and name.
     pub fn lister<T: Object>(&self, name: &str) -> Option<Lister<T>> {
         self.informer(name).map(|informer| informer.lister())
     }
 
-    /// Starts what is not started. Call it again after later [`Factory::add`]s; on the runtime that is to drive them.
+    /// Starts all informers that are not started yet, on the current runtime. Call it again after later
+    /// [`Factory::add`]s.
     pub fn start(&self) {
         let mut entries = self.entries.lock();
         for driver in entries.values_mut().filter_map(|entry| entry.driver.take()) {
@@ -121,13 +122,14 @@ impl Factory {
         }
     }
 
-    /// Waits until every informer has its first state, at most `patience`. Those registered meanwhile are not waited for.
+    /// Waits until every informer has synced, for at most `patience`. Does not wait for informers that are
+    /// registered meanwhile.
     ///
     /// # Errors
-    /// When some have none by then, or have ended without: it names them, also those that nobody started.
+    /// Names the informers that have not synced by then, have ended, or were never started.
     pub async fn wait_for_sync(&self, patience: Duration) -> Result<(), Missing> {
         let synced: Vec<_> = self.entries.lock().values().map(|entry| entry.informer.synced()).collect();
-        // Whether each came or ended is looked up below, as it is for those that took too long.
+        // The check below covers informers that synced, ended or timed out alike.
         let _ = timeout(patience, join_all(synced)).await;
         let entries = self.entries.lock();
         let missing = entries.iter().filter(|(_, entry)| !entry.informer.is_synced());
@@ -137,11 +139,11 @@ impl Factory {
         if informers.is_empty() { Ok(()) } else { Err(Missing { informers }) }
     }
 
-    /// Ends all informers, and returns when their tasks have ended. Their caches can still be read.
+    /// Stops all informers and returns when their tasks have ended. Their caches stay readable.
     pub async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();
-        // Those that were never started have an end too: with their drivers.
+        // Dropping the driver also ends informers that were never started.
         self.entries.lock().values_mut().for_each(|entry| drop(entry.driver.take()));
         self.tasks.wait().await;
     }

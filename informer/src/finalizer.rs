@@ -1,5 +1,5 @@
-//! Cleaning up outside of the server before an object goes: [`finalize`] puts an entry into the object's list of finalizers, and takes
-//! it out when the cleaning is done. It knows no list itself; [`Finalizers`] does.
+//! External cleanup before an object is deleted: [`finalize`] adds a finalizer to the object and removes it
+//! after the cleanup. It reads and writes the list through the trait [`Finalizers`].
 
 #[cfg(test)]
 mod tests;
@@ -8,41 +8,43 @@ use std::future::Future;
 
 use crate::{Action, Object, Revision};
 
-/// A change of an object's list of finalizers, with what must be true for it to be made. As a JSON patch that is a `test` and
-/// an `add` or `remove` of the same place: someone else's entry is never touched, whatever has happened since the object was read.
+/// Conditional change of an object's list of finalizers. As a JSON patch it is a `test` and an `add` or
+/// `remove` at the same index. It never touches other finalizers, whatever happened since the object was
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit<'a> {
-    /// Put `name` at the end. The object must be that of the uid and not yet being deleted: no server takes new finalizers
-    /// then. Where the list is empty it must still be empty, since the first entry makes the list.
+    /// Appends `name`. Precondition: the object has the same uid and is not being deleted, because servers
+    /// refuse new finalizers then. If the list was empty it must still be empty, because the first entry
+    /// creates the list.
     Add {
-        /// The entry.
+        /// The finalizer.
         name: &'a str,
-        /// The list is empty, or there is none.
+        /// Whether the list is empty or absent.
         first: bool,
     },
-    /// Take out the entry at the place `at`, which must be `name`.
+    /// Removes the entry at index `at`, which must be `name`.
     Remove {
-        /// The entry.
+        /// The finalizer.
         name: &'a str,
-        /// Its place, counted from zero.
+        /// Its index, counted from zero.
         at: usize,
     },
 }
 
-/// How finalizers of one kind are read and written.
+/// Access to the finalizers of one kind.
 pub trait Finalizers: Sync {
     /// The cached object.
     type Obj: Object;
-    /// Why a write failed; also if something was not as the [`Edit`] demands.
+    /// Error type of writes; includes failed preconditions of an [`Edit`].
     type Error: Send;
 
-    /// The list, in its order.
+    /// The finalizers of `object`, in order.
     fn list(object: &Self::Obj) -> impl Iterator<Item = &str>;
 
-    /// Whether somebody asked for the deletion.
+    /// Whether `object` has a deletion timestamp.
     fn is_deleting(object: &Self::Obj) -> bool;
 
-    /// Writes the edit, provided that it fits and that the object still has its uid. Gives back the revision it made.
+    /// Applies the edit if its precondition holds and the object has the same uid. Returns the new revision.
     fn edit(
         &self,
         object: &Self::Obj,
@@ -50,46 +52,48 @@ pub trait Finalizers: Sync {
     ) -> impl Future<Output = Result<Revision, Self::Error>> + Send;
 }
 
-/// What the owner of a finalizer has to do for an object.
+/// The work that the owner of a finalizer does for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// Make the world outside as the object says. The finalizer is in place.
+    /// Apply the object's desired state outside of the cluster. The finalizer is in place.
     Apply,
-    /// Clean up. Once that has succeeded the object may go. Must also succeed if there is nothing (left) to clean.
+    /// Clean up outside of the cluster; success allows the deletion. Must also succeed if there is nothing to
+    /// clean up.
     Cleanup,
 }
 
-/// Why [`finalize`] failed. Each is retried by returning it from the run.
+/// Error of [`finalize`]. Return it from the run to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FinalizeError<E, W> {
     /// The duty failed. After a failed cleanup the finalizer stays.
     #[error("{0}")]
     Duty(E),
-    /// The list could not be written, perhaps since it changed meanwhile.
-    #[error("finalizer: {0}")]
+    /// Writing the list failed, for example because it changed concurrently.
+    #[error("cannot update finalizers: {0}")]
     Edit(W),
 }
 
-/// What a run of [`finalize`] came to.
+/// Result of [`finalize`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finalized {
-    /// What the run wants next.
+    /// The action to return from the run.
     pub action: Action,
-    /// The list was written with this revision: [`crate::Context::wrote`] wants to know it, so that the next run sees it.
+    /// Revision of the written list; pass it to [`crate::Context::wrote`], so that the next run sees it.
     pub wrote: Option<Revision>,
 }
 
-/// Does what is due for `object`, as the cache shows it:
+/// Adds the finalizer `name`, applies `object`, or cleans up and removes the finalizer, depending on its
+/// cached state:
 ///
-/// | | without our entry | with it |
+/// | | without the finalizer | with the finalizer |
 /// |---|---|---|
-/// | it stays | the entry is put in; the change brings the next run | [`Duty::Apply`] |
-/// | it is to go | nothing: others' finalizers hold it | [`Duty::Cleanup`], then the entry is taken out |
+/// | live | adds the finalizer; the change triggers the next run | [`Duty::Apply`] |
+/// | being deleted | nothing: other finalizers hold the object | [`Duty::Cleanup`], then removes the
+/// finalizer |
 ///
-/// So nothing is made outside before the entry is in place, and the entry goes only after a cleanup that succeeded.
+/// Nothing is created externally before the finalizer is stored, and only a successful cleanup removes it.
 ///
-/// # Errors
-/// See [`FinalizeError`].
+/// # Errors See [`FinalizeError`].
 pub async fn finalize<F, E, Fut>(
     store: &F,
     name: &str,

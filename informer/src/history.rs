@@ -1,5 +1,5 @@
-//! [`Cache`]: the objects now, and the way back to what they were. The undo log holds the newest batches of changes, which the
-//! subscribers share; a bounded number for a bounded time.
+//! [`Cache`]: the current objects and an undo log of recent changes. The undo log shares its batches with the
+//! subscribers and is bounded in number and in age.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -9,27 +9,27 @@ use crate::{
     Object, Revision,
     indexer::{Batch, Indexer},
     limits::{UNDO_AGE, UNDO_CHANGES},
-    reflector::Apply,
+    reflector::CacheUpdate,
 };
 
-/// See the module.
+/// Cached objects of an informer, with an undo log that reconstructs recent revisions.
 pub(crate) struct Cache<T> {
     now: Arc<Indexer<T>>,
     undo: VecDeque<(Instant, Arc<Batch<T>>)>,
-    /// Changes in `undo`.
+    /// Number of changes in `undo`.
     len: usize,
-    /// The oldest revision that can be gone back to.
+    /// The oldest revision that the undo log reaches.
     floor: Revision,
 }
 
-/// Why there is no view at a revision.
+/// Why the cache cannot provide a view at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
-    /// The cache has not seen the revision yet: wait for it with [`crate::Informer::wait_for`].
-    #[error("the cache is at revision {0} and has not seen the one asked for")]
+    /// The cache has not reached the revision: wait for it with [`crate::Informer::wait_for`].
+    #[error("the cache is at revision {0} and has not reached the requested one")]
     NotYet(Revision),
-    /// The way back is forgotten. Take a view of a later revision.
-    #[error("the cache can go back to revision {0} only")]
+    /// The undo log does not reach the revision any more. Take a view of a later revision.
+    #[error("the revision is too old: the oldest available one is {0}")]
     TooOld(Revision),
 }
 
@@ -43,17 +43,17 @@ impl<T: Object> Cache<T> {
         &self.now
     }
 
-    /// Moves to the next state. `time` is only compared with earlier ones.
-    pub(crate) fn apply(&mut self, apply: Apply<T>, time: Instant) -> Arc<Batch<T>> {
-        // A view holds the state as it is; then this copies its roots, and the writes what they touch.
+    /// Applies the next state or batch. `time` is used only to age the undo log.
+    pub(crate) fn apply(&mut self, apply: CacheUpdate<T>, time: Instant) -> Arc<Batch<T>> {
+        // If a view holds the state, this copies the roots; the writes copy only the nodes that they change.
         let now = Arc::make_mut(&mut self.now);
         match apply {
-            Apply::Replace(whole) => {
+            CacheUpdate::Replace(whole) => {
                 let batch = Arc::new(now.replace(whole));
                 self.forget_all();
                 batch
             }
-            Apply::Frames(frames) => {
+            CacheUpdate::Frames(frames) => {
                 let batch = Arc::new(now.apply(frames));
                 self.remember(batch.clone(), time);
                 batch
@@ -61,7 +61,7 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// What led to a replaced state is not known: the way back ends here.
+    /// Empties the undo log: the changes that led to a replaced state are unknown.
     fn forget_all(&mut self) {
         self.undo = VecDeque::new();
         self.len = 0;
@@ -80,7 +80,7 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Forgets what is too old at `time`.
+    /// Removes batches older than the limit at `time`.
     pub(crate) fn forget_old(&mut self, time: Instant) {
         while self.undo.front().is_some_and(|(at, _)| time - *at > UNDO_AGE) {
             self.forget_oldest();
@@ -93,8 +93,8 @@ impl<T: Object> Cache<T> {
         self.floor = batch.revision;
     }
 
-    /// The state at a revision: the one now, and what has to be taken back from it, newest first.
-    pub(crate) fn at(&self, revision: Revision) -> Result<Past<T>, ViewError> {
+    /// The state at a revision, as the current state and the later batches to undo, newest first.
+    pub(crate) fn at(&self, revision: Revision) -> Result<PastState<T>, ViewError> {
         if revision > self.now.revision() {
             return Err(ViewError::NotYet(self.now.revision()));
         }
@@ -102,25 +102,26 @@ impl<T: Object> Cache<T> {
             return Err(ViewError::TooOld(self.floor));
         }
         let later = self.undo.iter().rev().map(|(_, batch)| batch).take_while(|b| b.revision > revision);
-        Ok(Past { now: self.now.clone(), later: later.cloned().collect(), revision })
+        Ok(PastState { now: self.now.clone(), later: later.cloned().collect(), revision })
     }
 
-    /// Changes that could be taken back.
+    /// Number of changes in the undo log.
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> usize {
         self.len
     }
 }
 
-/// A state that is not yet made.
-pub(crate) struct Past<T> {
+/// A past state that is not reconstructed yet.
+pub(crate) struct PastState<T> {
     now: Arc<Indexer<T>>,
     later: Vec<Arc<Batch<T>>>,
     revision: Revision,
 }
 
-impl<T: Object> Past<T> {
-    /// Takes back what came later. Costs what lies between.
+impl<T: Object> PastState<T> {
+    /// Undoes the later changes and returns the past state. The cost is proportional to the number of these
+    /// changes.
     pub(crate) fn make(mut self) -> Arc<Indexer<T>> {
         if self.revision == self.now.revision() {
             return self.now;

@@ -1,5 +1,6 @@
-//! [`Hub`]: the subscribers of one informer, and what waits for each. Those that merge share one [`Backlog`]; a lossless one
-//! has a queue of its own, of batches that all share. Pure: the lock and the bells are in `shared`.
+//! [`Hub`]: the subscribers of one informer and their pending changes. Merging subscribers share one
+//! [`Backlog`]; each lossless subscriber has its own queue of shared batches. Pure: the lock and the wakers
+//! are in `shared`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,17 +12,17 @@ use crate::{
     Delivery, Object, Overflow, View,
     backlog::{Backlog, Content, Position},
     indexer::Batch,
-    informer::figures::Waiting,
+    informer::figures::BacklogSize,
 };
 
-/// See the module.
+/// Subscribers of one informer and their pending changes.
 pub(crate) struct Hub<T> {
     pub(crate) backlog: Backlog<T>,
     queues: BTreeMap<u64, Queue<T>>,
     next: u64,
-    /// A complete state has been published.
+    /// Whether a complete state has been published.
     pub(crate) synced: bool,
-    /// Nothing comes any more.
+    /// Whether the informer has ended.
     pub(crate) closed: bool,
 }
 
@@ -31,77 +32,77 @@ impl<T> Default for Hub<T> {
     }
 }
 
-/// How a subscriber is known to the hub.
+/// Handle of a subscriber in the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
-    /// It has not taken anything yet: everything in the cache is pending.
+pub(crate) enum SubscriberHandle {
+    /// The subscriber has not read yet: everything in the cache is pending.
     New,
-    /// It merges, and stands here.
+    /// A merging subscriber at this position in the backlog.
     Merging(Position),
-    /// It has a queue.
+    /// A lossless subscriber with this queue.
     Queue(u64),
 }
 
-/// What waits for a lossless subscriber.
+/// Pending changes of a lossless subscriber.
 struct Queue<T> {
     capacity: NonZeroUsize,
-    /// The state it joined at, until it has taken that.
+    /// The state at the time of the subscription, until the subscriber has taken it.
     initial: Option<View<T>>,
     batches: VecDeque<Arc<Batch<T>>>,
-    /// Changes in `batches`.
+    /// Number of changes in `batches`.
     pending: usize,
     replay: Option<Replay>,
 }
 
-/// Where a subscriber stands that takes the merged changes when it has too many single ones.
+/// Backlog position of a lossless subscriber that gets merged changes after an overflow.
 struct Replay {
     position: Position,
-    due: Due,
+    due: ReplayScope,
 }
 
-/// What a subscriber has to be told instead of its queue, which overflowed and was dropped.
+/// What a subscriber gets instead of its queue, which overflowed and was dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Due {
-    /// It did not.
+enum ReplayScope {
+    /// The queue did not overflow.
     Nothing,
-    /// What happened since it read last.
+    /// The changes since its last read, merged.
     Changes,
-    /// Everything, since it has never read.
+    /// The whole cache, since it has never read.
     Everything,
 }
 
-/// What a subscriber takes.
-pub(crate) enum Taken<T> {
-    /// Everything in this state is new to it.
+/// Changes that a subscriber takes in one read.
+pub(crate) enum PendingChanges<T> {
+    /// The whole state is new to the subscriber.
     All(View<T>),
-    /// The changes between two positions.
+    /// The changes between two positions, to be merged.
     Merged(Vec<Arc<Content<T>>>),
-    /// These, one by one, perhaps after a first state.
+    /// Every single change, possibly after an initial state.
     Each(Option<View<T>>, VecDeque<Arc<Batch<T>>>),
-    /// It overflowed: the changes since it read last, merged.
+    /// The queue overflowed: the changes since the last read, merged.
     Replayed(Vec<Arc<Content<T>>>),
 }
 
 impl<T: Object> Hub<T> {
-    /// A new subscriber, which joins at `now`.
-    pub(crate) fn join(&mut self, delivery: Delivery, now: impl FnOnce() -> View<T>) -> Seat {
-        let Delivery::Lossless { capacity, overflow } = delivery else { return Seat::New };
+    /// Adds a subscriber that starts at the state `now`.
+    pub(crate) fn join(&mut self, delivery: Delivery, now: impl FnOnce() -> View<T>) -> SubscriberHandle {
+        let Delivery::Lossless { capacity, overflow } = delivery else { return SubscriberHandle::New };
         let replay = match overflow {
             Overflow::SlowSource => None,
-            Overflow::Replay => Some(Replay { position: self.backlog.enter(), due: Due::Nothing }),
+            Overflow::Replay => Some(Replay { position: self.backlog.enter(), due: ReplayScope::Nothing }),
         };
         let queue = Queue { capacity, initial: Some(now()), batches: VecDeque::new(), pending: 0, replay };
         let id = self.next;
         self.next += 1;
         self.queues.insert(id, queue);
-        Seat::Queue(id)
+        SubscriberHandle::Queue(id)
     }
 
-    pub(crate) fn leave(&mut self, seat: Seat) {
-        match seat {
-            Seat::New => {}
-            Seat::Merging(position) => self.backlog.leave(position),
-            Seat::Queue(id) => {
+    pub(crate) fn leave(&mut self, handle: SubscriberHandle) {
+        match handle {
+            SubscriberHandle::New => {}
+            SubscriberHandle::Merging(position) => self.backlog.leave(position),
+            SubscriberHandle::Queue(id) => {
                 if let Some(Queue { replay: Some(replay), .. }) = self.queues.remove(&id) {
                     self.backlog.leave(replay.position);
                 }
@@ -109,7 +110,7 @@ impl<T: Object> Hub<T> {
         }
     }
 
-    /// Tells everyone. A complete state is one that everything before it led to.
+    /// Publishes a batch to all subscribers. `complete` marks the end of the initial state.
     pub(crate) fn publish(&mut self, batch: &Arc<Batch<T>>, complete: bool) {
         self.synced |= complete;
         if batch.changes.is_empty() {
@@ -119,44 +120,49 @@ impl<T: Object> Hub<T> {
         self.queues.values_mut().for_each(|queue| queue.push(batch));
     }
 
-    /// Whether someone lets the source wait.
+    /// Whether a subscriber's full queue must stop the source.
     pub(crate) fn is_full(&self) -> bool {
         self.queues.values().any(|queue| queue.replay.is_none() && queue.pending >= queue.capacity.get())
     }
 
-    /// What a subscriber has not seen; `now` is the cache.
-    pub(crate) fn take(&mut self, seat: &mut Seat, now: impl FnOnce() -> View<T>) -> Taken<T> {
-        match *seat {
-            Seat::New => {
-                *seat = Seat::Merging(self.backlog.enter());
-                Taken::All(now())
+    /// Takes the changes that a subscriber has not seen; `now` is the cache.
+    pub(crate) fn take(
+        &mut self,
+        handle: &mut SubscriberHandle,
+        now: impl FnOnce() -> View<T>,
+    ) -> PendingChanges<T> {
+        match *handle {
+            SubscriberHandle::New => {
+                *handle = SubscriberHandle::Merging(self.backlog.enter());
+                PendingChanges::All(now())
             }
-            Seat::Merging(position) => {
+            SubscriberHandle::Merging(position) => {
                 let (contents, position) = self.backlog.take(position);
-                *seat = Seat::Merging(position);
-                Taken::Merged(contents)
+                *handle = SubscriberHandle::Merging(position);
+                PendingChanges::Merged(contents)
             }
-            Seat::Queue(id) => self.take_queue(id, now),
+            SubscriberHandle::Queue(id) => self.take_queue(id, now),
         }
     }
 
-    fn take_queue(&mut self, id: u64, now: impl FnOnce() -> View<T>) -> Taken<T> {
-        let queue = self.queues.get_mut(&id).expect("a subscriber's queue goes with its subscription");
+    fn take_queue(&mut self, id: u64, now: impl FnOnce() -> View<T>) -> PendingChanges<T> {
+        let queue =
+            self.queues.get_mut(&id).expect("a subscriber's queue exists as long as its subscription");
         let initial = queue.initial.take();
         queue.pending = 0;
         let batches = std::mem::take(&mut queue.batches);
-        let Some(replay) = &mut queue.replay else { return Taken::Each(initial, batches) };
+        let Some(replay) = &mut queue.replay else { return PendingChanges::Each(initial, batches) };
         let (contents, position) = self.backlog.take(replay.position);
         replay.position = position;
-        match std::mem::replace(&mut replay.due, Due::Nothing) {
-            Due::Nothing => Taken::Each(initial, batches),
-            Due::Changes => Taken::Replayed(contents),
-            Due::Everything => Taken::All(now()),
+        match std::mem::replace(&mut replay.due, ReplayScope::Nothing) {
+            ReplayScope::Nothing => PendingChanges::Each(initial, batches),
+            ReplayScope::Changes => PendingChanges::Replayed(contents),
+            ReplayScope::Everything => PendingChanges::All(now()),
         }
     }
 
-    /// What waits for all that have begun to read, or are to get each change.
-    pub(crate) fn waiting(&self) -> Waiting {
+    /// Pending changes of all subscribers that have started to read or are lossless.
+    pub(crate) fn waiting(&self) -> BacklogSize {
         let mut waiting = self.backlog.waiting();
         for queue in self.queues.values() {
             waiting.kept += queue.pending;
@@ -165,22 +171,22 @@ impl<T: Object> Hub<T> {
         waiting
     }
 
-    /// Keys or changes that wait for a subscriber; `all` is the size of the cache.
-    pub(crate) fn pending(&self, seat: Seat, all: usize) -> usize {
-        match seat {
-            Seat::New => all,
-            Seat::Merging(position) => self.backlog.pending(position),
-            Seat::Queue(id) => self.queues.get(&id).map_or(0, |queue| match &queue.replay {
-                Some(Replay { due: Due::Everything, .. }) => all,
-                Some(Replay { due: Due::Changes, position }) => self.backlog.pending(*position),
-                Some(Replay { due: Due::Nothing, .. }) | None => {
+    /// Number of keys or changes pending for a subscriber; `all` is the size of the cache.
+    pub(crate) fn pending(&self, handle: SubscriberHandle, all: usize) -> usize {
+        match handle {
+            SubscriberHandle::New => all,
+            SubscriberHandle::Merging(position) => self.backlog.pending(position),
+            SubscriberHandle::Queue(id) => self.queues.get(&id).map_or(0, |queue| match &queue.replay {
+                Some(Replay { due: ReplayScope::Everything, .. }) => all,
+                Some(Replay { due: ReplayScope::Changes, position }) => self.backlog.pending(*position),
+                Some(Replay { due: ReplayScope::Nothing, .. }) | None => {
                     queue.pending + queue.initial.as_ref().map_or(0, View::len)
                 }
             }),
         }
     }
 
-    /// Subscribers that have a place here.
+    /// Number of lossless subscribers.
     #[cfg(test)]
     pub(crate) fn queues(&self) -> usize {
         self.queues.len()
@@ -191,11 +197,11 @@ impl<T> Queue<T> {
     fn push(&mut self, batch: &Arc<Batch<T>>) {
         let pending = self.pending + batch.changes.len();
         match &mut self.replay {
-            Some(replay) if replay.due != Due::Nothing => {}
+            Some(replay) if replay.due != ReplayScope::Nothing => {}
             Some(replay) if pending > self.capacity.get() => {
                 replay.due = match self.initial.take() {
-                    Some(_) => Due::Everything,
-                    None => Due::Changes,
+                    Some(_) => ReplayScope::Everything,
+                    None => ReplayScope::Changes,
                 };
                 self.pending = 0;
                 self.batches = VecDeque::new();

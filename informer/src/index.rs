@@ -1,5 +1,5 @@
-//! [`Index`], the handle with which a user declares an index and reads it, and the state behind it: for each value the objects
-//! that have it, as places in the cache. An object that changes but keeps its values costs the index nothing.
+//! [`Index`], the handle that declares and reads a secondary index, and [`IndexState`], which maps each value
+//! to the slots of its objects. An update that keeps an object's values costs the index nothing.
 
 use std::{any::Any, borrow::Borrow, cmp::Ordering, sync::Arc};
 
@@ -7,11 +7,11 @@ use crate::{Object, order::Order, sorted::Sorted};
 
 type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
 
-/// Objects under one value that are kept as one small array. Most indexes have a handful of objects for each value; more
-/// than this and an array is dearer to change than an [`Order`].
+/// Largest number of objects per value that is stored as one small array. Most indexes have a handful of
+/// objects per value; beyond this size an array is more expensive to change than an [`Order`].
 const FEW: usize = 32;
 
-/// A way to find objects of `T` by values of `K`, of which an object may have none, one or several. Clones are the same index.
+/// Secondary index: finds objects of `T` by values of `K`. An object may have no, one or several values. Clones are the same index.
 ///
 /// ```
 /// # use kstore_informer::{Index, Key, Object, Revision};
@@ -20,7 +20,7 @@ const FEW: usize = 32;
 /// let by_node = Index::new(|pod: &Pod, emit: &mut dyn FnMut(String)| pod.node.iter().cloned().for_each(emit));
 /// ```
 ///
-/// What is looked for has the type of the values; anything else does not compile:
+/// A lookup must use the type of the values; other types do not compile:
 /// ```compile_fail,E0277
 /// # use kstore_informer::{Index, Informer, Object};
 /// fn on_node<T: Object>(cache: &Informer<T>, by_node: &Index<T, String>) -> usize {
@@ -36,8 +36,8 @@ impl<T, K> Clone for Index<T, K> {
 }
 
 impl<T, K> Index<T, K> {
-    /// An index under every value that `values` emits for an object. The function runs under the cache's lock: it must be
-    /// cheap, and the same object must always give the same values.
+    /// An index with every value that `values` emits for an object. The function runs under the cache's lock:
+    /// it must be cheap and deterministic.
     pub fn new(values: impl Fn(&T, &mut dyn FnMut(K)) + Send + Sync + 'static) -> Self {
         Self(Arc::new(values))
     }
@@ -48,7 +48,7 @@ impl<T, K> Index<T, K> {
 }
 
 impl<T: Object> Index<T, String> {
-    /// Objects by the uid of the object that controls them.
+    /// An index of objects by the uid of their controller (the owner reference with `controller: true`).
     pub fn by_controller() -> Self {
         Self::new(|object: &T, emit| {
             if let Some((uid, _)) = object.controller() {
@@ -58,14 +58,14 @@ impl<T: Object> Index<T, String> {
     }
 }
 
-/// Places of objects, in the order of their keys.
+/// Slots of the objects that have one value, in key order.
 #[derive(Clone)]
 pub(crate) enum Places {
     Few(Arc<[u32]>),
     Many(Order),
 }
 
-/// How the key of the object at a place compares with the one in question.
+/// Compares the key of the object in a slot with the key in question.
 type Against<'a> = &'a dyn Fn(u32) -> Ordering;
 
 impl Places {
@@ -93,7 +93,7 @@ impl Places {
             }
             Self::Few(places) => {
                 let mut many = Order::default();
-                // They are sorted.
+                // The slots are already sorted.
                 places.iter().for_each(|other| many.insert(*other, |_| Ordering::Less));
                 many.insert(place, against);
                 *self = Self::Many(many);
@@ -117,19 +117,19 @@ impl Places {
 
 /// An index without its value type.
 pub(crate) trait AnyIndex<T>: Send + Sync {
-    /// The object at `place` changed, came or went.
+    /// Updates the index after the object in slot `place` was added, changed or removed.
     fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: Against<'_>);
     fn as_any(&self) -> &dyn Any;
     fn boxed_clone(&self) -> Box<dyn AnyIndex<T>>;
-    /// The same index of no objects.
+    /// The same index without objects.
     fn emptied(&self) -> Box<dyn AnyIndex<T>>;
 }
 
-/// The state of one index.
+/// Entries of one index.
 pub(crate) struct IndexState<T, K> {
     index: Index<T, K>,
     values: Sorted<K, Places>,
-    /// Kept for their memory: the values of the old and the new state.
+    /// Reusable buffers for the values of the old and the new state.
     scratch: [Vec<K>; 2],
 }
 
@@ -138,7 +138,7 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
         Self { index: index.clone(), values: Sorted::default(), scratch: [Vec::new(), Vec::new()] }
     }
 
-    /// The state of `index` among all.
+    /// The state of `index` among `all`.
     pub(crate) fn of<'a>(all: &'a [Box<dyn AnyIndex<T>>], index: &Index<T, K>) -> Option<&'a Self> {
         let mut states = all.iter().filter_map(|state| state.as_any().downcast_ref::<Self>());
         states.find(|state| state.index.is(index))

@@ -1,4 +1,4 @@
-//! [`Indexer`]: the cached objects and their indexes, moved forward by batches. Pure: no lock, no I/O.
+//! [`Indexer`]: the cached objects and their indexes, updated by batches. Pure: no lock, no I/O.
 
 use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 
@@ -7,31 +7,31 @@ use crate::{
     index::{AnyIndex, IndexState},
     limits::MAX_UNDECODABLE,
     objects::Objects,
-    whole::Whole,
+    whole::CompleteState,
 };
 
-/// One step of the cache for one key: what it held before and holds now. Never the same state twice.
+/// Change of one key in the cache, with the old and the new object. The two are never the same state.
 #[derive(Debug)]
 pub(crate) struct Change<T> {
     pub key: Key,
     pub old: Option<Arc<T>>,
     pub new: Option<Arc<T>>,
-    /// The last state that the source told of, when `new` is none: the deletion's own, else `old`.
+    /// The last state that the source reported, if `new` is none: from the deletion event, else `old`.
     pub last: Option<Arc<T>>,
-    /// The revision that did it.
+    /// The revision of the change.
     pub revision: Revision,
 }
 
-/// What one step of the source did to the cache: changes in order, and the revision that they led to.
+/// Changes of the cache from one step of the source, in order, and the resulting revision.
 #[derive(Debug)]
 pub(crate) struct Batch<T> {
     pub changes: Vec<Change<T>>,
-    /// No key is in it twice.
+    /// Whether no key occurs twice.
     pub distinct: bool,
     pub revision: Revision,
 }
 
-/// The cache at one revision. A clone is cheap and never changes.
+/// The cached objects and indexes at one revision. A clone is cheap and never changes.
 pub(crate) struct Indexer<T> {
     objects: Objects<T>,
     indexes: Vec<Box<dyn AnyIndex<T>>>,
@@ -68,7 +68,7 @@ impl<T: Object> Indexer<T> {
         self.indexes.push(Box::new(IndexState::new(index)));
     }
 
-    /// Chooses how keys are hashed; only before the first object.
+    /// Seeds the hash of keys; only before the first object.
     pub(crate) fn seed(&mut self, seed: u64) {
         self.objects.seed(seed);
     }
@@ -102,7 +102,7 @@ impl<T: Object> Indexer<T> {
         self.undecodable.values()
     }
 
-    /// The objects under `value`, in key order.
+    /// The objects under `value` in an index, in key order.
     ///
     /// # Panics
     /// When the index was not declared.
@@ -128,12 +128,12 @@ impl<T: Object> Indexer<T> {
             .expect("an index is declared with Builder::index before it is read")
     }
 
-    /// Applies frames in order and moves the revision to the highest of them. Frames that are older than the cache are without
-    /// effect, and so are those of its newest revision that it has seen: a repeated batch changes nothing. Others of that
-    /// revision are taken, since a source may split a revision that several objects share.
+    /// Applies frames in order and advances the revision to their highest. Ignores frames that are older than
+    /// the cache, and known frames of its newest revision: a repeated batch changes nothing. Accepts unknown
+    /// frames of the newest revision, because a source may split a revision that several objects share.
     pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Batch<T> {
         let (before, mut changes) = (self.revision, Vec::with_capacity(frames.len()));
-        // All are looked for before one is changed: what does not depend on each other is fetched from memory together.
+        // Looks up all slots before the first change, so that the independent memory accesses overlap.
         let places: Vec<Option<u32>> = frames.iter().map(|frame| self.seek(frame)).collect();
         for (frame, place) in frames.into_iter().zip(places) {
             let revision = frame.revision();
@@ -149,8 +149,8 @@ impl<T: Object> Indexer<T> {
             }
         }
         self.compact();
-        // A key that comes again has a state from within the batch, or none because the batch ended it. One that changed in the
-        // revision that the batch may continue counts, too: then it is merged for nothing.
+        // A key occurs again if its old state is from this batch, or was deleted by it. A change in the
+        // revision that the batch continues also counts; then the merge is merely superfluous.
         let again = |change: &Change<T>| match &change.old {
             Some(old) => old.revision() >= before || change.new.is_none(),
             None => false,
@@ -158,7 +158,7 @@ impl<T: Object> Indexer<T> {
         Batch { distinct: !changes.iter().any(again), changes, revision: self.revision }
     }
 
-    /// Where the object is that a frame puts.
+    /// The slot of the object that a frame puts.
     fn seek(&self, frame: &Frame<T>) -> Option<u32> {
         match frame {
             Frame::Put(object) => self.objects.place(&object.key()),
@@ -166,7 +166,7 @@ impl<T: Object> Indexer<T> {
         }
     }
 
-    /// `place` is where it was a moment ago.
+    /// Stores an object. `place` is its slot from before the batch, which may be outdated.
     fn put(&mut self, object: Arc<T>, place: Option<u32>) -> Option<Change<T>> {
         let (key, revision) = (object.key(), object.revision());
         self.readmit(&key);
@@ -192,8 +192,8 @@ impl<T: Object> Indexer<T> {
         Some(Change { key, old: Some(old), new: None, last: Some(last), revision })
     }
 
-    /// Brings the object of `key`, which is at `place` if it is cached, to another state; gives back the one before. Here
-    /// alone objects and indexes change.
+    /// Replaces the state of `key`, which is in slot `place` if cached, and returns the old state. Objects
+    /// and indexes change only in this function.
     fn set(&mut self, place: Option<u32>, key: &Key, new: Option<&Arc<T>>) -> Option<Arc<T>> {
         match (place, new) {
             (Some(place), Some(new)) => {
@@ -216,9 +216,9 @@ impl<T: Object> Indexer<T> {
         }
     }
 
-    /// Makes the cache equal to a whole state: deletions first, then what is new or differs, each in key order. Objects
-    /// whose state is the cached one keep their place in memory and make no change.
-    pub(crate) fn replace(&mut self, whole: Whole<T>) -> Batch<T> {
+    /// Replaces the cache with a complete state: deletions first, then new and changed objects, each in key
+    /// order. Unchanged objects stay in memory and yield no change.
+    pub(crate) fn replace(&mut self, whole: CompleteState<T>) -> Batch<T> {
         let revision = whole.revision;
         let keys = self.objects.iter().map(|object| object.key());
         let lost: Vec<Key> = keys.filter(|key| !whole.has(key)).collect();
@@ -240,7 +240,7 @@ impl<T: Object> Indexer<T> {
             changes.push(Change { key, old, new: Some(object), last: None, revision });
         }
         if !self.undecodable.is_empty() {
-            // Those that cannot be read still are not logged again.
+            // Objects that are still undecodable are not logged again.
             Arc::make_mut(&mut self.undecodable).retain(|key, _| whole.undecodable.contains_key(key));
         }
         whole.undecodable.into_values().for_each(|what| self.quarantine(what));
@@ -249,18 +249,18 @@ impl<T: Object> Indexer<T> {
         Batch { changes, distinct: true, revision }
     }
 
-    /// Takes a change back that was the last one of its key.
+    /// Undoes a change, which must be the last one of its key.
     pub(crate) fn undo(&mut self, change: &Change<T>) {
         self.set(self.objects.place(&change.key), &change.key, change.old.as_ref());
     }
 
-    /// Says that enough was taken back to be at this revision.
+    /// Sets the revision after enough changes were undone.
     pub(crate) fn rewind(&mut self, revision: Revision) {
         debug_assert!(revision <= self.revision, "the way back leads to the past");
         self.revision = revision;
     }
 
-    /// Moves the objects together when most of the places that they once needed are free.
+    /// Compacts the objects when most of their slots are free.
     fn compact(&mut self) {
         if !self.objects.is_sparse() {
             return;
@@ -280,12 +280,12 @@ impl<T: Object> Indexer<T> {
         }
     }
 
-    /// Notes an object that cannot be read; its last readable state stays. It is logged once, however often it changes, unless
-    /// something else is wrong with it then.
+    /// Records an undecodable object and keeps its last decodable state. Logs it again only if the error
+    /// changes.
     fn quarantine(&mut self, what: Undecodable) {
         if self.undecodable.get(&what.key).is_none_or(|known| known.error != what.error) {
             let Undecodable { key, revision, error } = &what;
-            tracing::warn!(%key, %revision, error, "object cannot be read; its last state is kept");
+            tracing::warn!(%key, %revision, error, "cannot decode object; keeping its last state");
         }
         if self.undecodable.len() < MAX_UNDECODABLE || self.undecodable.contains_key(&what.key) {
             Arc::make_mut(&mut self.undecodable).insert(what.key.clone(), what);

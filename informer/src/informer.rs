@@ -1,5 +1,5 @@
-//! [`Informer`]: a cache of a source's objects that keeps itself up to date, shared by all who clone it. `builder` makes one,
-//! `driver` is its task; here is what its readers can do.
+//! [`Informer`]: a shared, self-updating cache of a source's objects. `builder` creates it, `driver` is its
+//! task; this file has the operations of its readers.
 
 pub(crate) mod figures;
 #[cfg(test)]
@@ -14,16 +14,17 @@ use crate::{
     ViewError, indexer::Indexer, shared::Shared,
 };
 
-/// The informer has ended: its stop was cancelled, or every handle to it was dropped.
+/// The informer has ended: its stop was cancelled, or its last handle was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the informer has ended")]
+#[error("the informer has stopped")]
 pub struct Stopped;
 
-/// A handle to a shared cache. Clones are the same informer; it ends when its stop is cancelled, or when the last handle
-/// and the last subscription are dropped. Reads never block on the network.
+/// Handle to a shared cache of a source's objects. Clones are the same informer. It ends when its stop is
+/// cancelled, or when the last handle and the last subscription are dropped. Reads never block on the
+/// network.
 pub struct Informer<T> {
     shared: Arc<Shared<T>>,
-    /// Ends the driver with the last handle.
+    /// Ends the driver when the last handle is dropped.
     guard: Arc<DropGuard>,
 }
 
@@ -54,7 +55,7 @@ impl<T: Object> Informer<T> {
         self.view().namespace(namespace).cloned().collect()
     }
 
-    /// The cached objects under `value`, in key order; costs what it gives back.
+    /// The cached objects under `value` of an index, in key order. The cost is proportional to the result.
     ///
     /// # Panics
     /// When the index was not declared with [`crate::Builder::index`].
@@ -66,14 +67,15 @@ impl<T: Object> Informer<T> {
         self.view().by(index, value).cloned().collect()
     }
 
-    /// The whole cache at one revision. Costs nothing to speak of, whatever the size.
+    /// A consistent view of the whole cache at one revision. The cost does not depend on its size.
     pub fn view(&self) -> View<T> {
         self.shared.view()
     }
 
-    /// The whole cache as it was at a past revision, if the cache remembers: the newest [`crate::limits::UNDO_CHANGES`] changes,
-    /// none older than [`crate::limits::UNDO_AGE`], and none from before the last complete list. Costs what has
-    /// changed since. Which objects could not be read is told as it is now.
+    /// A view of the whole cache at a past revision. The cache remembers the newest
+    /// [`crate::limits::UNDO_CHANGES`] changes that are younger than [`crate::limits::UNDO_AGE`] and follow
+    /// the last complete list. The cost is proportional to the changes since. The list of undecodable objects
+    /// is the current one.
     ///
     /// # Errors
     /// [`ViewError::NotYet`] and [`ViewError::TooOld`].
@@ -81,42 +83,42 @@ impl<T: Object> Informer<T> {
         self.shared.view_at(revision)
     }
 
-    /// The reads alone.
+    /// A read-only handle.
     pub fn lister(&self) -> Lister<T> {
         Lister::new(self.clone())
     }
 
-    /// What the revisions of this cache can be compared with, as its source says.
+    /// How the revisions of this cache compare with others, as its source declares.
     pub fn revisions(&self) -> Revisions {
         self.shared.revisions.clone()
     }
 
-    /// How many objects are cached.
+    /// Number of cached objects.
     pub fn len(&self) -> usize {
         self.shared.look(Indexer::len)
     }
 
-    /// Whether nothing is cached.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Objects that the source could not read; the cache holds their last readable state, or nothing.
+    /// Objects that the source could not decode; the cache holds their last decodable state, or nothing.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.shared.look(|cache| cache.undecodable().cloned().collect())
     }
 
-    /// The revision that the cache shows.
+    /// The revision of the cache.
     pub fn revision(&self) -> Revision {
         self.shared.look(Indexer::revision)
     }
 
-    /// Whether the first state has arrived.
+    /// Whether the initial state has arrived.
     pub fn is_synced(&self) -> bool {
         self.shared.is_synced()
     }
 
-    /// Waits until the first state has arrived.
+    /// Waits until the initial state has arrived.
     ///
     /// # Errors
     /// When the informer ends before.
@@ -124,7 +126,8 @@ impl<T: Object> Informer<T> {
         self.shared.synced().await
     }
 
-    /// Waits until the cache shows `revision` or a later one. Subscribers have the changes pending by then.
+    /// Waits until the cache shows `revision` or a later one. The changes are then already pending for
+    /// subscribers.
     ///
     /// # Errors
     /// When the informer ends before.
@@ -132,7 +135,7 @@ impl<T: Object> Informer<T> {
         self.shared.wait_for(revision).await
     }
 
-    /// Waits until the object of `key`, or its absence, satisfies `done`, and gives back what did.
+    /// Waits until `done` accepts the object of `key` or its absence, and returns the accepted state.
     ///
     /// # Errors
     /// When the informer ends before.
@@ -151,30 +154,30 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    /// What the informer is doing.
+    /// Current activity of the informer.
     pub fn status(&self) -> Status {
         self.shared.status()
     }
 
-    /// A stream of the changes, merged per key, beginning with everything that is cached when it is first read as
-    /// [`crate::Delta::Added`]. Drop it to leave.
+    /// Subscribes to changes, merged per key. The first read yields the whole cache as
+    /// [`crate::Delta::Added`]. Drop the subscription to end it.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscribe_with(Delivery::Coalesce)
     }
 
-    /// A stream of the changes as `delivery` says, beginning with everything that is cached as [`crate::Delta::Added`]:
-    /// for a lossless one everything that is cached now.
+    /// Subscribes to changes with the given delivery, starting with cached objects as
+    /// [`crate::Delta::Added`]. A lossless subscription starts with the objects that are cached at this call.
     pub fn subscribe_with(&self, delivery: Delivery) -> Subscription<T> {
         Subscription::new(self.clone(), delivery)
     }
 
-    /// Keeps `held` until the cache shows `revision` or the informer has ended, and drops it then; at once if it is so
-    /// already. It is dropped by whoever moves the cache: its drop must be quick, and must not wait.
+    /// Keeps `held` until the cache shows `revision` or the informer ends, then drops it; at once if that is
+    /// already so. The task that updates the cache drops it, so its `drop` must be quick and must not block.
     pub fn hold_until(&self, revision: Revision, held: impl Send + 'static) {
         self.shared.hold_until(revision, held);
     }
 
-    /// A handle to what a driver feeds; the driver ends with the last clone.
+    /// A handle to the state that a driver updates; the driver ends with the last clone.
     pub(crate) fn new(shared: Arc<Shared<T>>, guard: DropGuard) -> Self {
         Self { shared, guard: Arc::new(guard) }
     }

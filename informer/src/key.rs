@@ -1,16 +1,16 @@
-//! [`Key`], the name of an object within its kind. It does not name the kind.
+//! [`Key`]: namespace and name of an object within its kind. The kind is not part of it.
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-/// Namespace and name of an object, as one shared text: a clone costs a reference count.
+/// Namespace and name of an object, in one shared string: a clone costs a reference count.
 ///
-/// Shown as `namespace/name`, or `name` without a namespace. Keys are ordered as these texts, which is the order in which
-/// the server lists; the objects of a namespace are neighbours. Names contain no `/`.
+/// Displays as `namespace/name`, or `name` without a namespace. Keys sort like these strings, which is the
+/// server's list order; the objects of a namespace are adjacent. Names contain no `/`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// The key of `name` in `namespace`, which is empty for objects without one.
+    /// The key of `name` in `namespace`; `namespace` is empty for cluster-scoped objects.
     pub fn new(namespace: &str, name: &str) -> Self {
         match namespace {
             "" => Self(name.into()),
@@ -24,17 +24,17 @@ impl Key {
         }
     }
 
-    /// The namespace, or an empty text.
+    /// The namespace, empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         self.0.split_once('/').map_or("", |(namespace, _)| namespace)
     }
 
-    /// The name.
+    /// The name of the object.
     pub fn name(&self) -> &str {
         self.0.split_once('/').map_or(&self.0, |(_, name)| name)
     }
 
-    /// `namespace/name`, or `name`.
+    /// The key as `namespace/name`, or `name`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_gives_back_what_it_was_made_of() {
+    fn a_key_returns_its_namespace_and_name() {
         for (namespace, name, text) in [("default", "web", "default/web"), ("", "node-1", "node-1")] {
             let key = Key::new(namespace, name);
             assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), (namespace, name, text));

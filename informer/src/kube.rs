@@ -1,7 +1,8 @@
-//! Sources on any Kubernetes API, through the request layer of kube-rs. Feature `kube`.
+//! Sources on any Kubernetes API, through the client of kube-rs. Feature `kube`.
 //!
-//! [`KubeSource`] is a [`ListerWatcher`](crate::ListerWatcher): it asks and reports, and the informer recovers. Of kube-rs it
-//! uses the client alone (kubeconfig, credentials, transport); its watchers, stores and retries are not involved.
+//! [`KubeSource`] is a [`ListerWatcher`](crate::ListerWatcher): it sends requests and reports errors, and the
+//! informer recovers. It uses only the client of kube-rs (kubeconfig, credentials, transport), not its
+//! watchers, stores or retries.
 
 mod decode;
 mod lines;

@@ -1,10 +1,12 @@
-//! [`Elector`]: of several candidates, at most one works. Knows a lease as a record with a revision; where it is stored is a
-//! [`LeaseStore`]. Speaks the protocol of Kubernetes' own components, so that candidates of both kinds can share a lease.
+//! [`Elector`]: leader election, at most one active candidate. A lease is a record with a revision; the trait
+//! [`LeaseStore`] stores it. The protocol is that of the Kubernetes components, so that candidates of both
+//! kinds can share a lease.
 //!
-//! Clocks of other machines are never compared: a lease has run out when *our* clock has moved by its duration since *we*
-//! saw the record change. `leader/candidate` holds the rules; this file does the waiting. What no clock can promise, that
-//! nothing of an old leader is on its way any more, the [`Fence`] does; also when somebody deletes the lease by hand, after
-//! which another candidate may begin at once.
+//! Clocks of other machines are never compared. A lease has expired when the local clock has advanced by its
+//! duration since the candidate saw the record change. `leader/candidate` has the rules; this file waits and
+//! sends requests. No clock can guarantee that a late write of an old leader is not still in transit; the
+//! [`Fence`] handles that. It also covers a lease that was deleted by hand, after which another candidate may
+//! start at once.
 
 mod candidate;
 mod election;
@@ -23,7 +25,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Environment, Revision, limits::RELEASE_TRIES, metrics::Registry};
-use candidate::{Candidate, Move};
+use candidate::{Candidate, LeaseAction};
 pub use election::Election;
 pub use fence::Fence;
 use lease::micros;
@@ -40,14 +42,15 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Cancelled when the lease is lost or the elector stops. Work must then end within [`ElectorOptions::grace`]; what has
-    /// not is dropped. Tasks that the work has spawned are its own to end: they are not dropped with it.
+    /// Cancelled when the lease is lost or the elector stops. The work must then end within
+    /// [`ElectorOptions::grace`], or it is dropped. The work itself must end the tasks that it spawned: they
+    /// are not dropped with it.
     pub fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Names this term. A store that is told with each write can refuse the late ones of a leader that was deposed; no two
-    /// terms have the same.
+    /// Fencing token of this term, unique among all terms. A store that gets it with each write can refuse
+    /// late writes of a deposed leader.
     pub fn fence(&self) -> &Fence {
         &self.fence
     }
@@ -69,29 +72,29 @@ impl<S: fmt::Debug> fmt::Debug for Elector<S> {
     }
 }
 
-/// What an attempt to hold the lease led to.
-enum Attempt {
+/// Result of an attempt to acquire or renew the lease.
+enum AttemptResult {
     Held,
-    /// Someone else holds it.
+    /// Another candidate holds the lease.
     Waiting,
-    /// We held it, and do not any more.
+    /// This candidate held the lease and has lost it.
     Lost,
 }
 
 impl<S: LeaseStore> Elector<S> {
-    /// A candidate with the usual durations that calls itself `identity`, which no other candidate may do.
+    /// A candidate with default durations and the name `identity`, which must be unique among the candidates.
     ///
     /// # Panics
-    /// When the identity is empty: that means "nobody".
+    /// When the identity is empty: an empty holder means that the lease is free.
     pub fn new(store: S, identity: &str, environment: impl Into<Environment>) -> Self {
         Self::with(store, ElectorOptions::new(identity), environment)
-            .expect("the usual durations fit; an empty identity means that nobody leads")
+            .expect("the default durations are valid; the identity must not be empty")
     }
 
     /// A candidate with these options.
     ///
     /// # Errors
-    /// When they do not fit together.
+    /// When the durations are inconsistent.
     pub fn with(
         store: S,
         mut options: ElectorOptions,
@@ -110,38 +113,40 @@ impl<S: LeaseStore> Elector<S> {
         Self { store, candidate, election: Election::new(&options), watchdog: None, nondet, options }
     }
 
-    /// Calls `told` with each new leader that this candidate hears of, itself included. It is called between two requests
-    /// and must not block.
+    /// Calls `told` with each new leader that this candidate observes, itself included. The call happens
+    /// between two requests and must not block.
     #[must_use]
     pub fn on_new_leader(self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.election.on_new_leader(told);
         self
     }
 
-    /// Adds a watchdog for work that blocks its executor, where no deadline of this crate can reach it.
+    /// Adds a watchdog for work that blocks its executor and so disables the deadlines of this crate.
     #[must_use]
     pub fn watchdog(self, watchdog: Watchdog) -> Self {
         Self { watchdog: Some(watchdog), ..self }
     }
 
-    /// Puts whether this candidate leads on the page of `registry`, as long as the elector or an [`Election`] of it exists.
+    /// Exposes in `registry` whether this candidate leads, as long as the elector or one of its [`Election`]s
+    /// exists.
     #[must_use]
     pub fn metrics(self, registry: &Registry) -> Self {
         self.election.metrics(registry);
         self
     }
 
-    /// What this candidate knows of the election, to be read from anywhere.
+    /// A shared handle to this candidate's view of the election.
     pub fn election(&self) -> Election {
         self.election.clone()
     }
 
-    /// Does `work` whenever this candidate leads, until `work` ends by itself or `stop` is cancelled; gives the lease up
-    /// then, after the work has ended. Work that lost the lease is told by [`Leadership::lost`], dropped after a grace that
-    /// ends before the lease does, and begins anew when the candidate leads again.
+    /// Runs `work` whenever this candidate leads, until `work` returns or `stop` is cancelled. Then, after
+    /// the work has ended, it releases the lease. When the lease is lost, [`Leadership::lost`] is cancelled
+    /// and the work is dropped after a grace that ends before the lease does. The work starts anew when the
+    /// candidate leads again.
     ///
-    /// The work must not block its thread: renewing, and dropping it, happen on the same task (see [`Watchdog`]). Informers may
-    /// run before it, so that a candidate which begins to lead has warm caches; queues belong into the work.
+    /// The work must not block its thread: renewals happen on the same task (see [`Watchdog`]). Informers may
+    /// run before `run`, so that a new leader has warm caches; queues belong into the work.
     pub async fn run<F, Fut>(mut self, stop: CancellationToken, work: F)
     where
         F: Fn(Leadership) -> Fut + Send,
@@ -162,13 +167,13 @@ impl<S: LeaseStore> Elector<S> {
         self.release().await;
     }
 
-    /// Tries until the lease is ours; gives back the fence of the term that begins.
+    /// Retries until the lease is acquired; returns the fencing token of the new term.
     async fn acquire(&mut self) -> Fence {
         loop {
             match self.attempt().await {
-                Ok(Attempt::Held) => return self.fence(),
-                Ok(Attempt::Waiting | Attempt::Lost) => {}
-                Err(error) => tracing::debug!(%error, "cannot take the lease"),
+                Ok(AttemptResult::Held) => return self.fence(),
+                Ok(AttemptResult::Waiting | AttemptResult::Lost) => {}
+                Err(error) => tracing::debug!(%error, "cannot acquire the lease"),
             }
             sleep(self.options.pause(self.nondet.rng.unit())).await;
         }
@@ -179,13 +184,14 @@ impl<S: LeaseStore> Elector<S> {
             namespace: self.store.namespace().to_owned(),
             name: self.store.name().to_owned(),
             holder: self.options.identity.clone(),
-            transitions: self.candidate.term().expect("who holds the lease has a term").transitions,
+            transitions: self.candidate.term().expect("the holder of the lease has a term").transitions,
         }
     }
 
-    /// Works and renews. True if the work ended by itself; else it was told to end, or dropped.
+    /// Runs the work and renews the lease. Returns whether the work ended by itself, not by a lost lease or a
+    /// stop.
     async fn lead(&mut self, leadership: Leadership, work: impl Future<Output = ()> + Send) -> bool {
-        // Made before the work is pinned, so that it is still there when the work is dropped.
+        // Created before the work is pinned, so that the watchdog outlives the work.
         let watch = self.watch();
         let mut work = pin!(work);
         let lost = leadership.lost.clone();
@@ -196,7 +202,7 @@ impl<S: LeaseStore> Elector<S> {
             grace = self.keep(watch.as_ref()) => grace,
         };
         lost.cancel();
-        // Work that is not done by then is dropped on return.
+        // Unfinished work is dropped on return.
         let _ = timeout(grace, work).await;
         false
     }
@@ -210,7 +216,8 @@ impl<S: LeaseStore> Elector<S> {
         (renewed + self.options.bite()).saturating_duration_since(Instant::now())
     }
 
-    /// Renews until that has failed for too long. Gives back how long the work may take to end.
+    /// Renews the lease until renewal has failed for too long. Returns the time that the work has left to
+    /// end.
     async fn keep(&mut self, watch: Option<&Watch>) -> Duration {
         let mut deadline = self.candidate.renewed_at().unwrap_or_else(Instant::now) + self.options.renew;
         loop {
@@ -219,21 +226,22 @@ impl<S: LeaseStore> Elector<S> {
             }
             let began = Instant::now();
             match timeout_at(deadline, self.attempt()).await {
-                Ok(Ok(Attempt::Held)) => {
+                Ok(Ok(AttemptResult::Held)) => {
                     deadline = began + self.options.renew;
                     if let Some(watch) = watch {
                         watch.renewed(self.until_bite());
                     }
                 }
-                Ok(Ok(Attempt::Waiting | Attempt::Lost)) => return Duration::ZERO,
+                Ok(Ok(AttemptResult::Waiting | AttemptResult::Lost)) => return Duration::ZERO,
                 Ok(Err(error)) => tracing::warn!(%error, "cannot renew the lease"),
                 Err(_) => return self.options.grace(),
             }
         }
     }
 
-    /// One attempt to hold the lease. Who holds it renews without looking; if that fails, or nobody knows, it looks first.
-    async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
+    /// Attempts once to acquire or renew the lease. A holder renews without a read first. If that fails, or
+    /// the lease is not known, the attempt reads the lease and tries again.
+    async fn attempt(&mut self) -> Result<AttemptResult, LeaseError> {
         if self.candidate.holds(Instant::now()) {
             match self.step().await {
                 Err(error) => tracing::debug!(%error, "the lease must be read again"),
@@ -245,16 +253,16 @@ impl<S: LeaseStore> Elector<S> {
         self.step().await
     }
 
-    /// Does what the rules say about the lease as we know it.
-    async fn step(&mut self) -> Result<Attempt, LeaseError> {
+    /// Executes the next action for the lease as last seen.
+    async fn step(&mut self) -> Result<AttemptResult, LeaseError> {
         let began = Instant::now();
         let (record, at) = match self.candidate.next(self.now(), began) {
-            Move::Wait => return Ok(Attempt::Waiting),
-            Move::Lost => return Ok(Attempt::Lost),
-            Move::Create(record) => (record, None),
-            Move::Replace(record, at) => (record, Some(at)),
+            LeaseAction::Wait => return Ok(AttemptResult::Waiting),
+            LeaseAction::Lost => return Ok(AttemptResult::Lost),
+            LeaseAction::Create(record) => (record, None),
+            LeaseAction::Replace(record, at) => (record, Some(at)),
         };
-        self.write(record, at, began).await.map(|()| Attempt::Held)
+        self.write(record, at, began).await.map(|()| AttemptResult::Held)
     }
 
     /// Reads the lease.
@@ -265,15 +273,15 @@ impl<S: LeaseStore> Elector<S> {
         Ok(())
     }
 
-    /// Writes a record that makes us the holder.
+    /// Writes a record that makes this candidate the holder.
     async fn write(
         &mut self,
         record: LeaseRecord,
         at: Option<Revision>,
         began: Instant,
     ) -> Result<(), LeaseError> {
-        self.candidate.asks(&record);
-        // Until the answer is there, also if this future is dropped before: what is stored has to be read again.
+        self.candidate.attempts(&record);
+        // The stored record is unknown until the response arrives, also if this future is dropped before.
         self.candidate.forget();
         let written = match at {
             None => self.answer(self.store.create(&record)).await,
@@ -284,9 +292,9 @@ impl<S: LeaseStore> Elector<S> {
         Ok(())
     }
 
-    /// The answer of the store, if it comes in time.
+    /// The store's response, or an error after the request timeout.
     async fn answer<T>(&self, call: impl Future<Output = Result<T, LeaseError>>) -> Result<T, LeaseError> {
-        let late = |_| LeaseError::Failed("no answer in time".into());
+        let late = |_| LeaseError::Failed("request timed out".into());
         timeout(self.options.request(), call).await.map_err(late)?
     }
 
@@ -294,10 +302,11 @@ impl<S: LeaseStore> Elector<S> {
         micros(self.nondet.clock.now())
     }
 
-    /// Tells the others that they need not wait. Without effect if the lease is not ours any more. An attempt that was cut
-    /// short may still arrive; it was made at an older revision and is refused once this is written.
+    /// Releases the lease, so that other candidates need not wait for its expiry. Without effect if another
+    /// candidate holds it. An aborted renewal may still arrive; it has an older revision, so the store
+    /// refuses it after this write.
     async fn release(&mut self) {
-        // Best effort: otherwise the lease runs out by itself.
+        // Best effort: otherwise the lease expires by itself.
         let _ = timeout(self.options.request(), self.try_release()).await;
     }
 
@@ -309,7 +318,7 @@ impl<S: LeaseStore> Elector<S> {
             if self.candidate.is_uncertain() {
                 self.look().await?;
             }
-            let Some((record, at)) = self.candidate.farewell(self.now()) else { break };
+            let Some((record, at)) = self.candidate.release_record(self.now()) else { break };
             match self.store.replace(&record, at).await {
                 Err(LeaseError::Conflict) => self.candidate.forget(),
                 outcome => return outcome.map(|_| self.election.saw(None)),

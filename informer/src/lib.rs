@@ -1,11 +1,12 @@
-//! Keep a local, indexed, always current copy of objects that live elsewhere, and run a function for each that changes.
+//! Informers, work queues, controllers and leader election, as in client-go and controller-runtime.
 //!
-//! A [`ListerWatcher`] is where objects come from: kstore's client implements it, and so can anything with revisions. A
-//! [`Builder`] makes an [`Informer`] over it: a shared cache with typed indexes and subscriptions. A [`Controller`] turns
-//! changes into runs of a function, through a [`Queue`] that merges, delays and retries.
+//! A [`ListerWatcher`] is a source of objects: kstore's client implements it, and any store with revisions
+//! can. A [`Builder`] creates an [`Informer`] over it: a shared cache with typed indexes and subscriptions. A
+//! [`Controller`] turns changes into runs of a reconcile function, through a [`Queue`] that merges, delays
+//! and retries keys.
 //!
-//! It is not a client: it writes nothing, and knows neither Kubernetes types nor a transport. Time is tokio's, so a paused
-//! runtime makes everything here virtual; chance is an argument.
+//! The crate is no client: it writes no objects and knows neither Kubernetes types nor a transport. Time is
+//! tokio's, so a paused runtime makes all of it virtual; randomness is an argument.
 
 mod backlog;
 mod builder;
@@ -98,7 +99,7 @@ pub use supervisor::Supervisor;
 pub use task_group::TaskGroup;
 pub use view::View;
 
-/// The example of the README is a test, too.
+/// Compiles and runs the example of the README as a test.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,10 +1,10 @@
-//! [`Lister`]: the reads of an informer, and nothing else of it. For code that should not subscribe, wait or stop.
+//! [`Lister`]: a read-only handle to an informer's cache. For code that should not subscribe, wait or stop.
 
 use std::sync::Arc;
 
 use crate::{Informer, Key, Object, View};
 
-/// Reads a cache, as it is at each call. For reads that belong together take a [`Lister::view`].
+/// Reads a cache as of each call. For consistent reads take a [`Lister::view`].
 pub struct Lister<T>(Informer<T>);
 
 impl<T> Clone for Lister<T> {
@@ -18,22 +18,22 @@ impl<T: Object> Lister<T> {
         Self(informer)
     }
 
-    /// The object of this key; `None` if there is none.
+    /// The object of this key, if it exists.
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
         self.0.get(key)
     }
 
-    /// The objects that `selects` selects, in key order. Looks at every object; an [`crate::Index`] does not.
+    /// The objects that `selects` accepts, in key order. Iterates all objects; an [`crate::Index`] does not.
     pub fn list(&self, selects: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         selected(self.view().iter(), selects)
     }
 
-    /// The objects of a namespace.
+    /// A lister for the objects of one namespace.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T> {
         NamespaceLister { lister: self, namespace }
     }
 
-    /// Everything at one revision.
+    /// A consistent view of all objects at one revision.
     pub fn view(&self) -> View<T> {
         self.0.view()
     }
@@ -46,12 +46,12 @@ pub struct NamespaceLister<'a, T> {
 }
 
 impl<T: Object> NamespaceLister<'_, T> {
-    /// The object of this name; `None` if there is none.
+    /// The object of this name, if it exists.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         self.lister.get(&Key::new(self.namespace, name))
     }
 
-    /// The objects that `selects` selects, in the order of their names. Looks at those of the namespace only.
+    /// The objects that `selects` accepts, in name order. Iterates only the namespace.
     pub fn list(&self, selects: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         selected(self.lister.view().namespace(self.namespace), selects)
     }

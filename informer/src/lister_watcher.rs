@@ -1,5 +1,6 @@
-//! [`ListerWatcher`]: where an informer gets its objects from, and the contract that sources keep. Recovery is not a source's
-//! business: it reports, and the reflector decides. `testing::source_contract` holds a source to what is said here.
+//! [`ListerWatcher`]: the source of an informer's objects, and its contract. A source does not recover from
+//! failures: it reports them, and the reflector decides. `testing::source_contract` checks a source against
+//! this contract.
 
 use std::{fmt, future::Future, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -7,45 +8,45 @@ use futures::stream::BoxStream;
 
 use crate::{Key, Object, Revision};
 
-/// A place that can list objects and report their changes.
+/// A source that can list objects and watch their changes.
 ///
-/// The methods only say what was asked and what came; they neither retry nor cache. A call may be dropped at any await.
+/// The methods neither retry nor cache. A call may be dropped at any await.
 pub trait ListerWatcher: Send + Sync + 'static {
-    /// What it delivers.
+    /// The object type of the source.
     type Obj: Object;
 
-    /// What this source can do. Asked once.
+    /// The capabilities of this source, queried once.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 
-    /// All objects at one revision, or one page of them. All pages of one list show the same revision.
+    /// Lists all objects at one revision, or one page of them. All pages of one list show the same revision.
     ///
     /// # Errors
-    /// [`SourceError::Expired`] when that revision, or the rest of a paged list, is no longer kept; [`SourceError::Ahead`]
-    /// when the source has not come as far as [`ReadAt`] demands. A source that cannot know answers what it has: the
-    /// reflector looks at the page's revision too.
+    /// [`SourceError::Expired`] when that revision, or the rest of a paged list, is no longer available.
+    /// [`SourceError::Ahead`] when the source has not reached the revision that [`ReadAt`] demands. A source
+    /// that cannot know returns what it has: the reflector also checks the page's revision.
     fn list(&self, request: ListRequest)
     -> impl Future<Output = Result<Page<Self::Obj>, SourceError>> + Send;
 
     /// Opens a stream of changes. The caller drops the stream to end it.
     ///
-    /// Each item holds frames in revision order, except that the initial state comes in any order. A revision is never
-    /// split over two items, unless the source says so ([`Capabilities::splits_revisions`]): once an item is applied,
-    /// everything up to the highest revision in it has been delivered. A key changes once in a revision. Frames may be
-    /// delivered again.
+    /// Each item holds frames in revision order, except that the initial state is unordered. A revision is
+    /// never split over two items, unless the source declares it ([`Capabilities::splits_revisions`]). Once
+    /// an item is applied, everything up to its highest revision has been delivered. A key changes once in a
+    /// revision. Frames may be delivered again.
     fn watch(&self, start: Start) -> impl Future<Output = Result<Frames<Self::Obj>, SourceError>> + Send;
 }
 
-/// Frames in batches: what one network message held.
+/// Stream of frame batches, usually one batch per network message.
 pub type Frames<T> = BoxStream<'static, Result<Vec<Frame<T>>, SourceError>>;
 
-/// How old a whole state may be.
+/// Required freshness of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAt {
-    /// As old as it is: the answer that costs the source least. Kubernetes' `resourceVersion=0`.
+    /// Any state, the cheapest for the source. Kubernetes' `resourceVersion=0`.
     Any,
-    /// Not older than the moment of the call. The dearest; Kubernetes' unset `resourceVersion`.
+    /// Not older than the time of the call, the most expensive. Kubernetes' unset `resourceVersion`.
     Latest,
     /// At this revision or a later one.
     NotOlderThan(Revision),
@@ -53,25 +54,25 @@ pub enum ReadAt {
     Exact(Revision),
 }
 
-/// What to list.
+/// Parameters of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRequest {
-    /// How old the state may be. The pages after the first are at the first one's revision, whatever is said here.
+    /// Required freshness. Ignored for continued pages, which are at the first page's revision.
     pub at: ReadAt,
-    /// Objects that the answer may hold; a source may give more or fewer. `None` for all.
+    /// Largest number of objects in the response; a source may return more or fewer. `None` for all.
     pub limit: Option<NonZeroU32>,
-    /// What the page before gave as its `next`; `None` for the first.
+    /// The `next` token of the previous page; `None` for the first page.
     pub next: Option<Continue>,
 }
 
 impl ListRequest {
-    /// Everything in one answer.
+    /// A request for all objects in one response.
     pub fn all(at: ReadAt) -> Self {
         Self { at, limit: None, next: None }
     }
 }
 
-/// Where a paged list goes on. Only its source knows what it means.
+/// Continue token of a paged list, opaque to all but its source.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Continue(Arc<str>);
 
@@ -81,7 +82,7 @@ impl Continue {
         Self(text.into())
     }
 
-    /// The text that it was made of.
+    /// The text of the token.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -93,62 +94,65 @@ impl fmt::Debug for Continue {
     }
 }
 
-/// All objects at one revision, or as many of them as one answer holds.
+/// All objects at one revision, or one page of them.
 #[derive(Debug)]
 pub struct Page<T> {
     /// The objects, in any order.
     pub items: Vec<T>,
-    /// Objects that exist but cannot be read.
+    /// Objects that exist but cannot be decoded.
     pub undecodable: Vec<Undecodable>,
-    /// The revision of the read, the same in all pages; a watch after it misses nothing.
+    /// The revision of the list, the same in all pages; a watch from it misses nothing.
     pub revision: Revision,
-    /// How to ask for the rest; `None` on the last page.
+    /// Token of the next page; `None` on the last page.
     pub next: Option<Continue>,
 }
 
-/// Where a watch begins.
+/// Start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With all objects as [`Frame::Put`], then a [`Frame::Progress`] with `initial_done`, then the changes. Only for sources
-    /// with [`Capabilities::streaming_list`].
+    /// Starts with all objects as [`Frame::Put`] and a [`Frame::Progress`] with `initial_done`; the changes
+    /// follow. Only for sources with [`Capabilities::streaming_list`].
     Initial(ReadAt),
-    /// With the first change after this revision.
+    /// Starts with the first change after this revision.
     After(Revision),
 }
 
-/// What a source can do beyond the minimum.
+/// Optional capabilities of a source.
 #[derive(Clone, Debug, Default)]
 pub struct Capabilities {
-    /// [`Start::Initial`] is understood. Then `list` is used only after an [`SourceError::Unsupported`].
+    /// Whether the source supports [`Start::Initial`]. Then `list` is used only after
+    /// [`SourceError::Unsupported`].
     pub streaming_list: bool,
-    /// [`ListRequest::limit`] is heeded.
+    /// Whether the source respects [`ListRequest::limit`].
     pub paging: bool,
-    /// [`ReadAt::Exact`] is understood.
+    /// Whether the source supports [`ReadAt::Exact`].
     pub exact_list: bool,
-    /// A quiet stream sends a [`Frame::Progress`] at least this often; if it does not, the connection is taken for dead.
+    /// Longest interval between two messages of an idle stream, which then sends [`Frame::Progress`]. A
+    /// connection that is silent for longer counts as broken.
     pub progress_every: Option<Duration>,
-    /// Several objects may share a revision, and the items of a stream may come between them. A revision is then known to be
-    /// complete when a frame with a higher one or a [`Frame::Progress`] has come. Frames are applied when they come all the
-    /// same; only a stream that breaks is resumed after the newest complete revision, so that what is left of the next one
-    /// comes again as a whole.
+    /// Whether a revision that several objects share may be split over stream items. The revision is then
+    /// known to be complete when a frame with a higher revision or a [`Frame::Progress`] arrives. Frames are
+    /// applied on arrival all the same. Only a broken stream resumes after the newest complete revision, so
+    /// that the rest of the next revision is delivered again as a whole.
     pub splits_revisions: bool,
-    /// What the revisions of this source can be compared with.
+    /// How the revisions of this source compare with those of others.
     pub revisions: Revisions,
 }
 
-/// What the revisions of a source can be compared with.
+/// How the revisions of a source compare with those of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Revisions {
-    /// With those of every source of the same domain: one history underlies them all.
+    /// Comparable with every source of the same domain: all share one history.
     Shared(Domain),
-    /// Only with each other.
+    /// Comparable only within the source.
     #[default]
     Own,
-    /// Only with each other, and they are the adapter's own numbers: nobody outside knows them, so nothing can be waited for.
+    /// Comparable only within the source, and assigned by the adapter. No server knows them, so a caller
+    /// cannot wait for a revision.
     Opaque,
 }
 
-/// The name of a history that several sources share.
+/// Name of a history that several sources share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Domain(Arc<str>);
 
@@ -158,13 +162,13 @@ impl Domain {
         Self(name.into())
     }
 
-    /// Its name.
+    /// The name of the domain.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// One thing that a source may be able to do.
+/// An optional capability of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
     /// [`Capabilities::streaming_list`].
@@ -179,50 +183,50 @@ impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::StreamingList => "streaming lists",
-            Self::Paging => "lists in pages",
+            Self::Paging => "paged lists",
             Self::ExactList => "lists at an exact revision",
         })
     }
 }
 
-/// An object that its source could not read.
+/// An object that its source could not decode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecodable {
-    /// Its name.
+    /// Namespace and name of the object.
     pub key: Key,
-    /// The revision of the state that cannot be read.
+    /// The revision of the undecodable state.
     pub revision: Revision,
-    /// What is wrong with it.
+    /// The decode error.
     pub error: String,
 }
 
-/// One thing that a watch reports.
+/// One message of a watch.
 #[derive(Debug)]
 pub enum Frame<T> {
-    /// The object exists in this state: it was created, changed, or came to match the source's selectors.
+    /// The object was created or changed, or now matches the source's selectors.
     Put(T),
     /// The object was deleted or stopped matching.
     Gone {
-        /// Its name.
+        /// Namespace and name of the object.
         key: Key,
         /// The revision of the change.
         revision: Revision,
-        /// Its last state, with the revision of the change, if the source has it.
+        /// The last state, at the revision of the change, if the source has it.
         last: Option<T>,
     },
-    /// The object changed to a state that cannot be read. The cache keeps the state before.
+    /// The object changed to a state that cannot be decoded. The cache keeps the previous state.
     Undecodable(Undecodable),
-    /// Everything up to `revision` has been delivered.
+    /// Everything up to `revision` has been delivered (a bookmark).
     Progress {
-        /// How far the stream has come.
+        /// The revision that the stream has reached.
         revision: Revision,
-        /// This ends the initial state of a [`Start::Initial`] stream. True once per stream.
+        /// Whether this ends the initial state of a [`Start::Initial`] stream. True once per stream.
         initial_done: bool,
     },
 }
 
 impl<T: Object> Frame<T> {
-    /// The revision that the frame tells of.
+    /// The revision of the frame.
     pub fn revision(&self) -> Revision {
         match self {
             Self::Put(object) => object.revision(),
@@ -232,36 +236,38 @@ impl<T: Object> Frame<T> {
     }
 }
 
-/// Why a source failed. Each kind has one reaction of the reflector. Every wait is at least the source's own wish, if it has
-/// one, and otherwise doubles with jitter.
+/// Failure of a source. The reflector has one reaction to each kind. Every wait is at least the source's
+/// `retry_after`, if set, and otherwise doubles with jitter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// The revision asked for is no longer kept. Reaction: wait, then the whole state, not older than what is known; if that
-    /// is refused too, the latest one at once.
-    #[error("the revision is no longer kept")]
+    /// The requested revision is no longer available. Reaction: wait, then request the complete state, not
+    /// older than the cache. If that is refused too, request the latest state at once.
+    #[error("the resource version is too old")]
     Expired,
-    /// The source has not yet reached the revision asked for. Reaction: wait, then the whole state.
-    #[error("the source is behind the revision asked for")]
+    /// The source has not reached the requested revision. Reaction: wait, then request the complete state.
+    #[error("too large resource version: the source is behind")]
     Ahead {
-        /// When to try again, if it said so.
+        /// Wait that the source requested.
         retry_after: Option<Duration>,
     },
     /// The source is overloaded. Reaction: wait, then resume.
-    #[error("the source asks to slow down")]
+    #[error("too many requests")]
     Throttled {
-        /// When to try again, if it said so.
+        /// Wait that the source requested.
         retry_after: Option<Duration>,
     },
     /// No connection, or it broke. Reaction: wait, then resume.
     #[error("unreachable: {0}")]
     Unreachable(String),
-    /// The source failed inside. Reaction: wait and resume; if it lasts, the whole state.
-    #[error("failed inside: {0}")]
+    /// Internal error of the source. Reaction: wait and resume; if the error persists, request the complete
+    /// state.
+    #[error("internal error: {0}")]
     Internal(String),
-    /// The source cannot do this after all. Reaction: go on without it, at once and from now on.
-    #[error("{0} are not supported")]
+    /// The source lacks the capability. Reaction: continue at once without it.
+    #[error("the source does not support {0}")]
     Unsupported(Capability),
-    /// It will not work before someone changes something: forbidden, unknown kind. Reaction: wait, then the whole state.
+    /// A permanent failure, for example forbidden or an unknown kind. Reaction: wait, then request the
+    /// complete state.
     #[error("refused: {0}")]
     Fatal(String),
 }

@@ -1,6 +1,6 @@
-//! What is going on in this crate, as a page in the Prometheus text format under the names that client-go and
-//! controller-runtime use: [`Registry`]. It counts nothing itself and exports nothing: each part keeps its own figures, is asked
-//! for them when somebody wants the page, and is forgotten when it is dropped.
+//! [`Registry`]: the metrics of this crate in the Prometheus text format, under the names of client-go and
+//! controller-runtime. The registry stores no values: each collector keeps its own, writes them to the page
+//! on request, and disappears when it is dropped.
 
 mod histogram;
 mod page;
@@ -17,34 +17,35 @@ use parking_lot::Mutex;
 pub use histogram::Histogram;
 pub(crate) use page::{Metric, Page};
 
-/// A part that has figures.
+/// A component with metrics.
 pub(crate) trait Collect: Send + Sync {
-    /// Writes them to the page. Called under no lock of the registry; it may take the part's own.
+    /// Writes the metrics to the page. The registry holds no lock during the call; the collector may take its
+    /// own.
     fn collect(&self, into: &mut Page);
 }
 
-/// The parts whose figures make one page. Clones are the same registry.
+/// Collectors whose metrics form one page. Clones are the same registry.
 ///
-/// It holds nothing alive: the figures of a part are on the page as long as the part exists, and no longer. Figures of the same
-/// name and labels are added up, so two informers of one name are one series.
+/// The registry keeps no collector alive: metrics are on the page only while their collector exists. Values
+/// with the same name and labels are added up, so two informers of one name form one series.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<Mutex<Vec<Weak<dyn Collect>>>>);
 
 impl Registry {
-    /// A registry without parts.
+    /// A registry without collectors.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks `part` for its figures from now on, until it is dropped.
+    /// Registers a collector until it is dropped.
     pub(crate) fn add(&self, part: Weak<dyn Collect>) {
         let mut parts = self.0.lock();
-        // Here, so that a process which makes and drops parts but never asks for the page keeps no dead ones.
+        // Cleans up here, so that dropped collectors do not pile up in a process that never renders the page.
         parts.retain(|part| part.strong_count() > 0);
         parts.push(part);
     }
 
-    /// Appends the page to `out`, in the text format 0.0.4. Costs what the parts have to say; parts are locked one by one.
+    /// Appends the page to `out`, in the text format 0.0.4. Collectors are called one by one.
     pub fn render(&self, out: &mut String) {
         let mut page = Page::default();
         for part in self.parts() {
@@ -53,12 +54,12 @@ impl Registry {
         page.write(out);
     }
 
-    /// How many parts there are.
+    /// Number of live collectors.
     pub fn len(&self) -> usize {
         self.parts().len()
     }
 
-    /// Whether there is none.
+    /// Whether the registry has no live collectors.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

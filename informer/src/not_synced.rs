@@ -1,24 +1,24 @@
-//! [`NotSynced`]: what somebody who waited for a first state is told.
+//! [`NotSynced`]: error of a wait for an informer's initial sync.
 
 use crate::Status;
 
-/// An informer did not get its first state.
+/// An informer has not synced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("informer {informer} has no first state: {}", describe(status))]
+#[error("informer {informer} has not synced: {}", describe(status))]
 pub struct NotSynced {
-    /// Its name.
+    /// The name of the informer.
     pub informer: String,
-    /// What it is doing; with its newest error, if the source failed.
+    /// The current status; contains the newest error if the source failed.
     pub status: Status,
 }
 
-/// Why a first state may be missing.
+/// Why the initial state may be missing.
 pub(crate) fn describe(status: &Status) -> &str {
     match status {
-        Status::Starting => "it has not begun",
-        Status::Listing => "its source has not answered",
-        Status::Streaming => "its source has not delivered everything",
+        Status::Starting => "it has not started",
+        Status::Listing => "its source has not responded",
+        Status::Streaming => "its source has not delivered the complete state",
         Status::Degraded { error, .. } => error,
-        Status::Stopped => "it has ended",
+        Status::Stopped => "it has stopped",
     }
 }

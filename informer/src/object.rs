@@ -1,11 +1,11 @@
-//! What the crate must know of an object: [`Object`] and [`Revision`]. Everything else about it is its owner's matter.
+//! [`Object`] and [`Revision`]: everything that the crate must know about a cached object.
 
 use std::{fmt, sync::Arc};
 
 use crate::Key;
 
-/// A point in the history of the source: Kubernetes calls it resourceVersion. Revisions of one source are ordered;
-/// those of two sources are not comparable. Zero is before everything.
+/// A point in the history of a source: Kubernetes' `resourceVersion`. Revisions of one source are ordered;
+/// those of two sources are not comparable. Zero is before all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -15,19 +15,20 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Something that an informer can hold: one state of one object. Never changed once it is made.
+/// A cached object in one state. Immutable after creation.
 pub trait Object: Send + Sync + 'static {
-    /// Its name. Called often: keep the key in the object, a clone is cheap.
+    /// Namespace and name. Called often: store the key in the object and return a cheap clone.
     fn key(&self) -> Key;
-    /// The identity that distinguishes it from an earlier object of the same name.
+    /// Identity that distinguishes the object from an earlier one of the same name.
     fn uid(&self) -> &str;
-    /// The revision that made this state.
+    /// The revision of this state.
     fn revision(&self) -> Revision;
-    /// Uid and key of the object that controls it, if there is one.
+    /// Uid and key of the controller owner, if any.
     fn controller(&self) -> Option<(String, Key)> {
         None
     }
-    /// The number of what its owner wants of it, which changes with that and not with its status, if it has one.
+    /// `metadata.generation`: a number that changes with the spec but not with the status, if the kind has
+    /// one.
     fn generation(&self) -> Option<i64> {
         None
     }

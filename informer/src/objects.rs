@@ -1,9 +1,9 @@
-//! [`Objects`]: the cached objects, found by key and walked in key order. Pure; a clone costs a few reference counts and never
-//! changes.
+//! [`Objects`]: the cached objects, by key and in key order. Pure; a clone costs a few reference counts and
+//! never changes.
 //!
-//! An object has a place, a number, as long as it is cached: a change of its state is a write to one slot. A hash table leads from
-//! keys to places, an [`Order`] has the places in key order, and indexes hold places too, so none of them is touched by it.
-//! Nobody but the object has its key: there is one key in memory for each.
+//! An object stays in one numbered slot while it is cached: an update writes this slot only. A hash table
+//! maps keys to slots, an [`Order`] lists the slots in key order, and indexes store slots too, so an update
+//! touches none of them. Only the object stores its key: there is one key in memory per object.
 
 use std::{cmp::Ordering, hash::BuildHasher, sync::Arc};
 
@@ -11,18 +11,19 @@ use kstore_nondet::FixedState;
 
 use crate::{Key, Object, order::Order, slots::Slots, table::Table};
 
-/// Objects that are copied at once when a view is alive: each costs a reference count somewhere in memory.
+/// Objects that are copied together while a view is alive; each costs a reference count in another cache
+/// line.
 const LEAF: usize = 16;
 
-/// Free places below which nothing is moved together.
+/// Number of free slots below which the objects are not compacted.
 const MANY_FREE: usize = 4_096;
 
-/// See the module.
+/// Persistent collection of objects with lookup by key and iteration in key order.
 pub(crate) struct Objects<T> {
     slots: Slots<Option<Arc<T>>, LEAF>,
     table: Table,
     order: Order,
-    /// Places that were in use, newest last.
+    /// Freed slots, newest last.
     free: Arc<Vec<u32>>,
     hasher: FixedState,
 }
@@ -52,13 +53,13 @@ impl<T> Default for Objects<T> {
 }
 
 impl<T: Object> Objects<T> {
-    /// Chooses how keys are hashed; only while there are none.
+    /// Seeds the hash of keys; only while there are no objects.
     pub(crate) fn seed(&mut self, seed: u64) {
         debug_assert_eq!(self.len(), 0, "keys are hashed in one way");
         self.hasher = FixedState::with_seed(seed);
     }
 
-    /// Without objects, and hashed as this one.
+    /// An empty collection with the same hash seed.
     pub(crate) fn emptied(&self) -> Self {
         Self { hasher: self.hasher.clone(), ..Self::default() }
     }
@@ -71,7 +72,7 @@ impl<T: Object> Objects<T> {
         u32::try_from(self.hasher.hash_one(key) >> 32).expect("half a word")
     }
 
-    /// Where the object of `key` is.
+    /// The slot of the object with this key.
     pub(crate) fn place(&self, key: &Key) -> Option<u32> {
         self.table.find(self.hash(key), |place| self.at(place).is_some_and(|object| object.key() == *key))
     }
@@ -84,7 +85,7 @@ impl<T: Object> Objects<T> {
         self.at(self.place(key)?)
     }
 
-    /// Objects in key order.
+    /// The objects in key order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.order.iter().filter_map(|place| self.at(place))
     }
@@ -95,31 +96,31 @@ impl<T: Object> Objects<T> {
         let from = find(&Key::new(namespace, ""));
         let to = match namespace {
             "" => self.order.end(),
-            // The character after `/`: what does not begin with the namespace and a `/` comes before or from there.
+            // `0` is the character after `/`: keys outside the namespace sort before or from there.
             _ => find(&Key::new("", &format!("{namespace}0"))),
         };
         let all = self.order.between(from, to).filter_map(|place| self.at(place));
-        // Objects without a namespace are not neighbours, in the odd case that others have one.
+        // Cluster-scoped objects are not adjacent in the unusual case that other objects have a namespace.
         let exact = !namespace.is_empty();
         all.filter(move |object| exact || object.key().namespace().is_empty())
     }
 
-    /// How the key of the object at a place compares with `key`.
+    /// Compares the key of the object in a slot with `key`.
     pub(crate) fn against(&self, key: &Key) -> impl Fn(u32) -> Ordering {
         move |place| self.at(place).map_or(Ordering::Less, |object| object.key().cmp(key))
     }
 
-    /// Puts another state of the object at `place`, with the same key; gives back the one before.
+    /// Replaces the object in slot `place` by a new state with the same key, and returns the old state.
     pub(crate) fn replace(&mut self, place: u32, object: Arc<T>) -> Option<Arc<T>> {
         self.slots.get_mut(place as usize).replace(object)
     }
 
-    /// Adds an object whose key is new, and gives back its place.
+    /// Adds an object with a new key and returns its slot.
     pub(crate) fn insert(&mut self, key: &Key, object: Arc<T>) -> u32 {
-        let next = || u32::try_from(self.order.len()).expect("four billion objects do not fit");
+        let next = || u32::try_from(self.order.len()).expect("fewer than 2³² objects");
         let place = match self.free.is_empty() {
             true => next(),
-            false => Arc::make_mut(&mut self.free).pop().expect("there is one"),
+            false => Arc::make_mut(&mut self.free).pop().expect("the free list is not empty"),
         };
         *self.slots.get_mut(place as usize) = Some(object);
         self.table.insert(self.hash(key), place);
@@ -128,7 +129,7 @@ impl<T: Object> Objects<T> {
         place
     }
 
-    /// Takes the object at `place` out, whose key this is.
+    /// Removes the object with this key from slot `place`.
     pub(crate) fn remove(&mut self, place: u32, key: &Key) {
         self.table.remove(self.hash(key), place);
         let slots = &self.slots;
@@ -140,7 +141,7 @@ impl<T: Object> Objects<T> {
         }
     }
 
-    /// Whether so many places are free that the objects should move together.
+    /// Whether so many slots are free that the objects should be compacted.
     pub(crate) fn is_sparse(&self) -> bool {
         self.free.len() > MANY_FREE.max(self.len() * 3)
     }

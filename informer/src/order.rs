@@ -1,25 +1,26 @@
-//! [`Order`], a persistent sorted list of numbers. It does not know the order: whoever asks says how a number compares with
-//! what is looked for. A clone is one reference count.
+//! [`Order`]: a persistent sorted list of numbers. The caller compares a number with the searched one, so the
+//! list does not store the sort keys. A clone is one reference count.
 //!
-//! Two levels: a vector of runs, each a sorted vector of at most [`RUN`] numbers. Good for up to a million.
+//! Two levels: a vector of runs, each a sorted vector of at most [`RUN`] numbers. Suits up to a million
+//! numbers.
 
 use std::{cmp::Ordering, sync::Arc};
 
-/// Numbers of a full run: 512 bytes, which are copied in no time.
+/// Numbers in a full run: 512 bytes, cheap to copy.
 const RUN: usize = 128;
-/// A run that shrinks below this joins its right neighbour when both fit in half a run.
+/// A run that shrinks below this is merged with its right neighbour when both fit in half a run.
 const SPARSE: usize = RUN / 4;
 
-/// See the module. Runs are never empty.
+/// Persistent sorted list of numbers. Runs are never empty.
 #[derive(Clone, Default)]
 pub(crate) struct Order {
     runs: Arc<Vec<Arc<Vec<u32>>>>,
     len: usize,
 }
 
-/// Where something is or belongs.
+/// Position of a number in the list.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct OrderPosition {
     run: usize,
     at: usize,
 }
@@ -29,26 +30,27 @@ impl Order {
         self.len
     }
 
-    /// The first place whose number is not less than what is looked for. `against` compares a number with that.
-    pub(crate) fn find(&self, against: &impl Fn(u32) -> Ordering) -> Place {
+    /// The first position whose number is not less than the searched one. `against` compares a number with
+    /// the searched one.
+    pub(crate) fn find(&self, against: &impl Fn(u32) -> Ordering) -> OrderPosition {
         let run = self.runs.partition_point(|run| against(run[0]).is_lt());
-        // It is in the run before, or at the beginning of this one.
-        let Some(before) = run.checked_sub(1) else { return Place { run: 0, at: 0 } };
+        // The position is in the run before, or at the start of this one.
+        let Some(before) = run.checked_sub(1) else { return OrderPosition { run: 0, at: 0 } };
         let at = self.runs[before].partition_point(|number| against(*number).is_lt());
         match at == self.runs[before].len() && run < self.runs.len() {
-            true => Place { run, at: 0 },
-            false => Place { run: before, at },
+            true => OrderPosition { run, at: 0 },
+            false => OrderPosition { run: before, at },
         }
     }
 
-    /// Adds a number. `against` compares others with it; none is equal.
+    /// Adds a number. `against` compares other numbers with it; none is equal.
     pub(crate) fn insert(&mut self, number: u32, against: impl Fn(u32) -> Ordering) {
         let last = self.runs.last().and_then(|run| run.last());
-        // Most lists come sorted.
+        // Most lists arrive sorted.
         let place = match last {
             Some(last) if against(*last).is_lt() => {
                 let run = self.runs.len() - 1;
-                Place { run, at: self.runs[run].len() }
+                OrderPosition { run, at: self.runs[run].len() }
             }
             _ => self.find(&against),
         };
@@ -61,14 +63,14 @@ impl Order {
         let run = Arc::make_mut(run);
         run.insert(place.at, number);
         if run.len() > RUN {
-            // Numbers often come in ascending order: leave the left run fuller.
+            // Numbers often arrive in ascending order: leave the left run fuller.
             let right = run.split_off(RUN * 7 / 8);
             run.shrink_to_fit();
             runs.insert(place.run + 1, Arc::new(right));
         }
     }
 
-    /// Takes out the number that is equal to what is looked for.
+    /// Removes the number that `against` reports as equal.
     pub(crate) fn remove(&mut self, against: impl Fn(u32) -> Ordering) {
         let place = self.find(&against);
         let found = self.runs.get(place.run).and_then(|run| run.get(place.at));
@@ -93,13 +95,13 @@ impl Order {
         self.runs.iter().flat_map(|run| run.iter().copied())
     }
 
-    /// The place after the last number.
-    pub(crate) fn end(&self) -> Place {
-        Place { run: self.runs.len(), at: 0 }
+    /// The position after the last number.
+    pub(crate) fn end(&self) -> OrderPosition {
+        OrderPosition { run: self.runs.len(), at: 0 }
     }
 
-    /// The numbers from one place to before another.
-    pub(crate) fn between(&self, from: Place, to: Place) -> impl Iterator<Item = u32> {
+    /// The numbers from position `from` up to and excluding `to`.
+    pub(crate) fn between(&self, from: OrderPosition, to: OrderPosition) -> impl Iterator<Item = u32> {
         let last = (to.run + 1).min(self.runs.len());
         let runs = self.runs.get(from.run..last).unwrap_or_default().iter().enumerate();
         runs.flat_map(move |(n, run)| {

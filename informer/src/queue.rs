@@ -1,8 +1,8 @@
-//! [`Queue`]: keys that want work, each at most once, run by at most one worker at a time. It schedules; what a run does and
-//! where keys come from is the controller's matter.
+//! [`Queue`]: work queue of unique keys, each run by at most one worker at a time. Where keys come from and
+//! what a run does is up to the controller.
 //!
-//! A key is in one place: ready, waiting for a time, running, or parked. The state is plain data under one lock
-//! (`queue/state`), and so is who waits for it (`queue/room`); this file joins them.
+//! A key is ready, waiting for a time, running, or parked. The state is plain data under one lock
+//! (`queue/state`), and so are the waiting workers (`queue/workers`); this file joins them.
 
 mod entry;
 mod exposition;
@@ -11,13 +11,13 @@ mod metrics;
 mod options;
 mod rate;
 mod ready;
-mod room;
 mod slots;
 mod state;
 mod sync;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod workers;
 
 use std::{
     fmt,
@@ -38,29 +38,30 @@ use crate::{Causes, Randomness};
 pub use lease::{Lease, Ticket, Verdict};
 pub use metrics::{QueueMetrics, QueueStats};
 pub use options::{Add, Backoff, Fair, Priority, QueueOptions, Rate};
-use room::{Room, Seat};
-use state::{Named, Run, State, Taken};
+use state::{HashedKey, QueueState, Run, TakeResult};
 use sync::Mutex;
+use workers::{WaitingWorkers, WorkerId};
 
-/// A work queue. Clones share it.
+/// A work queue. Clones share state.
 ///
-/// An add of a key that is ready or waiting merges into it, and the earlier time and the higher priority win; an add of a
-/// running or parked key makes it run once more afterwards. So after the last add of a key, a run begins that sees
-/// everything from before that add. Keys of one priority run in the order in which they became ready; lower priorities
-/// wait for higher ones, but never for ever ([`QueueOptions::ageing`]).
+/// An add of a ready or waiting key merges into it; the earlier time and the higher priority win. An add of a
+/// running or parked key makes it run once more afterwards. After the last add of a key, a run therefore
+/// starts that sees everything from before that add. Keys of one priority run in the order in which they
+/// became ready. Lower priorities wait for higher ones, but ageing bounds the wait
+/// ([`QueueOptions::ageing`]).
 pub struct Queue<K>(Arc<Inner<K>>);
 
 struct Inner<K> {
     name: Arc<str>,
     fair: Option<Fair<K>>,
     core: Mutex<Core<K>>,
-    /// Rung when the queue has closed.
+    /// Notified when the queue has closed.
     closed: Notify,
 }
 
 struct Core<K> {
-    state: State<K>,
-    room: Room,
+    state: QueueState<K>,
+    workers: WaitingWorkers,
 }
 
 impl<K> Clone for Queue<K> {
@@ -76,66 +77,69 @@ impl<K> fmt::Debug for Queue<K> {
 }
 
 impl<K: Ord + Hash + Clone> Queue<K> {
-    /// An empty queue. `rng` spreads the waits of failed keys.
+    /// An empty queue with default options. `rng` is the randomness of the back-off jitter.
     pub fn new(rng: impl Into<Randomness>) -> Self {
         Self::with(QueueOptions::default(), rng)
     }
 
-    /// An empty queue with options.
+    /// An empty queue with these options.
     pub fn with(options: QueueOptions<K>, rng: impl Into<Randomness>) -> Self {
-        let core = Core { state: State::new(&options, rng.into().into_rng()), room: Room::default() };
+        let core = Core {
+            state: QueueState::new(&options, rng.into().into_rng()),
+            workers: WaitingWorkers::default(),
+        };
         let QueueOptions { name, fair, .. } = options;
         Self(Arc::new(Inner { name, fair, core: Mutex::new(core), closed: Notify::new() }))
     }
 
-    /// Its name in metrics.
+    /// The queue's name in metrics.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Makes `key` run as soon as a worker is free, with the default priority. A key that waits for a time stops waiting, also
-    /// if it waits because it failed, as in client-go. A failure of such an early run does not lengthen the back-off. Without
-    /// effect once the queue drains or is closed.
+    /// Makes `key` ready with the default priority. A key that waits for a time stops waiting, even if it
+    /// waits after a failure, as in client-go. A failure of such an early run does not lengthen the back-off.
+    /// Without effect once the queue drains or is closed.
     pub fn add(&self, key: K, causes: Causes) {
         self.add_with(key, Add { causes, ..Add::default() });
     }
 
-    /// Makes `key` run after `delay`, or earlier if something else makes it.
+    /// Makes `key` ready after `delay`, or earlier if another add does.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.add_with(key, Add { after: Some(delay), ..Add::default() });
     }
 
-    /// Makes `key` run as `add` says. Without effect once the queue drains or is closed.
+    /// Makes `key` ready as `add` says. Without effect once the queue drains or is closed.
     pub fn add_with(&self, key: K, add: Add) {
         let hash = slots::hash(&key);
         let tenant = self.0.fair.as_ref().map(|fair| fair.tenant(&key));
-        self.0.change_lazily(|state| state.add(Named { key, hash, tenant }, add, Instant::now));
+        self.0.change_lazily(|state| state.add(HashedKey { key, hash, tenant }, add, Instant::now));
     }
 
-    /// The next key to run: waits until there is one. `None` once the queue is closed, or drained and empty. Dropping the
-    /// future loses nothing.
+    /// Waits for the next key to run. Returns `None` once the queue is closed, or drained and empty. Dropping
+    /// the future loses no key.
     ///
-    /// For each key that becomes ready one of the callers that wait is woken. While any key waits for a time, one of them
-    /// needs tokio's timer.
+    /// Each key that becomes ready wakes one waiting caller. While any key waits for a time, one of the
+    /// callers uses tokio's timer.
     pub async fn next(&self) -> Option<Lease<K>> {
-        let mut visit = Visit { queue: self, seat: None, alarm: None };
+        let mut visit = NextCall { queue: self, worker: None, alarm: None };
         poll_fn(|cx| visit.poll(cx)).await
     }
 
-    /// Ends the queue now: what is ready, waiting or parked is dropped, adds and verdicts are without effect, and every
-    /// `next` gives `None`. Again without effect.
+    /// Closes the queue at once: drops all ready, waiting and parked keys; later adds and verdicts have no
+    /// effect, and every `next` returns `None`. Idempotent.
     pub fn close(&self) {
-        self.0.change_lazily(State::close);
+        self.0.change_lazily(QueueState::close);
     }
 
-    /// Ends the queue in order: from now on adds are refused, and keys that wait for a time are given up, as are those
-    /// that fail. Returns when everything that was ready, running or parked is done, or after `deadline`. Then the queue is
+    /// Shuts the queue down gracefully. It refuses new adds, and gives up keys that wait for a time or fail.
+    /// Returns when all ready, running and parked keys are done, or after `deadline`; the queue is then
     /// closed.
     ///
-    /// Gives the keys that were given up, and those whose runs had not ended at the deadline, in order. If the future is
-    /// dropped the queue closes when everything is done.
+    /// Returns the keys that were given up, and those whose runs had not ended at the deadline, in order. If
+    /// the future is dropped, the queue closes when everything is done.
     pub async fn drain(&self, deadline: Duration) -> Vec<K> {
-        self.0.change(State::drain);
+        self.0.change(QueueState::drain);
         let closed = async {
             loop {
                 let closed = self.0.closed.notified();
@@ -145,7 +149,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
                 closed.await;
             }
         };
-        // At the deadline it is closed all the same.
+        // The queue is closed below also after a timeout.
         let _ = timeout(deadline, closed).await;
         self.close();
         let mut left = self.0.core.lock().state.take_left();
@@ -153,12 +157,12 @@ impl<K: Ord + Hash + Clone> Queue<K> {
         left
     }
 
-    /// Its numbers now.
+    /// Current counts of the queue.
     pub fn stats(&self) -> QueueStats {
-        self.0.change(State::stats)
+        self.0.change(QueueState::stats)
     }
 
-    /// Everything that is measured of it. Costs a look at each running key.
+    /// All metrics of the queue. The cost is proportional to the running keys.
     pub fn metrics(&self) -> QueueMetrics {
         let name = self.0.name.clone();
         self.0.change(|state, now| state.metrics(name, now))
@@ -168,29 +172,29 @@ impl<K: Ord + Hash + Clone> Queue<K> {
         self.0.change(|state, now| state.finish(run, verdict, now));
     }
 
-    fn park(&self, run: Run, verdict: Verdict, deadline: Duration) -> Option<(slots::At, timers::Timer)> {
+    fn park(&self, run: Run, verdict: Verdict, deadline: Duration) -> Option<(slots::SlotId, timers::Timer)> {
         self.0.change(|state, now| state.park(run, verdict, deadline, now))
     }
 
-    fn release(&self, at: slots::At, deadline: timers::Timer) {
+    fn release(&self, at: slots::SlotId, deadline: timers::Timer) {
         self.0.change(|state, now| state.release(at, deadline, now));
     }
 }
 
 impl<K: Ord + Hash + Clone> Inner<K> {
-    /// One transition at this moment.
-    fn change<R>(&self, transition: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
+    /// Applies one transition at the current time and wakes workers as needed.
+    fn change<R>(&self, transition: impl FnOnce(&mut QueueState<K>, Instant) -> R) -> R {
         self.change_lazily(|state| transition(state, Instant::now()))
     }
 
-    /// One transition, and the calls that it makes necessary.
-    fn change_lazily<R>(&self, transition: impl FnOnce(&mut State<K>) -> R) -> R {
+    /// Applies one transition that reads the clock itself if needed, and wakes workers.
+    fn change_lazily<R>(&self, transition: impl FnOnce(&mut QueueState<K>) -> R) -> R {
         let mut core = self.core.lock();
         let open = !core.state.is_closed();
         let result = transition(&mut core.state);
         let (calls, closes) = (core.calls(), open && core.state.is_closed());
         drop(core);
-        calls.ring();
+        calls.wake_all();
         if closes {
             self.closed.notify_waiters();
         }
@@ -199,26 +203,26 @@ impl<K: Ord + Hash + Clone> Inner<K> {
 }
 
 impl<K: Eq + Hash + Clone> Core<K> {
-    /// Whom to wake after a transition.
-    fn calls(&mut self) -> room::Calls {
+    /// The workers to wake after a transition.
+    fn calls(&mut self) -> workers::WakeUps {
         if self.state.is_closed() {
-            return self.room.call_all();
+            return self.workers.call_all();
         }
         let (ready, alarm) = self.state.outlook();
-        self.room.call(ready, alarm)
+        self.workers.call(ready, alarm)
     }
 }
 
 /// One call of [`Queue::next`].
-struct Visit<'a, K: Ord + Hash + Clone> {
+struct NextCall<'a, K: Ord + Hash + Clone> {
     queue: &'a Queue<K>,
-    /// Nothing before it first had to wait.
-    seat: Option<Seat>,
-    /// Set while it keeps the time for those that wait.
+    /// The registration of this worker; `None` before its first wait.
+    worker: Option<WorkerId>,
+    /// Set while this worker keeps the timer for all waiting workers.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl<K: Ord + Hash + Clone> Visit<'_, K> {
+impl<K: Ord + Hash + Clone> NextCall<'_, K> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Lease<K>>> {
         loop {
             let (result, alarm) = self.look(cx);
@@ -237,7 +241,8 @@ impl<K: Ord + Hash + Clone> Visit<'_, K> {
         }
     }
 
-    /// Takes a key, or sits down, in one step. Gives the time to look again, if this one has to keep it.
+    /// Takes a key or registers as waiting, in one step. Returns the time of the timer if this worker must
+    /// keep it.
     fn look(&mut self, cx: &Context<'_>) -> (Poll<Option<Lease<K>>>, Option<Instant>) {
         let inner = &*self.queue.0;
         let mut core = inner.core.lock();
@@ -245,32 +250,32 @@ impl<K: Ord + Hash + Clone> Visit<'_, K> {
         let taken = core.state.take(Instant::now());
         let (_, alarm) = core.state.outlook();
         let (alarm, _waker) = match &taken {
-            Taken::Nothing => core.room.sit(&mut self.seat, cx.waker(), alarm),
-            Taken::Run(..) | Taken::Closed => (None, core.room.leave(self.seat.take())),
+            TakeResult::Nothing => core.workers.register(&mut self.worker, cx.waker(), alarm),
+            TakeResult::Run(..) | TakeResult::Closed => (None, core.workers.leave(self.worker.take())),
         };
         let (calls, closes) = (core.calls(), open && core.state.is_closed());
         drop(core);
-        calls.ring();
+        calls.wake_all();
         if closes {
             inner.closed.notify_waiters();
         }
         let result = match taken {
-            Taken::Nothing => Poll::Pending,
-            Taken::Closed => Poll::Ready(None),
-            Taken::Run(key, run) => Poll::Ready(Some(Lease::new(self.queue.clone(), key, run))),
+            TakeResult::Nothing => Poll::Pending,
+            TakeResult::Closed => Poll::Ready(None),
+            TakeResult::Run(key, run) => Poll::Ready(Some(Lease::new(self.queue.clone(), key, run))),
         };
         (result, alarm)
     }
 }
 
-impl<K: Ord + Hash + Clone> Drop for Visit<'_, K> {
+impl<K: Ord + Hash + Clone> Drop for NextCall<'_, K> {
     fn drop(&mut self) {
-        if let Some(seat) = self.seat.take() {
+        if let Some(worker) = self.worker.take() {
             let mut core = self.queue.0.core.lock();
-            let _waker = core.room.leave(Some(seat));
+            let _waker = core.workers.leave(Some(worker));
             let calls = core.calls();
             drop(core);
-            calls.ring();
+            calls.wake_all();
         }
     }
 }

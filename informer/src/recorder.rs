@@ -1,5 +1,5 @@
-//! [`Recorder`]: tells people what happened to an object, as events. Never blocks its caller; repeated events become one
-//! with a count, which is written at growing distances; a flood is cut. Where events are written is an [`EventSink`].
+//! [`Recorder`]: writes Kubernetes events about objects. It never blocks its caller. It counts repetitions in
+//! one event, writes the count at growing intervals, and drops floods. An [`EventSink`] stores the events.
 
 mod event;
 mod names;
@@ -33,36 +33,37 @@ pub use stats::RecorderStats;
 use stats::{Counters, count};
 use writer::Writer;
 
-/// A handle with which a component records events. Clones share the queue.
+/// Handle for recording events. Clones share the queue.
 #[derive(Clone)]
 pub struct Recorder {
-    sender: mpsc::Sender<Message>,
+    sender: mpsc::Sender<RecorderMessage>,
     nondet: Nondet,
     counters: Arc<Counters>,
     causes: Causes,
     host: Arc<str>,
-    /// When what is recorded happened, if not now.
+    /// Time of the recorded events, if not now.
     at: Option<Timestamp>,
 }
 
-/// Something that happened, before it is merged with others.
-struct Recorded {
+/// A recorded event before merging.
+struct RecordedEvent {
     occurrence: Occurrence,
     host: Arc<str>,
     at: Timestamp,
     causes: Causes,
 }
 
-enum Message {
-    Recorded(Box<Recorded>),
-    /// Write everything now, and say when it is done.
+enum RecorderMessage {
+    RecordedEvent(Box<RecordedEvent>),
+    /// Writes everything now and signals the completion.
     Flush(oneshot::Sender<()>),
 }
 
 impl Recorder {
-    /// A recorder for `component`, and the future that writes its events. It ends when every clone is dropped and all is
-    /// written; once `stop` is cancelled, at the latest [`RECORDER_FLUSH`](crate::limits::RECORDER_FLUSH) later. What is not
-    /// written by then is counted as dropped, as is what is recorded after.
+    /// A recorder for `component`, and the future that writes its events. The future ends when every clone is
+    /// dropped and all events are written. After `stop` is cancelled it ends at most
+    /// [`RECORDER_FLUSH`](crate::limits::RECORDER_FLUSH) later. Events that are unwritten by then, or are
+    /// recorded afterwards, count as dropped.
     pub fn build<S: EventSink>(
         sink: S,
         component: &str,
@@ -72,7 +73,7 @@ impl Recorder {
         Self::bounded(sink, component, environment.into(), stop, RECORDER_QUEUE)
     }
 
-    /// [`Recorder::build`] with another bound of the events that wait, for tests.
+    /// [`Recorder::build`] with another queue bound, for tests.
     fn bounded<S: EventSink>(
         sink: S,
         component: &str,
@@ -91,7 +92,7 @@ impl Recorder {
         (Self { sender, nondet, counters, causes, host, at: None }, driver)
     }
 
-    /// Like [`Recorder::build`], driven by a task of its own.
+    /// Like [`Recorder::build`], with the driver spawned on the current runtime.
     pub fn spawn<S: EventSink>(
         sink: S,
         component: &str,
@@ -103,30 +104,31 @@ impl Recorder {
         recorder
     }
 
-    /// The same recorder for events with these causes.
+    /// A clone that records events with these causes.
     #[must_use]
     pub fn causes(&self, causes: &Causes) -> Self {
         Self { causes: causes.clone(), ..self.clone() }
     }
 
-    /// The same recorder for events that happened on this machine.
+    /// A clone that records events of this host.
     #[must_use]
     pub fn host(&self, host: &str) -> Self {
         Self { host: host.into(), ..self.clone() }
     }
 
-    /// The same recorder for events that happened at this time, not when they are recorded: a component that hears late that its
-    /// write succeeded tells of it before what others did after it.
+    /// A clone that records events with this time instead of now. A component that learns late of its
+    /// successful write uses it to keep the event before those of later writes.
     #[must_use]
     pub fn at(&self, at: Timestamp) -> Self {
         Self { at: Some(at), ..self.clone() }
     }
 
-    /// Records what happened. Returns at once; a full queue drops it and counts it.
+    /// Records an event. Returns at once; a full queue drops and counts it.
     pub fn record(&self, occurrence: Occurrence) {
         let at = self.at.unwrap_or_else(|| self.nondet.clock.now());
         let (host, causes) = (self.host.clone(), self.causes.clone());
-        let recorded = Message::Recorded(Box::new(Recorded { occurrence, host, at, causes }));
+        let recorded =
+            RecorderMessage::RecordedEvent(Box::new(RecordedEvent { occurrence, host, at, causes }));
         match self.sender.try_send(recorded) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => count(&self.counters.overflowed),
@@ -134,37 +136,37 @@ impl Recorder {
         }
     }
 
-    /// Records that something happened to `about`.
+    /// Records an event about `about`.
     pub fn event(&self, about: &Reference, event_type: EventType, reason: &str, message: impl Into<String>) {
         self.record(Occurrence::new(about, event_type, reason, message));
     }
 
-    /// Records something that is as it should be.
+    /// Records an event of type `Normal`.
     pub fn normal(&self, about: &Reference, reason: &str, message: impl Into<String>) {
         self.event(about, EventType::Normal, reason, message);
     }
 
-    /// Records something that is wrong.
+    /// Records an event of type `Warning`.
     pub fn warning(&self, about: &Reference, reason: &str, message: impl Into<String>) {
         self.event(about, EventType::Warning, reason, message);
     }
 
-    /// Writes what was recorded before, counts that rest included, and waits for it. False if that is not done within
-    /// `deadline`; it then goes on by itself.
+    /// Writes all recorded events, delayed counts included, and waits for it. Returns false if that takes
+    /// longer than `deadline`; the writes then continue in the background.
     pub async fn flush(&self, deadline: Duration) -> bool {
         let flushed = async {
             let (done, flushed) = oneshot::channel();
-            self.sender.send(Message::Flush(done)).await.is_ok() && flushed.await.is_ok()
+            self.sender.send(RecorderMessage::Flush(done)).await.is_ok() && flushed.await.is_ok()
         };
         timeout(deadline, flushed).await.unwrap_or(false)
     }
 
-    /// What became of the events so far.
+    /// Counts of written and dropped events.
     pub fn stats(&self) -> RecorderStats {
         self.counters.stats()
     }
 
-    /// Puts what became of the events on the page of `registry`, as long as there is a recorder.
+    /// Exposes the counts in `registry` as long as a recorder exists.
     pub fn metrics(&self, registry: &Registry) {
         let counters: Arc<Counters> = self.counters.clone();
         registry.add(Arc::downgrade(&counters) as _);

@@ -1,12 +1,13 @@
-//! [`Reflector`]: decides what to ask of a source next, and what its answers mean for the cache. A state machine without I/O:
-//! [`Reflector::step`] takes what happened and says what to do. `driver` carries it out.
+//! [`Reflector`]: decides the next request to a source, and the effect of its responses on the cache. A state
+//! machine without I/O: [`Reflector::step`] maps an input to the next request and the changes of the cache.
+//! `driver` executes them.
 //!
 //! | situation | list | streaming list |
 //! |---|---|---|
-//! | first ever | `Any`, in pages | `Latest` |
-//! | again | `NotOlderThan` what the cache shows, in one answer | the same |
-//! | that was refused | `Latest`, in pages | `Latest` |
-//! | a stream ended | – | resumed after the newest revision that was delivered whole |
+//! | first list | `Any`, in pages | `Latest` |
+//! | relist | `NotOlderThan` the cache, in one response | the same |
+//! | after a refused relist | `Latest`, in pages | `Latest` |
+//! | a stream ended | – | resumed after the newest completely delivered revision |
 
 mod backoff;
 #[cfg(test)]
@@ -22,20 +23,20 @@ use crate::{
     limits::{
         INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, REGRESSION_PATIENCE, REGRESSIONS_BEFORE_RESET, SHORT_STREAM,
     },
-    status::Doing,
-    whole::{Cached, Collected, Whole},
+    status::Activity,
+    whole::{Cached, CompleteState, StateCollector},
 };
 use backoff::Backoff;
 
-/// What happened.
+/// Event for the state machine.
 pub(crate) enum Input<T> {
-    /// The driver begins.
+    /// The driver has started.
     Begin,
-    /// The list was answered.
+    /// Response to a list.
     Listed(Result<Page<T>, SourceError>),
-    /// The watch was answered: its stream is open.
+    /// Response to a watch: its stream is open.
     Opened(Result<(), SourceError>),
-    /// The stream gave an item.
+    /// An item of the stream.
     Frames(Result<Vec<Frame<T>>, SourceError>),
     /// The stream ended without an error.
     Ended,
@@ -45,64 +46,66 @@ pub(crate) enum Input<T> {
     Waited,
 }
 
-/// What to do to the cache.
-pub(crate) enum Apply<T> {
-    /// Make it equal to this state.
-    Replace(Whole<T>),
-    /// Apply these in order.
+/// Change of the cache.
+pub(crate) enum CacheUpdate<T> {
+    /// Replaces the cache with this state.
+    Replace(CompleteState<T>),
+    /// Applies these frames in order.
     Frames(Vec<Frame<T>>),
 }
 
-/// What to ask next.
+/// The next request to the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextRequest {
     /// A list, or its next page.
     List(ListRequest),
-    /// A new stream, in place of the one before.
+    /// Opens a new stream and drops the old one.
     Watch(Start),
-    /// The next item of the open stream.
+    /// Reads the next item of the open stream.
     Read,
-    /// Nothing for this long. The stream is of no more use.
+    /// Waits for this long. The stream is dropped.
     Wait(Duration),
 }
 
-/// An answer of the machine.
-pub(crate) struct Step<T> {
-    pub apply: Vec<Apply<T>>,
-    pub next: Next,
-    /// The failure behind this step, if one was.
-    pub trouble: Option<SourceError>,
+/// Output of one step of the state machine.
+pub(crate) struct ReflectorStep<T> {
+    pub apply: Vec<CacheUpdate<T>>,
+    pub next: NextRequest,
+    /// The failure that caused this step, if any.
+    pub failure: Option<SourceError>,
 }
 
-/// Where the machine stands.
+/// Phase of the state machine.
 enum Phase<T> {
-    /// A list is under way, of which this is the newest request and that the revision of the pages so far; then a watch
-    /// follows.
-    Listing { request: ListRequest, shown: Option<Revision>, collected: Collected<T> },
+    /// A list is in progress. `request` is the newest request, `shown` the revision of the pages so far. A
+    /// watch follows.
+    Listing { request: ListRequest, shown: Option<Revision>, collected: StateCollector<T> },
     /// A stream is being opened.
     Opening(Start),
-    /// An initial state is coming in. It reaches the cache when it is complete, or not at all.
-    Collecting { opened: Instant, at: ReadAt, collected: Collected<T> },
-    /// Changes after `from` are coming in on a stream.
+    /// An initial state is arriving. It reaches the cache only when complete.
+    Collecting { opened: Instant, at: ReadAt, collected: StateCollector<T> },
+    /// Changes after `from` are arriving on a stream.
     Watching { opened: Instant, from: Revision },
-    /// Waiting after a failure, to ask for the whole state (`true`) or to resume.
+    /// Waiting after a failure, then requests the complete state (`whole`) or resumes.
     Waiting { whole: bool },
 }
 
-/// See the module.
+/// State machine that keeps a cache in sync with its source.
 pub(crate) struct Reflector<T> {
     phase: Phase<T>,
-    /// What the cache has reached.
+    /// The revision of the cache.
     progress: Option<Revision>,
-    /// Everything up to here has been delivered: where a stream is resumed. Behind `progress` while a source that splits
-    /// revisions may have more to tell of the newest one.
+    /// Everything up to here has been delivered: streams resume from here. Behind `progress` while a source
+    /// that splits revisions may have more frames of the newest one.
     complete: Option<Revision>,
     splits_revisions: bool,
     streaming: bool,
     paging: bool,
-    /// The first list came in pages although any state would have done: the source has no cache that could answer at once.
+    /// Whether the first list was paged although it allowed any state: the source has no cache that could
+    /// answer at once.
     always_pages: bool,
-    /// A state not older than the cache was refused; the latest is asked for until one came.
+    /// Whether a relist not older than the cache was refused; the reflector then requests the latest state
+    /// until one arrives.
     refused: bool,
     backoff: Backoff,
     regressions: Regressions,
@@ -126,24 +129,24 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// One transition. `cached` looks into the cache, and `now` only measures how long things lasted.
-    pub(crate) fn step(&mut self, input: Input<T>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
+    /// Executes one step. `cached` looks up objects in the cache; `now` is used only to measure durations.
+    pub(crate) fn step(&mut self, input: Input<T>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
         match input {
-            Input::Begin => Step::next(self.whole()),
+            Input::Begin => ReflectorStep::next(self.whole()),
             Input::Waited => match self.phase {
-                Phase::Waiting { whole: false } => Step::next(self.resume()),
-                _ => Step::next(self.whole()),
+                Phase::Waiting { whole: false } => ReflectorStep::next(self.resume()),
+                _ => ReflectorStep::next(self.whole()),
             },
             Input::Listed(Ok(page)) => self.page(page, cached, now),
             Input::Opened(Ok(())) => self.opened(now),
             Input::Frames(Ok(frames)) => self.frames(frames, cached, now),
             Input::Ended => self.ended(now),
-            Input::Silent => self.failed(SourceError::Unreachable("the stream is silent".into()), now),
+            Input::Silent => self.failed(SourceError::Unreachable("the watch is silent".into()), now),
             Input::Listed(Err(e)) | Input::Opened(Err(e)) | Input::Frames(Err(e)) => self.failed(e, now),
         }
     }
 
-    /// Since when an initial state has been streaming in, if one is.
+    /// When the initial state began to arrive, if one is arriving.
     pub(crate) fn collecting_since(&self) -> Option<Instant> {
         match self.phase {
             Phase::Collecting { opened, .. } => Some(opened),
@@ -151,18 +154,18 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// What it is doing after a step that came with this `trouble`. A capability that a source has not is none.
-    pub(crate) fn doing<'a>(&self, trouble: Option<&'a SourceError>) -> Doing<'a> {
-        match (&self.phase, trouble) {
-            (Phase::Waiting { .. }, Some(error)) => Doing::Failing(error),
-            (Phase::Watching { .. }, _) => Doing::Streaming,
-            _ if self.asked().is_some() => Doing::Listing,
-            _ => Doing::Resuming,
+    /// Current activity after a step with this `failure`. A missing capability of the source is no failure.
+    pub(crate) fn doing<'a>(&self, failure: Option<&'a SourceError>) -> Activity<'a> {
+        match (&self.phase, failure) {
+            (Phase::Waiting { .. }, Some(error)) => Activity::Failing(error),
+            (Phase::Watching { .. }, _) => Activity::Streaming,
+            _ if self.asked().is_some() => Activity::Listing,
+            _ => Activity::Resuming,
         }
     }
 
-    /// Asks for the whole state.
-    fn whole(&mut self) -> Next {
+    /// Requests the complete state.
+    fn whole(&mut self) -> NextRequest {
         let at = match self.progress {
             _ if self.refused => ReadAt::Latest,
             Some(progress) => ReadAt::NotOlderThan(progress),
@@ -172,76 +175,79 @@ impl<T: Object> Reflector<T> {
         if self.streaming {
             let start = Start::Initial(at);
             self.phase = Phase::Opening(start);
-            return Next::Watch(start);
+            return NextRequest::Watch(start);
         }
-        // One answer comes from a server's cache, pages may come from its disk.
+        // A server answers an unpaged list from its cache; pages may come from its disk.
         let pages = self.paging && (self.always_pages || !matches!(at, ReadAt::NotOlderThan(_)));
         self.list(ListRequest { at, limit: pages.then_some(LIST_PAGE), next: None })
     }
 
-    fn list(&mut self, request: ListRequest) -> Next {
+    fn list(&mut self, request: ListRequest) -> NextRequest {
         self.phase = Phase::Listing { request: request.clone(), shown: None, collected: self.collected() };
-        Next::List(request)
+        NextRequest::List(request)
     }
 
-    fn collected(&self) -> Collected<T> {
-        Collected::new(self.regressions.insist())
+    fn collected(&self) -> StateCollector<T> {
+        StateCollector::new(self.regressions.insist())
     }
 
-    fn resume(&mut self) -> Next {
+    fn resume(&mut self) -> NextRequest {
         match self.complete {
             Some(revision) => {
                 self.phase = Phase::Opening(Start::After(revision));
-                Next::Watch(Start::After(revision))
+                NextRequest::Watch(Start::After(revision))
             }
             None => self.whole(),
         }
     }
 
-    fn page(&mut self, mut page: Page<T>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
+    fn page(&mut self, mut page: Page<T>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
         let Phase::Listing { request, shown, collected } = &mut self.phase else {
-            return Step::next(self.whole());
+            return ReflectorStep::next(self.whole());
         };
         let (revision, next) = (page.revision, page.next.take());
         if is_old(self.progress, revision) && !collected.other_history() {
             return self.refuse(now);
         }
         if shown.replace(revision).is_some_and(|shown| shown != revision) {
-            // Parts of two states are no state.
+            // Pages of two revisions do not form a consistent state.
             return self.failed(SourceError::Expired, now);
         }
         if next.is_some() && next == request.next {
-            return self.failed(SourceError::Internal("the pages of a list lead in a circle".into()), now);
+            return self.failed(
+                SourceError::Internal("the server repeats the continue token of a list".into()),
+                now,
+            );
         }
         collected.page(page, cached);
         if next.is_none() {
-            let collected = std::mem::replace(collected, Collected::new(false));
+            let collected = std::mem::replace(collected, StateCollector::new(false));
             let apply = self.accept(collected.whole(revision));
-            return Step { apply: vec![apply], next: self.resume(), trouble: None };
+            return ReflectorStep { apply: vec![apply], next: self.resume(), failure: None };
         }
         self.always_pages |= request.at == ReadAt::Any;
         request.next = next;
-        Step::next(Next::List(request.clone()))
+        ReflectorStep::next(NextRequest::List(request.clone()))
     }
 
-    fn opened(&mut self, now: Instant) -> Step<T> {
+    fn opened(&mut self, now: Instant) -> ReflectorStep<T> {
         self.phase = match self.phase {
             Phase::Opening(Start::Initial(at)) => {
                 Phase::Collecting { opened: now, at, collected: self.collected() }
             }
             _ => Phase::Watching { opened: now, from: self.complete.unwrap_or_default() },
         };
-        Step::next(Next::Read)
+        ReflectorStep::next(NextRequest::Read)
     }
 
-    fn frames(&mut self, mut frames: Vec<Frame<T>>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
+    fn frames(&mut self, mut frames: Vec<Frame<T>>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
         let Phase::Collecting { opened, collected, .. } = &mut self.phase else {
             return self.watched(frames, now);
         };
         let end = frames.iter().position(|f| matches!(f, Frame::Progress { initial_done: true, .. }));
         let Some(end) = end else {
             frames.into_iter().for_each(|frame| collected.frame(frame, cached));
-            return Step::next(Next::Read);
+            return ReflectorStep::next(NextRequest::Read);
         };
         let later = frames.split_off(end + 1);
         let revision = frames[end].revision();
@@ -249,22 +255,22 @@ impl<T: Object> Reflector<T> {
             return self.refuse(now);
         }
         frames.into_iter().for_each(|frame| collected.frame(frame, cached));
-        let (opened, collected) = (*opened, std::mem::replace(collected, Collected::new(false)));
+        let (opened, collected) = (*opened, std::mem::replace(collected, StateCollector::new(false)));
         let mut apply = vec![self.accept(collected.whole(revision))];
         self.phase = Phase::Watching { opened, from: revision };
         if later.is_empty() {
-            return Step { apply, next: Next::Read, trouble: None };
+            return ReflectorStep { apply, next: NextRequest::Read, failure: None };
         }
         let rest = self.watched(later, now);
         apply.extend(rest.apply);
-        Step { apply, ..rest }
+        ReflectorStep { apply, ..rest }
     }
 
-    fn watched(&mut self, frames: Vec<Frame<T>>, now: Instant) -> Step<T> {
+    fn watched(&mut self, frames: Vec<Frame<T>>, now: Instant) -> ReflectorStep<T> {
         let newest = frames.iter().map(Frame::revision).max();
         let at_end = matches!(frames.last(), Some(Frame::Progress { .. }));
         if matches!(self.phase, Phase::Watching { from, .. } if at_end && newest < Some(from)) {
-            // It waits for a future that we already know, and what it tells us now may be another history.
+            // The server is behind a revision that the cache has, and may have another history.
             return self.failed(SourceError::Ahead { retry_after: None }, now);
         }
         self.complete = self.complete.max(match self.splits_revisions {
@@ -273,11 +279,11 @@ impl<T: Object> Reflector<T> {
         });
         self.progress = self.progress.max(newest);
         self.internal_since = None;
-        Step { apply: vec![Apply::Frames(frames)], next: Next::Read, trouble: None }
+        ReflectorStep { apply: vec![CacheUpdate::Frames(frames)], next: NextRequest::Read, failure: None }
     }
 
-    /// The newest revision that these frames show to be complete, if they show one: that of a progress, or the one before a higher
-    /// one.
+    /// The newest revision that these frames complete, if any: that of a progress frame, or the one before a
+    /// higher one.
     fn completed_by(&self, frames: &[Frame<T>]) -> Option<Revision> {
         let (mut complete, mut newest) = (None, self.progress);
         for frame in frames {
@@ -292,29 +298,31 @@ impl<T: Object> Reflector<T> {
         complete
     }
 
-    /// Does not take a state that is older than the cache: time never runs backwards, except when a source insists, which
-    /// means that its history is another one now. Then the next state is taken whatever its revision.
-    fn refuse(&mut self, now: Instant) -> Step<T> {
+    /// Refuses a state that is older than the cache. If the source repeats it for long enough, its history
+    /// was replaced, and the next state is accepted whatever its revision.
+    fn refuse(&mut self, now: Instant) -> ReflectorStep<T> {
         self.regressions.one_more(now);
         self.failed(SourceError::Ahead { retry_after: None }, now)
     }
 
-    fn accept(&mut self, whole: Whole<T>) -> Apply<T> {
+    fn accept(&mut self, whole: CompleteState<T>) -> CacheUpdate<T> {
         self.regressions = Regressions::default();
         self.refused = false;
         self.progress = Some(whole.revision);
         self.complete = self.progress;
-        Apply::Replace(whole)
+        CacheUpdate::Replace(whole)
     }
 
-    fn ended(&mut self, now: Instant) -> Step<T> {
+    fn ended(&mut self, now: Instant) -> ReflectorStep<T> {
         match self.phase {
-            Phase::Watching { opened, .. } if now - opened >= SHORT_STREAM => Step::next(self.resume()),
-            _ => self.failed(SourceError::Unreachable("the stream ended early".into()), now),
+            Phase::Watching { opened, .. } if now - opened >= SHORT_STREAM => {
+                ReflectorStep::next(self.resume())
+            }
+            _ => self.failed(SourceError::Unreachable("the watch ended early".into()), now),
         }
     }
 
-    fn failed(&mut self, error: SourceError, now: Instant) -> Step<T> {
+    fn failed(&mut self, error: SourceError, now: Instant) -> ReflectorStep<T> {
         let next = match &error {
             SourceError::Expired => self.expired(now),
             SourceError::Ahead { retry_after } => {
@@ -331,12 +339,12 @@ impl<T: Object> Reflector<T> {
             SourceError::Unsupported(what) if self.give_up(*what) => self.whole(),
             SourceError::Unsupported(_) | SourceError::Fatal(_) => self.wait(None, true, now),
         };
-        Step { apply: Vec::new(), next, trouble: Some(error) }
+        ReflectorStep { apply: Vec::new(), next, failure: Some(error) }
     }
 
-    /// A page that is no longer kept is asked for again without pages, a state that cannot be not older than the cache is
-    /// asked for as the latest: each once and at once. Everything else waits.
-    fn expired(&mut self, now: Instant) -> Next {
+    /// Reaction to an expired revision. An expired page restarts the list without paging. A refused relist
+    /// requests the latest state. Each happens once and at once; everything else waits.
+    fn expired(&mut self, now: Instant) -> NextRequest {
         if let Phase::Listing { request: ListRequest { at, next: Some(_), .. }, .. } = self.phase {
             return self.list(ListRequest::all(at));
         }
@@ -347,7 +355,7 @@ impl<T: Object> Reflector<T> {
         self.wait(None, true, now)
     }
 
-    /// What whole state was asked for, if one was.
+    /// The required freshness, if a complete state is being requested.
     fn asked(&self) -> Option<ReadAt> {
         match &self.phase {
             Phase::Listing { request: ListRequest { at, .. }, .. }
@@ -357,7 +365,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Uses a capability no more. Whether it was used until now.
+    /// Disables a capability. Returns whether it was enabled.
     fn give_up(&mut self, what: Capability) -> bool {
         match what {
             Capability::StreamingList => std::mem::replace(&mut self.streaming, false),
@@ -366,19 +374,19 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    fn wait(&mut self, asked: Option<Duration>, whole: bool, now: Instant) -> Next {
+    fn wait(&mut self, asked: Option<Duration>, whole: bool, now: Instant) -> NextRequest {
         self.phase = Phase::Waiting { whole };
-        Next::Wait(self.backoff.next(asked, now))
+        NextRequest::Wait(self.backoff.next(asked, now))
     }
 }
 
-impl<T> Step<T> {
-    fn next(next: Next) -> Self {
-        Self { apply: Vec::new(), next, trouble: None }
+impl<T> ReflectorStep<T> {
+    fn next(next: NextRequest) -> Self {
+        Self { apply: Vec::new(), next, failure: None }
     }
 }
 
-/// Whole states older than the cache that came since one was taken.
+/// Complete states older than the cache that arrived since one was accepted.
 #[derive(Default)]
 struct Regressions {
     count: u32,
@@ -393,7 +401,7 @@ impl Regressions {
         self.newest = Some(now);
     }
 
-    /// Whether they are many and came for long: the source means it.
+    /// Whether enough of them arrived for long enough that the cache must follow the source.
     fn insist(&self) -> bool {
         let lasted = self.first.zip(self.newest).map_or(Duration::ZERO, |(first, newest)| newest - first);
         self.count >= REGRESSIONS_BEFORE_RESET && lasted >= REGRESSION_PATIENCE

@@ -1,6 +1,8 @@
-//! [`Shared`]: what the driver, the handles and the subscriptions of one informer share. Short locks, never over an await.
+//! [`Shared`]: state shared by the driver, the handles and the subscriptions of one informer. Locks are short
+//! and never held over an await.
 //!
-//! Lock order: `waiters`, then `cache`, then `hub`. Bells ring, waiters wake and old objects drop when no lock is held.
+//! Lock order: `waiters`, then `cache`, then `hub`. Wakers are called and old objects are dropped only
+//! without a lock.
 
 use std::any::Any;
 
@@ -10,34 +12,34 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
     history::Cache,
-    hub::{Hub, Seat, Taken},
+    hub::{Hub, PendingChanges, SubscriberHandle},
     indexer::Indexer,
-    informer::figures::{Asked, Waiting},
-    reflector::Apply,
-    status::Doing,
+    informer::figures::{BacklogSize, SourceCounters},
+    reflector::CacheUpdate,
+    status::Activity,
     waiters::Waiters,
 };
 
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
     pub(crate) revisions: Revisions,
-    /// What the driver asked of the source.
-    pub(crate) asked: Asked,
+    /// Counters of the driver's requests to the source.
+    pub(crate) requests: SourceCounters,
     cache: RwLock<Cache<T>>,
-    /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
+    /// Changed under the cache's lock, so that a new subscriber misses no change and gets none twice.
     hub: Mutex<Hub<T>>,
     waiters: Mutex<Waiters>,
     status: Mutex<Status>,
-    /// Rung for the subscribers: something came, or nothing will come any more.
+    /// Notifies subscribers of changes and of the end.
     pub(crate) bell: Notify,
-    /// Rung for the driver: a subscriber that lets the source wait has read, or is gone.
+    /// Notifies the driver that a subscriber with [`crate::Overflow::SlowSource`] has read or is gone.
     room: Notify,
 }
 
-/// What a subscriber takes, and what was true at that moment.
-pub(crate) struct Taking<T> {
-    pub taken: Taken<T>,
-    /// The cache, for those who want to hear of all of it again.
+/// Changes that a subscriber takes, and the state of the informer at that moment.
+pub(crate) struct SubscriberRead<T> {
+    pub taken: PendingChanges<T>,
+    /// The whole cache, for subscribers whose resync is due.
     pub view: Option<View<T>>,
     pub synced: bool,
     pub closed: bool,
@@ -48,7 +50,7 @@ impl<T: Object> Shared<T> {
         Self {
             name,
             revisions,
-            asked: Asked::default(),
+            requests: SourceCounters::default(),
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),
@@ -58,9 +60,9 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// Moves the cache, then tells everyone.
-    pub(crate) fn apply(&self, apply: Apply<T>) {
-        let complete = matches!(apply, Apply::Replace(_));
+    /// Updates the cache, then notifies subscribers and waiters.
+    pub(crate) fn apply(&self, apply: CacheUpdate<T>) {
+        let complete = matches!(apply, CacheUpdate::Replace(_));
         let _span = tracing::debug_span!("indexer", informer = self.name).entered();
         let batch = {
             let mut cache = self.cache.write();
@@ -75,7 +77,7 @@ impl<T: Object> Shared<T> {
         released.release();
     }
 
-    /// Resolves when no subscriber lets the source wait.
+    /// Waits until no subscriber's full queue stops the source.
     pub(crate) async fn room(&self) {
         loop {
             let rung = self.room.notified();
@@ -86,12 +88,12 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// The state now. Costs two reference counts.
+    /// The current state. Costs two reference counts.
     pub(crate) fn view(&self) -> View<T> {
         View(self.cache.read().now().clone())
     }
 
-    /// Looks at the state now. The function must be short: it holds up the driver.
+    /// Reads the current state. The function must be short: it blocks the driver.
     pub(crate) fn look<R>(&self, at: impl FnOnce(&Indexer<T>) -> R) -> R {
         at(self.cache.read().now())
     }
@@ -102,41 +104,41 @@ impl<T: Object> Shared<T> {
         Ok(View(past.make()))
     }
 
-    /// A new subscriber, with all cached objects pending.
-    pub(crate) fn join(&self, delivery: Delivery) -> Seat {
+    /// Adds a subscriber, with all cached objects pending.
+    pub(crate) fn join(&self, delivery: Delivery) -> SubscriberHandle {
         let cache = self.cache.read();
         self.hub.lock().join(delivery, || View(cache.now().clone()))
     }
 
-    pub(crate) fn leave(&self, seat: Seat) {
-        self.hub.lock().leave(seat);
+    pub(crate) fn leave(&self, handle: SubscriberHandle) {
+        self.hub.lock().leave(handle);
         self.room.notify_one();
     }
 
-    /// What a subscriber has not seen; with the whole cache at that moment if it asks.
-    pub(crate) fn take(&self, seat: &mut Seat, all: bool) -> Taking<T> {
-        // One who only merges need not wait while the driver applies a batch.
-        let cache = (all || !matches!(seat, Seat::Merging(_))).then(|| self.cache.read());
-        let view = || View(cache.as_ref().expect("the cache was locked for it").now().clone());
+    /// The changes that a subscriber has not seen, and the whole cache at that moment if `all`.
+    pub(crate) fn take(&self, handle: &mut SubscriberHandle, all: bool) -> SubscriberRead<T> {
+        // A merging subscriber does not need the cache and so need not wait for the driver.
+        let cache = (all || !matches!(handle, SubscriberHandle::Merging(_))).then(|| self.cache.read());
+        let view = || View(cache.as_ref().expect("the cache was locked above").now().clone());
         let taking = {
             let mut hub = self.hub.lock();
-            let taken = hub.take(seat, view);
-            Taking { taken, view: all.then(view), synced: hub.synced, closed: hub.closed }
+            let taken = hub.take(handle, view);
+            SubscriberRead { taken, view: all.then(view), synced: hub.synced, closed: hub.closed }
         };
         drop(cache);
-        if matches!(seat, Seat::Queue(_)) {
+        if matches!(handle, SubscriberHandle::Queue(_)) {
             self.room.notify_one();
         }
         taking
     }
 
-    pub(crate) fn pending(&self, seat: Seat) -> usize {
+    pub(crate) fn pending(&self, handle: SubscriberHandle) -> usize {
         let cache = self.cache.read();
-        self.hub.lock().pending(seat, cache.now().len())
+        self.hub.lock().pending(handle, cache.now().len())
     }
 
-    /// What waits for all subscribers that have begun to read.
-    pub(crate) fn unread(&self) -> Waiting {
+    /// Pending changes of all subscribers that have started to read.
+    pub(crate) fn unread(&self) -> BacklogSize {
         self.hub.lock().waiting()
     }
 
@@ -144,7 +146,7 @@ impl<T: Object> Shared<T> {
         self.status.lock().clone()
     }
 
-    pub(crate) fn report(&self, doing: &Doing<'_>) {
+    pub(crate) fn report(&self, doing: &Activity<'_>) {
         let mut status = self.status.lock();
         *status = status.then(doing, Instant::now());
     }
@@ -177,7 +179,7 @@ impl<T: Object> Shared<T> {
 
     pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Stopped> {
         let (entry, receiver) = {
-            // The cache is read under the waiters' lock: a move after it will find the entry.
+            // Read under the waiters' lock: a later update of the cache will find the entry.
             let mut waiters = self.waiters.lock();
             if self.has(revision) && waiters.is_synced() {
                 return Ok(());
@@ -187,7 +189,7 @@ impl<T: Object> Shared<T> {
             }
             waiters.wait_for(revision)
         };
-        let _forget = Forget { waiters: &self.waiters, entry };
+        let _forget = ForgetOnDrop { waiters: &self.waiters, entry };
         receiver.await.map_err(|_| Stopped)
     }
 
@@ -201,7 +203,7 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// How many wait for a revision.
+    /// Number of waiters for a revision.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.waiters.lock().len()
@@ -223,13 +225,13 @@ impl<T: Object> Shared<T> {
     }
 }
 
-/// Takes a waiter out again when its future is dropped.
-struct Forget<'a> {
+/// Removes a waiter when its future is dropped.
+struct ForgetOnDrop<'a> {
     waiters: &'a Mutex<Waiters>,
     entry: (Revision, u64),
 }
 
-impl Drop for Forget<'_> {
+impl Drop for ForgetOnDrop<'_> {
     fn drop(&mut self) {
         self.waiters.lock().forget(self.entry);
     }

@@ -1,17 +1,19 @@
-//! [`Slots`], a persistent vector: a clone is one reference count, and a writer copies only what a clone still shares.
+//! [`Slots`]: a persistent vector. A clone is one reference count, and a writer copies only the parts that a
+//! clone still shares.
 //!
-//! Three levels: a root of nodes, nodes of [`NODE`] leaves, leaves of `LEAF` values. While no clone is alive, writing is done in
-//! place; while one is, the first write to a place copies one leaf, one node and the root, which has one entry for
-//! `NODE * LEAF` values.
+//! Three levels: a root of nodes, nodes of [`NODE`] leaves, leaves of `LEAF` values. Without a live clone,
+//! writes are in place. With one, the first write to a slot copies one leaf, one node and the root, which has
+//! one entry for `NODE * LEAF` values.
 
 use std::sync::Arc;
 
-/// Leaves of a node. The root then stays short for a million values, and copying a node is quick.
+/// Leaves of a node. Keeps the root short for a million values and the copy of a node cheap.
 const NODE: usize = 64;
 
 type Node<V, const LEAF: usize> = [Arc<[V; LEAF]>; NODE];
 
-/// See the module. Every place has a value, by default `V::default()`; `LEAF` is how many are copied at once.
+/// Persistent vector. Every slot has a value, by default `V::default()`; `LEAF` is the number of values that
+/// are copied together.
 pub(crate) struct Slots<V, const LEAF: usize>(Arc<Vec<Arc<Node<V, LEAF>>>>);
 
 impl<V, const LEAF: usize> Clone for Slots<V, LEAF> {
@@ -27,7 +29,7 @@ impl<V, const LEAF: usize> Default for Slots<V, LEAF> {
 }
 
 impl<V: Clone + Default, const LEAF: usize> Slots<V, LEAF> {
-    /// As many places as fit into whole nodes, at least `len`.
+    /// A vector of at least `len` slots, rounded up to whole nodes.
     pub(crate) fn with_len(len: usize) -> Self {
         let mut slots = Self::default();
         slots.reserve(len);
@@ -39,7 +41,7 @@ impl<V: Clone + Default, const LEAF: usize> Slots<V, LEAF> {
         Some(&node[place / LEAF % NODE][place % LEAF])
     }
 
-    /// The place to write to; the vector grows to have it.
+    /// The value of a slot for writing; the vector grows to contain it.
     pub(crate) fn get_mut(&mut self, place: usize) -> &mut V {
         self.reserve(place + 1);
         let nodes = Arc::make_mut(&mut self.0);
@@ -54,7 +56,7 @@ impl<V: Clone + Default, const LEAF: usize> Slots<V, LEAF> {
         }
         let nodes = Arc::make_mut(&mut self.0);
         while nodes.len() * NODE * LEAF < len {
-            // All leaves of a new node are one, until they are written to.
+            // All leaves of a new node are shared until they are written.
             let leaf: Arc<[V; LEAF]> = Arc::new(std::array::from_fn(|_| V::default()));
             nodes.push(Arc::new(std::array::from_fn(|_| leaf.clone())));
         }

@@ -1,16 +1,16 @@
-//! [`slow_start`]: many calls of one kind, cautiously at first. Not a rate limit: it asks whether calls work at all before it
-//! makes many.
+//! [`slow_start`]: calls of one kind in batches of growing size, as in Kubernetes' controllers. Not a rate
+//! limit: it tests whether calls succeed before it makes many.
 
 use std::future::Future;
 
 use futures::{StreamExt, stream};
 
-/// What became of the items of a [`slow_start`].
+/// Results of a [`slow_start`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Started<I, T, E> {
-    /// The outcomes of the calls that were made, in the order of their items.
+    /// The results of the calls, in the order of their items.
     pub results: Vec<Result<T, E>>,
-    /// The items for which no call was made, in order.
+    /// The items without a call, in order.
     pub untouched: Vec<I>,
 }
 
@@ -21,12 +21,13 @@ impl<I, T, E> Started<I, T, E> {
     }
 }
 
-/// Calls `call` for the items, in order: a batch of `first` (zero counts as one), then batches of twice the size of the one
-/// before, each only if the one before had no failure. So a call that always fails, say at a quota, is made a few times
-/// instead of thousands of times: with `first` of one, at most 2·i+1 calls are made if the first to fail is that of item i.
+/// Calls `call` for the items, in order: a batch of `first` (zero counts as one), then batches of twice the
+/// size, each only if the previous one had no failure. A call that always fails, for example at a quota, is
+/// therefore made a few times instead of thousands of times. With `first` of one, at most 2
+/// i+1 calls are made if item i is the first to fail.
 ///
-/// Within a batch up to `parallel` calls (zero counts as one) are under way at a time, in the caller's task: dropping the
-/// future drops them all. A batch is always finished.
+/// Within a batch up to `parallel` calls (zero counts as one) are active at a time, in the caller's task:
+/// dropping the future drops them all. A started batch is always finished.
 pub async fn slow_start<I, T, E, Fut>(
     items: Vec<I>,
     first: usize,
@@ -61,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    /// The rule, without the calls: how many are made.
+    /// Model: the number of calls.
     fn model(items: usize, first: usize, failing: &BTreeSet<usize>) -> usize {
         let (mut made, mut size) = (0, first.max(1));
         while made < items {
@@ -77,9 +78,10 @@ mod tests {
     }
 
     proptest! {
-        /// S1: calls ≤ 2·(index of first failure)+1; the rest is reported untouched.
+        /// S1: calls ≤ 2
+        /// (index of first failure)+1; the rest is reported untouched.
         #[test]
-        fn few_calls_are_made_after_the_first_that_fails_and_the_rest_comes_back(
+        fn slow_start_stops_after_a_failure_and_returns_the_rest(
             items in 0_usize..200, first in 0_usize..5, parallel in 0_usize..9,
             failing in proptest::collection::btree_set(0_usize..200, 0..4),
         ) {
@@ -102,12 +104,12 @@ mod tests {
         }
 
         #[test]
-        fn no_more_calls_are_under_way_than_allowed(items in 0_usize..100, parallel in 1_usize..9) {
+        fn concurrent_calls_are_bounded(items in 0_usize..100, parallel in 1_usize..9) {
             let (now, most) = (Cell::new(0), Cell::new(0));
             let started = slow_start((0..items).collect(), 1, parallel, |_: usize| async {
                 now.set(now.get() + 1);
                 most.set(most.get().max(now.get()));
-                // Lets the others of the batch begin.
+                // Lets the other calls of the batch start.
                 tokio::task::yield_now().await;
                 now.set(now.get() - 1);
                 Ok::<_, ()>(())

@@ -1,5 +1,5 @@
-//! [`snapshot`]: several caches at one common revision, for decisions that read more than one kind. The caches must be of one
-//! [`Domain`], whose revisions are one history.
+//! [`snapshot`]: views of several caches at one common revision, for decisions that read several kinds. The
+//! caches must share one [`Domain`], whose revisions form one history.
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +15,18 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
     /// One of the informers has ended.
-    #[error("an informer has ended")]
+    #[error("an informer has stopped")]
     Stopped,
-    /// The informers' revisions are not those of one history, so no revision means the same to all. Nothing to retry.
-    #[error("the informers are not of one domain")]
+    /// The informers do not share one history, so no revision is common. A retry cannot help.
+    #[error("the informers do not share a revision domain")]
     DifferentDomains,
-    /// Each time when all had come to one revision, one of them had forgotten it already. Try again, or with fewer changes.
-    #[error("the informers are too far apart")]
+    /// Whenever all informers had reached one revision, one of them no longer had it in its undo log. Retry,
+    /// or with fewer changes.
+    #[error("the requested revision is no longer available in all informers")]
     TooOld,
-    /// They have not come so far in the time that a run may wait ([`crate::Context::cut`]). Try again later.
-    #[error("the informers have not come so far in time")]
+    /// The informers have not reached the revision in the time that a run may wait ([`crate::Context::cut`]).
+    /// Retry later.
+    #[error("timed out waiting for the informers to reach the revision")]
     Late,
 }
 
@@ -34,11 +36,11 @@ impl From<Stopped> for CutError {
     }
 }
 
-/// Views of several informers at one revision, which is `at` or later if that is given.
+/// Views of several informers at one revision, at least `at` if given.
 ///
-/// Taken at once when the informers can all show the revision of the slowest of them; otherwise waits until all have come
-/// as far as the fastest is now, or as far as was asked. Kinds without changes come along by the progress that their sources
-/// tell. Give two to six informers, as a tuple of references; the views come in the same order.
+/// Returns at once when all informers can show the revision of the slowest. Otherwise it waits until all have
+/// reached the revision of the fastest, or `at`. Kinds without changes advance by the progress frames of
+/// their sources. Pass two to six informers as a tuple of references; the views have the same order.
 ///
 /// # Errors
 /// See [`CutError`].
@@ -46,11 +48,11 @@ pub async fn snapshot<C: Cut>(at: Option<Revision>, informers: C) -> Result<C::V
     informers.cut(at.unwrap_or_default()).await
 }
 
-/// A tuple of informers that [`snapshot`] can cut. Implemented here for two to six.
+/// A tuple of informers for [`snapshot`]. Implemented for two to six.
 pub trait Cut: sealed::Sealed {
     /// The views, in the order of the informers.
     type Views;
-    /// See [`snapshot`].
+    /// Takes the views; called by [`snapshot`].
     fn cut(self, at: Revision) -> impl Future<Output = Result<Self::Views, CutError>> + Send;
 }
 
@@ -58,13 +60,13 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// One informer, whatever its type.
-trait Part: Sync {
+/// An informer of any object type.
+trait SnapshotPart: Sync {
     fn domain(&self) -> Option<Domain>;
     fn reached(&self) -> Option<Revision>;
 }
 
-impl<T: Object> Part for Informer<T> {
+impl<T: Object> SnapshotPart for Informer<T> {
     fn domain(&self) -> Option<Domain> {
         match self.revisions() {
             Revisions::Shared(domain) => Some(domain),
@@ -77,7 +79,7 @@ impl<T: Object> Part for Informer<T> {
     }
 }
 
-fn check_domains(parts: &[&dyn Part]) -> Result<(), CutError> {
+fn check_domains(parts: &[&dyn SnapshotPart]) -> Result<(), CutError> {
     let first = parts.first().and_then(|part| part.domain()).ok_or(CutError::DifferentDomains)?;
     match parts.iter().all(|part| part.domain().as_ref() == Some(&first)) {
         true => Ok(()),
@@ -85,18 +87,18 @@ fn check_domains(parts: &[&dyn Part]) -> Result<(), CutError> {
     }
 }
 
-/// The revision that all have reached, if it is at least `at`.
-fn common(parts: &[&dyn Part], at: Revision) -> Option<Revision> {
+/// The revision that all informers have reached, if it is at least `at`.
+fn common(parts: &[&dyn SnapshotPart], at: Revision) -> Option<Revision> {
     let reached: Option<Vec<Revision>> = parts.iter().map(|part| part.reached()).collect();
     reached?.into_iter().min().filter(|revision| *revision >= at)
 }
 
-/// The revision that all are to reach: the newest that one of them shows.
-fn newest(parts: &[&dyn Part], at: Revision) -> Revision {
+/// The revision that all informers must reach: the newest among them.
+fn newest(parts: &[&dyn SnapshotPart], at: Revision) -> Revision {
     parts.iter().filter_map(|part| part.reached()).max().unwrap_or_default().max(at)
 }
 
-/// The informer's state at a revision that it may still have to reach; `None` if it has forgotten it by the time it is asked.
+/// Waits for a revision and returns the informer's view at it; `None` if the undo log no longer reaches it.
 async fn view_when<T: Object>(
     informer: &Informer<T>,
     revision: Revision,
@@ -104,7 +106,7 @@ async fn view_when<T: Object>(
     informer.wait_for(revision).await?;
     match informer.view_at(revision) {
         Ok(view) => Ok(Some(view)),
-        // Not yet: its source went back to an older history meanwhile.
+        // `NotYet`: the source went back to an older history meanwhile.
         Err(ViewError::TooOld(_) | ViewError::NotYet(_)) => Ok(None),
     }
 }
@@ -118,7 +120,7 @@ macro_rules! cut {
 
             async fn cut(self, at: Revision) -> Result<Self::Views, CutError> {
                 let ($($informer,)+) = self;
-                let parts: &[&dyn Part] = &[$($informer),+];
+                let parts: &[&dyn SnapshotPart] = &[$($informer),+];
                 check_domains(parts)?;
                 for _ in 0..CUT_TRIES {
                     if let Some(revision) = common(parts, at)
@@ -127,7 +129,8 @@ macro_rules! cut {
                         return Ok(($($informer,)+));
                     }
                     let revision = newest(parts, at);
-                    // All wait at once: each is asked in the moment that it is there.
+                    // Waits for all informers concurrently, and takes each view as soon as its informer has
+                    // the revision.
                     if let ($(Some($informer),)+) = futures::try_join!($(view_when($informer, revision)),+)? {
                         return Ok(($($informer,)+));
                     }

@@ -1,19 +1,20 @@
-//! [`Sorted`], a persistent sorted map: a clone is one reference count, and a writer copies only what a clone still shares.
+//! [`Sorted`]: a persistent sorted map. A clone is one reference count, and a writer copies only the parts
+//! that a clone still shares.
 //!
-//! Two levels: a vector of leaves, each a sorted vector of at most [`LEAF`] entries. While no clone is alive, writing moves
-//! entries in place; while one is, the first write after it copies the top vector and each leaf it touches. For the values of an
-//! index; objects are in `objects`. Good for up to some hundred thousand entries.
+//! Two levels: a vector of leaves, each a sorted vector of at most [`LEAF`] entries. Without a live clone,
+//! writes are in place. With one, the first write copies the top vector and each leaf that it touches.
+//! Indexes use it for their values. Suits up to some hundred thousand entries.
 
 use std::{borrow::Borrow, sync::Arc};
 
-/// Entries of a full leaf. Large enough for a short top vector, small enough that copying one costs a microsecond.
+/// Entries of a full leaf. Large enough for a short top vector, small enough that a copy costs a microsecond.
 const LEAF: usize = 64;
-/// A leaf that shrinks below this joins its right neighbour when both fit in half a leaf.
+/// A leaf that shrinks below this is merged with its right neighbour when both fit in half a leaf.
 const SPARSE: usize = LEAF / 4;
 
 type Leaf<K, V> = Vec<(K, V)>;
 
-/// See the module. Leaves are never empty.
+/// Persistent sorted map. Leaves are never empty.
 pub(crate) struct Sorted<K, V> {
     leaves: Arc<Vec<Arc<Leaf<K, V>>>>,
 }
@@ -31,7 +32,7 @@ impl<K, V> Default for Sorted<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
-    /// A map of entries that are sorted and without repetition.
+    /// A map of sorted, unique entries.
     pub(crate) fn from_sorted(entries: impl IntoIterator<Item = (K, V)>) -> Self {
         let mut leaves: Vec<Arc<Leaf<K, V>>> = Vec::new();
         let mut leaf = Vec::new();
@@ -47,7 +48,7 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
         Self { leaves: Arc::new(leaves) }
     }
 
-    /// The leaf that holds `key` if any does, and where in it the key is or belongs.
+    /// The leaf that may contain `key`, and the position of the key or its insertion point.
     fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Option<(usize, Result<usize, usize>)>
     where
         K: Borrow<Q>,
@@ -76,7 +77,7 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
         Some(&mut leaf[place].1)
     }
 
-    /// Puts `value`, giving back the one it replaces. The key of an existing entry stays.
+    /// Inserts `value` and returns the replaced one. The key of an existing entry stays.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let Some((at, place)) = self.find(&key) else {
             *self = Self::from_sorted([(key, value)]);
@@ -89,7 +90,7 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
             Err(place) => {
                 leaf.insert(place, (key, value));
                 if leaf.len() > LEAF {
-                    // Keys often come in ascending order: leave the left leaf fuller.
+                    // Keys often arrive in ascending order: leave the left leaf fuller.
                     let right = leaf.split_off(LEAF * 3 / 4);
                     leaves.insert(at + 1, Arc::new(right));
                 }

@@ -1,4 +1,4 @@
-//! Sources made of sources: chosen at run time, or with their objects made into others.
+//! Adapters for sources: type-erased, or with transformed objects.
 
 mod dynamic;
 mod map;

@@ -1,53 +1,54 @@
-//! [`Status`]: what an informer is doing, for people and for those who wait for it.
+//! [`Status`]: what an informer is doing, for health checks and waiting callers.
 
 use tokio::time::Instant;
 
 use crate::SourceError;
 
-/// What an informer is doing. The cache can be read in every status.
+/// Current activity of an informer. The cache is readable in every status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Not begun.
+    /// Not started.
     Starting,
-    /// Getting a whole state: the first, or again because the history in between is no longer kept.
+    /// Receiving a complete state: the first one, or a relist because the watch history is no longer
+    /// available.
     Listing,
-    /// Following the source.
+    /// Receiving changes from a watch.
     Streaming,
-    /// The source fails; the cache shows the last known state. It recovers by itself.
+    /// The source fails; the cache shows the last known state. The informer recovers by itself.
     Degraded {
         /// The newest failure.
         error: String,
-        /// When the first failure came since it last followed the source.
+        /// Time of the first failure since the informer last received changes.
         since: Instant,
     },
-    /// Ended for ever.
+    /// Ended permanently.
     Stopped,
 }
 
-/// What a step of the reflector means for the status.
-pub(crate) enum Doing<'a> {
-    /// A whole state is asked for or coming in.
+/// Activity of the reflector after a step.
+pub(crate) enum Activity<'a> {
+    /// A complete state is requested or arriving.
     Listing,
-    /// Changes are coming in.
+    /// Changes are arriving.
     Streaming,
-    /// Waiting because of this.
+    /// Waiting after this failure.
     Failing(&'a SourceError),
     /// A stream is being resumed.
     Resuming,
 }
 
 impl Status {
-    /// The status after this one. A failing informer fails until it follows its source again.
-    pub(crate) fn then(&self, doing: &Doing<'_>, now: Instant) -> Self {
+    /// The status after a step. A degraded informer stays degraded until its watch runs again.
+    pub(crate) fn then(&self, doing: &Activity<'_>, now: Instant) -> Self {
         match (self, doing) {
             (Self::Stopped, _) => Self::Stopped,
-            (Self::Degraded { since, .. }, Doing::Failing(error)) => {
+            (Self::Degraded { since, .. }, Activity::Failing(error)) => {
                 Self::Degraded { error: error.to_string(), since: *since }
             }
-            (_, Doing::Failing(error)) => Self::Degraded { error: error.to_string(), since: now },
-            (_, Doing::Streaming) => Self::Streaming,
-            (Self::Degraded { .. }, Doing::Listing) | (_, Doing::Resuming) => self.clone(),
-            (_, Doing::Listing) => Self::Listing,
+            (_, Activity::Failing(error)) => Self::Degraded { error: error.to_string(), since: now },
+            (_, Activity::Streaming) => Self::Streaming,
+            (Self::Degraded { .. }, Activity::Listing) | (_, Activity::Resuming) => self.clone(),
+            (_, Activity::Listing) => Self::Listing,
         }
     }
 }
@@ -58,18 +59,18 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn an_informer_is_degraded_from_its_first_failure_until_it_follows_again() {
+    fn status_is_degraded_from_the_first_failure_until_the_watch_runs() {
         let start = Instant::now();
         let later = start + Duration::from_secs(5);
         let (down, slow) =
             (SourceError::Unreachable("down".into()), SourceError::Throttled { retry_after: None });
-        let status = Status::Starting.then(&Doing::Listing, start);
+        let status = Status::Starting.then(&Activity::Listing, start);
         assert_eq!(status, Status::Listing);
-        let status = status.then(&Doing::Failing(&down), start).then(&Doing::Listing, later);
-        let status = status.then(&Doing::Failing(&slow), later).then(&Doing::Resuming, later);
+        let status = status.then(&Activity::Failing(&down), start).then(&Activity::Listing, later);
+        let status = status.then(&Activity::Failing(&slow), later).then(&Activity::Resuming, later);
         assert_eq!(status, Status::Degraded { error: slow.to_string(), since: start });
-        let status = status.then(&Doing::Streaming, later).then(&Doing::Resuming, later);
+        let status = status.then(&Activity::Streaming, later).then(&Activity::Resuming, later);
         assert_eq!(status, Status::Streaming, "a stream that is only reopened is no failure");
-        assert_eq!(Status::Stopped.then(&Doing::Streaming, later), Status::Stopped);
+        assert_eq!(Status::Stopped.then(&Activity::Streaming, later), Status::Stopped);
     }
 }

@@ -1,5 +1,6 @@
-//! [`Subscription`]: one reader's stream of an informer's changes. A slow reader costs bounded memory and, unless it asks for
-//! that, slows nobody. `hub` has what waits for it; here it is turned into deltas.
+//! [`Subscription`]: one reader's stream of an informer's changes. A slow reader costs bounded memory and
+//! delays no other reader, unless it asks for that. `hub` stores the pending changes; this file turns them
+//! into deltas.
 
 #[cfg(test)]
 mod tests;
@@ -12,18 +13,18 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{
     Delivery, Delta, Informer, Key, Object, View, backlog,
-    hub::{Seat, Taken},
+    hub::{PendingChanges, SubscriberHandle},
     limits::MIN_RESYNC,
-    shared::Taking,
-    subscription_synced::{Gate, SubscriptionSynced},
+    shared::SubscriberRead,
+    subscription_synced::{SubscriptionSynced, SyncTracker},
 };
 
-/// A stream of changes; see [`Delta`] for what is promised per key. Dropping it unsubscribes.
+/// A stream of changes; [`Delta`] documents the order per key. Dropping it unsubscribes.
 pub struct Subscription<T: Object> {
-    seat: Seat,
-    /// Keeps the informer alive as long as someone listens.
+    handle: SubscriberHandle,
+    /// Keeps the informer alive while the subscription exists.
     informer: Informer<T>,
-    gate: Gate,
+    gate: SyncTracker,
     resync: Option<Resync>,
     replays: u64,
 }
@@ -33,25 +34,25 @@ struct Resync {
     next: Instant,
 }
 
-/// A handler panicked. Its subscription is gone; nobody else's is.
+/// A handler panicked. Its subscription has ended; other subscriptions continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a handler of {informer} panicked: {message}")]
+#[error("an event handler of informer {informer} panicked: {message}")]
 pub struct HandlerPanicked {
-    /// The name of the informer it listened to.
+    /// The name of the informer.
     pub informer: String,
-    /// What it said.
+    /// The panic message.
     pub message: String,
 }
 
 impl<T: Object> Subscription<T> {
     pub(crate) fn new(informer: Informer<T>, delivery: Delivery) -> Self {
-        let seat = informer.shared().join(delivery);
-        Self { seat, informer, gate: Gate::default(), resync: None, replays: 0 }
+        let handle = informer.shared().join(delivery);
+        Self { handle, informer, gate: SyncTracker::default(), resync: None, replays: 0 }
     }
 
-    /// Delivers every cached object again as [`Delta::Resync`], once in each period, beginning one period from now. An object
-    /// that has a change to tell of at that moment is told of by the change alone. A reader that is late by several
-    /// periods gets one resync. Periods below [`MIN_RESYNC`] are raised to it.
+    /// Delivers every cached object again as [`Delta::Resync`], once per period, starting one period from
+    /// now. An object with a pending change gets only the change. A reader that is late by several periods
+    /// gets one resync. Periods below [`MIN_RESYNC`] are raised to it.
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
         let period = period.max(MIN_RESYNC);
@@ -59,10 +60,10 @@ impl<T: Object> Subscription<T> {
         self
     }
 
-    /// Everything that changed since the last call, at least one delta: waits if nothing has. `None` when the informer has
-    /// ended and everything is taken. Dropping the future loses nothing.
+    /// Waits for changes and returns all since the last call, at least one delta. Returns `None` when the
+    /// informer has ended and everything is taken. Dropping the future loses no change.
     ///
-    /// Calling it says that everything taken before has been handled; see [`Subscription::synced`].
+    /// The call confirms that all deltas taken before have been handled; see [`Subscription::synced`].
     pub async fn next(&mut self) -> Option<Vec<Delta<T>>> {
         let shared = self.informer.shared().clone();
         loop {
@@ -86,8 +87,8 @@ impl<T: Object> Subscription<T> {
         }
     }
 
-    /// Everything that changed since the last call, without waiting. Also says that everything taken before has been
-    /// handled.
+    /// Returns all changes since the last call without waiting. The call confirms that all deltas taken
+    /// before have been handled.
     pub fn try_next(&mut self) -> Vec<Delta<T>> {
         self.take().0
     }
@@ -95,7 +96,7 @@ impl<T: Object> Subscription<T> {
     /// Calls `handle` for each delta, one after the other, until the informer has ended.
     ///
     /// # Errors
-    /// When `handle` panics. The subscription is gone then; everybody else's goes on.
+    /// When `handle` panics. This subscription ends then; others continue.
     pub async fn for_each<F, Fut>(mut self, mut handle: F) -> Result<(), HandlerPanicked>
     where
         F: FnMut(Delta<T>) -> Fut + Send,
@@ -110,16 +111,16 @@ impl<T: Object> Subscription<T> {
         Ok(())
     }
 
-    /// Resolves once this reader has taken everything that the informer's first complete state held and has come back for
-    /// more, having handled it; also if that state was empty. Cloneable, and independent of the subscription.
+    /// Resolves once this reader has taken the informer's first complete state, even an empty one, and has
+    /// called again for more. Cloneable, and independent of the subscription.
     pub fn synced(&self) -> SubscriptionSynced {
         self.gate.synced()
     }
 
-    /// What waits to be taken: keys if changes are merged, else changes (and the objects of the first state). Costs as much
-    /// as there is.
+    /// Number of pending keys if changes are merged, else of pending changes (and objects of the initial
+    /// state). The cost is proportional to the result.
     pub fn pending(&self) -> usize {
-        self.informer.shared().pending(self.seat)
+        self.informer.shared().pending(self.handle)
     }
 
     /// How often the backlog was dropped and replayed; see [`crate::Overflow::Replay`].
@@ -127,14 +128,15 @@ impl<T: Object> Subscription<T> {
         self.replays
     }
 
-    /// The informer whose changes these are.
+    /// The informer of this subscription.
     pub fn informer(&self) -> &Informer<T> {
         &self.informer
     }
 
     fn take(&mut self) -> (Vec<Delta<T>>, bool) {
         let resync = self.is_resync_due();
-        let Taking { taken, view, synced, closed } = self.informer.shared().take(&mut self.seat, resync);
+        let SubscriberRead { taken, view, synced, closed } =
+            self.informer.shared().take(&mut self.handle, resync);
         let mut deltas = self.deltas(taken);
         if let Some(view) = view {
             again(&view, &mut deltas);
@@ -143,16 +145,16 @@ impl<T: Object> Subscription<T> {
         (deltas, closed)
     }
 
-    fn deltas(&mut self, taken: Taken<T>) -> Vec<Delta<T>> {
+    fn deltas(&mut self, taken: PendingChanges<T>) -> Vec<Delta<T>> {
         match taken {
-            Taken::All(view) => added(&view).collect(),
-            Taken::Merged(contents) => backlog::deltas(contents),
-            Taken::Each(initial, batches) => {
+            PendingChanges::All(view) => added(&view).collect(),
+            PendingChanges::Merged(contents) => backlog::deltas(contents),
+            PendingChanges::Each(initial, batches) => {
                 let initial = initial.iter().flat_map(added);
                 let changes = batches.iter().flat_map(|batch| &batch.changes);
                 initial.chain(changes.flat_map(crate::indexer::Change::deltas)).collect()
             }
-            Taken::Replayed(contents) => {
+            PendingChanges::Replayed(contents) => {
                 self.replays += 1;
                 backlog::deltas(contents)
             }
@@ -175,14 +177,18 @@ impl<T: Object> Subscription<T> {
     fn panicked(&self, panic: &(dyn Any + Send)) -> HandlerPanicked {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        tracing::error!(informer = self.informer.name(), message, "a handler panicked and is told no more");
+        tracing::error!(
+            informer = self.informer.name(),
+            message,
+            "event handler panicked; its subscription ends"
+        );
         HandlerPanicked { informer: self.informer.name().to_owned(), message }
     }
 }
 
 impl<T: Object> Drop for Subscription<T> {
     fn drop(&mut self) {
-        self.informer.shared().leave(self.seat);
+        self.informer.shared().leave(self.handle);
     }
 }
 
@@ -190,7 +196,7 @@ fn added<T: Object>(view: &View<T>) -> impl Iterator<Item = Delta<T>> {
     view.iter().cloned().map(Delta::Added)
 }
 
-/// Adds all of a view that `deltas`, which lead to it, do not tell of.
+/// Adds a resync delta for each object of the view that `deltas` does not contain.
 fn again<T: Object>(view: &View<T>, deltas: &mut Vec<Delta<T>>) {
     let told: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
     deltas.extend(view.iter().filter(|o| !told.contains(&o.key())).cloned().map(Delta::Resync));

@@ -1,5 +1,5 @@
-//! [`SubscriptionSynced`]: tells when one subscriber has handled the first state. Not when the cache has it: that is
-//! [`crate::Informer::synced`].
+//! [`SubscriptionSynced`]: signals that one subscriber has handled the initial state. For the cache itself
+//! see [`crate::Informer::synced`].
 
 use std::sync::{
     Arc,
@@ -10,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Stopped;
 
-/// A handle to wait for one subscriber's sync. Clones wait for the same.
+/// A handle to wait for one subscriber's sync. Clones wait for the same event.
 #[derive(Clone, Debug)]
 pub struct SubscriptionSynced(Arc<Latch>);
 
 #[derive(Debug, Default)]
 struct Latch {
     reached: AtomicBool,
-    /// It is decided, one way or the other.
+    /// Cancelled when the sync is reached or can no longer be.
     decided: CancellationToken,
 }
 
@@ -31,26 +31,27 @@ impl SubscriptionSynced {
         if self.is_synced() { Ok(()) } else { Err(Stopped) }
     }
 
-    /// Whether it has.
+    /// Whether the subscriber has handled its initial deltas.
     pub fn is_synced(&self) -> bool {
         self.0.reached.load(Ordering::Acquire)
     }
 }
 
-/// The subscriber's side.
+/// The subscriber's side of a [`SubscriptionSynced`].
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct SyncTracker {
     latch: Arc<Latch>,
-    /// Everything of a complete state has been taken.
+    /// Whether all of a complete state has been taken.
     caught_up: bool,
 }
 
-impl Gate {
+impl SyncTracker {
     pub(crate) fn synced(&self) -> SubscriptionSynced {
         SubscriptionSynced(self.latch.clone())
     }
 
-    /// The subscriber came, and took what there was, perhaps nothing; `synced` if that leads to a complete state.
+    /// Records that the subscriber took its pending changes. `synced` tells whether they lead to a complete
+    /// state, `nothing` whether there were none.
     pub(crate) fn took(&mut self, synced: bool, nothing: bool) {
         if (self.caught_up || synced && nothing) && !self.latch.decided.is_cancelled() {
             self.latch.reached.store(true, Ordering::Release);
@@ -60,7 +61,7 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for SyncTracker {
     fn drop(&mut self) {
         self.latch.decided.cancel();
     }

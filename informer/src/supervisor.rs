@@ -1,5 +1,6 @@
-//! [`Supervisor`]: runs a component again after a panic of one of its tasks. Each run is a generation: its tasks end together, and
-//! the next one begins with nothing of it. It contains no panic of a reconcile: [`Controller`](crate::Controller) does that.
+//! [`Supervisor`]: restarts a component after a panic of one of its tasks. Each run is a generation: its
+//! tasks end together, and the next one starts without any of them. Panics of a reconcile function are not
+//! its concern: [`Controller`](crate::Controller) contains them.
 
 #[cfg(test)]
 mod tests;
@@ -27,20 +28,20 @@ use crate::{
 
 static RESTARTS: Metric = Metric::counter(
     "kstore_component_restarts_total",
-    "Ends of a component that nobody asked for, each followed by a restart",
+    "Total number of restarts of a component after a failure",
 );
 
-/// Runs a component in generations. See the module.
+/// Runs a component and restarts it after failures.
 ///
-/// A generation is over when one of its tasks panics, or when its future returns before the stop. What is left of it is asked to
-/// end, and dropped after [`GENERATION_GRACE`]. The next generation starts after a wait: [`RESTART_BACKOFF_BASE`], doubled each
-/// time up to [`RESTART_BACKOFF_CAP`].
+/// A generation is over when one of its tasks panics, or when its future returns before the stop. Its
+/// remaining tasks are cancelled, and dropped after [`GENERATION_GRACE`]. The next generation starts after a
+/// wait: [`RESTART_BACKOFF_BASE`], doubled each time up to [`RESTART_BACKOFF_CAP`].
 pub struct Supervisor {
     restarts: Arc<Restarts>,
 }
 
 impl Supervisor {
-    /// A supervisor of the component of this name, whose restarts are counted in `metrics` as
+    /// A supervisor of the component of this name, which counts restarts in `metrics` as
     /// `kstore_component_restarts_total`.
     pub fn new(component: &str, metrics: &Registry) -> Self {
         let restarts = Arc::new(Restarts { component: component.to_owned(), count: AtomicU64::new(0) });
@@ -49,11 +50,11 @@ impl Supervisor {
         Self { restarts }
     }
 
-    /// Runs generations until `stop` is cancelled. All their tasks have ended when this returns. If it is dropped, they are asked
-    /// to end.
+    /// Runs generations until `stop` is cancelled. All their tasks have ended when this returns. If the
+    /// future is dropped, the tasks are cancelled.
     ///
-    /// `start` makes the future of a generation. It must end soon after the stop of its group is cancelled, and not before, and
-    /// everything that it starts must be a task of the group.
+    /// `start` creates the future of a generation. It must end soon after the stop of its group is cancelled,
+    /// and not before. Everything that it spawns must be a task of the group.
     pub async fn run<F, Fut>(self, stop: CancellationToken, mut start: F)
     where
         F: FnMut(TaskGroup) -> Fut,
@@ -66,23 +67,23 @@ impl Supervisor {
             let Some(reason) = generation(&stop, &mut start).await else { return };
             let wait = backoff.next(began.elapsed());
             self.restarts.count.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(component, reason, restart_in = ?wait, "a component failed and will be restarted");
+            tracing::error!(component, reason, restart_in = ?wait, "component failed; restarting after back-off");
             stop.run_until_cancelled(sleep(wait)).await;
         }
     }
 }
 
-/// One generation, to the end of its last task. Returns why it failed, or nothing if it was asked to end.
+/// Runs one generation until its last task has ended. Returns why it failed, or `None` if it was stopped.
 async fn generation<F, Fut>(stop: &CancellationToken, start: &mut F) -> Option<String>
 where
     F: FnMut(TaskGroup) -> Fut,
     Fut: Future<Output = ()>,
 {
     let tasks = TaskGroup::new(stop);
-    // Also when this future is dropped, no task goes on.
+    // Cancels the tasks also when this future is dropped.
     let _guard = tasks.stop().clone().drop_guard();
     let whole = async {
-        // The function is called inside, since it may panic before it gives a future.
+        // Calls the function inside the future: it may panic before it returns one.
         let main = AssertUnwindSafe(async { start(tasks.clone()).await }).catch_unwind();
         if let Err(payload) = main.await {
             tasks.panicked(payload);
@@ -106,7 +107,7 @@ where
     }
 }
 
-/// Resolves when a group that failed has had its time. One that was asked to end may take as long as it needs.
+/// Resolves when a failed group has exceeded its grace. A stopped group has no time limit.
 async fn overdue(tasks: &TaskGroup, stop: &CancellationToken) {
     tasks.stop().cancelled().await;
     if stop.is_cancelled() {
@@ -115,7 +116,7 @@ async fn overdue(tasks: &TaskGroup, stop: &CancellationToken) {
     sleep(GENERATION_GRACE).await;
 }
 
-/// The wait before the next generation.
+/// Back-off between generations.
 struct Backoff {
     next: Duration,
 }
@@ -125,7 +126,7 @@ impl Backoff {
         Self { next: RESTART_BACKOFF_BASE }
     }
 
-    /// The wait after a generation that lived this long.
+    /// The wait after a generation that ran for `lived`.
     fn next(&mut self, lived: Duration) -> Duration {
         if lived >= RESTART_BACKOFF_RESET {
             self.next = RESTART_BACKOFF_BASE;
@@ -136,7 +137,7 @@ impl Backoff {
     }
 }
 
-/// How often a component was restarted.
+/// Number of restarts of a component.
 struct Restarts {
     component: String,
     count: AtomicU64,

@@ -1,17 +1,18 @@
-//! [`Table`], a persistent hash table from hashes to numbers. It does not know what is hashed: whoever asks says whether a
-//! number is the one meant. A clone is one reference count.
+//! [`Table`]: a persistent hash table from hashes to numbers. It does not store keys: the caller decides
+//! whether a number is the searched one. A clone is one reference count.
 //!
-//! Open addressing with linear probing. An entry is the hash and the number in one word, so growing needs no second look at
-//! what was hashed, and copying a piece of the table for a clone is copying bytes.
+//! Open addressing with linear probing. An entry is the hash and the number in one word, so growing does not
+//! rehash keys, and copying a leaf for a clone copies bytes.
 
 use crate::slots::Slots;
 
-/// Entries that are copied at once.
+/// Entries that are copied together.
 const LEAF: usize = 64;
-/// Smallest table that is made.
+/// Smallest capacity.
 const SMALLEST: usize = 64;
 
-/// See the module. An entry of zero is free; another is the hash in the upper half and the number plus one in the lower.
+/// Persistent hash table. A zero entry is free; other entries have the hash in the upper half and the number
+/// plus one in the lower.
 #[derive(Clone, Default)]
 pub(crate) struct Table {
     entries: Slots<u64, LEAF>,
@@ -44,7 +45,7 @@ impl Table {
         self.entries.get(place).copied().unwrap_or_default()
     }
 
-    /// The number under `hash` that is meant.
+    /// The number under `hash` that `is_meant` accepts.
     pub(crate) fn find(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Option<u32> {
         let place = self.place(hash, is_meant)?;
         number_of(self.at(place))
@@ -65,7 +66,7 @@ impl Table {
         }
     }
 
-    /// Adds a number that is not in it.
+    /// Adds a number that is not in the table.
     pub(crate) fn insert(&mut self, hash: u32, number: u32) {
         if (self.len + 1) * 4 > self.capacity * 3 {
             self.resize((self.capacity * 2).max(SMALLEST));
@@ -88,7 +89,7 @@ impl Table {
         (0..old.capacity).map(|place| old.at(place)).filter(|entry| *entry != 0).for_each(|e| self.put(e));
     }
 
-    /// Takes `number` out. What comes after it moves up, so that no gap breaks a search.
+    /// Removes `number`. Later entries move up, so that no gap breaks a probe sequence.
     pub(crate) fn remove(&mut self, hash: u32, number: u32) {
         let Some(mut gap) = self.place(hash, |other| other == number) else { return };
         let mut place = self.next(gap);
@@ -97,7 +98,7 @@ impl Table {
             if entry == 0 {
                 break;
             }
-            // It may move if its home is not between the gap and where it is.
+            // The entry may move if its home is not between the gap and its slot.
             let home = self.home(hash_of(entry));
             let distance = |from: usize| place.wrapping_sub(from) & (self.capacity - 1);
             if distance(home) >= distance(gap) {
@@ -119,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_as_a_set_whatever_collides_and_clones_never_change(
+        fn it_behaves_as_a_set_under_collisions_and_clones_never_change(
             ops in prop::collection::vec((0u32..300, any::<bool>(), prop::bool::weighted(0.03)), 0..600),
             spread in 1u32..40,
         ) {

@@ -1,4 +1,5 @@
-//! [`TaskGroup`]: tasks that end together, also when one of them panics. It starts nothing again: that is the supervisor's.
+//! [`TaskGroup`]: tasks that end together, also when one of them panics. It restarts nothing: the supervisor
+//! does.
 
 use std::{
     any::Any,
@@ -11,11 +12,11 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// What a panic carried.
+/// Payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// Tasks that end together. A panic of one of them cancels [`TaskGroup::stop`], so that no task goes on beside one that is
-/// gone. Clones are the same group.
+/// Tasks that end together. A panic of one task cancels [`TaskGroup::stop`], so that no task continues
+/// without the failed one. Clones are the same group.
 #[derive(Clone)]
 pub struct TaskGroup {
     stop: CancellationToken,
@@ -27,7 +28,7 @@ pub struct TaskGroup {
 }
 
 impl TaskGroup {
-    /// A group without tasks, which ends when `stop` is cancelled or a task panics.
+    /// An empty group, which stops when `stop` is cancelled or a task panics.
     pub fn new(stop: &CancellationToken) -> Self {
         Self {
             stop: stop.child_token(),
@@ -37,12 +38,12 @@ impl TaskGroup {
         }
     }
 
-    /// The signal to end that each task of the group must watch.
+    /// The stop signal that each task of the group must watch.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Runs a task of the group on the current runtime.
+    /// Spawns a task of the group on the current runtime.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let group = self.clone();
         self.tasks.spawn(async move {
@@ -53,38 +54,39 @@ impl TaskGroup {
         });
     }
 
-    /// Ends the group because of a panic. The first panic is the cause; later ones may be its consequences.
+    /// Stops the group after a panic. The first panic is kept as the cause; later ones may be its
+    /// consequences.
     pub(crate) fn panicked(&self, payload: Payload) {
         self.panic.lock().get_or_insert(payload);
         self.stop.cancel();
     }
 
-    /// The first panic, if a task panicked.
+    /// Takes the payload of the first panic, if a task panicked.
     pub(crate) fn take_panic(&self) -> Option<Payload> {
         self.panic.lock().take()
     }
 
-    /// Panics as the first task that panicked did.
+    /// Resumes the first panic of a task in the caller.
     pub(crate) fn resume_panic(&self) {
         if let Some(payload) = self.take_panic() {
             resume_unwind(payload);
         }
     }
 
-    /// Waits until all tasks have ended. Does not ask them to.
+    /// Waits until all tasks have ended, without stopping them.
     pub(crate) async fn wait(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Drops the tasks that have not ended, and returns when they are gone.
+    /// Drops the tasks that have not ended, and waits until they are gone.
     pub(crate) async fn drop_tasks(&self) {
         self.dropped.cancel();
         self.wait().await;
     }
 }
 
-/// The text of a panic.
+/// The text of a panic payload.
 pub(crate) fn message(payload: &Payload) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))

@@ -1,8 +1,8 @@
-//! What tests of controllers need instead of a cluster: [`FakeStore`], a store of any objects with one revision counter, and
-//! sources over it that fail by script ([`FaultScript`]) or at random ([`Chaos`]); [`assert_converges`], which says what is
+//! Test doubles for controllers: [`FakeStore`], an in-memory store of any objects with one revision counter, and
+//! sources over it that fail by script ([`FaultScript`]) or at random ([`Chaos`]); [`assert_converges`], which reports what is
 //! missing in a cache; and the [`contract`] that every source must keep. Feature `testing`; never part of a server.
 //!
-//! All time is tokio's and all chance is seeded: under a paused clock a test sees the same in each run.
+//! All time is tokio's and all randomness is seeded: with a paused clock a test is deterministic.
 //!
 //! ```
 //! use kstore_informer::{Builder, testing::{FakeStore, FaultScript, Sample, assert_converges}};
@@ -11,7 +11,7 @@
 //! let source = pods.source().faults(&FaultScript::random(7));
 //! let cache = Builder::new(source).spawn(&Default::default());
 //! pods.put(Sample::new("default", "web").value(1));
-//! assert_converges(&cache, &pods).await; // whatever went wrong on the way
+//! assert_converges(&cache, &pods).await; // despite all faults
 //! # });
 //! ```
 
@@ -49,43 +49,43 @@ pub use lease::FakeLease;
 pub use sample::Sample;
 pub use source::{Call, FakeSource};
 
-/// An object that a [`FakeStore`] can hold.
+/// An object that a [`FakeStore`] can store.
 pub trait Stored: Object + Clone {
-    /// Sets what the store decides at every write.
+    /// Sets the uid and the revision of a write.
     fn stamp(&mut self, uid: &str, revision: Revision);
-    /// Sets its generation from the state before, if it has one and what its owner wants has changed.
+    /// Sets the generation from the old state, if the object has one and its spec has changed.
     fn generate(&mut self, _old: Option<&Self>) {}
 }
 
-/// Why the store refused.
+/// Why the store refused a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// There is one already.
+    /// The object already exists.
     #[error("already exists")]
     AlreadyExists,
-    /// There is none.
+    /// The object does not exist.
     #[error("not found")]
     NotFound,
-    /// It is at another revision than the one given.
+    /// The object is at another revision than the given one.
     #[error("conflict")]
     Conflict,
 }
 
-/// A store in memory: objects of several kinds, one history. Clones share it. Uids are numbers from one up, so a test sees
-/// the same in each run.
+/// An in-memory store: objects of several kinds with one history. Clones share state. Uids are numbers from
+/// one up, so tests are deterministic.
 #[derive(Clone, Default)]
-pub struct FakeStore(Arc<Shelf>);
+pub struct FakeStore(Arc<SharedStore>);
 
-struct Shelf {
+struct SharedStore {
     inner: Mutex<Inner>,
-    /// Rung at each new revision.
+    /// Notified at each new revision.
     bell: Arc<Notify>,
     domain: Domain,
-    /// What the faults of its sources follow from, for the message of a test that fails.
+    /// Seeds of its sources' faults, for the message of a failing test.
     seeds: Mutex<Vec<u64>>,
 }
 
-impl Default for Shelf {
+impl Default for SharedStore {
     fn default() -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let domain = Domain::new(format!("fake store {}", STORES.fetch_add(1, Ordering::Relaxed)));
@@ -121,7 +121,7 @@ impl FakeStore {
         Self::default()
     }
 
-    /// The objects of one kind. Use one name with one type.
+    /// The objects of one kind. Use each name with one type only.
     pub fn kind<T: Stored>(&self, name: &str) -> FakeKind<T> {
         FakeKind { store: self.clone(), name: name.to_owned(), of: PhantomData }
     }
@@ -131,13 +131,13 @@ impl FakeStore {
         Revision(self.lock().revision)
     }
 
-    /// Forgets history up to `revision`: watches from before it expire.
+    /// Forgets the history up to `revision`: watches from before it expire.
     pub fn compact(&self, revision: Revision) {
         let mut inner = self.lock();
         inner.compacted = inner.compacted.max(revision);
     }
 
-    /// Loses everything and begins again at revision zero, as a server does that kept nothing.
+    /// Loses all data and restarts at revision zero, like a server without durable storage.
     pub fn wipe(&self) {
         *self.0.inner.lock() = Inner::default();
         self.ring();
@@ -149,7 +149,7 @@ impl FakeStore {
         inner
     }
 
-    /// Tells every open stream to look.
+    /// Wakes every open stream.
     fn ring(&self) {
         self.0.bell.notify_waiters();
     }
@@ -170,12 +170,12 @@ impl FakeStore {
         self.0.seeds.lock().clone()
     }
 
-    /// Whether the history after a revision is kept.
+    /// Whether the history after a revision is available.
     fn keeps(&self, revision: Revision) -> bool {
         revision >= self.lock().compacted
     }
 
-    /// The states after a revision, and the newest revision; `None` if that history is forgotten.
+    /// The states after a revision, and the newest revision; `None` if that history is compacted.
     fn after(&self, revision: Revision, kind: &str) -> Option<(Vec<Past>, Revision)> {
         let inner = self.lock();
         if revision < inner.compacted {
@@ -220,7 +220,7 @@ impl<T: Stored> FakeKind<T> {
         (objects, Revision(inner.revision))
     }
 
-    /// All objects as they were at a revision, in key order.
+    /// All objects at a past revision, in key order.
     pub fn list_past(&self, revision: Revision) -> Vec<Arc<T>> {
         let inner = self.store.lock();
         let mut objects = BTreeMap::new();
@@ -244,7 +244,7 @@ impl<T: Stored> FakeKind<T> {
         })
     }
 
-    /// Stores another state of an object. A revision in it must be the newest; zero means any.
+    /// Updates an object. Its revision must be the newest; zero matches any.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`].
@@ -258,12 +258,12 @@ impl<T: Stored> FakeKind<T> {
         })
     }
 
-    /// Stores an object, whether it is there or not.
+    /// Creates or updates an object unconditionally.
     pub fn put(&self, object: T) -> Arc<T> {
         self.write(object, |_, _| Ok(())).expect("a put has no precondition")
     }
 
-    /// Removes an object; gives back the revision that did it.
+    /// Deletes an object and returns the revision of the deletion.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -281,7 +281,7 @@ impl<T: Stored> FakeKind<T> {
         Ok(revision)
     }
 
-    /// A source that never fails by itself.
+    /// A source without faults.
     pub fn source(&self) -> FakeSource<T> {
         FakeSource::new(self.clone())
     }

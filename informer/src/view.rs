@@ -1,10 +1,11 @@
-//! [`View`]: a cache at one revision, for reads that belong together. It never changes and blocks nobody.
+//! [`View`]: an immutable, consistent state of a cache at one revision. It blocks no other reader or writer.
 
 use std::{borrow::Borrow, sync::Arc};
 
 use crate::{Index, Key, Object, Revision, indexer::Indexer};
 
-/// A consistent picture of an informer's cache. Taking one is cheap; while it lives, the cache copies what it changes.
+/// A consistent view of an informer's cache. Taking one is cheap; while it exists, the cache copies what it
+/// changes.
 pub struct View<T>(pub(crate) Arc<Indexer<T>>);
 
 impl<T> Clone for View<T> {
@@ -14,7 +15,7 @@ impl<T> Clone for View<T> {
 }
 
 impl<T: Object> View<T> {
-    /// The revision whose state this is.
+    /// The revision of the view.
     pub fn revision(&self) -> Revision {
         self.0.revision()
     }
@@ -57,12 +58,12 @@ impl<T: Object> View<T> {
         self.0.values(index)
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether the view has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,5 +1,5 @@
-//! Waiting for a state of one object on the shared cache, with a limit: no watch of its own, no polling. Without a limit it is
-//! [`Informer::until`].
+//! Waits for a state of one object in the shared cache, with a time limit. They open no watch and do not
+//! poll. [`Informer::until`] waits without a limit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,20 +7,20 @@ use tokio::time::timeout;
 
 use crate::{Informer, Key, Object, Stopped};
 
-/// Why the wait ended without what was waited for.
+/// Why a wait failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
     /// The informer has ended.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The time is over. The object may have been in the wanted state for a moment: states that the cache went through
-    /// in one step are not seen.
-    #[error("not in the wanted state in time")]
+    /// The time limit passed. The object may briefly have been in the expected state: a wait does not see
+    /// states that the cache passed through in one step.
+    #[error("timed out waiting for the condition")]
     TimedOut,
 }
 
-/// Waits until the object of `key`, or its absence, satisfies `done`, and gives back what did. The time begins now and
-/// includes the wait for the informer's first state.
+/// Waits until `done` accepts the object of `key` or its absence, and returns the accepted state. The time
+/// limit starts now and includes the informer's initial sync.
 ///
 /// # Errors
 /// When the informer ends or `limit` passes before.
@@ -36,7 +36,7 @@ pub async fn condition<T: Object>(
     }
 }
 
-/// Waits until the object of `key` with this `uid` is gone; another one of its name does not count.
+/// Waits until the object of `key` with this `uid` is gone; a new object of the same name does not count.
 ///
 /// # Errors
 /// When the informer ends or `limit` passes before.
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_condition_is_met_by_the_state_that_comes_or_by_the_one_that_is_there() {
+    async fn a_condition_is_met_by_the_current_or_a_later_state() {
         let (kind, informer, key) = world(&CancellationToken::new());
         let wait = condition(&informer, &key, LIMIT, |o| o.is_some_and(|o| o.value == 2));
         let write = async {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_is_seen_also_when_another_object_takes_the_name() {
+    async fn a_deletion_is_detected_when_the_name_is_reused() {
         let (kind, informer, key) = world(&CancellationToken::new());
         let uid = kind.put(Sample::new("", "a")).uid().to_owned();
         let wait = deleted(&informer, &key, &uid, LIMIT);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_ends_with_its_limit_or_its_informer() {
+    async fn a_wait_ends_at_its_limit_or_with_its_informer() {
         let stop = CancellationToken::new();
         let (_kind, informer, key) = world(&stop);
         let start = Instant::now();

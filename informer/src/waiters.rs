@@ -1,4 +1,4 @@
-//! [`Waiters`]: who waits for which revision of one cache, and what is held until then. Pure; the senders wake tasks.
+//! [`Waiters`]: tasks and guards that wait for revisions of one cache. Pure; the senders wake tasks.
 
 use std::{any::Any, collections::BTreeMap};
 
@@ -6,10 +6,10 @@ use tokio::sync::oneshot;
 
 use crate::Revision;
 
-/// Something that is kept until a revision is reached: dropping it tells its owner.
-pub(crate) type Held = Box<dyn Any + Send>;
+/// A guard that is kept until a revision is reached; dropping it signals its owner.
+pub(crate) type HeldGuard = Box<dyn Any + Send>;
 
-/// See the module. The first state is a revision that everyone who waits for the sync waits for.
+/// Waiters for revisions and for the initial sync of one cache.
 #[derive(Default)]
 pub(crate) struct Waiters {
     by_revision: BTreeMap<(Revision, u64), Waiter>,
@@ -21,12 +21,12 @@ pub(crate) struct Waiters {
 
 enum Waiter {
     Task(oneshot::Sender<()>),
-    Held(Held),
+    HeldGuard(HeldGuard),
 }
 
-/// What to wake and to drop, once no lock is held any more: a drop may do anything.
+/// Waiters to wake and guards to drop after all locks are released, because a drop may run arbitrary code.
 #[derive(Default)]
-pub(crate) struct Released(Vec<Waiter>);
+pub(crate) struct ReleasedWaiters(Vec<Waiter>);
 
 impl Waiters {
     pub(crate) fn is_synced(&self) -> bool {
@@ -37,7 +37,7 @@ impl Waiters {
         self.stopped
     }
 
-    /// Resolves with the first state; fails when dropped.
+    /// A receiver that resolves with the initial sync; it fails when the informer stops.
     pub(crate) fn wait_for_sync(&mut self) -> oneshot::Receiver<()> {
         self.for_sync.retain(|waiter| !waiter.is_closed());
         let (sender, receiver) = oneshot::channel();
@@ -45,15 +45,16 @@ impl Waiters {
         receiver
     }
 
-    /// Resolves at `revision`. The entry is to be forgotten when nobody listens any more.
+    /// A receiver that resolves at `revision`. The caller must [`Waiters::forget`] the entry when its future
+    /// is dropped.
     pub(crate) fn wait_for(&mut self, revision: Revision) -> ((Revision, u64), oneshot::Receiver<()>) {
         let (sender, receiver) = oneshot::channel();
         (self.enter(revision, Waiter::Task(sender)), receiver)
     }
 
-    /// Keeps something until `revision`.
-    pub(crate) fn hold(&mut self, revision: Revision, held: Held) {
-        self.enter(revision, Waiter::Held(held));
+    /// Keeps a guard until `revision`.
+    pub(crate) fn hold(&mut self, revision: Revision, held: HeldGuard) {
+        self.enter(revision, Waiter::HeldGuard(held));
     }
 
     fn enter(&mut self, revision: Revision, waiter: Waiter) -> (Revision, u64) {
@@ -67,10 +68,10 @@ impl Waiters {
         self.by_revision.remove(&entry);
     }
 
-    /// The cache shows `revision`, which may be its first state.
+    /// Records that the cache shows `revision`; `complete` if a complete state was applied.
     #[must_use]
-    pub(crate) fn reached(&mut self, revision: Revision, complete: bool) -> Released {
-        let mut released = Released::default();
+    pub(crate) fn reached(&mut self, revision: Revision, complete: bool) -> ReleasedWaiters {
+        let mut released = ReleasedWaiters::default();
         if complete && !self.synced {
             self.synced = true;
             released.0.extend(self.for_sync.drain(..).map(Waiter::Task));
@@ -83,16 +84,16 @@ impl Waiters {
         released
     }
 
-    /// Nothing will be reached any more.
+    /// Ends all waits: no revision will be reached any more. Returns the guards.
     #[must_use]
-    pub(crate) fn stop(&mut self) -> Vec<Held> {
+    pub(crate) fn stop(&mut self) -> Vec<HeldGuard> {
         self.stopped = true;
         self.for_sync.clear();
         let waiters = std::mem::take(&mut self.by_revision).into_values();
-        // The senders of tasks are dropped here: that is how they learn of it.
+        // Dropping the senders of tasks here signals the end to them.
         waiters
             .filter_map(|waiter| match waiter {
-                Waiter::Held(held) => Some(held),
+                Waiter::HeldGuard(held) => Some(held),
                 Waiter::Task(_) => None,
             })
             .collect()
@@ -104,15 +105,15 @@ impl Waiters {
     }
 }
 
-impl Released {
-    /// Wakes those who still wait, and drops what was held.
+impl ReleasedWaiters {
+    /// Wakes the tasks and drops the guards.
     pub(crate) fn release(self) {
         for waiter in self.0 {
             match waiter {
                 Waiter::Task(sender) => {
                     let _ = sender.send(());
                 }
-                Waiter::Held(held) => drop(held),
+                Waiter::HeldGuard(held) => drop(held),
             }
         }
     }

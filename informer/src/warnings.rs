@@ -1,11 +1,11 @@
-//! [`Warnings`]: a log subscriber that counts warnings, for tests of what is logged and how often. Not for use.
+//! [`Warnings`]: a log subscriber that counts warnings, for tests of log output.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tracing::{Event, Id, Level, Metadata, Subscriber, span};
 
-/// Counter of the warnings that modules with a given word in their path log on this thread.
+/// Counts the warnings of one thread from modules with a given word in their path.
 #[derive(Clone)]
 pub(crate) struct Warnings {
     module: &'static str,
@@ -13,12 +13,12 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    /// No warning yet of the modules with `module` in their path.
+    /// A counter for modules with `module` in their path.
     pub(crate) fn of(module: &'static str) -> Self {
         Self { module, count: Arc::default() }
     }
 
-    /// How many there were.
+    /// Number of warnings so far.
     pub(crate) fn count(&self) -> usize {
         *self.count.lock()
     }

@@ -1,35 +1,35 @@
-//! [`Whole`]: a complete state of a source on its way to the cache. Objects that the cache holds already are the cache's own
-//! from the moment they arrive, so a list that finds nothing new costs its names, not its objects. Pure.
+//! [`CompleteState`]: a complete state of a source before it reaches the cache. Unchanged objects are replaced by the
+//! cache's own on arrival, so a list without news costs memory for its keys, not its objects. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{Frame, Key, Object, Page, Revision, Undecodable};
 
-/// Looks into the cache, which does not move while a state is collected.
+/// Lookup in the cache, which does not change while a state is collected.
 pub(crate) type Cached<'a, T> = &'a dyn Fn(&Key) -> Option<Arc<T>>;
 
 /// All objects at one revision.
-pub(crate) struct Whole<T> {
-    /// In key order, once each. The cache's own where it has the same state of the same object.
+pub(crate) struct CompleteState<T> {
+    /// Objects in key order, unique. The cache's own object where it has the same state.
     pub objects: Vec<(Key, Arc<T>)>,
     pub undecodable: BTreeMap<Key, Undecodable>,
     pub revision: Revision,
-    /// The source's history is another one now: equal names, uids and revisions mean nothing.
+    /// Whether the source has a new history: equal names, uids and revisions mean nothing.
     pub other_history: bool,
 }
 
-impl<T> Whole<T> {
-    /// Whether an object of this name exists, readable or not.
+impl<T> CompleteState<T> {
+    /// Whether an object of this name exists, decodable or not.
     pub(crate) fn has(&self, key: &Key) -> bool {
         find(&self.objects, key).is_ok() || self.undecodable.contains_key(key)
     }
 }
 
-/// A state that is not complete yet.
-pub(crate) struct Collected<T> {
-    /// Those that came in key order, as most lists do: then each costs a push.
+/// A complete state that is still being received.
+pub(crate) struct StateCollector<T> {
+    /// Objects that arrived in key order, as in most lists: each costs one push.
     sorted: Vec<(Key, Arc<T>)>,
-    /// Those that came later than their place; none of them is in `sorted`.
+    /// Objects that arrived out of order; none of them is in `sorted`.
     late: BTreeMap<Key, Arc<T>>,
     undecodable: BTreeMap<Key, Undecodable>,
     other_history: bool,
@@ -42,19 +42,19 @@ fn find<T>(sorted: &[(Key, Arc<T>)], key: &Key) -> Result<usize, usize> {
     }
 }
 
-impl<T: Object> Collected<T> {
-    /// Nothing yet. Nothing will be taken from the cache if the state belongs to another history.
+impl<T: Object> StateCollector<T> {
+    /// An empty collection. It reuses no cached objects if the state belongs to another history.
     pub(crate) fn new(other_history: bool) -> Self {
         Self { sorted: Vec::new(), late: BTreeMap::new(), undecodable: BTreeMap::new(), other_history }
     }
 
-    /// One page of a list.
+    /// Adds one page of a list.
     pub(crate) fn page(&mut self, page: Page<T>, cached: Cached<'_, T>) {
         page.items.into_iter().for_each(|object| self.put(object, cached));
         page.undecodable.into_iter().for_each(|what| self.quarantine(what));
     }
 
-    /// One frame of an initial state.
+    /// Adds one frame of an initial state.
     pub(crate) fn frame(&mut self, frame: Frame<T>, cached: Cached<'_, T>) {
         match frame {
             Frame::Put(object) => self.put(object, cached),
@@ -67,18 +67,18 @@ impl<T: Object> Collected<T> {
         }
     }
 
-    /// Whether nothing was taken from the cache.
+    /// Whether the state belongs to another history, so that no cached object is reused.
     pub(crate) fn other_history(&self) -> bool {
         self.other_history
     }
 
-    /// The complete state.
-    pub(crate) fn whole(self, revision: Revision) -> Whole<T> {
+    /// Completes the state.
+    pub(crate) fn whole(self, revision: Revision) -> CompleteState<T> {
         let Self { sorted, late, undecodable, other_history } = self;
-        Whole { objects: merge(sorted, late), undecodable, revision, other_history }
+        CompleteState { objects: merge(sorted, late), undecodable, revision, other_history }
     }
 
-    /// Of two objects with one key the newer counts.
+    /// Adds an object; the newer of two with the same key wins.
     fn put(&mut self, object: T, cached: Cached<'_, T>) {
         let key = object.key();
         let place = find(&self.sorted, &key);
@@ -116,7 +116,7 @@ impl<T: Object> Collected<T> {
     }
 }
 
-/// Both in key order.
+/// Merges both collections in key order.
 fn merge<T>(sorted: Vec<(Key, Arc<T>)>, late: BTreeMap<Key, Arc<T>>) -> Vec<(Key, Arc<T>)> {
     if late.is_empty() {
         return sorted;

@@ -1,4 +1,4 @@
-//! Node affinity: requirements on a node's labels and name, and the names a pod is pinned to. Not pod affinity.
+//! Node affinity: requirements on a node's labels and name. Pod affinity is a different thing (`pod_constraints`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use serde::Deserialize;
 /// The only field that a field requirement can name.
 const NAME_FIELD: &str = "metadata.name";
 
-/// How a requirement compares.
+/// The comparison of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Operator {
-    /// The value is one of the list.
+    /// The value is in the list.
     In,
-    /// The value is absent or none of the list.
+    /// The value is absent or not in the list.
     NotIn,
-    /// There is a value.
+    /// The label or field has a value.
     Exists,
-    /// There is no value.
+    /// The label or field has no value.
     DoesNotExist,
     /// The value is an integer above the listed one.
     Gt,
@@ -27,17 +27,17 @@ pub enum Operator {
 /// One condition on a label or field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Requirement {
-    /// The label's or field's name.
+    /// The name of the label or field.
     pub key: String,
-    /// How it compares.
+    /// The comparison.
     pub operator: Operator,
-    /// What it is compared with.
+    /// The values to compare with.
     #[serde(default)]
     pub values: Vec<String>,
 }
 
 impl Requirement {
-    /// Whether the actual value, if there is one, satisfies the requirement.
+    /// Whether `actual` (`None`: no value) satisfies the requirement.
     pub fn admits(&self, actual: Option<&str>) -> bool {
         let listed = |value| self.values.iter().any(|v| v == value);
         match self.operator {
@@ -59,14 +59,14 @@ fn integer(text: Option<&str>) -> Option<i64> {
     text?.parse().ok()
 }
 
-/// Requirements that must all hold. A term without any holds nowhere.
+/// A node selector term: requirements that must all hold. A term without requirements matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Term {
-    /// On labels.
+    /// Requirements on labels.
     #[serde(default)]
     pub match_expressions: Vec<Requirement>,
-    /// On fields.
+    /// Requirements on fields.
     #[serde(default)]
     pub match_fields: Vec<Requirement>,
 }
@@ -93,31 +93,32 @@ impl Term {
     }
 }
 
-/// A term that is wished for, and how much.
+/// A preferred term with its weight.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Preference {
-    /// 1 to 100.
+    /// The weight, 1 to 100.
     pub weight: i64,
-    /// The wish.
+    /// The preferred term.
     #[serde(rename = "preference")]
     pub term: Term,
 }
 
-/// All that a pod says about the nodes it wants.
+/// The node affinity and the node selector of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAffinity {
     /// `spec.nodeSelector`: labels that must be equal.
     pub selector: BTreeMap<String, String>,
-    /// Required terms, one of which must hold; `None` when nothing is required.
+    /// Required terms; one must hold. `None`: the pod requires nothing.
     pub required: Option<Vec<Term>>,
     /// Preferred terms.
     pub preferred: Vec<Preference>,
-    /// The only nodes, by name and in order, that the required terms can admit; `None` when they do not say.
+    /// The names of the only nodes that the required terms can admit, sorted. `None`: the terms do not limit
+    /// the names.
     pub pinned: Option<Vec<String>>,
 }
 
 impl NodeAffinity {
-    /// Computes what follows from the parts.
+    /// Makes the affinity and computes `pinned` from the required terms.
     pub fn new(
         selector: BTreeMap<String, String>,
         required: Option<Vec<Term>>,

@@ -1,5 +1,5 @@
-//! Carries out verdicts: binds pods and writes their conditions, many at a time, never waiting for one. Holds no judgement:
-//! what a failed bind means is the [scheduler](crate::scheduler)'s to say.
+//! Executes decisions: binds pods and writes their conditions, many at a time, and never blocks on one. The
+//! [scheduler](crate::scheduler) decides what a failed bind means.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::lanes::Lanes;
 use crate::limits::WRITES_IN_FLIGHT;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
+use crate::pod_writes::PodWrites;
 use crate::scheduler::{Binding, Notice, VolumeWrites};
 
-/// On a volume: its reference to a claim was made by the control plane, which may take it back.
+/// Annotation on a volume: the control plane set the reference to the claim and may remove it.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// On a claim: the node for which its volume is to be made.
+/// Annotation on a claim: the node for which the provisioner makes the volume.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// The binds and condition writes that are under way.
+/// The binds and condition writes in flight.
 pub(crate) struct Writes {
     client: Client,
-    tasks: JoinSet<Done>,
-    lanes: Lanes<Write>,
+    tasks: JoinSet<FinishedWrite>,
+    pod_writes: PodWrites<Write>,
 }
 
 enum Write {
@@ -35,66 +35,68 @@ enum Write {
     Condition(Arc<PodInfo>, Patch, Causes),
 }
 
-/// A write that has ended.
-pub(crate) enum Done {
-    /// A bind, and how it ended.
+/// A finished write.
+pub(crate) enum FinishedWrite {
+    /// A bind and its result.
     Bind(Binding, Result<(), ApiError>),
-    /// The volumes of a pod's claims: the revision at which they were written, or why they were not.
+    /// The volumes of a pod's claims: the revision of the write, or the error.
     Volumes(Box<VolumeWrites>, Result<Revision, TransactionError>),
-    /// A condition. It is told again when it changes again, so its failure is not.
+    /// A condition. Its failure is not reported: the scheduler writes the condition again when it changes
+    /// again.
     Condition(Uid),
 }
 
 impl Writes {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, tasks: JoinSet::new(), lanes: Lanes::default() }
+        Self { client, tasks: JoinSet::new(), pod_writes: PodWrites::default() }
     }
 
-    /// Whether another verdict may be handed in.
+    /// Whether the scheduler may start another write.
     pub(crate) fn has_room(&self) -> bool {
         self.tasks.len() < WRITES_IN_FLIGHT
     }
 
-    /// Starts to bind, or will when the pod's present write has ended.
+    /// Starts a bind, or queues it until the pod's current write has finished.
     pub(crate) fn bind(&mut self, binding: Binding) {
         let uid = Arc::clone(&binding.pod.uid);
         self.submit(&uid, Write::Bind(binding));
     }
 
-    /// Starts to write which volumes the claims of a pod get, or will when the pod's present write has ended.
+    /// Starts to write which volumes the claims of a pod get, or queues it until the pod's current write has
+    /// finished.
     pub(crate) fn bind_volumes(&mut self, writes: VolumeWrites) {
         let uid = Arc::clone(&writes.binding.pod.uid);
         self.submit(&uid, Write::Volumes(Box::new(writes)));
     }
 
-    /// Starts to write what `notice` says into the pod's condition, unless it says so already.
-    pub(crate) fn tell(&mut self, notice: &Notice, now: Timestamp) {
+    /// Starts to write `notice` into the pod's condition, unless the condition already says the same.
+    pub(crate) fn report(&mut self, notice: &Notice, now: Timestamp) {
         if let Some(patch) = condition(notice, now) {
             let write = Write::Condition(Arc::clone(&notice.pod), patch, notice.causes());
             self.submit(&notice.pod.uid, write);
         }
     }
 
-    /// The next write that has ended, without waiting.
-    pub(crate) fn try_next(&mut self) -> Option<Done> {
+    /// The next finished write, without waiting.
+    pub(crate) fn try_next(&mut self) -> Option<FinishedWrite> {
         self.tasks.try_join_next().map(|done| self.ended(done))
     }
 
-    /// The next write that has ended; waits for ever if none is under way. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Done {
+    /// The next finished write. The future never resolves if no write is in flight. It is cancel-safe.
+    pub(crate) async fn next(&mut self) -> FinishedWrite {
         match self.tasks.join_next().await {
             Some(done) => self.ended(done),
             None => std::future::pending().await,
         }
     }
 
-    /// Gives up what is under way, and returns when it has stopped.
+    /// Cancels the writes in flight and returns when they have stopped.
     pub(crate) async fn shutdown(mut self) {
         self.tasks.shutdown().await;
     }
 
     fn submit(&mut self, uid: &Uid, write: Write) {
-        if let Some(write) = self.lanes.enter(uid, write) {
+        if let Some(write) = self.pod_writes.enter(uid, write) {
             self.start(write);
         }
     }
@@ -117,38 +119,39 @@ impl Writes {
         }
     }
 
-    fn ended(&mut self, done: Result<Done, tokio::task::JoinError>) -> Done {
+    fn ended(&mut self, done: Result<FinishedWrite, tokio::task::JoinError>) -> FinishedWrite {
         let done = done.expect("a write neither panics nor is cancelled before the end");
         let uid = match &done {
-            Done::Bind(binding, _) => &binding.pod.uid,
-            Done::Volumes(writes, _) => &writes.binding.pod.uid,
-            Done::Condition(uid) => uid,
+            FinishedWrite::Bind(binding, _) => &binding.pod.uid,
+            FinishedWrite::Volumes(writes, _) => &writes.binding.pod.uid,
+            FinishedWrite::Condition(uid) => uid,
         };
-        if let Some(next) = self.lanes.leave(uid) {
+        if let Some(next) = self.pod_writes.leave(uid) {
             self.start(next);
         }
         done
     }
 }
 
-async fn bind(client: Client, binding: Binding) -> Done {
+async fn bind(client: Client, binding: Binding) -> FinishedWrite {
     let api = client.causes(&binding.causes()).api::<Pod>();
     let (key, node) = (&binding.pod.key, &binding.choice.node);
     let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
         Ok(_) => Ok(()),
-        // Without an answer it may have happened; the pod itself knows.
+        // A request without a response may have succeeded; the pod shows whether it did.
         Err(error @ ApiError::Transport(_)) => match api.get(key.namespace(), key.name()).await {
             Ok(pod) if is_on(&pod, &binding) => Ok(()),
             Ok(_) | Err(_) => Err(error),
         },
         Err(error) => Err(error),
     };
-    Done::Bind(binding, outcome)
+    FinishedWrite::Bind(binding, outcome)
 }
 
-/// Writes all of it at one revision, or nothing. A volume must be as it was seen, so that no other claim has got it meanwhile. A claim need
-/// only be the same one: its node is a wish, which the scheduler compares with what the claim got.
-async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> Done {
+/// Writes all of `writes` at one revision, or nothing. A volume must be unchanged since the scheduler read
+/// it, so that no other claim has got it. A claim need only have the same uid: its node is a preference, and
+/// the scheduler compares it with what the claim got.
+async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> FinishedWrite {
     let mut transaction = Transaction::new(&client.causes(&writes.binding.causes()));
     for (volume, claim) in &writes.bind {
         let patch = Patch::Merge(json!({
@@ -174,7 +177,7 @@ async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> Done {
         true => Ok(Revision(0)),
         false => transaction.commit().await.map(|committed| committed.revision()),
     };
-    Done::Volumes(writes, outcome)
+    FinishedWrite::Volumes(writes, outcome)
 }
 
 fn is_on(pod: &Pod, binding: &Binding) -> bool {
@@ -182,23 +185,23 @@ fn is_on(pod: &Pod, binding: &Binding) -> bool {
     pod.metadata.uid.as_deref() == Some(&*binding.pod.uid) && node == Some(&*binding.choice.node)
 }
 
-async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> Done {
+async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> FinishedWrite {
     let outcome = client.api::<Pod>().patch_status(pod.key.namespace(), pod.key.name(), &patch).await;
     if let Err(error) = outcome
         && !error.is_not_found()
     {
-        tracing::debug!(%error, "the condition was not written");
+        tracing::debug!(%error, "failed to update the pod condition");
     }
-    Done::Condition(Arc::clone(&pod.uid))
+    FinishedWrite::Condition(Arc::clone(&pod.uid))
 }
 
-/// What makes the pod's condition say what `notice` says; `None` if it does. The time of transition moves only with the
-/// status, the uid guards against a new pod of the same name.
+/// The patch that makes the pod's condition say `notice`; `None` if it already does. The transition time
+/// changes only with the status. The uid in the patch excludes a new pod of the same name.
 fn condition(notice: &Notice, now: Timestamp) -> Option<Patch> {
     let pod = &notice.pod;
     let wanted = ScheduledCondition {
         status: "False".to_owned(),
-        reason: notice.trouble.reason().to_owned(),
+        reason: notice.failure.reason().to_owned(),
         message: notice.message.clone(),
     };
     if pod.scheduled.as_ref() == Some(&wanted) {

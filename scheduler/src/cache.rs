@@ -1,24 +1,24 @@
-//! What is where: nodes, the pods on them, and the pods assumed to be on them because a bind is under way. Every update
-//! costs O(1) in the number of nodes and pods (O(log n) for the list of recent changes). Not a mirror of the API: the
-//! informers hold the objects.
+//! The cluster as the scheduler counts it: nodes, the pods on them, and assumed pods, whose bind is in
+//! flight. Every update costs O(1) in the number of nodes and pods (O(log n) for the list of recent changes).
+//! The objects themselves are in the informers.
 //!
-//! A pod is on at most one node. Assumed pods do not expire: a bind always ends, and then the pod is confirmed by the
-//! watch or forgotten.
+//! A pod is on at most one node. Assumed pods do not expire: every bind finishes, and then the watch confirms
+//! the pod or the scheduler forgets it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
-use crate::companions::{Labels, Namespaces};
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
+use crate::pod_constraints::{Labels, Namespaces};
 use crate::ports::HostPort;
 use crate::resources::RequestedTotal;
 use crate::storage::Storage;
 
-/// A node with the sums of what is on it.
+/// A node with the sums over its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeState {
     info: Arc<NodeInfo>,
@@ -26,8 +26,8 @@ pub struct NodeState {
     nonzero: NonZero,
     ports: Vec<HostPort>,
     pods: Vec<Arc<PodInfo>>,
-    /// How many of `pods` have required anti-affinity terms.
-    shunning: usize,
+    /// The number of `pods` with required anti-affinity terms.
+    anti_affinity: usize,
     /// The lowest priority among `pods`.
     lowest_priority: Option<i32>,
     generation: u64,
@@ -41,48 +41,49 @@ impl NodeState {
             nonzero: NonZero::default(),
             ports: Vec::new(),
             pods: Vec::new(),
-            shunning: 0,
+            anti_affinity: 0,
             lowest_priority: None,
             generation: 0,
         }
     }
 
-    /// What the node offers.
+    /// The node.
     pub fn info(&self) -> &NodeInfo {
         &self.info
     }
 
-    /// What its pods request together.
+    /// The sum of the requests of its pods.
     pub fn requested(&self) -> &RequestedTotal {
         &self.requested
     }
 
-    /// What LeastAllocated counts for its pods together.
+    /// The sum of the requests of its pods as LeastAllocated counts them.
     pub fn nonzero(&self) -> NonZero {
         self.nonzero
     }
 
-    /// The host ports its pods hold.
+    /// The host ports in use by its pods.
     pub fn ports(&self) -> &[HostPort] {
         &self.ports
     }
 
-    /// Its pods, assumed ones included, in no meaningful but a reproducible order.
+    /// The pods on the node, including assumed ones. The order is reproducible but has no meaning.
     pub fn pods(&self) -> &[Arc<PodInfo>] {
         &self.pods
     }
 
-    /// How many pods it holds.
+    /// The number of pods on the node.
     pub fn pod_count(&self) -> i64 {
         self.pods.len() as i64
     }
 
-    /// How many of its pods have required anti-affinity terms.
-    pub fn shunning_pods(&self) -> usize {
-        self.shunning
+    /// The number of pods on the node with required anti-affinity terms.
+    pub fn anti_affinity_pods(&self) -> usize {
+        self.anti_affinity
     }
 
-    /// The node without its pods of a priority below `priority`, and those pods; `None` if it has none. O(pods on it).
+    /// The node without its pods of a priority below `priority`, and those pods; `None` if it has no such
+    /// pod. O(pods on the node).
     pub fn without_lower(&self, priority: i32) -> Option<(Self, Vec<Arc<PodInfo>>)> {
         self.lowest_priority.filter(|lowest| *lowest < priority)?;
         let mut stripped = Self { generation: self.generation, ..Self::new(Arc::clone(&self.info)) };
@@ -97,29 +98,29 @@ impl NodeState {
         Some((stripped, lower))
     }
 
-    /// The cache's generation when it last changed.
+    /// The cache's generation at the node's last change.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Puts a pod there.
+    /// Adds a pod to the node.
     pub(crate) fn add(&mut self, pod: Arc<PodInfo>) {
         self.requested.add(&pod.requests);
         self.nonzero.milli_cpu += pod.nonzero.milli_cpu;
         self.nonzero.memory += pod.nonzero.memory;
         self.ports.extend_from_slice(&pod.ports);
-        self.shunning += usize::from(!pod.companions.shunned.is_empty());
+        self.anti_affinity += usize::from(!pod.pod_affinity.anti_required.is_empty());
         self.lowest_priority =
             Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
         self.pods.push(pod);
     }
 
-    /// Takes the pod of this identity away.
+    /// Removes the pod with this uid from the node.
     pub(crate) fn remove(&mut self, uid: &Uid) {
         let at =
             self.pods.iter().position(|pod| pod.uid == *uid).expect("a pod is on the node it was added to");
         let pod = self.pods.swap_remove(at);
-        self.shunning -= usize::from(!pod.companions.shunned.is_empty());
+        self.anti_affinity -= usize::from(!pod.pod_affinity.anti_required.is_empty());
         if self.lowest_priority == Some(pod.priority) {
             self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
         }
@@ -133,35 +134,35 @@ impl NodeState {
     }
 }
 
-struct Entry {
+struct NodeEntry {
     state: NodeState,
-    /// Whether the node object exists. An entry without one only remembers pods that name the node.
+    /// Whether the node object exists. An entry without a node object only holds pods that name the node.
     exists: bool,
 }
 
-struct Placed {
+struct PlacedPod {
     pod: Arc<PodInfo>,
     node: Arc<str>,
     assumed: bool,
 }
 
-/// See the module.
+/// The nodes, pods and storage objects of the cluster, with the assumed pods counted on their nodes.
 #[derive(Default)]
 pub struct Cache {
-    nodes: HashMap<Arc<str>, Entry>,
-    pods: HashMap<Uid, Placed>,
+    nodes: HashMap<Arc<str>, NodeEntry>,
+    pods: HashMap<Uid, PlacedPod>,
     order: NodeOrder,
     namespaces: Arc<Namespaces>,
     storage: Storage,
-    /// The node that changed in each generation; a node occurs once, at its latest.
+    /// The node that changed in each generation. Each node occurs once, at its latest change.
     recent: BTreeMap<u64, Arc<str>>,
     generation: u64,
-    /// The generation in which the list of nodes last changed.
+    /// The generation of the last change of the list of nodes.
     order_generation: u64,
 }
 
 impl Cache {
-    /// Adds or replaces a node object. Returns what was known before.
+    /// Adds or replaces a node. Returns the previous one.
     pub fn set_node(&mut self, info: Arc<NodeInfo>) -> Option<Arc<NodeInfo>> {
         let name = Arc::clone(&info.name);
         let entry = self.entry(&name);
@@ -178,7 +179,7 @@ impl Cache {
         existed.then_some(old)
     }
 
-    /// Forgets a node object, and returns it if it was known. Its pods are remembered until they are gone.
+    /// Removes a node and returns it if it was known. Its pods stay in the cache until they are removed.
     pub fn remove_node(&mut self, name: &str) -> Option<Arc<NodeInfo>> {
         let entry = self.nodes.get_mut(name).filter(|entry| entry.exists)?;
         entry.exists = false;
@@ -190,7 +191,7 @@ impl Cache {
         Some(info)
     }
 
-    /// Notes the labels of a namespace, or with `None` that it is gone.
+    /// Sets the labels of a namespace; `None` removes the namespace.
     pub fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {
         let namespaces = Arc::make_mut(&mut self.namespaces);
         match labels {
@@ -199,12 +200,12 @@ impl Cache {
         };
     }
 
-    /// Claims, volumes and classes.
+    /// The claims, volumes and classes.
     pub fn storage(&self) -> &Storage {
         &self.storage
     }
 
-    /// Claims, volumes and classes, to be changed.
+    /// Mutable access to the claims, volumes and classes.
     pub(crate) fn storage_mut(&mut self) -> &mut Storage {
         &mut self.storage
     }
@@ -214,27 +215,28 @@ impl Cache {
         self.nodes.get(name).filter(|entry| entry.exists).map(|entry| entry.state.info())
     }
 
-    /// Counts `pod` on `node` while its bind is under way.
+    /// Counts `pod` on `node` while its bind is in flight.
     ///
     /// # Panics
-    /// When the pod is already counted somewhere: deciding twice is a defect of the caller.
+    ///
+    /// If the cache already counts the pod: to decide twice is a defect of the caller.
     pub fn assume(&mut self, pod: Arc<PodInfo>, node: &Arc<str>) {
         assert!(!self.pods.contains_key(&pod.uid), "a pod is assumed once");
         self.place(pod, node, true);
     }
 
-    /// Takes back an assumption whose bind failed, and returns the pod. `None`, and nothing changed, if the watch has
-    /// confirmed the pod meanwhile or it is gone.
+    /// Removes an assumed pod whose bind failed and returns it. Returns `None` and changes nothing if the
+    /// watch has confirmed the pod or the pod is gone.
     pub fn forget(&mut self, uid: &Uid) -> Option<Arc<PodInfo>> {
         if self.is_assumed(uid) { self.remove_pod(uid) } else { None }
     }
 
-    /// Counts a pod where the API says it is, confirming or correcting an assumption. Returns what was counted before if
-    /// the pod now holds something else or is elsewhere.
+    /// Counts a pod on the node that the API reports, and confirms or corrects an assumption. Returns the
+    /// previously counted pod if the pod's node or what it occupies there has changed.
     pub fn set_pod(&mut self, pod: Arc<PodInfo>, node: &Arc<str>) -> Option<Arc<PodInfo>> {
         if let Some(placed) = self.pods.get_mut(&pod.uid)
             && placed.node == *node
-            && placed.pod.holds_like(&pod)
+            && placed.pod.occupies_same(&pod)
         {
             placed.assumed = false;
             return None;
@@ -244,7 +246,7 @@ impl Cache {
         before
     }
 
-    /// Counts a pod no longer, assumed or not. Returns it if it was counted.
+    /// Removes a pod, assumed or not. Returns it if the cache counted it.
     pub fn remove_pod(&mut self, uid: &Uid) -> Option<Arc<PodInfo>> {
         let placed = self.pods.remove(uid)?;
         self.storage.remove_user(&placed.pod);
@@ -254,12 +256,12 @@ impl Cache {
         Some(placed.pod)
     }
 
-    /// Whether the pod is counted somewhere.
+    /// Whether the cache counts the pod on a node.
     pub fn holds(&self, uid: &Uid) -> bool {
         self.pods.contains_key(uid)
     }
 
-    /// Whether the pod is counted on the strength of an assumption.
+    /// Whether the pod is assumed: the watch has not confirmed it.
     pub fn is_assumed(&self, uid: &Uid) -> bool {
         self.pods.get(uid).is_some_and(|placed| placed.assumed)
     }
@@ -269,17 +271,17 @@ impl Cache {
         &self.namespaces
     }
 
-    /// Rises with every change of nodes and pods.
+    /// The generation; it rises with every change of nodes and pods.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The generation in which the list of nodes or their order last changed.
+    /// The generation of the last change of the list of nodes or of their order.
     pub(crate) fn order_generation(&self) -> u64 {
         self.order_generation
     }
 
-    /// The nodes that exist, in the order of search.
+    /// The existing nodes in search order.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeState> {
         self.order.iter().map(|name| &self.nodes[&name].state)
     }
@@ -298,11 +300,11 @@ impl Cache {
         self.entry(node).state.add(Arc::clone(&pod));
         self.touch(node);
         let uid = Arc::clone(&pod.uid);
-        self.pods.insert(uid, Placed { pod, node: Arc::clone(node), assumed });
+        self.pods.insert(uid, PlacedPod { pod, node: Arc::clone(node), assumed });
     }
 
-    fn entry(&mut self, name: &Arc<str>) -> &mut Entry {
-        self.nodes.entry(Arc::clone(name)).or_insert_with(|| Entry {
+    fn entry(&mut self, name: &Arc<str>) -> &mut NodeEntry {
+        self.nodes.entry(Arc::clone(name)).or_insert_with(|| NodeEntry {
             state: NodeState::new(Arc::new(NodeInfo::named(name))),
             exists: false,
         })

@@ -1,97 +1,100 @@
-//! The decision: which node a pod goes to, and why; or why it goes nowhere. Pure: everything it depends on is an argument.
+//! The scheduling decision: the node for a pod with the reasons, or why no node fits. Pure: everything it
+//! depends on is an argument.
 //!
 //! # The rule
 //!
-//! 1. **Candidates.** The nodes in order of search ([`Snapshot::nodes`]). When every required affinity term pins node names,
-//!    only the existing nodes of those names, in order of name.
-//!    A pod that contradicts itself, or whose volumes no node can have, goes nowhere, and no node is asked.
-//! 2. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is feasible when
-//!    every filter admits it ([`filter::check`]). The search stops when one feasible node more than
-//!    [`sampling::wanted`] has been seen; that one is dropped.
-//! 3. **Score.** With one feasible node, it is taken. Otherwise each node's score is the sum over [`Scorer::ALL`] of weight
-//!    times score, scaled over the feasible nodes.
-//! 4. **Tie.** Among the `n` nodes of the highest score, in the order in which they were found, the one at `tie mod n`.
-//! 5. The next search starts after the last node that was counted: `start` plus feasible nodes plus refusals, modulo
-//!    the number of all nodes.
+//! 1. **Candidates.** The nodes in search order ([`Snapshot::nodes`]). If every required affinity term pins
+//!   node names, only the existing nodes of those names, sorted by name. A pod that contradicts itself, or
+//!   whose volumes no node can have, is refused without a look at any node.
+//! 2. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
+//!   feasible if every filter admits it ([`filter::check`]). The search stops at one feasible node more than
+//!   [`sampling::wanted`]; the search drops that node.
+//! 3. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over [`Scorer::ALL`] of
+//!   weight times score, scaled over the feasible nodes.
+//! 4. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
+//! 5. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
+//!   refusals, modulo the number of all nodes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cache::NodeState;
-use crate::filter::{self, Plugin, PluginSet, Rejection, Surroundings, VolumeRefusal, Volumes};
+use crate::filter::{self, Plugin, PluginSet, PreFilterState, Rejection, VolumeRefusal, Volumes};
 use crate::pod::PodInfo;
 use crate::sampling;
 use crate::score::Scorer;
 use crate::snapshot::Snapshot;
 use crate::storage::Storage;
 
-/// What a decision depends on besides the pod and the nodes.
+/// The inputs of a decision besides the pod and the nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Where the search starts.
+    /// The index of the candidate at which the search starts.
     pub start: usize,
-    /// Chooses among equals.
+    /// The number that selects among nodes with the highest score.
     pub tie: u64,
-    /// How much of the cluster to look at, in per cent; zero is adaptive.
+    /// The share of the cluster to search, in per cent; zero is adaptive.
     pub percentage: usize,
 }
 
-/// A decision.
+/// A decision and the start of the next search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What was decided.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Where the next search starts.
+    /// The start of the next search.
     pub next_start: usize,
 }
 
-/// What was decided.
+/// The outcome of a decision: a node, or a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The pod goes to a node.
+    /// A node fits the pod.
     Fits(Choice),
-    /// No node will take it.
+    /// No node fits the pod.
     Unfit(Refusal),
 }
 
-/// The chosen node, and what the choice was made from.
+/// The chosen node, with the numbers behind the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The node.
     pub node: Arc<str>,
-    /// How many nodes were looked at.
+    /// The number of evaluated nodes.
     pub evaluated: usize,
-    /// How many of them would have done.
+    /// The number of feasible nodes.
     pub feasible: usize,
-    /// How many of those had the highest score.
+    /// The number of feasible nodes with the highest score.
     pub best: usize,
-    /// The chosen node's weighted score; zero when it was the only feasible node and none was computed.
+    /// The chosen node's weighted score; zero if it was the only feasible node and the scheduler computed
+    /// none.
     pub total: i64,
-    /// The chosen node's unweighted score by plugin; empty when none was computed.
+    /// The chosen node's unweighted score by plugin; empty if the scheduler computed none.
     pub scores: Vec<(Scorer, i64)>,
 }
 
-/// Why no node will take the pod.
+/// The reasons why no node fits the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Set when no node was asked: the pod contradicts itself, or its volumes can be nowhere.
+    /// The reason for a refusal without a look at any node: the pod contradicts itself, or no node can have
+    /// its volumes.
     pub contradiction: Option<Cow<'static, str>>,
-    /// Each refusing node's place in the snapshot, and its refusal, in the order in which they were asked.
+    /// Each refusing node's index in the snapshot and its refusal, in search order.
     pub rejections: Vec<(usize, Rejection)>,
-    /// The filters that refused somewhere: events that may change their answer wake the pod.
+    /// The filters that refused a node: an event that may change their result wakes the pod.
     pub plugins: PluginSet,
 }
 
 impl Refusal {
-    /// How many nodes were not asked, because the pod's affinity names others.
+    /// The number of nodes left out because the pod's affinity names others.
     pub fn not_named(&self) -> usize {
         if self.contradiction.is_some() { 0 } else { self.nodes - self.rejections.len() }
     }
 }
 
-/// Decides where `pod` goes. The rule stands at the head of this module.
+/// Decides on which node `pod` runs. The module documentation states the rule.
 pub fn decide(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, terms: Terms) -> Decision {
     let all = snapshot.nodes();
     let named = pod.affinity.pinned.as_ref();
@@ -106,8 +109,9 @@ pub fn decide(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, terms: Term
         }
         volumes => volumes.unwrap_or(None),
     };
-    let around = Surroundings::of(pod, all.iter(), snapshot.anyone_shuns(), snapshot.namespaces(), volumes);
-    let check = |slot: usize| filter::check(pod, &around, &all[slot]);
+    let prefilter_state =
+        PreFilterState::of(pod, all.iter(), snapshot.has_anti_affinity(), snapshot.namespaces(), volumes);
+    let check = |slot: usize| filter::check(pod, &prefilter_state, &all[slot]);
     let search = match named {
         None => search(all.len(), |at| at, check, terms),
         Some(names) => {
@@ -130,7 +134,7 @@ struct Search {
     rejections: Vec<(usize, Rejection)>,
 }
 
-/// Step 2 over `count` candidates, where `slot` gives a candidate's place among all nodes.
+/// Step 2 over `count` candidates; `slot` gives a candidate's index among all nodes.
 fn search(
     count: usize,
     slot: impl Fn(usize) -> usize,
@@ -197,7 +201,8 @@ fn unusable(nodes: usize, refusal: VolumeRefusal) -> Refusal {
     }
 }
 
-/// An empty cluster refuses in the name of every filter, so that the first node wakes the pod.
+/// The refusal from the nodes' rejections. In an empty cluster it names every filter, so that the first node
+/// wakes the pod.
 fn refusal(nodes: usize, named: bool, rejections: Vec<(usize, Rejection)>) -> Refusal {
     let mut plugins: PluginSet = rejections.iter().map(|(_, rejection)| rejection.plugin()).collect();
     if named {

@@ -1,15 +1,16 @@
-//! Disks that a pod names in its own spec, of the kinds that existed before claims: most of them can be used by one pod of a node only.
+//! Disks that a pod names in its own spec (in-tree volumes). Most of them can be in use by one pod of a node
+//! only.
 
 /// A disk that a pod uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Which disk.
+    /// The kind and identity of the disk.
     pub kind: DiskKind,
     /// Whether the pod only reads it.
     pub is_read_only: bool,
 }
 
-/// What kind of disk, and which.
+/// The kind and identity of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskKind {
     /// A GCE persistent disk, by name.
@@ -20,18 +21,18 @@ pub enum DiskKind {
     Iscsi(String),
     /// A Ceph RBD image.
     Rbd {
-        /// Addresses of the monitors of the Ceph cluster. Clusters with a common monitor are the same.
+        /// The monitor addresses of the Ceph cluster. Clusters with a common monitor are the same cluster.
         monitors: Vec<String>,
-        /// Pool of the image.
+        /// The pool of the image.
         pool: String,
-        /// Name of the image.
+        /// The name of the image.
         image: String,
     },
 }
 
 impl Disk {
-    /// Whether two pods on one node cannot use these disks: they are the same, and at least one pod writes. An EBS volume cannot even be
-    /// read by two.
+    /// Whether two pods on one node cannot use these disks: the disks are the same, and at least one pod
+    /// writes. Two pods cannot even read one EBS volume.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         let both_read = self.is_read_only && other.is_read_only;
         match (&self.kind, &other.kind) {

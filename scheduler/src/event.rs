@@ -1,5 +1,5 @@
-//! What happens in the cluster that may let a waiting pod fit. Which pods it wakes is asked of the filters that refused
-//! them (`filter::may_help`); this file only names the events.
+//! Cluster events that may make a waiting pod schedulable. The filters that refused a pod decide whether an
+//! event wakes it (`filter::may_help`); this file only names the events.
 
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
@@ -7,19 +7,20 @@ use crate::pod::PodInfo;
 /// A change in the cluster.
 #[derive(Clone, Copy, Debug)]
 pub enum ClusterEvent<'a> {
-    /// A node appeared.
+    /// A new node.
     NodeAdded(&'a NodeInfo),
-    /// A node changed in something that scheduling looks at.
+    /// A node changed in a property that scheduling reads.
     NodeChanged {
-        /// Before.
+        /// The node before.
         old: &'a NodeInfo,
-        /// After.
+        /// The node after.
         new: &'a NodeInfo,
     },
-    /// A node is gone, and with it, to the filters, whoever was on it.
+    /// A deleted node. The filters count its pods as removed with it.
     NodeRemoved(&'a NodeInfo),
-    /// A pod came to a node.
+    /// A pod was assigned to a node.
     PodPlaced(&'a PodInfo),
-    /// A placed pod left its node, or shrank: what it held (here: before) is free, in whole or in part.
+    /// An assigned pod left its node or now requests less. The pod as it was: its resources are free in whole
+    /// or in part.
     PodFreed(&'a PodInfo),
 }

@@ -1,4 +1,4 @@
-//! The words for a refusal: the message that conditions and events carry, as upstream prints it. Tools and people match
+//! The message of a refusal for conditions and events, as kube-scheduler prints it. Tools and people match
 //! these texts.
 
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use crate::decide::Refusal;
 use crate::filter::node_affinity::NOT_NAMED;
 use crate::limits::{EVENT_CUT_MARK, EVENT_MESSAGE_BYTES};
 
-/// What is said when there is no node at all.
+/// The message for a cluster without nodes.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons in the order of their text; then
-/// `preemption`, which says why pushing out other pods would not help (see [`crate::victims`]).
+/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons sorted by text. Then
+/// `preemption`, which says why preemption would not help ([`crate::victims`]).
 pub fn message(refusal: &Refusal, preemption: Option<&str>) -> String {
     if refusal.nodes == 0 {
         return NO_NODES.to_owned();
@@ -27,7 +27,7 @@ pub fn message(refusal: &Refusal, preemption: Option<&str>) -> String {
     message
 }
 
-/// `0/N nodes are available: …` from reasons and how many nodes gave each.
+/// `0/N nodes are available: …` from reasons and the number of nodes for each.
 pub(crate) fn counted(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
     let mut parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     parts.sort();
@@ -44,7 +44,7 @@ fn reasons(refusal: &Refusal) -> BTreeMap<String, usize> {
     reasons
 }
 
-/// Adds to the count of a reason; zero adds no reason.
+/// Adds `by` to the count of a reason; zero adds no reason.
 pub(crate) fn count(reasons: &mut BTreeMap<String, usize>, reason: &str, by: usize) {
     match reasons.get_mut(reason) {
         Some(count) => *count += by,
@@ -55,7 +55,7 @@ pub(crate) fn count(reasons: &mut BTreeMap<String, usize>, reason: &str, by: usi
     }
 }
 
-/// The message as an event may carry it: cut at 1024 bytes, the cut shown.
+/// The message for an event, cut at 1024 bytes with a mark at the cut.
 pub fn for_event(message: &str) -> String {
     if message.len() <= EVENT_MESSAGE_BYTES {
         return message.to_owned();
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_cut_where_the_api_would_refuse_it() {
+    fn an_event_message_is_cut_at_the_limit_of_the_api() {
         assert_eq!(for_event("short"), "short");
         let cut = for_event(&"ä".repeat(600));
         assert_eq!((cut.len(), cut.ends_with("ä ...")), (1024, true));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn preemption_is_a_sentence_of_its_own() {
+    fn the_preemption_message_is_appended() {
         let refusal = Refusal {
             nodes: 2,
             contradiction: Some("c".into()),

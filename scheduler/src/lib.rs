@@ -1,24 +1,24 @@
-//! Filter, score, assume, bind: the scheduler, a plain client of the API.
+//! The scheduler, a plain client of the API: filter, score, assume, bind.
 //!
-//! Watches pods and nodes, decides for each waiting pod which node it goes to, and says so through the binding
-//! subresource. The judgement ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is synchronous and pure; the edge
-//! (`run`, `bind`) holds none.
+//! The scheduler watches pods and nodes, decides for each pending pod on which node it runs, and writes that
+//! through the binding subresource. The decision ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is
+//! synchronous and pure. The input and output (`run`, `bind`) decides nothing.
 
 pub mod affinity;
 mod bind;
 pub mod cache;
-pub mod companions;
 pub mod decide;
 pub mod disk;
 pub mod event;
 pub mod explain;
 pub mod filter;
-mod lanes;
 pub mod limits;
 pub mod namespace;
 pub mod node;
 mod node_order;
 pub mod pod;
+pub mod pod_constraints;
+mod pod_writes;
 pub mod ports;
 mod quantity;
 pub mod queue;

@@ -1,48 +1,53 @@
-//! Every bound of the scheduler, by name, with its reason and with what happens when it is reached.
+//! The limits of the scheduler, each with its reason and with what happens when it is reached.
 
 use jiff::SignedDuration;
 
-/// Decisions taken in one go before events and finished writes are looked at again. At full speed a batch takes a few
-/// milliseconds, so that a node's death is noticed soon, and the cost of looking is spread thin.
+/// The number of decisions in one turn, before the loop reads events and finished writes again. At full speed
+/// a batch takes a few milliseconds, so that the scheduler notices the failure of a node soon and the cost
+/// per decision stays small.
 pub const DECISIONS_PER_TURN: usize = 64;
 
-/// API writes (binds, conditions) under way at once. When all places are taken the scheduler stops deciding, not
-/// listening: a decision ahead of a hundred unconfirmed ones gains nothing, and the apiserver is not flooded.
+/// The number of API writes (binds, conditions) in flight. At the limit the scheduler stops deciding but
+/// still reads events. More unconfirmed decisions would gain nothing, and the limit protects the apiserver.
 pub const WRITES_IN_FLIGHT: usize = 100;
 
-/// The first wait of a pod that did not fit; it doubles with every failed attempt. Upstream's `podInitialBackoffSeconds`.
+/// The first back-off of an unschedulable pod; it doubles with every failed attempt. kube-scheduler's
+/// `podInitialBackoffSeconds`.
 pub const INITIAL_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
 
-/// The longest wait of a pod that did not fit. Upstream's `podMaxBackoffSeconds`.
+/// The longest back-off of an unschedulable pod. kube-scheduler's `podMaxBackoffSeconds`.
 pub const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(10);
 
-/// Back-off expiries are cut to this window, so that within one window priority and not chance decides who is first.
+/// The width of the windows to which back-off expiries are cut, so that within a window the priority and not
+/// chance decides the order.
 pub const BACKOFF_WINDOW: SignedDuration = SignedDuration::from_secs(1);
 
-/// A pod that no event has woken is tried again after this long: the net below the queueing hints.
+/// The time after which the queue tries a pod again that no event has woken. It limits the damage of a wrong
+/// queueing hint.
 pub const MAX_UNSCHEDULABLE_STAY: SignedDuration = SignedDuration::from_mins(5);
 
-/// How long the claims of a pod may take to be bound before the pod is tried anew, perhaps on another node. Upstream's
-/// `bindTimeoutSeconds`.
+/// The time that the claims of a pod have to become bound before the scheduler tries the pod again, perhaps
+/// on another node. kube-scheduler's `bindTimeoutSeconds`.
 pub const VOLUME_BIND_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
-/// Below this many nodes every node is looked at, and never fewer feasible ones than this are sought.
+/// The smallest number of feasible nodes that the search looks for. In smaller clusters it checks every node.
 pub const MIN_FEASIBLE_NODES: usize = 100;
 
 /// The smallest share of the nodes, in per cent, that adaptive sampling looks for.
 pub const MIN_PERCENTAGE_OF_NODES: usize = 5;
 
-/// Events are cut to this many bytes (the API's limit for notes), the cut marked by [`EVENT_CUT_MARK`].
+/// The maximum length of an event message in bytes (the API's limit for notes). [`EVENT_CUT_MARK`] marks the
+/// cut.
 pub const EVENT_MESSAGE_BYTES: usize = 1024;
 
-/// What stands at the end of an event message that was cut.
+/// The end of an event message that was cut.
 pub const EVENT_CUT_MARK: &str = " ...";
 
-/// What LeastAllocated assumes for a container that requests no CPU, in millicores.
+/// The CPU that LeastAllocated assumes for a container without a CPU request, in millicores.
 pub const DEFAULT_MILLI_CPU: i64 = 100;
 
-/// What LeastAllocated assumes for a container that requests no memory, in bytes.
+/// The memory that LeastAllocated assumes for a container without a memory request, in bytes.
 pub const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
 
-/// The highest score a plugin can give.
+/// The highest score of a plugin.
 pub const MAX_NODE_SCORE: i64 = 100;

@@ -1,21 +1,21 @@
-//! A namespace as the scheduler sees it: its labels, which pods' terms may ask for.
+//! A namespace as the scheduler caches it: the labels that pod affinity terms may select.
 
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 
-use crate::companions::Labels;
+use crate::pod_constraints::Labels;
 
-/// What the scheduler keeps of a namespace.
+/// The scheduler's data of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceInfo {
-    /// Its name.
+    /// The name.
     pub key: Key,
-    /// Its identity.
+    /// The uid.
     pub uid: String,
-    /// The revision of the object these facts come from.
+    /// The revision of the decoded object.
     pub revision: Revision,
-    /// Its labels.
+    /// The labels.
     pub labels: Labels,
 }
 
@@ -33,10 +33,11 @@ impl Object for NamespaceInfo {
     }
 }
 
-/// Reads a namespace.
+/// Decodes a namespace.
 ///
 /// # Errors
-/// When `json` is none.
+///
+/// `json` is not a namespace.
 pub fn decode(json: &[u8]) -> Result<NamespaceInfo, serde_json::Error> {
     #[derive(Deserialize)]
     struct Doc {

@@ -1,4 +1,4 @@
-//! A node as the scheduler sees it: what it offers and whom it admits. Not what is placed on it: that is `cache`.
+//! A node as the scheduler caches it: its capacity, labels and taints. The pods on the node are in `cache`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,31 +14,31 @@ use crate::taint::Taint;
 const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 
-/// What the scheduler keeps of a node object.
+/// The scheduler's data of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
-    /// Its name as informers have it.
+    /// The name as an informer key.
     pub key: Key,
-    /// Its identity: a node registered again under the same name has another.
+    /// The uid: a node that registers again under the same name has another.
     pub uid: String,
-    /// The revision of the object these facts come from.
+    /// The revision of the decoded object.
     pub revision: Revision,
-    /// Its labels.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Its taints, in the object's order.
+    /// The taints in the object's order.
     pub taints: Vec<Taint>,
-    /// Whether it is cordoned.
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
-    /// What pods may use of it.
+    /// The resources for pods.
     pub allocatable: Resources,
-    /// How many pods it may hold.
+    /// The maximum number of pods.
     pub allowed_pods: i64,
 }
 
 impl NodeInfo {
-    /// A node of which only the name is known: it offers nothing.
+    /// A node with only a name: it has no resources.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -53,15 +53,16 @@ impl NodeInfo {
         }
     }
 
-    /// The failure domain whose nodes alternate with those of other domains in the order of search; `None` if unlabelled.
+    /// The failure domain (region and zone) for the search order, which alternates between domains; `None` if
+    /// unlabelled.
     pub fn zone(&self) -> Option<(&str, &str)> {
         let label = |key| self.labels.get(key).map_or("", String::as_str);
         let zone = (label(REGION), label(ZONE));
         (zone != ("", "")).then_some(zone)
     }
 
-    /// Whether the two differ in nothing that scheduling looks at.
-    pub fn is_like(&self, other: &Self) -> bool {
+    /// Whether the two nodes are equal in everything that scheduling reads.
+    pub fn is_equivalent(&self, other: &Self) -> bool {
         let Self {
             name,
             key: _,
@@ -99,10 +100,11 @@ impl Object for NodeInfo {
     }
 }
 
-/// Reads a node. Without `status.allocatable`, the capacity counts.
+/// Decodes a node. Without `status.allocatable` the capacity counts.
 ///
 /// # Errors
-/// When `json` is no node, or states a quantity that is none. The apiserver stores no such object.
+///
+/// `json` is not a node, or a quantity in it is invalid. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<NodeInfo, serde_json::Error> {
     lenient::from_slice(json).map(NodeDoc::into_info)
 }
@@ -170,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_read_and_unknown_fields_are_skipped() {
+    fn a_node_is_decoded_and_unknown_fields_are_ignored() {
         let json = serde_json::json!({
             "metadata": { "name": "n1", "resourceVersion": "9", "labels": { "topology.kubernetes.io/zone": "a" } },
             "spec": {

@@ -1,5 +1,5 @@
-//! The order in which nodes are searched: zones take turns, in the order in which they were first seen, and within a zone
-//! nodes come in order of arrival. Two neighbours are thus in different zones where possible, and sampling stays fair.
+//! The search order of nodes: zones take turns in the order of their first node, and the nodes of a zone come
+//! in order of arrival. Neighbours are therefore in different zones where possible, and sampling stays fair.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use crate::node::NodeInfo;
 
 type Zone = Option<(String, String)>;
 
-/// See the module.
+/// The node names in search order, grouped by zone.
 #[derive(Debug, Default)]
 pub(crate) struct NodeOrder {
     zones: Vec<(Zone, Vec<Arc<str>>)>,
 }
 
 impl NodeOrder {
-    /// Appends a node to its zone. The caller sees to it that it is not there yet.
+    /// Appends a node to its zone. The caller ensures that the node is not in the order yet.
     pub(crate) fn add(&mut self, node: &NodeInfo) {
         let zone = zone(node);
         let name = Arc::clone(&node.name);
@@ -24,7 +24,8 @@ impl NodeOrder {
         }
     }
 
-    /// Takes a node out; a zone without nodes loses its turn. The node must have the labels it was added with.
+    /// Removes a node; a zone without nodes loses its turn. The node must have the labels that it had when it
+    /// was added.
     pub(crate) fn remove(&mut self, node: &NodeInfo) {
         let zone = zone(node);
         if let Some((_, names)) = self.zones.iter_mut().find(|(z, _)| *z == zone) {
@@ -33,7 +34,7 @@ impl NodeOrder {
         self.zones.retain(|(_, names)| !names.is_empty());
     }
 
-    /// The names, in order.
+    /// The names in search order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<str>> {
         let rounds = self.zones.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
         (0..rounds)

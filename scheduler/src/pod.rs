@@ -1,5 +1,5 @@
-//! A pod as the scheduler sees it: a few facts, computed once when the object arrives. Not the API's type; decoding from
-//! its JSON is `pod/decode`, and nothing is ever encoded back.
+//! A pod as the scheduler caches it: a few facts, computed once when the object arrives. `pod/decode` reads
+//! them from JSON; the scheduler never encodes them.
 
 mod decode;
 mod volumes;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 use kstore_informer::{Key, Object, Revision};
 
 use crate::affinity::NodeAffinity;
-use crate::companions::{Companions, Labels, Spread};
 use crate::disk::Disk;
+use crate::pod_constraints::{Labels, PodAffinity, Spread};
 use crate::ports::HostPort;
 use crate::resources::Resources;
 use crate::taint::Toleration;
 
 pub use decode::decode;
 
-/// A pod's identity: a pod created again under the same name has another.
+/// A pod's uid: a pod created again under the same name has another.
 pub type Uid = Arc<str>;
 
-/// What LeastAllocated counts: requests in which a container that asks for nothing is taken to need a little. Wide enough
-/// to sum over all pods of a node.
+/// The requests that LeastAllocated counts, with a default for containers without requests. Wide enough for
+/// the sum over all pods of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonZero {
     /// Millicores.
@@ -30,128 +30,130 @@ pub struct NonZero {
     pub memory: i128,
 }
 
-/// The condition `PodScheduled`, as the API has it.
+/// The `PodScheduled` condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduledCondition {
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// A word for programs.
+    /// A machine-readable reason.
     pub reason: String,
-    /// A sentence for people.
+    /// A human-readable message.
     pub message: String,
 }
 
-/// What the scheduler keeps of a pod.
+/// The scheduler's data of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodInfo {
-    /// Its namespace and name.
+    /// Namespace and name.
     pub key: Key,
-    /// Its identity.
+    /// The uid.
     pub uid: Uid,
-    /// The revision of the object these facts come from.
+    /// The revision of the decoded object.
     pub revision: Revision,
     /// The object's generation, which conditions repeat.
     pub generation: i64,
-    /// Which scheduler is to place it.
+    /// The name of the scheduler that is responsible for the pod.
     pub scheduler_name: String,
-    /// Where it has been placed.
+    /// The node to which the pod is assigned.
     pub node_name: Option<Arc<str>>,
-    /// Higher goes first.
+    /// The priority; pods with a higher one go first.
     pub priority: i32,
-    /// Whether it must not push others out (`preemptionPolicy: Never`).
+    /// Whether the pod must not preempt other pods (`preemptionPolicy: Never`).
     pub never_preempts: bool,
-    /// Whether it is being deleted.
+    /// Whether the pod is being deleted.
     pub deleting: bool,
-    /// Whether it has ended (phase Succeeded or Failed) and holds nothing any more.
+    /// Whether the pod has terminated (phase Succeeded or Failed) and occupies nothing.
     pub ended: bool,
-    /// Whether scheduling gates are left.
+    /// Whether the pod has scheduling gates.
     pub gated: bool,
-    /// What it asks for.
+    /// The resource requests.
     pub requests: Resources,
-    /// What LeastAllocated counts for it.
+    /// The requests that LeastAllocated counts.
     pub nonzero: NonZero,
-    /// The host ports it wants.
+    /// The host ports.
     pub ports: Vec<HostPort>,
-    /// Its volumes that matter to scheduling; `None` for none, as most pods have.
+    /// The volumes that matter to scheduling; `None` for most pods.
     pub volumes: Option<Box<PodVolumes>>,
-    /// The taints it bears.
+    /// The tolerations.
     pub tolerations: Vec<Toleration>,
-    /// The nodes it wants.
+    /// The node affinity and node selector.
     pub affinity: NodeAffinity,
-    /// Its labels, by which other pods' terms mean it.
+    /// The labels, which other pods' terms select.
     pub labels: Labels,
-    /// What it requires of other pods.
-    pub companions: Companions,
-    /// How it must be spread among its like.
+    /// The required pod affinity and anti-affinity terms.
+    pub pod_affinity: PodAffinity,
+    /// The topology spread constraints.
     pub spread: Vec<Spread>,
-    /// Its condition `PodScheduled`, if it has one.
+    /// The `PodScheduled` condition, if the pod has one.
     pub scheduled: Option<ScheduledCondition>,
 }
 
-/// The volumes of a pod that decide on its node.
+/// The volumes of a pod that limit the choice of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodVolumes {
-    /// Claims, each once, in the order of the volumes.
+    /// The claims, each once, in the order of the volumes.
     pub claims: Vec<PodClaim>,
-    /// Disks of the kinds that existed before claims.
+    /// The disks named in the pod's own spec.
     pub disks: Vec<Disk>,
 }
 
 /// A claim that a pod uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodClaim {
-    /// Name of the claim.
+    /// The name of the claim.
     pub name: String,
-    /// Whether the claim is made for the pod's ephemeral volume, and lives as long as the pod.
+    /// Whether the claim belongs to the pod's ephemeral volume and lives as long as the pod.
     pub is_ephemeral: bool,
 }
 
 impl PodClaim {
-    /// Namespace and name of the claim, which `pod` uses.
+    /// Namespace and name of the claim of `pod`.
     pub fn key(&self, pod: &PodInfo) -> Key {
         Key::new(pod.key.namespace(), &self.name)
     }
 }
 
-/// What a pod is to this scheduler.
+/// The pod's relation to this scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It is on this node, placed by whomever, and holds its requests there.
+pub enum PodOwnership {
+    /// The pod is assigned to this node, by any scheduler, and occupies its requests there.
     Assigned(Arc<str>),
-    /// It waits for this scheduler.
+    /// The pod waits for this scheduler.
     Pending,
-    /// It has ended, is being deleted before it was placed, is gated, or belongs to another scheduler.
+    /// The pod has terminated, is being deleted unassigned, is gated, or belongs to another scheduler.
     Ignored,
 }
 
 impl PodInfo {
-    /// The claims that its volumes name.
+    /// The claims that the pod's volumes name.
     pub fn claims(&self) -> &[PodClaim] {
         self.volumes.as_ref().map_or(&[], |volumes| &volumes.claims)
     }
 
-    /// The disks that its volumes name.
+    /// The disks that the pod's volumes name.
     pub fn disks(&self) -> &[Disk] {
         self.volumes.as_ref().map_or(&[], |volumes| &volumes.disks)
     }
 
-    /// Whether its volumes name the claim.
+    /// Whether the pod's volumes name the claim.
     pub fn uses(&self, claim: &Key) -> bool {
         claim.namespace() == self.key.namespace() && self.claims().iter().any(|own| own.name == claim.name())
     }
 
-    /// What the pod is to the scheduler of this name.
-    pub fn standing(&self, scheduler_name: &str) -> Standing {
+    /// The pod's relation to the scheduler of this name.
+    pub fn ownership(&self, scheduler_name: &str) -> PodOwnership {
         match &self.node_name {
-            _ if self.ended => Standing::Ignored,
-            Some(node) => Standing::Assigned(Arc::clone(node)),
-            None if self.deleting || self.gated || self.scheduler_name != scheduler_name => Standing::Ignored,
-            None => Standing::Pending,
+            _ if self.ended => PodOwnership::Ignored,
+            Some(node) => PodOwnership::Assigned(Arc::clone(node)),
+            None if self.deleting || self.gated || self.scheduler_name != scheduler_name => {
+                PodOwnership::Ignored
+            }
+            None => PodOwnership::Pending,
         }
     }
 
-    /// Whether the two hold the same on a node, so that one can stand for the other there.
-    pub fn holds_like(&self, other: &Self) -> bool {
+    /// Whether both pods occupy the same on a node, so that the cache may replace one by the other.
+    pub fn occupies_same(&self, other: &Self) -> bool {
         (&self.requests, self.nonzero, &self.ports, self.priority, self.deleting, &self.labels)
             == (&other.requests, other.nonzero, &other.ports, other.priority, other.deleting, &other.labels)
     }

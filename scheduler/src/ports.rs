@@ -1,12 +1,12 @@
-//! Host ports: which are taken on a node, and when two of them clash.
+//! Host ports and their conflicts on a node.
 
 /// The address that stands for every address.
 const ANY_ADDRESS: &str = "0.0.0.0";
 
-/// A port of the node itself that a pod wants.
+/// A host port of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
-    /// The address it is bound to; `0.0.0.0` is every address.
+    /// The address; `0.0.0.0` is every address.
     pub address: String,
     /// TCP, UDP or SCTP.
     pub protocol: String,
@@ -15,23 +15,23 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// A port; an empty address is every address, an empty protocol TCP.
+    /// A host port; an empty address is every address, an empty protocol TCP.
     pub fn new(address: &str, protocol: &str, port: u16) -> Self {
         let or = |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
         Self { address: or(address, ANY_ADDRESS), protocol: or(protocol, "TCP"), port }
     }
 
-    /// Whether the two cannot be used on one node.
-    pub fn clashes(&self, other: &Self) -> bool {
+    /// Whether two pods cannot use both ports on one node.
+    pub fn conflicts_with(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
             && (self.address == other.address || self.address == ANY_ADDRESS || other.address == ANY_ADDRESS)
     }
 }
 
-/// Whether any of `wanted` clashes with any of `taken`.
-pub fn any_clash(wanted: &[HostPort], taken: &[HostPort]) -> bool {
-    wanted.iter().any(|w| taken.iter().any(|t| w.clashes(t)))
+/// Whether any port of `wanted` conflicts with any of `taken`.
+pub fn any_conflict(wanted: &[HostPort], taken: &[HostPort]) -> bool {
+    wanted.iter().any(|w| taken.iter().any(|t| w.conflicts_with(t)))
 }
 
 #[cfg(test)]
@@ -39,12 +39,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_clash_when_protocol_port_and_address_overlap() {
+    fn ports_conflict_if_protocol_port_and_address_overlap() {
         let port = HostPort::new;
-        assert!(port("", "", 80).clashes(&port("0.0.0.0", "TCP", 80)));
-        assert!(port("10.0.0.1", "TCP", 80).clashes(&port("", "TCP", 80)));
-        assert!(!port("10.0.0.1", "TCP", 80).clashes(&port("10.0.0.2", "TCP", 80)));
-        assert!(!port("", "UDP", 80).clashes(&port("", "TCP", 80)));
-        assert!(!port("", "TCP", 81).clashes(&port("", "TCP", 80)));
+        assert!(port("", "", 80).conflicts_with(&port("0.0.0.0", "TCP", 80)));
+        assert!(port("10.0.0.1", "TCP", 80).conflicts_with(&port("", "TCP", 80)));
+        assert!(!port("10.0.0.1", "TCP", 80).conflicts_with(&port("10.0.0.2", "TCP", 80)));
+        assert!(!port("", "UDP", 80).conflicts_with(&port("", "TCP", 80)));
+        assert!(!port("", "TCP", 81).conflicts_with(&port("", "TCP", 80)));
     }
 }

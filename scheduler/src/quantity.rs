@@ -1,4 +1,4 @@
-//! A quantity in a decoded object: its text is read once, as integers.
+//! A quantity in a decoded object, read once as integers.
 
 use kstore_api::quantity::Quantity;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -16,7 +16,8 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-/// Quantities are strings; bare numbers, which people write, mean the same.
+/// Visits a quantity. The API uses strings; the visitor accepts bare numbers, which users write, with the
+/// same meaning.
 struct Text;
 
 impl Visitor<'_> for Text {
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_from_text_and_number() {
+    fn amounts_are_decoded_from_strings_and_numbers() {
         let cases = [
             (r#""100m""#, Some((100, 1))),
             (r#""2Gi""#, Some((2_147_483_648_000, 2_147_483_648))),

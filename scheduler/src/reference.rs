@@ -1,35 +1,37 @@
-//! The decision once more: slow, without cache, snapshot or cleverness, written from the rules alone. Tests hold the fast
-//! one against it. Shares with it only the types of its input and the matching of tolerations and affinity terms, which
-//! have tables of their own.
+//! A reference implementation of the decision: slow, without cache and snapshot, written from the rules
+//! alone. Tests compare the fast decision with it. Both share only the input types and the matching of
+//! tolerations and affinity terms, which have tests of their own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::companions::{AffinityTerm, Namespaces};
 use crate::decide::Terms;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::pod_constraints::{AffinityTerm, Namespaces};
 use crate::taint::{Effect, Taint};
 
-/// What the reference says of a pod.
+/// The decision of the reference.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// It goes to this node, which has this total (absent when it was the only one), found among so many of the best.
+pub(crate) enum ReferenceDecision {
+    /// The pod goes to this node, with this total (absent if it was the only feasible node), one of `best`
+    /// nodes with the highest score.
     Node { name: Arc<str>, total: i64, best: usize, feasible: usize },
-    /// It goes nowhere, for these reasons.
+    /// No node fits, for these reasons.
     Nowhere { message: String },
 }
 
-/// A cluster as lists: nodes in order of arrival, zones in order of first sight, and who is where.
+/// A cluster as lists: nodes in order of arrival, zones in order of their first node, and the pods with their
+/// nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct ReferenceCluster {
     pub(crate) nodes: Vec<Arc<NodeInfo>>,
     zones: Vec<String>,
     pub(crate) placed: Vec<(Arc<PodInfo>, Arc<str>)>,
 }
 
-impl World {
-    /// A node whose zone changes goes to the end of its new zone, as if it were new.
+impl ReferenceCluster {
+    /// Adds or replaces a node. A node whose zone changes goes to the end of its new zone, as if it were new.
     pub(crate) fn set_node(&mut self, node: Arc<NodeInfo>) {
         match self.nodes.iter().position(|n| n.name == node.name) {
             Some(at) if zone(&self.nodes[at]) == zone(&node) => self.nodes[at] = node,
@@ -43,7 +45,7 @@ impl World {
         }
     }
 
-    /// A zone without nodes is forgotten.
+    /// Removes a node. A zone without nodes is forgotten.
     pub(crate) fn remove_node(&mut self, name: &str) {
         self.nodes.retain(|node| *node.name != *name);
         let nodes = &self.nodes;
@@ -58,7 +60,7 @@ impl World {
         self.pods_on(node).into_iter().map(of).sum()
     }
 
-    /// Zones take turns; each gives its next node.
+    /// The nodes in search order: zones take turns, and each gives its next node.
     pub(crate) fn in_order(&self) -> Vec<&NodeInfo> {
         let mut left: Vec<&NodeInfo> = self.nodes.iter().map(|node| &**node).collect();
         let mut ordered = Vec::new();
@@ -72,17 +74,20 @@ impl World {
         ordered
     }
 
-    /// The answer for `pod`, and where the next search starts.
-    pub(crate) fn decide(&self, pod: &PodInfo, terms: Terms) -> (Answer, usize) {
+    /// The decision for `pod`, and the start of the next search.
+    pub(crate) fn decide(&self, pod: &PodInfo, terms: Terms) -> (ReferenceDecision, usize) {
         let all = self.in_order();
         if all.is_empty() {
-            return (Answer::Nowhere { message: "no nodes available to schedule pods".to_owned() }, 0);
+            return (
+                ReferenceDecision::Nowhere { message: "no nodes available to schedule pods".to_owned() },
+                0,
+            );
         }
         let mut candidates = all.clone();
         if let Some(names) = &pod.affinity.pinned {
             if names.is_empty() {
                 let message = format!("0/{} nodes are available: pod affinity terms conflict.", all.len());
-                return (Answer::Nowhere { message }, terms.start);
+                return (ReferenceDecision::Nowhere { message }, terms.start);
             }
             candidates.retain(|node| names.iter().any(|name| **name == *node.name));
             candidates.sort_by(|a, b| a.name.cmp(&b.name));
@@ -90,7 +95,7 @@ impl World {
         let (feasible, refused) = self.filter(pod, &candidates, terms);
         let next = (terms.start + feasible.len() + refused.len()) % all.len();
         if feasible.is_empty() {
-            return (Answer::Nowhere { message: message(all.len(), &refused) }, next);
+            return (ReferenceDecision::Nowhere { message: message(all.len(), &refused) }, next);
         }
         (self.best(pod, &feasible, terms.tie), next)
     }
@@ -121,7 +126,7 @@ impl World {
         (feasible, refused)
     }
 
-    /// Why the node will not do; empty if it will.
+    /// The reasons against the node; empty if the node is feasible.
     pub(crate) fn reasons(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
         let tolerates = |key: &str, value: &str, effect| {
             let taint = Taint { key: key.to_owned(), value: value.to_owned(), effect };
@@ -144,18 +149,18 @@ impl World {
         }
         let on_node = self.pods_on(node);
         let taken = on_node.iter().flat_map(|p| &p.ports);
-        if taken.clone().any(|t| pod.ports.iter().any(|p| p.clashes(t))) {
+        if taken.clone().any(|t| pod.ports.iter().any(|p| p.conflicts_with(t))) {
             return vec!["node(s) didn't have free ports for the requested pod ports".to_owned()];
         }
         let shortages = self.shortages(pod, node);
         if !shortages.is_empty() {
             return shortages;
         }
-        let reason = self.uneven(pod, node).or_else(|| self.unwelcome(pod, node));
+        let reason = self.spread_conflict(pod, node).or_else(|| self.affinity_conflict(pod, node));
         reason.map(str::to_owned).into_iter().collect()
     }
 
-    fn uneven(&self, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
+    fn spread_conflict(&self, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
         for spread in &pod.spread {
             let key = &spread.topology_key;
             let Some(here) = node.labels.get(key) else {
@@ -187,8 +192,9 @@ impl World {
         None
     }
 
-    fn unwelcome(&self, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
-        let means = |t: &AffinityTerm, p: &PodInfo| t.means(p.key.namespace(), &p.labels, &Namespaces::new());
+    fn affinity_conflict(&self, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
+        let selects =
+            |t: &AffinityTerm, p: &PodInfo| t.selects(p.key.namespace(), &p.labels, &Namespaces::new());
         let near = |t: &AffinityTerm, other: &NodeInfo| {
             let (here, there) = (node.labels.get(&t.topology_key), other.labels.get(&t.topology_key));
             here.is_some() && here == there
@@ -197,23 +203,24 @@ impl World {
         for other in &self.nodes {
             placed.extend(self.pods_on(other).into_iter().map(|p| (&**other, p)));
         }
-        let wanted = &pod.companions.wanted;
-        let all_wanted: Vec<_> = placed.iter().filter(|(_, p)| wanted.iter().all(|t| means(t, p))).collect();
+        let wanted = &pod.pod_affinity.required;
+        let all_wanted: Vec<_> =
+            placed.iter().filter(|(_, p)| wanted.iter().all(|t| selects(t, p))).collect();
         let in_domain = |t: &&AffinityTerm| all_wanted.iter().any(|(other, _)| near(t, other));
         let labelled = wanted.iter().all(|t| node.labels.contains_key(&t.topology_key));
         let somewhere =
             |t: &AffinityTerm| all_wanted.iter().any(|(other, _)| other.labels.contains_key(&t.topology_key));
-        let nobody = !wanted.iter().any(somewhere);
-        let first = nobody && wanted.iter().all(|t| means(t, pod));
+        let no_match = !wanted.iter().any(somewhere);
+        let first = no_match && wanted.iter().all(|t| selects(t, pod));
         if !(labelled && (first || wanted.iter().all(|t| in_domain(&t)))) {
             return Some("node(s) didn't match pod affinity rules");
         }
-        let shuns = |t: &AffinityTerm| placed.iter().any(|(other, p)| means(t, p) && near(t, other));
-        if pod.companions.shunned.iter().any(shuns) {
+        let shuns = |t: &AffinityTerm| placed.iter().any(|(other, p)| selects(t, p) && near(t, other));
+        if pod.pod_affinity.anti_required.iter().any(shuns) {
             return Some("node(s) didn't match pod anti-affinity rules");
         }
         let shunned = |(other, p): &(&NodeInfo, &PodInfo)| {
-            p.companions.shunned.iter().any(|t| means(t, pod) && near(t, other))
+            p.pod_affinity.anti_required.iter().any(|t| selects(t, pod) && near(t, other))
         };
         placed.iter().any(shunned).then_some("node(s) didn't satisfy existing pods anti-affinity rules")
     }
@@ -241,12 +248,12 @@ impl World {
         reasons
     }
 
-    fn best(&self, pod: &PodInfo, feasible: &[&NodeInfo], tie: u64) -> Answer {
+    fn best(&self, pod: &PodInfo, feasible: &[&NodeInfo], tie: u64) -> ReferenceDecision {
         if let [only] = feasible {
-            return Answer::Node { name: Arc::clone(&only.name), total: 0, best: 1, feasible: 1 };
+            return ReferenceDecision::Node { name: Arc::clone(&only.name), total: 0, best: 1, feasible: 1 };
         }
-        let taints: Vec<i64> = feasible.iter().map(|node| avoided(pod, node)).collect();
-        let wishes: Vec<i64> = feasible.iter().map(|node| wished(pod, node)).collect();
+        let taints: Vec<i64> = feasible.iter().map(|node| untolerated(pod, node)).collect();
+        let wishes: Vec<i64> = feasible.iter().map(|node| preferred(pod, node)).collect();
         let (most_taints, most_wishes) = (taints.iter().max().copied(), wishes.iter().max().copied());
         let share = |x: i64, max: Option<i64>| max.filter(|m| *m > 0).map_or(0, |m| 100 * x / m);
         let mut totals = Vec::new();
@@ -258,7 +265,7 @@ impl World {
         let highest = totals.iter().copied().max().unwrap();
         let best: Vec<usize> = (0..totals.len()).filter(|i| totals[*i] == highest).collect();
         let chosen = feasible[best[(tie % best.len() as u64) as usize]];
-        Answer::Node {
+        ReferenceDecision::Node {
             name: Arc::clone(&chosen.name),
             total: highest,
             best: best.len(),
@@ -307,13 +314,13 @@ fn zone(node: &NodeInfo) -> String {
     format!("{}/{}", label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"))
 }
 
-fn avoided(pod: &PodInfo, node: &NodeInfo) -> i64 {
+fn untolerated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let avoid =
         |t: &&Taint| t.effect == Effect::PreferNoSchedule && !pod.tolerations.iter().any(|x| x.covers(t));
     node.taints.iter().filter(avoid).count() as i64
 }
 
-fn wished(pod: &PodInfo, node: &NodeInfo) -> i64 {
+fn preferred(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let wishes = pod.affinity.preferred.iter();
     wishes.filter(|p| p.term.matches(&node.name, &node.labels)).map(|p| p.weight).sum()
 }

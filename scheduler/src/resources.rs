@@ -1,11 +1,11 @@
-//! Amounts of resources as integers: millicores, bytes, counts. Not quantities: those are text and end at decoding.
+//! Amounts of resources as integers: millicores, bytes, counts. Quantities, which are text, end at decoding.
 //!
-//! One object's amounts are 64 bits wide, as the API has them. Sums over the pods of a node are twice as wide, so that
-//! subtracting a pod exactly undoes adding it whatever users wrote.
+//! An amount of one object is 64 bits wide, as in the API. Sums over the pods of a node are twice as wide, so
+//! that subtracting a pod exactly undoes adding it, whatever amounts users wrote.
 
 use std::sync::Arc;
 
-/// What a pod asks for, or what a node has to give.
+/// The requests of a pod or the allocatable resources of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// CPU in thousandths of a core.
@@ -14,17 +14,17 @@ pub struct Resources {
     pub memory: i64,
     /// Ephemeral storage in bytes.
     pub ephemeral_storage: i64,
-    /// Everything else (devices, huge pages), ordered by name; a name occurs once.
+    /// All other resources (devices, huge pages), sorted by name; each name occurs once.
     extended: Vec<(Arc<str>, i64)>,
 }
 
 impl Resources {
-    /// So much CPU and memory and nothing else.
+    /// An amount of CPU and memory, and nothing else.
     pub fn of(milli_cpu: i64, memory: i64) -> Self {
         Self { milli_cpu, memory, ephemeral_storage: 0, extended: Vec::new() }
     }
 
-    /// Adds `other`, saturating: a pod of several containers can ask for no more than the largest amount there is.
+    /// Adds `other` and saturates.
     pub fn add(&mut self, other: &Self) {
         self.merge(other, i64::saturating_add);
     }
@@ -34,7 +34,7 @@ impl Resources {
         self.merge(other, i64::max);
     }
 
-    /// The amount of the extended resource `name`; zero if it does not occur.
+    /// The amount of the extended resource `name`; zero if absent.
     pub fn extended(&self, name: &str) -> i64 {
         self.position(name).map_or(0, |at| self.extended[at].1)
     }
@@ -52,12 +52,12 @@ impl Resources {
         self.extended.iter().map(|(name, amount)| (name, *amount))
     }
 
-    /// Whether a pod with these requests asks for nothing; such a pod is only counted.
+    /// Whether the requests are empty; the node then only counts the pod.
     pub fn is_nothing(&self) -> bool {
         self.milli_cpu == 0 && self.memory == 0 && self.ephemeral_storage == 0 && self.extended.is_empty()
     }
 
-    /// Whether any amount is higher here than in `other`.
+    /// Whether any amount is higher than in `other`.
     pub fn exceeds(&self, other: &Self) -> bool {
         self.milli_cpu > other.milli_cpu
             || self.memory > other.memory
@@ -91,7 +91,7 @@ pub struct RequestedTotal {
     pub memory: i128,
     /// Ephemeral storage in bytes.
     pub ephemeral_storage: i128,
-    /// Non-zero sums of everything else, ordered by name; a name occurs once.
+    /// Non-zero sums of all other resources, sorted by name; each name occurs once.
     extended: Vec<(Arc<str>, i128)>,
 }
 
@@ -106,7 +106,7 @@ impl RequestedTotal {
         self.merge(requests, -1);
     }
 
-    /// The sum of the extended resource `name`; zero if it does not occur.
+    /// The sum of the extended resource `name`; zero if absent.
     pub fn extended(&self, name: &str) -> i128 {
         self.position(name).map_or(0, |at| self.extended[at].1)
     }
@@ -115,7 +115,8 @@ impl RequestedTotal {
         self.extended.binary_search_by(|(n, _)| n.as_ref().cmp(name))
     }
 
-    /// Each amount has 64 bits: 2^64 pods would have to be added before a sum leaves its 128.
+    /// Adds `sign` times `requests`. Each amount has 64 bits: a 128-bit sum can overflow only after 2^64
+    /// pods.
     fn merge(&mut self, requests: &Resources, sign: i128) {
         self.milli_cpu += sign * i128::from(requests.milli_cpu);
         self.memory += sign * i128::from(requests.memory);

@@ -1,5 +1,5 @@
-//! The edge: informers in, writes out, and the loop between. Judgement is in [`Scheduler`]; time and chance come from
-//! `nondet`.
+//! Runs the scheduler: feeds it from informers, executes its decisions and waits. [`Scheduler`] decides; time
+//! and randomness come from `nondet`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use kstore_informer::{
 use kstore_nondet::{Clock, Nondet};
 use tokio_util::sync::CancellationToken;
 
-use crate::bind::{Done, Writes};
+use crate::bind::{FinishedWrite, Writes};
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
-use crate::scheduler::{Binding, Change, Notice, Scheduler, Verdict};
+use crate::scheduler::{Action, Binding, Change, Notice, Scheduler};
 use crate::storage::StorageChange;
 use storage::{StorageInformers, StorageSubscriptions};
 
-/// The component's name in provenance and as owner of fields, as upstream's.
+/// The component's name in provenance and as field manager, the same as kube-scheduler's.
 const AGENT: &str = "kube-scheduler";
 
-/// What a scheduler can be told.
+/// The configuration of a scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// It places pods whose `spec.schedulerName` is this.
+    /// The scheduler assigns pods with this `spec.schedulerName`.
     pub scheduler_name: String,
-    /// How much of the cluster to look at for a pod, in per cent; zero is adaptive: half of a small cluster (all of a very
-    /// small one), a twentieth of a large one.
+    /// The share of the nodes to score for a pod, in per cent. Zero is adaptive: all nodes of a very small
+    /// cluster, half of a small one, a twentieth of a large one.
     pub percentage_of_nodes_to_score: usize,
-    /// Where the figures of its caches are shown.
+    /// The registry for the metrics of the caches.
     pub metrics: Registry,
 }
 
@@ -50,9 +50,9 @@ impl Default for Config {
     }
 }
 
-/// Places pods until `stop` is cancelled. When it returns, all its tasks have ended; binds that were under way may or may
-/// not have happened, which the next scheduler sees for itself. If one of its tasks panics, it starts again with new caches after
-/// a back-off; the restarts are counted.
+/// Assigns pods until `stop` is cancelled. When it returns, all its tasks have ended. Binds in flight at that
+/// moment may or may not have succeeded; the next scheduler reads the result. After a panic of a task the
+/// scheduler starts again with new caches after a back-off and counts the restart.
 // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
 pub fn run(
     client: Client,
@@ -66,11 +66,11 @@ pub fn run(
     )
 }
 
-/// One generation of the scheduler.
+/// One run of the scheduler between restarts.
 async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGroup) {
     let stop = tasks.stop();
 
-    // On one stream: the order between kinds is the server's.
+    // One stream for all kinds, so that the client sees changes in the server's order.
     let multi = client.multi();
     let all = WatchParams::default;
     let caches = Caches { tasks: &tasks, nondet: &nondet, config: &config };
@@ -84,13 +84,13 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
     recorder.metrics(&config.metrics);
     tasks.spawn(driver);
 
-    // A pod must not be refused by a cluster that is only half known.
+    // A scheduler with incomplete caches could refuse a pod without reason.
     let known = async {
         (namespaces.synced().await, storage.synced().await, nodes.synced().await, pods.synced().await)
     };
     if let (Ok(()), Ok(()), Ok(()), Ok(())) = known.await {
         let rng = nondet.rng.fork("scheduler");
-        let edge = Edge {
+        let scheduler_loop = SchedulerLoop {
             scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng),
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
@@ -100,11 +100,11 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
             recorder,
             clock: nondet.clock,
         };
-        edge.run(stop).await;
+        scheduler_loop.run(stop).await;
     } else {
-        // Its driver waits for further events, up to a bound, while a handle is left.
+        // The recorder's driver waits for further events, up to a limit, while a handle exists.
         drop(recorder);
-        // An informer ends without a first state at the stop only, or by a panic, which leads to it.
+        // An informer ends without an initial state only at the stop or by a panic, which leads to the stop.
         stop.cancelled().await;
     }
 }
@@ -125,7 +125,7 @@ impl Caches<'_> {
     }
 }
 
-struct Edge {
+struct SchedulerLoop {
     scheduler: Scheduler,
     namespaces: Subscription<NamespaceInfo>,
     storage: StorageSubscriptions,
@@ -136,12 +136,12 @@ struct Edge {
     clock: Clock,
 }
 
-impl Edge {
+impl SchedulerLoop {
     async fn run(mut self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            self.absorb();
+            self.read_changes();
             if self.decide() {
-                // The informers and the writes get their turn, too.
+                // Lets the informers and the writes run.
                 tokio::task::yield_now().await;
             } else {
                 self.wait(stop).await;
@@ -150,8 +150,8 @@ impl Edge {
         self.writes.shutdown().await;
     }
 
-    /// Takes in all that has happened, namespaces, claims, volumes and nodes first: pods refer to them.
-    fn absorb(&mut self) {
+    /// Reads all pending changes: namespaces, claims, volumes and nodes first, because pods refer to them.
+    fn read_changes(&mut self) {
         let namespaces = self.namespaces.try_next();
         self.take_namespaces(namespaces);
         let changes = self.storage.try_next();
@@ -165,7 +165,8 @@ impl Edge {
         }
     }
 
-    /// Waits until something happens or falls due, and takes it in. The informers end at the stop only.
+    /// Waits for a change, a finished write or the deadline, and processes it. The informers end only at the
+    /// stop.
     async fn wait(&mut self, stop: &CancellationToken) {
         let deadline = self.scheduler.deadline().filter(|_| self.writes.has_room());
         tokio::select! {
@@ -180,7 +181,7 @@ impl Edge {
         }
     }
 
-    /// Decides on some of the pods that are ready. False if there was none, or no room to carry a verdict out.
+    /// Decides on some of the ready pods. False if no pod was ready or no more writes are allowed.
     fn decide(&mut self) -> bool {
         let mut decided = false;
         for _ in 0..DECISIONS_PER_TURN {
@@ -191,53 +192,54 @@ impl Edge {
             let Some(verdict) = self.scheduler.next(now) else { break };
             decided = true;
             match verdict {
-                Verdict::Bind(binding) => self.writes.bind(binding),
-                Verdict::BindVolumes(writes) => self.writes.bind_volumes(writes),
-                Verdict::Refuse(notice) => self.tell(&notice, now),
+                Action::Bind(binding) => self.writes.bind(binding),
+                Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
+                Action::Refuse(notice) => self.report(&notice, now),
             }
         }
         decided
     }
 
-    fn ended(&mut self, done: Done) {
+    fn ended(&mut self, done: FinishedWrite) {
         match done {
-            Done::Bind(binding, Ok(())) => {
+            FinishedWrite::Bind(binding, Ok(())) => {
                 self.scheduler.bound(&binding.pod.uid);
-                self.announce(&binding);
+                self.record_bound_event(&binding);
             }
-            Done::Bind(binding, Err(error)) => {
+            FinishedWrite::Bind(binding, Err(error)) => {
                 let now = self.clock.now();
-                tracing::debug!(pod = %binding.pod.key, %error, "the bind failed");
+                tracing::debug!(pod = %binding.pod.key, %error, "failed to bind the pod");
                 if let Some(notice) = self.scheduler.bind_failed(&binding.pod.uid, &error.to_string(), now) {
-                    self.tell(&notice, now);
+                    self.report(&notice, now);
                 }
             }
-            Done::Volumes(writes, Ok(revision)) => {
+            FinishedWrite::Volumes(writes, Ok(revision)) => {
                 self.scheduler.volumes_written(&writes, revision, self.clock.now());
             }
-            Done::Volumes(writes, Err(error)) => {
-                tracing::debug!(pod = %writes.binding.pod.key, %error, "the volumes were not written");
+            FinishedWrite::Volumes(writes, Err(error)) => {
+                tracing::debug!(pod = %writes.binding.pod.key, %error, "failed to bind the volumes");
                 self.scheduler.volumes_refused(&writes, &error.error.to_string());
             }
-            Done::Condition(_) => {}
+            FinishedWrite::Condition(_) => {}
         }
     }
 
-    /// The event has the time of the decision: by now the node may have started the pod, and told so.
-    fn announce(&self, binding: &Binding) {
+    /// Records the event for a bind with the time of the decision: the node may already have started the pod
+    /// and recorded events.
+    fn record_bound_event(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
         let recorder = self.recorder.causes(&binding.causes()).at(binding.at);
         let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
 
-    fn tell(&mut self, notice: &Notice, now: Timestamp) {
+    fn report(&mut self, notice: &Notice, now: Timestamp) {
         let recorder = self.recorder.causes(&notice.causes());
         let message = explain::for_event(&notice.message);
         let failed =
             Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);
         recorder.record(Occurrence { action: "Scheduling".to_owned(), ..failed });
-        self.writes.tell(notice, now);
+        self.writes.report(notice, now);
     }
 
     fn take_namespaces(&mut self, deltas: Vec<Delta<NamespaceInfo>>) {
@@ -280,7 +282,7 @@ fn reference(pod: &Arc<PodInfo>) -> Reference {
     }
 }
 
-/// Returns at `deadline`; never without one.
+/// Resolves at `deadline`; never without a deadline.
 async fn until(deadline: Option<Timestamp>, clock: Clock) {
     match deadline {
         Some(deadline) => {

@@ -1,9 +1,10 @@
-//! How many feasible nodes are enough. In a large cluster looking at every node costs more than it gains.
+//! The number of feasible nodes that the search looks for. In a large cluster a look at every node costs more
+//! than it gains.
 
 use crate::limits::{MIN_FEASIBLE_NODES, MIN_PERCENTAGE_OF_NODES};
 
-/// How many feasible nodes to look for among `nodes`. `percentage` zero means adaptive: 50 % less one per 125 nodes, but
-/// at least 5 %. Never fewer than 100, and all of them in a cluster smaller than that.
+/// The number of feasible nodes to look for among `nodes`. `percentage` zero means adaptive: 50 % minus 1 %
+/// per 125 nodes, but at least 5 %. At least 100, and all nodes in a smaller cluster.
 pub fn wanted(nodes: usize, percentage: usize) -> usize {
     if nodes < MIN_FEASIBLE_NODES {
         return nodes;
@@ -20,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enough_is_a_share_that_shrinks_with_the_cluster() {
+    fn the_sampled_share_shrinks_as_the_cluster_grows() {
         let cases = [
             (0, 0, 0),
             (99, 0, 99),

@@ -1,7 +1,8 @@
-//! The scheduler without its edge: changes of pods and nodes and the ends of binds go in, verdicts come out. No I/O, no
-//! clock, no waiting; `run` and `bind` carry out what is said here.
+//! The scheduler without input and output: receives changes of objects and results of writes, and returns
+//! decisions. No I/O, no clock, no waiting; `run` and `bind` execute the decisions.
 //!
-//! It is level-triggered: a change is the state that an object is in now, and telling it twice changes nothing.
+//! The scheduler is level-triggered: a change carries the current state of the object, and a repeated change
+//! has no effect.
 
 use std::sync::Arc;
 
@@ -16,32 +17,33 @@ use crate::explain;
 use crate::filter::Volumes;
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
-use crate::pod::{PodInfo, Standing, Uid};
-use crate::queue::{Depths, Queue, QueuedPod};
+use crate::pod::{PodInfo, PodOwnership, Uid};
+use crate::queue::{Queue, QueueDepths, QueuedPod};
 use crate::snapshot::Snapshot;
 use crate::storage::claim::Claim;
 use crate::storage::{ClaimedVolume, Record, StorageChange, StorageEvent, VolumePlan};
 use crate::victims;
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
 
-/// What an object has come to.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub enum Change<T> {
-    /// It exists and looks like this.
+    /// The object exists in this state.
     Set(Arc<T>),
-    /// It is gone; this is the last that was known of it.
+    /// The object is deleted; this is its last known state.
     Gone(Arc<T>),
 }
 
-/// What is to be done about a pod.
+/// A decision about a pod.
 #[derive(Clone, Debug)]
-pub enum Verdict {
-    /// Bind it. It is assumed to be there until [`Scheduler::bind_failed`] says otherwise.
+pub enum Action {
+    /// Bind the pod. The cache assumes the pod on its node until [`Scheduler::bind_failed`].
     Bind(Binding),
-    /// Write which volumes its claims get, and report to [`Scheduler::volumes_written`] or [`Scheduler::volumes_refused`]. It is assumed to
-    /// be on its node meanwhile, and is bound when its claims are.
+    /// Write which volumes the pod's claims get, and report to [`Scheduler::volumes_written`] or
+    /// [`Scheduler::volumes_refused`]. The cache assumes the pod on its node meanwhile. The scheduler binds
+    /// the pod when its claims are bound.
     BindVolumes(VolumeWrites),
-    /// Tell that no node will take it. It waits until that may have changed.
+    /// Report that no node fits the pod. The pod waits until that may have changed.
     Refuse(Notice),
 }
 
@@ -50,49 +52,50 @@ pub enum Verdict {
 pub struct Binding {
     /// The pod.
     pub pod: Arc<PodInfo>,
-    /// Where it goes, and why.
+    /// The chosen node with the reasons.
     pub choice: Choice,
-    /// How often the pod was tried, this time included.
+    /// The number of attempts for the pod, including this one.
     pub attempts: u32,
     /// The revision that made the pod ready.
     pub cause: Revision,
-    /// When it was decided.
+    /// The time of the decision.
     pub at: Timestamp,
 }
 
 impl Binding {
-    /// What led to it: the pod as it is, and what made it ready, which may be something else, such as a new node.
+    /// The causes of the bind: the revision of the pod and the revision that made it ready, for example that
+    /// of a new node.
     pub fn causes(&self) -> Causes {
         causes(&self.pod, self.cause)
     }
 }
 
-/// What has to be written so that the claims of a pod get their volumes on its node.
+/// The writes that give the claims of a pod their volumes on its node.
 #[derive(Clone, Debug)]
 pub struct VolumeWrites {
     /// The decision.
     pub binding: Binding,
-    /// Volumes, each with the claim that it is to refer to.
+    /// The volumes, each with the claim that it shall refer to.
     pub bind: Vec<ClaimedVolume>,
-    /// Claims that are to name the node, so that a volume is made there.
+    /// The claims that get the annotation with the node, so that a provisioner makes a volume there.
     pub provision: Vec<Arc<Record<Claim>>>,
 }
 
-/// A pod and why it goes nowhere.
+/// A pod and the reason why it was not scheduled.
 #[derive(Clone, Debug)]
 pub struct Notice {
     /// The pod.
     pub pod: Arc<PodInfo>,
-    /// Why, node by node, or why not at all.
-    pub trouble: Trouble,
-    /// Why, in upstream's words.
+    /// The failure, with the reasons per node if no node fits.
+    pub failure: SchedulingFailure,
+    /// The message in kube-scheduler's words.
     pub message: String,
     /// The revision that made the pod ready.
     pub cause: Revision,
 }
 
 impl Notice {
-    /// What led to it, as for a [`Binding`].
+    /// The causes of the notice, the same as those of a [`Binding`].
     pub fn causes(&self) -> Causes {
         causes(&self.pod, self.cause)
     }
@@ -102,19 +105,19 @@ fn causes(pod: &PodInfo, ready: Revision) -> Causes {
     [pod.revision, ready].into_iter().collect()
 }
 
-/// What keeps a pod from its node.
+/// The failure to schedule a pod.
 #[derive(Clone, Debug)]
-pub enum Trouble {
-    /// No node will take it.
+pub enum SchedulingFailure {
+    /// No node fits the pod.
     Unfit(Refusal),
     /// The API did not accept the bind.
     BindFailed,
-    /// The pod's claims were not bound.
+    /// The pod's claims did not become bound.
     VolumesFailed,
 }
 
-impl Trouble {
-    /// The word that the pod's condition gives as its reason.
+impl SchedulingFailure {
+    /// The reason in the pod's condition.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unfit(_) => "Unschedulable",
@@ -123,7 +126,7 @@ impl Trouble {
     }
 }
 
-/// See the module.
+/// The scheduler's state: cache, queue, the pods whose bind is in flight, and the waits for volumes.
 pub struct Scheduler {
     name: String,
     percentage: usize,
@@ -132,15 +135,15 @@ pub struct Scheduler {
     cache: Cache,
     snapshot: Snapshot,
     queue: Queue,
-    /// Pods whose bind is under way, as last seen.
+    /// Pods whose bind is in flight, in their newest version.
     binding: HashMap<Uid, QueuedPod>,
-    /// Those of them that wait for their volumes.
+    /// Those of `binding` that wait for their volumes.
     waits: VolumeWaits,
 }
 
 impl Scheduler {
-    /// The scheduler of pods that ask for `name`, which looks at `percentage` per cent of the nodes (zero: adaptive) and
-    /// breaks ties by a seed drawn from `rng`.
+    /// A scheduler for pods with this scheduler name. It searches `percentage` per cent of the nodes (zero:
+    /// adaptive) and breaks ties by a seed drawn from `rng`.
     pub fn new(name: &str, percentage: usize, rng: &Rng) -> Self {
         Self {
             name: name.to_owned(),
@@ -155,20 +158,20 @@ impl Scheduler {
         }
     }
 
-    /// Takes in what a pod has come to.
+    /// Processes a change of a pod.
     pub fn pod(&mut self, change: Change<PodInfo>, now: Timestamp) {
         match change {
             Change::Gone(pod) => self.release(&pod, now),
             Change::Set(pod) if pod.ended => self.release(&pod, now),
-            Change::Set(pod) => match pod.standing(&self.name) {
-                Standing::Assigned(node) => self.assigned(pod, &node, now),
-                Standing::Pending => self.pending(pod, now),
-                Standing::Ignored => self.ignored(pod, now),
+            Change::Set(pod) => match pod.ownership(&self.name) {
+                PodOwnership::Assigned(node) => self.assigned(pod, &node, now),
+                PodOwnership::Pending => self.pending(pod, now),
+                PodOwnership::Ignored => self.ignored(pod, now),
             },
         }
     }
 
-    /// Takes in what a node has come to.
+    /// Processes a change of a node.
     pub fn node(&mut self, change: Change<NodeInfo>, now: Timestamp) {
         match change {
             Change::Gone(node) => {
@@ -179,13 +182,13 @@ impl Scheduler {
             }
             Change::Set(new) => match self.cache.set_node(Arc::clone(&new)) {
                 None => self.wake(ClusterEvent::NodeAdded(&new), new.revision, now),
-                Some(old) if old.is_like(&new) => {}
+                Some(old) if old.is_equivalent(&new) => {}
                 Some(old) => self.wake(ClusterEvent::NodeChanged { old: &old, new: &new }, new.revision, now),
             },
         }
     }
 
-    /// Takes in what a namespace has come to. Its labels matter to decisions to come; they wake nobody.
+    /// Processes a change of a namespace. Its labels affect later decisions; the change wakes no pod.
     pub fn namespace(&mut self, change: Change<NamespaceInfo>) {
         match change {
             Change::Set(ns) => self.cache.set_namespace(ns.key.name(), Some(ns.labels.clone())),
@@ -193,7 +196,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes in what an object of a storage kind has come to.
+    /// Processes a change of a storage object.
     pub fn storage(&mut self, change: StorageChange, now: Timestamp) {
         let revision = change.revision();
         if let Some(event) = self.cache.storage_mut().apply(change) {
@@ -207,8 +210,9 @@ impl Scheduler {
         self.waits.on_storage_event((event, revision), storage, |name| self.cache.node(name));
     }
 
-    /// Decides on the next pod that is ready, or goes on with one whose volumes are; `None` when there is none.
-    pub fn next(&mut self, now: Timestamp) -> Option<Verdict> {
+    /// Decides on the next ready pod, or continues with a pod whose volumes are ready. `None` if no pod is
+    /// ready.
+    pub fn next(&mut self, now: Timestamp) -> Option<Action> {
         while let Some((wait, outcome)) = self.waits.next(now) {
             if let Some(verdict) = self.end_wait(wait, outcome, now) {
                 return Some(verdict);
@@ -222,63 +226,71 @@ impl Scheduler {
         self.start = decision.next_start;
         Some(match decision.outcome {
             Outcome::Fits(choice) => self.assume(queued, choice, now),
-            Outcome::Unfit(refusal) => Verdict::Refuse(self.refuse(queued, refusal, now)),
+            Outcome::Unfit(refusal) => Action::Refuse(self.refuse(queued, refusal, now)),
         })
     }
 
-    /// Takes in that the volumes of a pod's claims were written at `revision`. The pod waits until the claims are bound.
+    /// Records that the volumes of a pod's claims were written at `revision`. The pod waits until the claims
+    /// are bound.
     pub fn volumes_written(&mut self, writes: &VolumeWrites, revision: Revision, now: Timestamp) {
         let attempt = (&writes.binding.pod.uid, writes.binding.attempts);
         self.waits.written(attempt, (revision, now), self.cache.storage(), |name| self.cache.node(name));
     }
 
-    /// Takes in that the API did not accept the volumes of a pod's claims.
+    /// Records that the API refused the volumes of a pod's claims.
     pub fn volumes_refused(&mut self, writes: &VolumeWrites, error: &str) {
         self.waits.refused(&writes.binding.pod.uid, writes.binding.attempts, error.to_owned());
     }
 
-    /// Takes in that the API accepted a bind. The watch will confirm it.
+    /// Records that the API accepted a bind. The watch will confirm it.
     pub fn bound(&mut self, uid: &Uid) {
         self.binding.remove(uid);
     }
 
-    /// Takes in that the API did not accept a bind. The room is free again, and the pod, if it still waits, is tried
-    /// again after a back-off and is told `error`. `None` if there is nobody to tell.
+    /// Records that the API refused a bind. The resources are free again. If the pod still waits, the
+    /// scheduler tries it again after a back-off, and the notice reports `error`. `None` if the pod no longer
+    /// waits.
     pub fn bind_failed(&mut self, uid: &Uid, error: &str, now: Timestamp) -> Option<Notice> {
         let message = format!("running Bind plugin \"DefaultBinder\": {error}");
-        self.fail(uid, Trouble::BindFailed, message, now)
+        self.fail(uid, SchedulingFailure::BindFailed, message, now)
     }
 
-    fn fail(&mut self, uid: &Uid, trouble: Trouble, message: String, now: Timestamp) -> Option<Notice> {
+    fn fail(
+        &mut self,
+        uid: &Uid,
+        failure: SchedulingFailure,
+        message: String,
+        now: Timestamp,
+    ) -> Option<Notice> {
         let queued = self.binding.remove(uid);
         let forgotten = self.cache.forget(uid)?;
         self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
-        let queued = queued.filter(|q| q.pod.standing(&self.name) == Standing::Pending)?;
+        let queued = queued.filter(|q| q.pod.ownership(&self.name) == PodOwnership::Pending)?;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_failed(queued, now);
-        Some(Notice { pod, trouble, message, cause })
+        Some(Notice { pod, failure, message, cause })
     }
 
-    /// Goes on with a pod whose wait for its volumes is over.
-    fn end_wait(&mut self, wait: VolumeWait, outcome: WaitOutcome, now: Timestamp) -> Option<Verdict> {
+    /// Continues with a pod whose wait for volumes is over.
+    fn end_wait(&mut self, wait: VolumeWait, outcome: WaitOutcome, now: Timestamp) -> Option<Action> {
         let uid = &wait.binding.pod.uid;
         match outcome {
             Ok(revision) => {
-                // The API shows all of it: nothing becomes free.
+                // The API shows all of the plan: no resource becomes free.
                 self.cache.storage_mut().forget(uid, &wait.plan);
-                // Zero: they were bound before it waited.
+                // Revision zero: the claims were bound before the wait.
                 let cause = if revision == Revision(0) { wait.binding.cause } else { revision };
-                Some(Verdict::Bind(Binding { at: now, cause, ..wait.binding }))
+                Some(Action::Bind(Binding { at: now, cause, ..wait.binding }))
             }
             Err(why) => {
                 self.forget_volumes(&wait, now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
-                self.fail(uid, Trouble::VolumesFailed, message, now).map(Verdict::Refuse)
+                self.fail(uid, SchedulingFailure::VolumesFailed, message, now).map(Action::Refuse)
             }
         }
     }
 
-    /// Gives up what was decided about the volumes of a pod, which other pods may get then.
+    /// Discards the decision about the volumes of a pod; other pods may get them then.
     fn forget_volumes(&mut self, wait: &VolumeWait, now: Timestamp) {
         let pod = &wait.binding.pod;
         for event in self.cache.storage_mut().forget(&pod.uid, &wait.plan) {
@@ -286,7 +298,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives up the wait of a pod for its volumes. True if it waited.
+    /// Cancels the pod's wait for volumes. True if the pod waited.
     fn cancel_wait(&mut self, uid: &Uid, now: Timestamp) -> bool {
         let Some(wait) = self.waits.remove(uid) else { return false };
         self.forget_volumes(&wait, now);
@@ -294,27 +306,27 @@ impl Scheduler {
         true
     }
 
-    /// Whether [`next`](Self::next) has something now.
+    /// Whether [`next`](Self::next) returns a decision now.
     pub fn is_ready(&self, now: Timestamp) -> bool {
         self.queue.is_ready(now) || self.waits.is_ready() || self.waits.deadline().is_some_and(|at| at <= now)
     }
 
-    /// When [`next`](Self::next) may have something although nothing else happens.
+    /// The time at which [`next`](Self::next) may return a decision without a further change.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.queue.deadline().into_iter().chain(self.waits.deadline()).min()
     }
 
-    /// How many pods wait where.
-    pub fn depths(&self) -> Depths {
+    /// The number of pods in each queue.
+    pub fn depths(&self) -> QueueDepths {
         self.queue.depths()
     }
 
-    /// What is where.
+    /// The cache of nodes and pods.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// The pod holds nothing any more and waits for nothing.
+    /// Forgets the pod: it occupies nothing and waits for nothing.
     fn release(&mut self, pod: &PodInfo, now: Timestamp) {
         self.cancel_wait(&pod.uid, now);
         self.queue.remove(&pod.uid);
@@ -337,7 +349,8 @@ impl Scheduler {
         }
     }
 
-    /// The watch still shows a pod waiting while it is assumed: then the bind, or the news of it, is under way.
+    /// Processes an unassigned pod. The watch may still show an assumed pod as unassigned, while the bind or
+    /// its watch event is in flight.
     fn pending(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         if let Some(queued) = self.binding.get_mut(&pod.uid) {
             queued.pod = pod;
@@ -347,7 +360,8 @@ impl Scheduler {
         }
     }
 
-    /// A bind under way is not called off; its end sees that the pod no longer waits. A wait for volumes is.
+    /// Processes a pod that is not to be scheduled. A bind in flight continues; its end sees that the pod no
+    /// longer waits. A wait for volumes is cancelled.
     fn ignored(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         self.queue.remove(&pod.uid);
         if self.cancel_wait(&pod.uid, now)
@@ -364,7 +378,7 @@ impl Scheduler {
         self.queue.on_event(event, revision, now);
     }
 
-    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Verdict {
+    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Action {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
         let plan = self.volumes(&pod, &choice.node);
         self.cache.assume(Arc::clone(&pod), &choice.node);
@@ -372,12 +386,12 @@ impl Scheduler {
         self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
         let binding = Binding { pod, choice, attempts, cause, at: now };
         match plan {
-            None => Verdict::Bind(binding),
-            Some(plan) => Verdict::BindVolumes(self.wait_for_volumes(binding, plan)),
+            None => Action::Bind(binding),
+            Some(plan) => Action::BindVolumes(self.wait_for_volumes(binding, plan)),
         }
     }
 
-    /// What has to be done about the volumes of a pod that the filters admitted to the node; `None` for nothing.
+    /// The writes for the volumes of a pod that the filters admitted to the node; `None` if none are needed.
     fn volumes(&self, pod: &PodInfo, node: &str) -> Option<VolumePlan> {
         let volumes =
             Volumes::of(pod, self.cache.storage()).expect("a pod that was admitted may have volumes");
@@ -403,11 +417,11 @@ impl Scheduler {
         self.queue.give_back_refused(queued, refusal.plugins, now);
         let preemption = victims::why_not(&self.snapshot, self.cache.storage(), &pod, &refusal);
         let message = explain::message(&refusal, preemption.as_deref());
-        Notice { pod, trouble: Trouble::Unfit(refusal), message, cause }
+        Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause }
     }
 
-    /// Follows from the seed, the pod and the attempt alone, so that one pod's luck does not depend on how many others
-    /// were decided before it.
+    /// The tie number. It follows from the seed, the pod and the attempt alone, so that the choice for a pod
+    /// does not depend on the number of earlier decisions.
     fn tie(&self, queued: &QueuedPod) -> u64 {
         let attempt = Rng::seeded(self.seed.wrapping_add(u64::from(queued.attempts)));
         attempt.fork(&queued.pod.uid).next_u64()

@@ -1,49 +1,49 @@
-//! The nodes as one decision sees them: a list in order of search, brought up to date from the cache by copying only the
-//! nodes that changed.
+//! The nodes as one decision sees them: a list in search order, updated from the cache by copying only the
+//! changed nodes.
 
 use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
 use crate::cache::{Cache, NodeState};
-use crate::companions::Namespaces;
+use crate::pod_constraints::Namespaces;
 
-/// See the module.
+/// A copy of the cache's nodes in search order.
 #[derive(Default)]
 pub struct Snapshot {
     nodes: Vec<NodeState>,
     slots: HashMap<Arc<str>, usize>,
     namespaces: Arc<Namespaces>,
-    /// How many nodes have pods with required anti-affinity terms.
-    shunning_nodes: usize,
+    /// The number of nodes with pods that have required anti-affinity terms.
+    anti_affinity_nodes: usize,
     generation: u64,
     order_generation: u64,
 }
 
 impl Snapshot {
-    /// Brings the snapshot up to date: O(nodes changed), or O(nodes) when nodes came, went or moved between zones. A
-    /// snapshot follows one cache.
+    /// Updates the snapshot: O(changed nodes), or O(nodes) after nodes were added, removed or moved between
+    /// zones. A snapshot follows one cache.
     pub fn update(&mut self, cache: &Cache) {
         if self.order_generation == cache.order_generation() {
             for state in cache.changed_since(self.generation) {
                 let slot = self.slots[&state.info().name];
                 let node = &mut self.nodes[slot];
-                self.shunning_nodes -= usize::from(node.shunning_pods() > 0);
+                self.anti_affinity_nodes -= usize::from(node.anti_affinity_pods() > 0);
                 node.clone_from(state);
-                self.shunning_nodes += usize::from(node.shunning_pods() > 0);
+                self.anti_affinity_nodes += usize::from(node.anti_affinity_pods() > 0);
             }
         } else {
             self.nodes = cache.nodes().cloned().collect();
             let names = self.nodes.iter().map(|node| Arc::clone(&node.info().name));
             self.slots = names.enumerate().map(|(slot, name)| (name, slot)).collect();
-            self.shunning_nodes = self.nodes.iter().filter(|node| node.shunning_pods() > 0).count();
+            self.anti_affinity_nodes = self.nodes.iter().filter(|node| node.anti_affinity_pods() > 0).count();
             self.order_generation = cache.order_generation();
         }
         self.generation = cache.generation();
         self.namespaces = Arc::clone(cache.namespaces());
     }
 
-    /// The nodes, in order of search.
+    /// The nodes in search order.
     pub fn nodes(&self) -> &[NodeState] {
         &self.nodes
     }
@@ -54,16 +54,16 @@ impl Snapshot {
     }
 
     /// Whether any pod on any node has required anti-affinity terms.
-    pub fn anyone_shuns(&self) -> bool {
-        self.shunning_nodes > 0
+    pub fn has_anti_affinity(&self) -> bool {
+        self.anti_affinity_nodes > 0
     }
 
-    /// The place of the node of this name.
+    /// The index of the node of this name.
     pub fn slot(&self, name: &str) -> Option<usize> {
         self.slots.get(name).copied()
     }
 
-    /// The cache's generation that the snapshot shows.
+    /// The generation of the cache at the last update.
     pub fn generation(&self) -> u64 {
         self.generation
     }

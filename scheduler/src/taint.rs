@@ -1,62 +1,62 @@
-//! Taints of nodes and tolerations of pods, and when one covers the other. Not a filter: see `filter::taint_toleration`.
+//! Taints of nodes, tolerations of pods, and their matching. The filter is `filter::taint_toleration`.
 
 use serde::Deserialize;
 
-/// What a taint does to pods that do not tolerate it.
+/// The effect of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Effect {
-    /// Keeps new pods away.
+    /// New pods are not assigned to the node.
     NoSchedule,
-    /// Is avoided where possible.
+    /// The scheduler avoids the node where possible.
     PreferNoSchedule,
-    /// Keeps new pods away and evicts running ones.
+    /// New pods are not assigned to the node, and running pods are evicted.
     NoExecute,
 }
 
-/// A mark on a node.
+/// A taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Taint {
-    /// Its name.
+    /// The key.
     pub key: String,
-    /// Its value; may be empty.
+    /// The value; may be empty.
     #[serde(default)]
     pub value: String,
-    /// What it does.
+    /// The effect.
     pub effect: Effect,
 }
 
-/// How a toleration compares.
+/// The operator of a toleration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum Operator {
     /// Key and value must be equal.
     #[default]
     Equal,
-    /// Any value will do.
+    /// Any value matches.
     Exists,
-    /// An operator this scheduler does not know; it covers nothing.
+    /// An unknown operator; the toleration tolerates nothing.
     #[serde(other)]
     Unknown,
 }
 
-/// A pod's statement that it bears certain taints.
+/// A toleration of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Toleration {
-    /// The taint's key; empty means every key.
+    /// The taint's key; empty matches every key.
     #[serde(default)]
     pub key: String,
-    /// How the value compares.
+    /// The operator.
     #[serde(default)]
     pub operator: Operator,
-    /// The value that [`Operator::Equal`] asks for.
+    /// The value for [`Operator::Equal`].
     #[serde(default)]
     pub value: String,
-    /// The effect it is limited to; `None` means every effect.
+    /// The taint's effect; `None` matches every effect.
     #[serde(default)]
     pub effect: Option<Effect>,
 }
 
 impl Toleration {
-    /// Whether this toleration covers `taint`.
+    /// Whether this toleration matches `taint`.
     pub fn covers(&self, taint: &Taint) -> bool {
         self.effect.is_none_or(|effect| effect == taint.effect)
             && (self.key.is_empty() || self.key == taint.key)
@@ -68,7 +68,7 @@ impl Toleration {
     }
 }
 
-/// Whether any of `tolerations` covers `taint`.
+/// Whether any of `tolerations` matches `taint`.
 pub fn tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
     tolerations.iter().any(|t| t.covers(taint))
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_toleration_covers_what_its_fields_admit() {
+    fn a_toleration_covers_matching_taints() {
         let taint = Taint { key: "k".into(), value: "v".into(), effect: Effect::NoSchedule };
         let base = Toleration::default;
         let cases = [

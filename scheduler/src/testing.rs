@@ -1,4 +1,4 @@
-//! Pods and nodes for this crate's tests: by hand, and at random.
+//! Pods, nodes and storage objects for this crate's tests, made by hand and at random.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).unwrap()
 }
 
-/// A waiting pod with this spec; uid and name are the same.
+/// An unassigned pod with this spec; uid and name are equal.
 pub(crate) fn pod(name: &str, mut spec: Value) -> Arc<PodInfo> {
     if spec.get("schedulerName").is_none() {
         spec["schedulerName"] = NAME.into();
@@ -30,7 +30,7 @@ pub(crate) fn decode_pod(json: &Value) -> Arc<PodInfo> {
     Arc::new(pod::decode(json.to_string().as_bytes()).unwrap())
 }
 
-/// A waiting pod that asks for this much CPU.
+/// An unassigned pod that requests this much CPU.
 pub(crate) fn cpu_pod(name: &str, cpu: &str) -> Arc<PodInfo> {
     pod(name, json!({ "containers": [{ "resources": { "requests": { "cpu": cpu } } }] }))
 }
@@ -58,13 +58,13 @@ pub(crate) fn decode_node(json: &Value) -> Arc<NodeInfo> {
     Arc::new(node::decode(json.to_string().as_bytes()).unwrap())
 }
 
-/// A waiting pod with a volume for each of these claims.
+/// An unassigned pod with a volume for each of these claims.
 pub(crate) fn claiming_pod(name: &str, claims: &[&str]) -> Arc<PodInfo> {
     let volume = |claim: &&str| json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } });
     pod(name, json!({ "volumes": claims.iter().map(volume).collect::<Vec<_>>() }))
 }
 
-/// A claim of one gibibyte in the namespace of [`pod`], with these members beside.
+/// A claim of one gibibyte in the namespace of [`pod`], with the fields of `more`.
 pub(crate) fn claim(name: &str, more: Value) -> StorageChange {
     let mut value = json!({
         "metadata": { "namespace": "ns", "name": name, "uid": name, "resourceVersion": "5" },
@@ -87,7 +87,7 @@ pub(crate) fn bound_claim(name: &str, volume: &str, mut more: Value) -> StorageC
     claim(name, more)
 }
 
-/// An available volume of this size, with these members beside.
+/// An available volume of this size, with the fields of `more`.
 pub(crate) fn volume(name: &str, size: &str, more: Value) -> StorageChange {
     let mut value = json!({
         "metadata": { "name": name, "uid": name, "resourceVersion": "5" },
@@ -98,14 +98,14 @@ pub(crate) fn volume(name: &str, size: &str, more: Value) -> StorageChange {
     StorageChange::Volume(set(&value, volume::decode))
 }
 
-/// The part of a volume that says that only nodes with this label can use it.
+/// The node affinity of a volume that only nodes with this label can use.
 pub(crate) fn near(label: &str, value: &str) -> Value {
     let expression = json!({ "key": label, "operator": "In", "values": [value] });
     let terms = json!([{ "matchExpressions": [expression] }]);
     json!({ "spec": { "nodeAffinity": { "required": { "nodeSelectorTerms": terms } } } })
 }
 
-/// A class, with these members beside.
+/// A class, with the fields of `more`.
 pub(crate) fn class(name: &str, provisioner: &str, mode: &str, more: Value) -> StorageChange {
     let mut value = json!({
         "metadata": { "name": name, "uid": name, "resourceVersion": "5" },
@@ -123,7 +123,7 @@ pub(crate) fn set<T>(
     Change::Set(Arc::new(decode(value.to_string().as_bytes()).unwrap()))
 }
 
-/// Puts the members of `more` into `value`, recursively.
+/// Merges the fields of `more` into `value`, recursively.
 pub(crate) fn merge(value: &mut Value, more: Value) {
     match (value, more) {
         (Value::Object(into), Value::Object(more)) => {
@@ -143,7 +143,7 @@ fn maybe(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     prop_oneof![3 => Just(Value::Null), 1 => value]
 }
 
-/// A node of this name, of random size and character.
+/// A random node of this name.
 pub(crate) fn any_node(name: String) -> impl Strategy<Value = Arc<NodeInfo>> {
     let size = (one_of(&["1", "2", "2500m", "4"]), one_of(&["1Gi", "2Gi", "3500Mi"]), 0i64..6, 0i64..3);
     let effect = one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"]);
@@ -164,7 +164,7 @@ pub(crate) fn any_node(name: String) -> impl Strategy<Value = Arc<NodeInfo>> {
     })
 }
 
-/// A waiting pod of this name, of random needs; names of nodes it may pin itself to are `n0` and up.
+/// A random unassigned pod of this name; it may pin itself to nodes `n0` and up.
 pub(crate) fn any_pod(name: String) -> impl Strategy<Value = Arc<PodInfo>> {
     let cpu = maybe(one_of(&["100m", "400m", "1"]).prop_map(Value::from));
     let memory = maybe(one_of(&["100Mi", "700Mi", "1Gi"]).prop_map(Value::from));
@@ -174,7 +174,7 @@ pub(crate) fn any_pod(name: String) -> impl Strategy<Value = Arc<PodInfo>> {
     let toleration = key.prop_map(|key| json!({ "key": key, "operator": "Exists" }));
     let tolerations = proptest::collection::vec(toleration, 0..3);
     let needs = (cpu, memory, gpu, port, tolerations, 0i32..3);
-    (needs, any_places(), any_company(), one_of(&["a", "b"])).prop_map(
+    (needs, any_node_affinity(), any_pod_constraints(), one_of(&["a", "b"])).prop_map(
         move |((cpu, memory, gpu, port, tolerations, priority), (selector, nodes), (spread, near, far), app)| {
             let mut requests = json!({ "cpu": cpu, "memory": memory, "x.io/gpu": gpu });
             requests.as_object_mut().unwrap().retain(|_, amount| !amount.is_null());
@@ -193,8 +193,8 @@ pub(crate) fn any_pod(name: String) -> impl Strategy<Value = Arc<PodInfo>> {
     )
 }
 
-/// Node selector and node affinity.
-fn any_places() -> impl Strategy<Value = (Value, Value)> {
+/// A random node selector and node affinity.
+fn any_node_affinity() -> impl Strategy<Value = (Value, Value)> {
     let selector = maybe(one_of(&["ssd", "hdd"]).prop_map(|disk| json!({ "disk": disk })));
     let names = proptest::collection::vec(0usize..6, 0..3);
     let pinned = maybe(names.prop_map(|names| {
@@ -215,8 +215,8 @@ fn any_places() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
-/// Spread constraints, affinity terms and anti-affinity terms.
-fn any_company() -> impl Strategy<Value = (Value, Value, Value)> {
+/// Random topology spread constraints, affinity terms and anti-affinity terms.
+fn any_pod_constraints() -> impl Strategy<Value = (Value, Value, Value)> {
     let key = || one_of(&["topology.kubernetes.io/zone", "disk"]);
     let selector = || one_of(&["a", "b"]).prop_map(|app| json!({ "matchLabels": { "app": app } }));
     let policy = || maybe(one_of(&["Honor", "Ignore"]).prop_map(Value::from));

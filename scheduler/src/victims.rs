@@ -1,12 +1,12 @@
-//! Why pushing out pods of lower priority would not help a refused pod: the second sentence of a refusal, in upstream's
-//! words. It finds out; it pushes nobody out.
+//! The reason why preemption would not help a refused pod: the second sentence of the message, in
+//! kube-scheduler's words. This file only computes the reason; the scheduler does not preempt.
 
 use std::collections::BTreeMap;
 
 use crate::cache::NodeState;
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
-use crate::filter::{self, Change, Surroundings, Volumes};
+use crate::filter::{self, Change, PreFilterState, Volumes};
 use crate::pod::PodInfo;
 use crate::snapshot::Snapshot;
 use crate::storage::Storage;
@@ -15,8 +15,8 @@ const NOT_ELIGIBLE: &str = "not eligible due to preemptionPolicy=Never.";
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
-/// The sentence for `refusal`, which was given for `pod` on this very snapshot. `None` when there is nothing to say: no
-/// nodes at all, or somewhere the pod would fit if others of lower priority left.
+/// The sentence for `refusal` of `pod` on this snapshot. `None` without nodes, or if the pod would fit on a
+/// node without its pods of lower priority.
 pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
     if refusal.nodes == 0 {
         return None;
@@ -25,8 +25,9 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
         return Some(NOT_ELIGIBLE.to_owned());
     }
     let mut reasons = BTreeMap::new();
-    // Counted once for all nodes: of a full cluster thousands of nodes are examined, each of which changes only what is on itself.
-    let mut around = surroundings(snapshot, storage, pod, snapshot.nodes().iter());
+    // One computation serves all nodes: in a full cluster thousands of nodes are examined, and each changes
+    // only its own part.
+    let mut prefilter_state = prefilter_state(snapshot, storage, pod, snapshot.nodes().iter());
     let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
     let mut examined = 0;
     for (slot, _) in resolvable {
@@ -36,14 +37,14 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
             count(&mut reasons, NO_VICTIMS, 1);
             continue;
         };
-        let adjust = |around: &mut Surroundings<'_>, change| {
-            lower
-                .iter()
-                .for_each(|other| around.adjust(pod, node.info(), other, change, snapshot.namespaces()));
+        let adjust = |prefilter_state: &mut PreFilterState<'_>, change| {
+            lower.iter().for_each(|other| {
+                prefilter_state.adjust(pod, node.info(), other, change, snapshot.namespaces())
+            });
         };
-        adjust(&mut around, Change::Leaves);
-        let verdict = filter::check(pod, &around, &stripped);
-        adjust(&mut around, Change::Comes);
+        adjust(&mut prefilter_state, Change::Removed);
+        let verdict = filter::check(pod, &prefilter_state, &stripped);
+        adjust(&mut prefilter_state, Change::Added);
         match verdict {
             Ok(()) => return None,
             Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
@@ -53,15 +54,16 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
     Some(counted(refusal.nodes, &reasons))
 }
 
-/// A pod whose volumes can be nowhere was refused by no node, so that its volumes are not looked at.
-fn surroundings<'a, 'v>(
+/// The state that the filters need. If no node can have the pod's volumes, no node refused the pod, and the
+/// function ignores its volumes.
+fn prefilter_state<'a, 'v>(
     snapshot: &Snapshot,
     storage: &'v Storage,
     pod: &PodInfo,
     nodes: impl Iterator<Item = &'a NodeState> + Clone,
-) -> Surroundings<'v> {
+) -> PreFilterState<'v> {
     let volumes = Volumes::of(pod, storage).unwrap_or(None);
-    Surroundings::of(pod, nodes, snapshot.anyone_shuns(), snapshot.namespaces(), volumes)
+    PreFilterState::of(pod, nodes, snapshot.has_anti_affinity(), snapshot.namespaces(), volumes)
 }
 
 #[cfg(test)]
@@ -77,7 +79,8 @@ mod tests {
     use crate::decide::{Outcome, Terms, decide};
     use crate::testing::{any_node, any_pod, cpu_pod, node, on, with};
 
-    /// Three nodes of four cores: one cordoned, one full of a pod of priority 5, one of a pod of priority 0 and of 2 cores.
+    /// The sentence for a cluster of three nodes of four cores: one cordoned, one full of a pod of priority
+    /// 5, one with a pod of priority 0 and 2 cores.
     fn why(pod: &PodInfo) -> Option<String> {
         let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
         cache.set_node(node("cordoned", json!({ "unschedulable": true })));
@@ -97,8 +100,8 @@ mod tests {
         }
     }
 
-    /// As [`why_not`], looking at all nodes anew for each that is examined.
-    fn plainly_why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
+    /// A plain [`why_not`] that computes the state over all nodes anew for each examined node.
+    fn plain_why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
         let mut reasons = BTreeMap::new();
         let mut examined = 0;
         for (slot, _) in refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable()) {
@@ -109,7 +112,7 @@ mod tests {
             };
             let nodes = snapshot.nodes().iter().enumerate();
             let nodes = nodes.map(|(at, node)| if at == *slot { &stripped } else { node });
-            match filter::check(pod, &surroundings(snapshot, &Storage::default(), pod, nodes), &stripped) {
+            match filter::check(pod, &prefilter_state(snapshot, &Storage::default(), pod, nodes), &stripped) {
                 Ok(()) => return None,
                 Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
             }
@@ -122,7 +125,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_sentence_is_the_one_of_looking_at_all_nodes_anew(
+        fn the_preemption_message_equals_a_plain_computation(
             nodes in (any_node("n0".into()), any_node("n1".into()), any_node("n2".into())),
             placed in vec((any_pod(String::new()), 0usize..3), 0..8), pod in any_pod("p".into()),
         ) {
@@ -137,14 +140,14 @@ mod tests {
             snapshot.update(&cache);
             let pod = with(&pod, |pod| pod.priority = 2);
             if let Outcome::Unfit(refusal) = decide(&snapshot, &Storage::default(), &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
-                assert_eq!(why_not(&snapshot, &Storage::default(), &pod, &refusal), plainly_why_not(&snapshot, &pod, &refusal));
+                assert_eq!(why_not(&snapshot, &Storage::default(), &pod, &refusal), plain_why_not(&snapshot, &pod, &refusal));
             }
         }
     }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "measures the time that code takes")]
-    fn a_refusal_by_a_full_cluster_takes_time_that_grows_with_its_nodes() {
+    fn a_refusal_by_a_full_cluster_takes_time_linear_in_its_nodes() {
         let spread = json!([{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": { "matchLabels": { "app": "a" } } }]);
         let alone = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -183,13 +186,14 @@ mod tests {
             };
             (0..10).map(|_| measure()).min().unwrap()
         };
-        // As much work on both sides, so that a busy machine interrupts both as often. Eight times as long would be quadratic.
+        // Both sides do the same amount of work, so that a busy machine interrupts both equally. A quadratic
+        // algorithm would take eight times as long.
         let (few, many) = (took(125, 8), took(1000, 1));
         assert!(many < few * 4, "eight times 125 nodes took {few:?}, 1000 took {many:?}");
     }
 
     #[test]
-    fn the_sentence_says_for_each_node_why_nobody_could_make_room() {
+    fn the_preemption_message_has_a_reason_for_each_node() {
         let pod = |cpu, priority| with(&cpu_pod("p", cpu), |pod| pod.priority = priority);
         let expected = "0/3 nodes are available: 1 Preemption is not helpful for scheduling, \
                         2 No preemption victims found for incoming pod.";

@@ -1,5 +1,6 @@
-//! Pods that were decided to go to a node and wait there for their claims to be bound. Such a pod counts on its node, but is bound to it
-//! only when its volumes are. Waiting takes no place among the writes under way, so that other pods are placed meanwhile. Pure.
+//! Pods that have a node and wait for their claims to become bound. Such a pod counts on its node; the
+//! scheduler binds it when its volumes are bound. A wait does not count as a write in flight, so that the
+//! scheduler assigns other pods meanwhile. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use crate::storage::{Progress, Storage, StorageEvent, VolumePlan};
 pub(crate) struct VolumeWait {
     /// The decision for the pod.
     pub(crate) binding: Binding,
-    /// What its claims get.
+    /// The plan for the pod's claims.
     pub(crate) plan: VolumePlan,
-    /// Revision at which the plan was written, and when the wait is given up; `None` while the write is under way.
+    /// The revision of the plan's write and the deadline of the wait; `None` while the write is in flight.
     written: Option<(Revision, Timestamp)>,
 }
 
-/// How a wait ended: the revision that bound the last claim, or why the claims will not be bound.
+/// The outcome of a wait: the revision that bound the last claim, or the reason of the failure.
 pub(crate) type WaitOutcome = Result<Revision, String>;
 
-/// The pods that wait for their volumes, and those whose wait has ended.
+/// The pods that wait for their volumes, and the pods whose wait has ended.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeWaits {
     waits: BTreeMap<Uid, VolumeWait>,
@@ -37,14 +38,14 @@ pub(crate) struct VolumeWaits {
 }
 
 impl VolumeWaits {
-    /// Begins a wait; the write of its plan is under way.
+    /// Adds a wait; the write of its plan is in flight.
     pub(crate) fn add(&mut self, binding: Binding, plan: VolumePlan) {
         let uid = Arc::clone(&binding.pod.uid);
         let before = self.waits.insert(uid, VolumeWait { binding, plan, written: None });
         assert!(before.is_none(), "a pod waits for its volumes once");
     }
 
-    /// Ends a wait, whatever has become of it.
+    /// Removes a wait, ended or not.
     pub(crate) fn remove(&mut self, uid: &Uid) -> Option<VolumeWait> {
         let wait = self.waits.remove(uid)?;
         if let Some((_, deadline)) = wait.written {
@@ -55,8 +56,8 @@ impl VolumeWaits {
         Some(wait)
     }
 
-    /// The writes of a plan were carried out at `revision`, and now its claims have some time to be bound. Ignored if the pod does not wait any
-    /// more, or for another attempt.
+    /// Records that the writes of a plan succeeded at `revision`; the claims now have [`VOLUME_BIND_TIMEOUT`]
+    /// to become bound. Ignored if the pod no longer waits, or waits for another attempt.
     pub(crate) fn written<'a>(
         &mut self,
         (uid, attempts): (&Uid, u32),
@@ -69,18 +70,19 @@ impl VolumeWaits {
             let deadline = now.saturating_add(VOLUME_BIND_TIMEOUT).unwrap_or(Timestamp::MAX);
             wait.written = Some((revision, deadline));
             self.deadlines.insert((deadline, Arc::clone(uid)));
-            self.judge(uid, storage, revision, node);
+            self.evaluate(uid, storage, revision, node);
         }
     }
 
-    /// The writes of a plan were refused. Ignored if the pod does not wait any more, or for another attempt.
+    /// Records that the API refused the writes of a plan. Ignored if the pod no longer waits, or waits for
+    /// another attempt.
     pub(crate) fn refused(&mut self, uid: &Uid, attempts: u32, why: String) {
         if self.waits.get(uid).is_some_and(|wait| wait.binding.attempts == attempts) {
             self.end(uid, Err(why));
         }
     }
 
-    /// Looks anew at the waits that a change of storage concerns.
+    /// Evaluates the waits that a change of storage concerns.
     pub(crate) fn on_storage_event<'a>(
         &mut self,
         (event, revision): (&StorageEvent, Revision),
@@ -89,17 +91,17 @@ impl VolumeWaits {
     ) {
         let concerned = self.waits.iter().filter(|(_, wait)| wait.plan.concerns(event));
         let concerned: Vec<Uid> = concerned.map(|(uid, _)| Arc::clone(uid)).collect();
-        concerned.iter().for_each(|uid| self.judge(uid, storage, revision, &node));
+        concerned.iter().for_each(|uid| self.evaluate(uid, storage, revision, &node));
     }
 
-    /// Ends the waits for a node that is gone.
+    /// Ends the waits for a deleted node.
     pub(crate) fn on_node_removed(&mut self, name: &str, storage: &Storage) {
         let there = self.waits.iter().filter(|(_, wait)| *wait.binding.choice.node == *name);
         let there: Vec<Uid> = there.map(|(uid, _)| Arc::clone(uid)).collect();
-        there.iter().for_each(|uid| self.judge(uid, storage, Revision(0), |_| None));
+        there.iter().for_each(|uid| self.evaluate(uid, storage, Revision(0), |_| None));
     }
 
-    /// The next wait that has ended, and how: its claims are bound, or why they will not be.
+    /// The next ended wait and its outcome.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<(VolumeWait, WaitOutcome)> {
         if let Some(uid) = self.ended.front().cloned() {
             let outcome = self.outcomes.remove(&uid).expect("a wait that ended has an outcome");
@@ -111,17 +113,17 @@ impl VolumeWaits {
         Some((wait, Err("context deadline exceeded".to_owned())))
     }
 
-    /// Whether [`next`](Self::next) has something without a wait.
+    /// Whether [`next`](Self::next) returns a wait without further time passing.
     pub(crate) fn is_ready(&self) -> bool {
         !self.ended.is_empty()
     }
 
-    /// When [`next`](Self::next) has something although nothing else happens.
+    /// The time at which [`next`](Self::next) returns a wait without a further change.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    fn judge<'a>(
+    fn evaluate<'a>(
         &mut self,
         uid: &Uid,
         storage: &Storage,
@@ -137,7 +139,7 @@ impl VolumeWaits {
         }
     }
 
-    /// The newest outcome counts.
+    /// Ends a wait. The newest outcome counts.
     fn end(&mut self, uid: &Uid, outcome: WaitOutcome) {
         if self.outcomes.insert(Arc::clone(uid), outcome).is_none() {
             self.ended.push_back(Arc::clone(uid));

@@ -154,7 +154,7 @@ fn objects_that_are_not_stored_keep_the_command_from_starting() {
             &["--manifest", "shop.yaml"],
             1,
             &[
-                "shop.yaml: document 2: a.example/v1 Shop is not served: apply its CustomResourceDefinition first",
+                "shop.yaml: document 2: no matches for kind \"Shop\" in version \"a.example/v1\": ensure CRDs are installed first",
             ],
         ),
         (

@@ -91,7 +91,9 @@ pub enum StartError {
         detail: String,
     },
     /// The endpoint holds too many keys.
-    #[error("{url} holds {count} keys; use one that is empty or nearly so, and that no other client writes to")]
+    #[error(
+        "{url} holds {count} keys; use one that is empty or nearly so, and that no other client writes to"
+    )]
     Full {
         /// The endpoint's URL.
         url: String,

@@ -1,4 +1,5 @@
-//! [`Definition`]: a custom kind as constants, and the CustomResourceDefinition that they make with schemas of `spec` and `status`.
+//! [`Definition`]: a custom kind as constants. With schemas of `spec` and `status` it makes a
+//! CustomResourceDefinition.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
@@ -9,86 +10,89 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// What defines a custom kind beside its schemas. The fields are those of a CustomResourceDefinition with one version.
+/// The definition of a custom kind without its schemas. The fields are those of a CustomResourceDefinition
+/// with one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// As `stable.example.com`.
+    /// The API group, such as `stable.example.com`.
     pub group: &'static str,
-    /// As `v1`.
+    /// The version, such as `v1`.
     pub version: &'static str,
-    /// As `CronTab`.
+    /// The kind, such as `CronTab`.
     pub kind: &'static str,
-    /// As `crontabs`.
+    /// The plural name, such as `crontabs`.
     pub plural: &'static str,
-    /// As `crontab`.
+    /// The singular name, such as `crontab`.
     pub singular: &'static str,
-    /// As `ct`.
+    /// The short names, such as `ct`.
     pub short_names: &'static [&'static str],
-    /// As `all`.
+    /// The categories, such as `all`.
     pub categories: &'static [&'static str],
-    /// Whether its objects are in namespaces.
+    /// Whether the objects are namespaced.
     pub is_namespaced: bool,
     /// Whether `status` is a subresource.
     pub has_status: bool,
-    /// The subresource `scale`.
+    /// The `scale` subresource.
     pub scale: Option<Scale>,
-    /// Columns of `kubectl get`. Without any, there is the age.
+    /// The columns of `kubectl get`. Without columns, kubectl shows the age.
     pub columns: &'static [Column],
-    /// JSON paths of fields that field selectors may name, as `.spec.color`.
+    /// The JSON paths of fields that field selectors may use, such as `.spec.color`.
     pub selectable: &'static [&'static str],
-    /// Rules on whole objects.
+    /// The validation rules for whole objects.
     pub rules: &'static [Rule],
-    /// What clients of this version are warned of; empty for the server's own text. `None` if it is not deprecated.
+    /// The deprecation warning for clients of this version; empty for the server's own text. `None` if the
+    /// version is not deprecated.
     pub deprecated: Option<&'static str>,
 }
 
-/// JSON paths of the subresource `scale`.
+/// The JSON paths of the `scale` subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Of the wanted replicas, as `.spec.replicas`.
+    /// The path of the desired replicas, such as `.spec.replicas`.
     pub spec: &'static str,
-    /// Of the replicas that are, as `.status.replicas`.
+    /// The path of the existing replicas, such as `.status.replicas`.
     pub status: &'static str,
-    /// Of the selector of the replicas as a text, as `.status.selector`.
+    /// The path of the label selector as a string, such as `.status.selector`.
     pub selector: Option<&'static str>,
 }
 
 /// A column of `kubectl get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its head.
+    /// The column name.
     pub name: &'static str,
-    /// `integer`, `number`, `string`, `boolean` or `date`.
+    /// The type: `integer`, `number`, `string`, `boolean` or `date`.
     pub value_type: &'static str,
-    /// As `.spec.schedule`.
+    /// The JSON path, such as `.spec.schedule`.
     pub json_path: &'static str,
-    /// For those who ask what it shows.
+    /// The description for users.
     pub description: Option<&'static str>,
-    /// Above 0: only with `-o wide`.
+    /// The priority. kubectl shows a column with a priority above 0 only with `-o wide`.
     pub priority: Option<i32>,
-    /// As `int32` or `date-time`.
+    /// The format, such as `int32` or `date-time`.
     pub format: Option<&'static str>,
 }
 
-/// A rule in CEL. `self` is the object.
+/// A CEL validation rule. `self` is the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// As `self.spec.min <= self.spec.max`.
+    /// The expression, such as `self.spec.min <= self.spec.max`.
     pub rule: &'static str,
-    /// What refused clients read.
+    /// The error message for users.
     pub message: Option<&'static str>,
-    /// The same, as an expression.
+    /// An expression for the error message.
     pub message_expression: Option<&'static str>,
-    /// `FieldValueInvalid` unless said otherwise.
+    /// The error reason; `FieldValueInvalid` if `None`.
     pub reason: Option<&'static str>,
-    /// The field that is refused, as `.spec.max`.
+    /// The path of the field in the error, such as `.spec.max`.
     pub field_path: Option<&'static str>,
-    /// Whether a rule with `oldSelf` is also evaluated where there is no old value.
+    /// Whether the server evaluates a rule with `oldSelf` also without an old value.
     pub optional_old_self: Option<bool>,
 }
 
 impl Definition {
-    /// The CustomResourceDefinition with these schemas of `spec` and `status`. The object's own description is that of `spec`.
+    /// The CustomResourceDefinition with these schemas of `spec` and `status`. The description of the object
+    /// is that of `spec`.
     pub fn with_schemas(
         &self,
         spec: JSONSchemaProps,
@@ -186,7 +190,7 @@ fn texts(texts: &[&str]) -> Option<Vec<String>> {
     list(texts.iter().map(|text| (*text).to_owned()))
 }
 
-/// The items, if there are any.
+/// The items; `None` if there are none.
 fn list<T>(items: impl Iterator<Item = T>) -> Option<Vec<T>> {
     let items: Vec<T> = items.collect();
     (!items.is_empty()).then_some(items)

@@ -1,5 +1,6 @@
-//! CustomResourceDefinitions from Rust types: the trait [`CustomResource`], which `derive(CustomResource)` of the crate `kstore-derive`
-//! implements, [`Definition`] with what a derive says beside the types, and [`schema`]. With the feature `crd`.
+//! CustomResourceDefinitions from Rust types (feature `crd`): the trait [`CustomResource`], which
+//! `derive(CustomResource)` of the crate `kstore-derive` implements; [`Definition`] with the attributes of
+//! the derive; and [`schema`].
 
 mod definition;
 pub mod schema;
@@ -10,21 +11,24 @@ use crate::Kind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use schema::SchemaError;
 
-/// The objects of a custom kind that can say how it is defined.
+/// A custom kind with its definition.
 pub trait CustomResource: Kind {
-    /// Names, scope, subresources and columns of the kind.
+    /// The names, scope, subresources and columns of the kind.
     const DEFINITION: Definition;
 
-    /// The definition, with this one version, served and stored.
+    /// The CustomResourceDefinition with this one version, served and stored.
     ///
     /// # Errors
-    /// If `spec` or `status` have no structural schema.
+    ///
+    /// `spec` or `status` has no structural schema.
     fn try_crd() -> Result<CustomResourceDefinition, SchemaError>;
 
-    /// As [`Self::try_crd`], for types that are known to have a schema: a test that calls this once shows it.
+    /// Like [`Self::try_crd`], for types with a known schema. A test that calls this function once proves
+    /// that.
     ///
     /// # Panics
-    /// If `spec` or `status` have no structural schema. The message names the field and says what to change.
+    ///
+    /// If `spec` or `status` has no structural schema. The message names the field and the fix.
     fn crd() -> CustomResourceDefinition {
         match Self::try_crd() {
             Ok(crd) => crd,

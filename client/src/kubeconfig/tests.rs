@@ -1,4 +1,4 @@
-//! Kubeconfig files, good and bad.
+//! Tests of valid and invalid kubeconfig files.
 
 use super::*;
 
@@ -39,16 +39,19 @@ fn the_current_context_is_read_with_inline_data_and_files() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn the_defect_of_a_kubeconfig_is_named() {
     let inline = GOOD.replace("client-key: admin.key", "client-key-data: S0VZ");
     let cases = [
-        (inline.replace("admin@kstore\ncontexts", "nothing\ncontexts"), r#"no context named "nothing""#),
-        (inline.replace("cluster: kstore,", "cluster: nothing,"), r#"no cluster named "nothing""#),
-        (inline.replace("user: admin,", "user: nothing,"), r#"no user named "nothing""#),
+        (
+            inline.replace("admin@kstore\ncontexts", "nothing\ncontexts"),
+            r#"context "nothing" does not exist"#,
+        ),
+        (inline.replace("cluster: kstore,", "cluster: nothing,"), r#"cluster "nothing" does not exist"#),
+        (inline.replace("user: admin,", "user: nothing,"), r#"user "nothing" does not exist"#),
         (inline.replace("Q0VSVA==", "Q0!"), "client-certificate-data is not base64"),
         (inline.replace("client-key-data: S0VZ", "exec: {command: aws}"), "exec plugin is not supported"),
         (GOOD.to_owned(), "admin.key"),
-        ("- 1".to_owned(), "not a kubeconfig"),
+        ("- 1".to_owned(), "invalid kubeconfig"),
     ];
     for (text, expected) in cases {
         let error = Kubeconfig::parse(&text, Path::new("/nonexistent")).unwrap_err().to_string();

@@ -1,26 +1,26 @@
-//! [`Applier`]: stores the objects of manifests. The cluster's own discovery says which resource a kind is, so that custom kinds are
-//! found as well.
+//! [`Applier`]: stores the objects of manifests. The cluster's discovery maps a kind to its resource, so that
+//! custom kinds work as well.
 
 use super::{ManifestError, ManifestObject};
 use crate::{ApiError, Client, Gvr, Patch};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The namespace of objects that name none.
+/// The namespace of objects without a namespace.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Why an object of a manifest was not stored.
+/// The reason why an object of a manifest was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The manifest contains no Kubernetes objects.
+    /// The manifest is invalid.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The cluster does not serve the kind.
-    #[error("{api_version} {kind} is not served: apply its CustomResourceDefinition first")]
+    #[error("no matches for kind \"{kind}\" in version \"{api_version}\": ensure CRDs are installed first")]
     UnknownKind {
-        /// `apps/v1`.
+        /// The API version, such as `apps/v1`.
         api_version: String,
-        /// `Deployment`.
+        /// The kind, such as `Deployment`.
         kind: String,
     },
     /// The API server refused an object.
@@ -28,38 +28,41 @@ pub enum ApplyError {
     Refused {
         /// Kind and name.
         object: String,
-        /// The refusal.
+        /// The error of the API server.
         source: ApiError,
     },
 }
 
-/// An object that was stored, and where.
+/// A stored object with its resource and namespace.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The object's resource.
     pub gvr: Gvr,
-    /// The object's namespace; empty for resources without namespaces.
+    /// The object's namespace; empty for cluster-scoped resources.
     pub namespace: String,
     /// The object as the server stored it.
     pub object: Value,
 }
 
-/// Stores objects of manifests through a client. It remembers no discovery: each object may define the next one's kind.
+/// Stores objects of manifests through a client. It caches no discovery: each object may define the next
+/// one's kind.
 pub struct Applier<'c> {
     client: &'c Client,
 }
 
 impl<'c> Applier<'c> {
-    /// Stores objects as the user of this client; its agent becomes their field manager.
+    /// An applier that stores objects as the user of this client; the client's agent is the field manager.
     pub fn new(client: &'c Client) -> Self {
         Self { client }
     }
 
-    /// Applies an object by server-side apply, as `kubectl apply --server-side --force-conflicts` does. An object without a namespace
-    /// goes to `default` if its kind has namespaces.
+    /// Applies an object by server-side apply, like `kubectl apply --server-side --force-conflicts`. A
+    /// namespaced object without a namespace goes to `default`.
     ///
     /// # Errors
-    /// The object lacks a required field or its kind is not served, or the server refuses it.
+    ///
+    /// The object lacks a required field, the server does not serve its kind, or the server refuses the
+    /// object.
     pub async fn apply(&self, object: ManifestObject) -> Result<Applied, ApplyError> {
         let target = self.target(&object).await?;
         self.patch(target, object).await
@@ -68,7 +71,8 @@ impl<'c> Applier<'c> {
     /// Creates an object, or applies it by server-side apply if it exists already.
     ///
     /// # Errors
-    /// As [`Self::apply`].
+    ///
+    /// Those of [`Self::apply`].
     pub async fn create_or_apply(&self, object: ManifestObject) -> Result<Applied, ApplyError> {
         let (gvr, namespace) = self.target(&object).await?;
         match self.client.dynamic(gvr.clone()).create(&namespace, &object.value).await {
@@ -115,13 +119,13 @@ fn refused(object: &ManifestObject, source: ApiError) -> ApplyError {
     ApplyError::Refused { object: format!("{} {}", object.kind(), object.name()), source }
 }
 
-/// A resource and whether its objects are in namespaces.
+/// A resource and whether it is namespaced.
 struct ServedResource {
     gvr: Gvr,
     is_namespaced: bool,
 }
 
-/// The part of an `APIResourceList` that is needed here.
+/// The needed part of an `APIResourceList`.
 #[derive(Deserialize)]
 struct ResourceList {
     resources: Vec<ResourceEntry>,
@@ -135,10 +139,11 @@ struct ResourceEntry {
     kind: String,
 }
 
-/// The resource of a kind; `None` if no such kind is served.
+/// The resource of a kind; `None` if the server does not serve the kind.
 ///
 /// # Errors
-/// If discovery fails for another reason.
+///
+/// Discovery failed for another reason.
 async fn find(client: &Client, api_version: &str, kind: &str) -> Result<Option<ServedResource>, ApiError> {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let root = if group.is_empty() { "/api" } else { "/apis" };

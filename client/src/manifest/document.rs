@@ -1,50 +1,51 @@
-//! Manifest texts → the objects in them: several documents in a text, lists as their items. Pure.
+//! Parses manifest texts into objects: several documents in a text, and lists as their items. Pure.
 
 use crate::limits::MANIFEST_DOCUMENT_BYTES;
 use kstore_api::yaml;
 use serde_json::Value;
 
-/// A text that contains no Kubernetes objects.
+/// The defect of an invalid manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// The text is neither YAML nor JSON.
     #[error("document {document} of the manifest (line {line}) cannot be parsed: {reason}")]
     Syntax {
-        /// Counted from 1.
+        /// The number of the document, starting at 1.
         document: usize,
-        /// Line of the text in which the document begins, counted from 1; lines in `reason` are counted from there.
+        /// The line of the text at which the document begins, starting at 1. Lines in `reason` count from
+        /// there.
         line: usize,
         /// The parser's message.
         reason: String,
     },
-    /// A document is no Kubernetes object.
+    /// A document is not a Kubernetes object.
     #[error(
         "document {document} of the manifest has no {field}; every object needs apiVersion, kind and metadata.name"
     )]
     Incomplete {
-        /// Counted from 1.
+        /// The number of the document, starting at 1.
         document: usize,
         /// The missing field.
         field: &'static str,
     },
 }
 
-/// An object of a manifest, as it is written.
+/// An object of a manifest, as written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestObject {
-    /// The document that contains it, counted from 1.
+    /// The number of its document, starting at 1.
     pub document: usize,
     /// The object.
     pub value: Value,
 }
 
 impl ManifestObject {
-    /// `apps/v1`, or empty.
+    /// `apiVersion`, such as `apps/v1`, or empty.
     pub fn api_version(&self) -> &str {
         self.text("/apiVersion")
     }
 
-    /// `Deployment`, or empty.
+    /// `kind`, such as `Deployment`, or empty.
     pub fn kind(&self) -> &str {
         self.text("/kind")
     }
@@ -59,14 +60,15 @@ impl ManifestObject {
         self.text("/metadata/namespace")
     }
 
-    /// Whether it is a CustomResourceDefinition of any version.
+    /// Whether the object is a CustomResourceDefinition of any version.
     pub fn is_definition(&self) -> bool {
         self.kind() == "CustomResourceDefinition" && self.api_version().starts_with("apiextensions.k8s.io/")
     }
 
-    /// Checks that it has what names an object: `apiVersion`, `kind`, and `metadata.name` or `metadata.generateName`.
+    /// Checks for `apiVersion`, `kind`, and `metadata.name` or `metadata.generateName`.
     ///
     /// # Errors
+    ///
     /// [`ManifestError::Incomplete`] with the first missing field.
     pub fn check(&self) -> Result<(), ManifestError> {
         let names = [self.name(), self.text("/metadata/generateName")].concat();
@@ -83,10 +85,11 @@ impl ManifestObject {
     }
 }
 
-/// The objects of a text in the order in which they are written: without empty documents, and with the items of a list in place of
-/// the list. They may lack fields; see [`ManifestObject::check`].
+/// The objects of a text in their order: without empty documents, and with the items of a list in place of
+/// the list. Fields may be missing; [`ManifestObject::check`] tests that.
 ///
 /// # Errors
+///
 /// [`ManifestError::Syntax`] for the first document that cannot be parsed.
 pub fn objects(text: &str) -> Result<Vec<ManifestObject>, ManifestError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -99,7 +102,8 @@ pub fn objects(text: &str) -> Result<Vec<ManifestObject>, ManifestError> {
     Ok(objects)
 }
 
-/// Moves CustomResourceDefinitions and then Namespaces before the objects that may need them; otherwise the order stays.
+/// Moves CustomResourceDefinitions and then Namespaces before the objects that may need them; the order is
+/// otherwise stable.
 pub fn definitions_first(objects: &mut [ManifestObject]) {
     objects.sort_by_key(|object| match object.kind() {
         "CustomResourceDefinition" => 0,
@@ -108,7 +112,7 @@ pub fn definitions_first(objects: &mut [ManifestObject]) {
     });
 }
 
-/// The documents of a text: JSON values one after the other, or YAML documents.
+/// The documents of a text: consecutive JSON values, or YAML documents.
 fn documents(text: &str) -> Result<Vec<Value>, ManifestError> {
     if text.trim_start().starts_with('{')
         && let Ok(values) = serde_json::Deserializer::from_str(text).into_iter().collect()
@@ -122,8 +126,8 @@ fn documents(text: &str) -> Result<Vec<Value>, ManifestError> {
     parsed.collect()
 }
 
-/// The YAML documents of a text, each with the line in which it begins. What stands before the first `---` is a document if it has
-/// anything but blank lines and comments.
+/// The YAML documents of a text, each with its first line. Text before the first `---` is a document if it
+/// has more than blank lines and comments.
 fn split(text: &str) -> Vec<(usize, &str)> {
     let (mut documents, mut start, mut first, mut at) = (Vec::new(), 0, 1, 0);
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
@@ -149,7 +153,8 @@ fn is_blank(text: &str) -> bool {
     text.lines().map(str::trim_start).all(|line| line.is_empty() || line.starts_with('#'))
 }
 
-/// A document's object, or the items of its list. Items of a list of one kind, such as a `ConfigMapList`, get that kind.
+/// The document's object, or the items of its list. Items of a typed list, such as a `ConfigMapList`, get the
+/// item kind.
 fn expand(document: usize, mut value: Value, objects: &mut Vec<ManifestObject>) {
     let kind = value["kind"].as_str().unwrap_or_default();
     let item_kind = match (kind.strip_suffix("List"), &value["items"]) {
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typed_list_gives_its_items_their_kind_and_an_object_with_items_stays_whole() {
+    fn a_typed_list_sets_the_kind_of_its_items_and_an_object_with_items_is_not_a_list() {
         let text = "apiVersion: v1\nkind: ConfigMapList\nitems: [{metadata: {name: a}}]\n---\n\
                     apiVersion: a.b/v1\nkind: Menu\nmetadata: {name: m}\nitems: [{kind: Pod}]\n";
         let objects = objects(text).unwrap();
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_read_by_kubernetes_rules() {
+    fn yaml_is_parsed_by_kubernetes_rules() {
         let objects = objects("data: {mode: 0644, on: yes, at: 2001-12-14}").unwrap();
         assert_eq!(objects[0].value["data"], json!({"mode": 420, "true": true, "at": "2001-12-14"}));
     }

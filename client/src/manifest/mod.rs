@@ -1,4 +1,5 @@
-//! Manifests: YAML or JSON texts with Kubernetes objects, as `kubectl apply -f` takes them, and the calls that store their objects.
+//! Manifests: YAML or JSON texts with Kubernetes objects, as for `kubectl apply -f`, and the calls that store
+//! their objects.
 
 mod apply;
 mod document;

@@ -1,4 +1,4 @@
-//! [`Inbox`]: what has arrived for one part and was not yet taken. Filled by the pump, emptied by the part's stream.
+//! [`Inbox`]: the buffer of batches for one part. The pump fills it, and the part's stream empties it.
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use tokio::sync::Notify;
 
 use crate::{calls::revision, limits::MULTI_BUFFER};
 
-/// See the module.
+/// The buffered batches of one part, with the end of its stream.
 pub(super) struct Inbox {
-    state: Mutex<State>,
-    /// Rung when there is something to take.
+    state: Mutex<InboxState>,
+    /// Notified when the inbox has content.
     filled: Notify,
-    /// Rung when there may be room again.
+    /// Notified when the inbox may have space again.
     emptied: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct InboxState {
     batches: Vec<pb::WatchBatch>,
     events: usize,
-    /// What is at or before this is known to the part already.
+    /// The part already knows the state at this revision.
     after: Revision,
     end: Option<Option<SourceError>>,
     abandoned: bool,
 }
 
-/// The right to take from an inbox. Dropped, wherever it is by then, it gives the inbox up.
+/// The reading side of an inbox. Its drop abandons the inbox, from wherever it is.
 pub(super) struct Reader(pub Arc<Inbox>);
 
 impl Reader {
-    /// See [`Inbox::take`].
-    pub(super) async fn take(&self) -> Taken {
+    /// Takes the content: [`Inbox::take`].
+    pub(super) async fn take(&self) -> InboxContent {
         self.0.take().await
     }
 }
@@ -44,23 +44,23 @@ impl Drop for Reader {
     }
 }
 
-/// What was in an inbox.
-pub(super) enum Taken {
-    /// These, in order.
+/// The content of an inbox.
+pub(super) enum InboxContent {
+    /// Batches in order.
     Batches(Vec<pb::WatchBatch>),
-    /// Nothing more will come.
+    /// The end of the stream.
     End(Option<SourceError>),
 }
 
 impl Inbox {
-    /// An inbox for what comes after `after`.
+    /// An inbox for batches after `after`.
     pub(super) fn new(after: Revision) -> Self {
-        let state = State { after, ..State::default() };
+        let state = InboxState { after, ..InboxState::default() };
         Self { state: Mutex::new(state), filled: Notify::new(), emptied: Notify::new() }
     }
 
-    /// Puts a batch in. What nobody has looked at yet is joined to it: a reader who comes late takes it all at once, and the
-    /// progress of quiet batches costs nothing.
+    /// Adds a batch. A batch that the reader has not taken yet is merged with it: a late reader takes all at
+    /// once, and the progress of idle batches costs nothing.
     pub(super) fn put(&self, mut batch: pb::WatchBatch) {
         let mut state = self.state.lock();
         if state.abandoned || state.end.is_some() {
@@ -84,13 +84,13 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// Nothing more comes: the stream failed, or with `None` it ended and can be asked for again.
+    /// Ends the inbox: the stream failed, or with `None` it ended and the part can request another.
     pub(super) fn end(&self, error: Option<SourceError>) {
         self.state.lock().end.get_or_insert(error);
         self.filled.notify_one();
     }
 
-    /// Its reader has gone: what comes is discarded.
+    /// Marks the inbox as abandoned: its reader is gone, and further batches are discarded.
     pub(super) fn abandon(&self) {
         let mut state = self.state.lock();
         state.abandoned = true;
@@ -100,35 +100,35 @@ impl Inbox {
         self.emptied.notify_one();
     }
 
-    /// Whether another batch may come.
-    pub(super) fn has_room(&self) -> bool {
+    /// Whether the inbox has space for another batch.
+    pub(super) fn has_space(&self) -> bool {
         self.state.lock().events < MULTI_BUFFER
     }
 
-    /// Waits until there may be room. Cancel safe; one waits at a time.
+    /// Waits until the inbox may have space. Cancel-safe; one task may wait at a time.
     pub(super) async fn emptied(&self) {
         self.emptied.notified().await;
     }
 
-    /// Takes everything, waiting for something if there is nothing. Cancel safe; one takes at a time.
-    async fn take(&self) -> Taken {
+    /// Takes all content, and waits if there is none. Cancel-safe; one task may take at a time.
+    async fn take(&self) -> InboxContent {
         loop {
-            if let Some(taken) = self.try_take() {
-                return taken;
+            if let Some(content) = self.try_take() {
+                return content;
             }
             self.filled.notified().await;
         }
     }
 
-    fn try_take(&self) -> Option<Taken> {
+    fn try_take(&self) -> Option<InboxContent> {
         let mut state = self.state.lock();
         if state.batches.is_empty() {
-            return state.end.clone().map(Taken::End);
+            return state.end.clone().map(InboxContent::End);
         }
         state.events = 0;
         let batches = std::mem::take(&mut state.batches);
         drop(state);
         self.emptied.notify_one();
-        Some(Taken::Batches(batches))
+        Some(InboxContent::Batches(batches))
     }
 }

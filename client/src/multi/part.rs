@@ -1,4 +1,4 @@
-//! [`Part`]: the source of one informer among those that share a stream.
+//! [`Part`]: the source of one informer on a shared stream.
 
 use std::sync::Arc;
 
@@ -10,38 +10,39 @@ use tokio::sync::oneshot;
 
 use super::{
     Shared,
-    inbox::{Reader, Taken},
+    inbox::{InboxContent, Reader},
     pump::Pump,
-    table::{Seat, Wish},
+    table::{PartId, RequestedStart},
 };
 use crate::{Client, Source, grpc::least};
 
-/// One part of a [`MultiSource`](super::MultiSource). Dropped, and no
-/// longer read, it leaves the stream to the others.
+/// One part of a [`MultiSource`](super::MultiSource). When the part and its stream are dropped, it leaves the
+/// shared stream.
 pub struct Part<T> {
     client: Client,
     source: Source<T>,
-    place: Arc<Place>,
+    registration: Arc<Registration>,
 }
 
-/// A place at the table, given up when nobody holds it: neither the part nor a stream of it.
-struct Place {
+/// The registration of a part in the table. Its drop, with the last reference from the part or from a stream
+/// of it, removes the part.
+struct Registration {
     shared: Arc<Shared>,
-    seat: Seat,
+    part: PartId,
 }
 
-impl Drop for Place {
+impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.table.lock().leave(self.seat);
+        self.shared.table.lock().remove(self.part);
         self.shared.changed.notify_one();
     }
 }
 
 impl<T: Object> Part<T> {
     pub(super) fn new(client: Client, shared: Arc<Shared>, source: Source<T>) -> Self {
-        let seat = shared.table.lock().join(source.selectors());
+        let part = shared.table.lock().add(source.selectors());
         shared.changed.notify_one();
-        Self { client, source, place: Arc::new(Place { shared, seat }) }
+        Self { client, source, registration: Arc::new(Registration { shared, part }) }
     }
 }
 
@@ -58,42 +59,48 @@ impl<T: Object> ListerWatcher for Part<T> {
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
         let least = least(start)?;
-        let wish = match start {
-            Start::Initial(_) => Wish::Everything,
-            Start::After(revision) => Wish::After(revision),
+        let requested = match start {
+            Start::Initial(_) => RequestedStart::FullState,
+            Start::After(revision) => RequestedStart::After(revision),
         };
-        let (answer, answered) = oneshot::channel();
-        let shared = &self.place.shared;
-        let idle = {
+        let (reply, replied) = oneshot::channel();
+        let shared = &self.registration.shared;
+        let needs_pump = {
             let mut table = shared.table.lock();
-            table.ask(self.place.seat, wish, answer);
-            !std::mem::replace(&mut table.pumped, true)
+            table.request(self.registration.part, requested, reply);
+            !std::mem::replace(&mut table.has_pump, true)
         };
         shared.changed.notify_one();
-        if idle {
+        if needs_pump {
             tokio::spawn(Pump::new(self.client.clone(), shared.clone()).run());
         }
-        let ended = || SourceError::Unreachable("what reads the common stream has ended".into());
-        let reader = answered.await.map_err(|_| ended())??;
-        Ok(frames(reader, self.place.clone(), self.source.clone(), least))
+        let ended = || SourceError::Unreachable("the task of the shared watch stream has ended".into());
+        let reader = replied.await.map_err(|_| ended())??;
+        Ok(frames(reader, self.registration.clone(), self.source.clone(), least))
     }
 }
 
-/// Objects are decoded here, by the informer that wants them, and not by the task that serves all.
-fn frames<T: Object>(reader: Reader, place: Arc<Place>, source: Source<T>, least: Revision) -> Frames<T> {
-    let reading = stream::unfold(Some((reader, place, source)), move |state| async move {
-        let (reader, place, source) = state?;
+/// The frames from an inbox. The informer that reads them decodes the objects, not the pump, which serves all
+/// parts.
+fn frames<T: Object>(
+    reader: Reader,
+    registration: Arc<Registration>,
+    source: Source<T>,
+    least: Revision,
+) -> Frames<T> {
+    let reading = stream::unfold(Some((reader, registration, source)), move |state| async move {
+        let (reader, registration, source) = state?;
         match reader.take().await {
-            Taken::Batches(batches) => {
+            InboxContent::Batches(batches) => {
                 let frames = batches.into_iter().map(|batch| source.frames(batch, least));
                 let frames: Result<Vec<Vec<Frame<T>>>, _> = frames.collect();
                 Some((
                     frames.map(|frames| frames.into_iter().flatten().collect()),
-                    Some((reader, place, source)),
+                    Some((reader, registration, source)),
                 ))
             }
-            Taken::End(Some(error)) => Some((Err(error), None)),
-            Taken::End(None) => None,
+            InboxContent::End(Some(error)) => Some((Err(error), None)),
+            InboxContent::End(None) => None,
         }
     });
     Box::pin(reading)

@@ -1,4 +1,4 @@
-//! [`Pump`]: the task that opens the common stream and deals its batches out. It ends with the last part.
+//! [`Pump`]: the task that opens the shared stream and distributes its batches. It ends with the last part.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,62 +10,63 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     Shared,
     inbox::{Inbox, Reader},
-    table::{Guest, Plan},
+    table::{Plan, StreamMember},
 };
 use crate::{ApiError, Client, calls::wire, feed::Batches, limits::MULTI_WARNING};
 
-/// See the module.
+/// The task of the shared stream.
 pub(super) struct Pump {
     client: Client,
     shared: Arc<Shared>,
-    /// It left an empty table, which may have another pump by now.
-    done: bool,
+    /// Whether the pump left an empty table, which may have another pump by now.
+    is_finished: bool,
 }
 
-/// An open stream and where its batches go.
+/// An open stream with the inboxes of its parts.
 struct Open {
     batches: Batches,
-    /// By selector.
-    outlets: Vec<usize>,
+    /// The index of the inbox for each selector.
+    inbox_indices: Vec<usize>,
     inboxes: Vec<Arc<Inbox>>,
 }
 
 impl Drop for Pump {
-    /// However it ends, nobody waits for it any longer, and the next who asks starts another.
+    /// Dismisses the table at any end of the pump: waiting parts get an error, and the next request starts
+    /// another pump.
     fn drop(&mut self) {
-        if !self.done {
-            self.shared.table.lock().dismiss();
+        if !self.is_finished {
+            self.shared.table.lock().stop_serving();
         }
     }
 }
 
 impl Pump {
     pub(super) fn new(client: Client, shared: Arc<Shared>) -> Self {
-        Self { client, shared, done: false }
+        Self { client, shared, is_finished: false }
     }
 
-    /// Works until no part is left.
+    /// Runs until no part is left.
     pub(super) async fn run(mut self) {
         let mut open = None;
-        let mut patience = Instant::now() + MULTI_WARNING;
+        let mut warn_at = Instant::now() + MULTI_WARNING;
         loop {
             let plan = self.shared.table.lock().plan(open.is_some());
             match plan {
-                Plan::Leave => break,
+                Plan::Finish => break,
                 Plan::Wait => {
                     tokio::select! {
                         biased;
                         () = self.shared.changed.notified() => {}
-                        () = sleep_until(patience) => {
-                            patience = Instant::now() + MULTI_WARNING;
+                        () = sleep_until(warn_at) => {
+                            warn_at = Instant::now() + MULTI_WARNING;
                             let missing = self.shared.table.lock().missing();
                             if !missing.is_empty() {
-                                tracing::warn!(?missing, "a common stream waits for informers that have not started");
+                                tracing::warn!(?missing, "a shared watch stream waits for informers that have not started");
                             }
                         }
                     }
                 }
-                Plan::Open(start, guests) => open = self.open(start, guests).await,
+                Plan::Open(start, members) => open = self.open(start, members).await,
                 Plan::Read => {
                     let Some(stream) = &mut open else { continue };
                     let ended = tokio::select! {
@@ -80,37 +81,37 @@ impl Pump {
                 Plan::End => self.close(&mut open, None),
             }
             if open.is_some() {
-                patience = Instant::now() + MULTI_WARNING;
+                warn_at = Instant::now() + MULTI_WARNING;
             }
         }
-        self.done = true;
+        self.is_finished = true;
     }
 
-    /// Asks the server for everything that the guests want, and tells them.
-    async fn open(&self, start: Option<Revision>, guests: Vec<Guest>) -> Option<Open> {
-        let selectors = guests.iter().flat_map(|guest| guest.selectors.iter().cloned()).collect();
-        // Zero is the wire's word for the whole state; after nothing comes the same.
+    /// Opens one watch with the selectors of all `members`, and sends each member the result.
+    async fn open(&self, start: Option<Revision>, members: Vec<StreamMember>) -> Option<Open> {
+        let selectors = members.iter().flat_map(|member| member.selectors.iter().cloned()).collect();
+        // Revision zero requests the full state. A watch after revision zero would return the same.
         let after_revision = start.map_or(0, wire);
         let opened =
             self.client.open_watch(pb::WatchRequest { selectors, after_revision, progress: true }).await;
         let batches = match opened {
             Ok(batches) => batches,
             Err(error) => {
-                for guest in guests {
-                    let _ = guest.answer.send(Err(error.clone().into()));
+                for member in members {
+                    let _ = member.reply.send(Err(error.clone().into()));
                 }
                 return None;
             }
         };
-        let mut open = Open { batches, outlets: Vec::new(), inboxes: Vec::new() };
+        let mut open = Open { batches, inbox_indices: Vec::new(), inboxes: Vec::new() };
         let mut table = self.shared.table.lock();
-        for guest in guests {
-            let inbox = Arc::new(Inbox::new(guest.after));
-            open.outlets.extend(guest.selectors.iter().map(|_| open.inboxes.len()));
+        for member in members {
+            let inbox = Arc::new(Inbox::new(member.after));
+            open.inbox_indices.extend(member.selectors.iter().map(|_| open.inboxes.len()));
             open.inboxes.push(inbox.clone());
-            table.seat(guest.seat, inbox.clone());
-            // Who no longer listens gives it up by not taking it.
-            let _ = guest.answer.send(Ok(Reader(inbox)));
+            table.set_inbox(member.part, inbox.clone());
+            // A part that no longer waits drops the reader.
+            let _ = member.reply.send(Ok(Reader(inbox)));
         }
         Some(open)
     }
@@ -124,14 +125,14 @@ impl Pump {
 }
 
 impl Open {
-    /// Deals out one batch, when everybody has room for it. Cancel safe.
+    /// Reads and distributes one batch when every inbox has space. Cancel-safe.
     async fn advance(&mut self) -> Result<(), Option<SourceError>> {
-        while let Some(full) = self.inboxes.iter().find(|inbox| !inbox.has_room()) {
+        while let Some(full) = self.inboxes.iter().find(|inbox| !inbox.has_space()) {
             full.emptied().await;
         }
         match self.batches.next().await {
             Some(Ok(batch)) => {
-                self.deal(batch);
+                self.distribute(batch);
                 Ok(())
             }
             Some(Err(status)) => Err(Some(ApiError::from(status).into())),
@@ -139,15 +140,15 @@ impl Open {
         }
     }
 
-    fn deal(&self, batch: pb::WatchBatch) {
+    fn distribute(&self, batch: pb::WatchBatch) {
         let mut events: BTreeMap<usize, Vec<pb::WatchEvent>> = BTreeMap::new();
         for event in batch.events {
-            if let Some(outlet) = self.outlets.get(event.selector as usize) {
-                events.entry(*outlet).or_default().push(event);
+            if let Some(inbox_index) = self.inbox_indices.get(event.selector as usize) {
+                events.entry(*inbox_index).or_default().push(event);
             }
         }
-        for (outlet, inbox) in self.inboxes.iter().enumerate() {
-            let events = events.remove(&outlet).unwrap_or_default();
+        for (inbox_index, inbox) in self.inboxes.iter().enumerate() {
+            let events = events.remove(&inbox_index).unwrap_or_default();
             inbox.put(pb::WatchBatch { events, revision: batch.revision, initial_done: batch.initial_done });
         }
     }

@@ -1,4 +1,5 @@
-//! [`Table`]: which parts there are, what each has asked for, and what to do next. No I/O: the pump carries it out.
+//! [`Table`]: the parts, the request of each, and the next step of the pump. No I/O: the pump executes the
+//! plan.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,172 +11,178 @@ use super::{
     inbox::{Inbox, Reader},
 };
 
-/// One part's place at the table. Places are numbered in the order in which parts were added.
-pub(super) type Seat = u64;
+/// The id of a part. Ids rise in the order in which parts were added.
+pub(super) type PartId = u64;
 
-/// What a part's informer wants.
+/// The start that a part's informer requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// The whole state, then changes.
-    Everything,
-    /// Changes after this.
+pub(super) enum RequestedStart {
+    /// The full state, then changes.
+    FullState,
+    /// The changes after this revision.
     After(Revision),
 }
 
-/// How an informer hears what became of its wish.
-pub(super) type Answer = oneshot::Sender<Result<Reader, SourceError>>;
+/// The channel for the result of a part's request.
+pub(super) type ReplySender = oneshot::Sender<Result<Reader, SourceError>>;
 
-/// See the module.
+/// The parts of one shared stream and their requests.
 #[derive(Default)]
 pub(super) struct Table {
-    seats: BTreeMap<Seat, Place>,
-    next: Seat,
-    /// Whether a pump works for this table.
-    pub pumped: bool,
+    parts: BTreeMap<PartId, PartEntry>,
+    next: PartId,
+    /// Whether a pump runs for this table.
+    pub has_pump: bool,
 }
 
-struct Place {
+struct PartEntry {
     selectors: Selectors,
-    asked: Option<(Wish, Answer)>,
-    /// Where the open stream delivers for it.
+    request: Option<(RequestedStart, ReplySender)>,
+    /// The inbox of the part on the open stream.
     inbox: Option<Arc<Inbox>>,
 }
 
-/// What the pump should do.
+/// The next step of the pump.
 pub(super) enum Plan {
-    /// Nothing before the table changes.
+    /// Wait for a change of the table.
     Wait,
-    /// A stream is open, and everyone who is on it is content.
+    /// Read the open stream; no part on it requests another one.
     Read,
-    /// A stream is open, but somebody wants another one: end this one for all.
+    /// End the open stream for all parts, because a part requests another one.
     End,
-    /// Open a stream after this revision, or with the whole state, and answer those who asked.
-    Open(Option<Revision>, Vec<Guest>),
-    /// Nobody is left.
-    Leave,
+    /// Open a stream after this revision (`None`: with the full state), and send the parts the result.
+    Open(Option<Revision>, Vec<StreamMember>),
+    /// End: no part is left.
+    Finish,
 }
 
-/// A part that takes part in the next stream.
-pub(super) struct Guest {
-    /// Its place.
-    pub seat: Seat,
-    /// What to ask the server for on its behalf.
+/// A part of the next stream.
+pub(super) struct StreamMember {
+    /// The id of the part.
+    pub part: PartId,
+    /// The watch selectors of the part.
     pub selectors: Selectors,
-    /// What it knows already.
+    /// The revision that the part already knows.
     pub after: Revision,
-    /// Where to say how it went.
-    pub answer: Answer,
+    /// The channel for the result.
+    pub reply: ReplySender,
 }
 
 impl Table {
-    /// A place for one more part.
-    pub(super) fn join(&mut self, selectors: Selectors) -> Seat {
-        let seat = self.next;
+    /// Adds a part.
+    pub(super) fn add(&mut self, selectors: Selectors) -> PartId {
+        let part = self.next;
         self.next += 1;
-        self.seats.insert(seat, Place { selectors, asked: None, inbox: None });
-        seat
+        self.parts.insert(part, PartEntry { selectors, request: None, inbox: None });
+        part
     }
 
-    /// The part is gone.
-    pub(super) fn leave(&mut self, seat: Seat) {
-        if let Some(inbox) = self.seats.remove(&seat).and_then(|place| place.inbox) {
+    /// Removes a part.
+    pub(super) fn remove(&mut self, part: PartId) {
+        if let Some(inbox) = self.parts.remove(&part).and_then(|entry| entry.inbox) {
             inbox.abandon();
         }
     }
 
-    /// The part's informer wants a stream; one that it had before ends with those of the others.
-    pub(super) fn ask(&mut self, seat: Seat, wish: Wish, answer: Answer) {
-        if let Some(place) = self.seats.get_mut(&seat) {
-            place.asked = Some((wish, answer));
+    /// Records the part's request for a stream. An earlier stream of the part ends with those of the others.
+    pub(super) fn request(&mut self, part: PartId, requested: RequestedStart, reply: ReplySender) {
+        if let Some(entry) = self.parts.get_mut(&part) {
+            entry.request = Some((requested, reply));
         }
     }
 
-    /// The open stream, if there is one, delivers to these.
-    pub(super) fn seat(&mut self, seat: Seat, inbox: Arc<Inbox>) {
-        match self.seats.get_mut(&seat) {
-            Some(place) => place.inbox = Some(inbox),
+    /// Registers the inbox of a part on the open stream.
+    pub(super) fn set_inbox(&mut self, part: PartId, inbox: Arc<Inbox>) {
+        match self.parts.get_mut(&part) {
+            Some(entry) => entry.inbox = Some(inbox),
             None => inbox.abandon(),
         }
     }
 
-    /// The open stream is no more.
+    /// Removes all inboxes: the stream has ended.
     pub(super) fn clear(&mut self) {
-        self.seats.values_mut().for_each(|place| place.inbox = None);
+        self.parts.values_mut().for_each(|entry| entry.inbox = None);
     }
 
-    /// The rule: while a stream is open, it is read until somebody asks for another. While none is, and anybody needs the whole
-    /// state, all who want to resume are told that it has expired, so that they ask again for everything. When everyone has
-    /// asked, the stream is opened: with the whole state, or from the oldest revision that is wanted.
+    /// The next step. While a stream is open, the pump reads it until a part requests another one. Without an
+    /// open stream, if any part requests the full state, parts that want to resume get the error that their
+    /// revision has expired, so that they request the full state too. Once every part has requested, the pump
+    /// opens a stream: with the full state, or from the oldest requested revision.
     pub(super) fn plan(&mut self, open: bool) -> Plan {
-        let gone = |place: &Place| place.asked.as_ref().is_some_and(|(_, answer)| answer.is_closed());
-        self.seats.values_mut().filter(|place| gone(place)).for_each(|place| place.asked = None);
-        let asking = self.seats.values().filter(|place| place.asked.is_some()).count();
-        if self.seats.is_empty() {
-            self.pumped = false;
-            return Plan::Leave;
+        let gone = |entry: &PartEntry| entry.request.as_ref().is_some_and(|(_, reply)| reply.is_closed());
+        self.parts.values_mut().filter(|entry| gone(entry)).for_each(|entry| entry.request = None);
+        let requesting = self.parts.values().filter(|entry| entry.request.is_some()).count();
+        if self.parts.is_empty() {
+            self.has_pump = false;
+            return Plan::Finish;
         }
         match open {
-            true if asking > 0 => return Plan::End,
+            true if requesting > 0 => return Plan::End,
             true => return Plan::Read,
             false => {}
         }
-        let wishes = || self.seats.values().filter_map(|place| Some(place.asked.as_ref()?.0));
-        let whole = wishes().any(|wish| wish == Wish::Everything);
-        if whole && wishes().any(|wish| wish != Wish::Everything) {
+        let requests = || self.parts.values().filter_map(|entry| Some(entry.request.as_ref()?.0));
+        let whole = requests().any(|requested| requested == RequestedStart::FullState);
+        if whole && requests().any(|requested| requested != RequestedStart::FullState) {
             self.expire();
             return Plan::Wait;
         }
-        if asking < self.seats.len() {
+        if requesting < self.parts.len() {
             return Plan::Wait;
         }
         let start = match whole {
             true => None,
-            false => wishes().filter_map(Wish::after).min(),
+            false => requests().filter_map(RequestedStart::after).min(),
         };
-        Plan::Open(start, self.guests())
+        Plan::Open(start, self.members())
     }
 
-    /// Those whose informers have not asked yet, when others have.
+    /// The parts without a request, if other parts wait for them.
     pub(super) fn missing(&self) -> Vec<String> {
-        let waiting = self.seats.values().any(|place| place.asked.is_some());
-        let missing = self.seats.values().filter(|place| waiting && place.asked.is_none());
-        let name = |place: &Place| place.selectors.first().and_then(|s| s.r#ref.clone()).unwrap_or_default();
-        missing.map(|place| name(place).resource).collect()
+        let waiting = self.parts.values().any(|entry| entry.request.is_some());
+        let missing = self.parts.values().filter(|entry| waiting && entry.request.is_none());
+        let name =
+            |entry: &PartEntry| entry.selectors.first().and_then(|s| s.r#ref.clone()).unwrap_or_default();
+        missing.map(|entry| name(entry).resource).collect()
     }
 
-    /// Nobody serves this table any longer: whoever waits is told.
-    pub(super) fn dismiss(&mut self) {
-        self.pumped = false;
-        for place in self.seats.values_mut() {
-            place.asked = None;
-            if let Some(inbox) = place.inbox.take() {
-                inbox.end(Some(SourceError::Unreachable("what reads the common stream has ended".into())));
+    /// Ends the service of this table: waiting parts get an error.
+    pub(super) fn stop_serving(&mut self) {
+        self.has_pump = false;
+        for entry in self.parts.values_mut() {
+            entry.request = None;
+            if let Some(inbox) = entry.inbox.take() {
+                inbox.end(Some(SourceError::Unreachable(
+                    "the task of the shared watch stream has ended".into(),
+                )));
             }
         }
     }
 
     fn expire(&mut self) {
-        for place in self.seats.values_mut() {
-            if let Some((_, answer)) = place.asked.take_if(|(wish, _)| *wish != Wish::Everything) {
-                let _ = answer.send(Err(SourceError::Expired));
+        for entry in self.parts.values_mut() {
+            if let Some((_, reply)) =
+                entry.request.take_if(|(requested, _)| *requested != RequestedStart::FullState)
+            {
+                let _ = reply.send(Err(SourceError::Expired));
             }
         }
     }
 
-    fn guests(&mut self) -> Vec<Guest> {
-        let guest = |(seat, place): (&Seat, &mut Place)| {
-            let (wish, answer) = place.asked.take()?;
-            let after = wish.after().unwrap_or_default();
-            Some(Guest { seat: *seat, selectors: place.selectors.clone(), after, answer })
+    fn members(&mut self) -> Vec<StreamMember> {
+        let member = |(part, entry): (&PartId, &mut PartEntry)| {
+            let (requested, reply) = entry.request.take()?;
+            let after = requested.after().unwrap_or_default();
+            Some(StreamMember { part: *part, selectors: entry.selectors.clone(), after, reply })
         };
-        self.seats.iter_mut().filter_map(guest).collect()
+        self.parts.iter_mut().filter_map(member).collect()
     }
 }
 
-impl Wish {
+impl RequestedStart {
     fn after(self) -> Option<Revision> {
         match self {
-            Self::Everything => None,
+            Self::FullState => None,
             Self::After(revision) => Some(revision),
         }
     }

@@ -1,4 +1,4 @@
-//! Parts of a common stream against a fake server, under paused time; by chance, and case by case.
+//! Tests of a shared stream against a fake server under paused time: random ones, and single cases.
 
 mod fake;
 
@@ -58,13 +58,13 @@ fn is_true(cache: &Informer<DynamicObject>, kind: &str, fake: &Fake) {
     assert_eq!(shown, fake.at(kind, at), "{kind} at {at}");
 }
 
-/// R1 and R2 for many caches on one stream: whatever breaks, each shows what was true at its revision, and when all is quiet,
-/// all show the newest. At no time is more than one stream open.
+/// R1 and R2 for several caches on one stream: with any failure, each shows the true state of its revision,
+/// and in the end all show the newest. At most one stream is open at any time.
 #[tokio::test(start_paused = true)]
-async fn caches_on_one_stream_are_true_at_every_moment_and_meet_in_the_end() {
+async fn caches_on_one_stream_are_consistent_at_every_revision_and_converge() {
     for seed in 0..60 {
         let rng = Rng::seeded(seed);
-        let (fake, stop) = (Fake::moody(rng.fork("fake")), CancellationToken::new());
+        let (fake, stop) = (Fake::flaky(rng.fork("fake")), CancellationToken::new());
         let multi = fake.client().multi();
         let kinds = ["a", "b", "c", "d"];
         let mut caches: Vec<_> = kinds
@@ -88,7 +88,7 @@ async fn caches_on_one_stream_are_true_at_every_moment_and_meet_in_the_end() {
             assert!(fake.open() <= 1, "seed {seed}");
             caches.iter().zip(kinds).for_each(|(cache, kind)| is_true(cache, kind, &fake));
         }
-        fake.calm_down();
+        fake.stop_failing();
         let newest = fake.write("a", "last", false);
         for (cache, kind) in caches.iter().zip(kinds) {
             let reached = cache.wait_for(Revision(newest.try_into().unwrap()));
@@ -102,8 +102,8 @@ async fn caches_on_one_stream_are_true_at_every_moment_and_meet_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_part_hears_of_every_revision() {
-    let fake = Fake::calm();
+async fn every_part_receives_every_revision() {
+    let fake = Fake::reliable();
     fake.write("a", "x", false);
     let multi = fake.client().multi();
     let (a, b) = (part(&multi, "a"), part(&multi, "b"));
@@ -119,8 +119,8 @@ async fn every_part_hears_of_every_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_resume_from_the_oldest_of_their_revisions_and_hear_nothing_twice() {
-    let fake = Fake::calm();
+async fn parts_resume_from_their_oldest_revision_without_duplicates() {
+    let fake = Fake::reliable();
     for name in ["1", "2", "3", "4"] {
         fake.write("a", name, false);
         fake.write("b", name, false);
@@ -134,8 +134,8 @@ async fn parts_resume_from_the_oldest_of_their_revisions_and_hear_nothing_twice(
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_one_needs_everything_all_begin_anew_together() {
-    let fake = Fake::calm();
+async fn all_parts_relist_when_one_needs_the_full_state() {
+    let fake = Fake::reliable();
     fake.write("a", "x", false);
     let multi = fake.client().multi();
     let (a, b) = (part(&multi, "a"), part(&multi, "b"));
@@ -150,8 +150,8 @@ async fn if_one_needs_everything_all_begin_anew_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_who_asks_again_ends_the_stream_for_all_and_a_latecomer_too() {
-    let fake = Fake::calm();
+async fn a_new_request_or_a_new_part_restarts_the_stream_for_all() {
+    let fake = Fake::reliable();
     let multi = fake.client().multi();
     let (a, b) = (part(&multi, "a"), part(&multi, "b"));
     let (first, other) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
@@ -176,7 +176,7 @@ async fn one_who_asks_again_ends_the_stream_for_all_and_a_latecomer_too() {
         rest.await;
         futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await
     };
-    // The two wait for the latecomer, and it for them; nobody waits for ever, and all have the state anew.
+    // All three wait for each other; none waits forever, and all get the state again.
     let all = timeout(Duration::from_secs(60), futures::future::join(late, again)).await;
     let (mut late, (first, other)) = all.unwrap();
     for frames in [&mut late, &mut first.unwrap(), &mut other.unwrap()] {
@@ -189,8 +189,8 @@ async fn one_who_asks_again_ends_the_stream_for_all_and_a_latecomer_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_part_holds_up_the_others_in_bounded_memory_and_nothing_is_lost() {
-    let fake = Fake::calm();
+async fn a_slow_part_delays_the_others_with_bounded_memory_and_without_loss() {
+    let fake = Fake::reliable();
     let multi = fake.client().multi();
     let (a, b) = (part(&multi, "a"), part(&multi, "b"));
     let (a, b) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
@@ -211,8 +211,8 @@ async fn a_slow_part_holds_up_the_others_in_bounded_memory_and_nothing_is_lost()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_leaves_is_not_waited_for_whether_it_had_begun_or_not() {
-    let fake = Fake::calm();
+async fn a_dropped_part_does_not_block_the_stream_before_or_after_it_opens() {
+    let fake = Fake::reliable();
     let multi = fake.client().multi();
     let (a, b, c) = (part(&multi, "a"), part(&multi, "b"), part(&multi, "c"));
     let asking = tokio::spawn(async move {
@@ -230,8 +230,8 @@ async fn a_part_that_leaves_is_not_waited_for_whether_it_had_begun_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_is_as_if_it_had_not_been_made() {
-    let fake = Fake::calm();
+async fn a_cancelled_watch_call_has_no_effect() {
+    let fake = Fake::reliable();
     let multi = fake.client().multi();
     let (a, b) = (part(&multi, "a"), part(&multi, "b"));
     let _ = timeout(Duration::from_millis(1), a.watch(INITIAL)).await;
@@ -239,7 +239,7 @@ async fn a_call_that_is_given_up_is_as_if_it_had_not_been_made() {
     assert!(waiting.is_err(), "the first no longer asks");
     let (first, other) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
     drop(first);
-    // A stream that nobody reads holds up nobody.
+    // A stream without a reader delays no other.
     let mut other = other.unwrap();
     for _ in 0..2 * MULTI_BUFFER {
         fake.write("a", "x", false);
@@ -249,8 +249,8 @@ async fn a_call_that_is_given_up_is_as_if_it_had_not_been_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_fails_for_all() {
-    let fake = Fake::calm();
+async fn a_failure_ends_the_stream_for_all_parts() {
+    let fake = Fake::reliable();
     for _ in 0..5 {
         fake.write("a", "x", false);
     }

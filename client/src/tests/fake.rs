@@ -1,4 +1,5 @@
-//! A server of kstore's door over a map: no rules of Kubernetes, only what the client must get right.
+//! A fake gRPC server over a map: it implements none of Kubernetes' rules, only what the tests of the client
+//! need.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +13,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::Client;
 
-/// One call that reached the server.
+/// A call that reached the server.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub verb: &'static str,
@@ -26,12 +27,12 @@ pub(super) struct Fake(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<FakeState>,
     bell: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     revision: i64,
     compacted: i64,
     objects: BTreeMap<(String, String, String), Value>,
@@ -116,7 +117,7 @@ impl Fake {
     }
 }
 
-/// A failure as the real server words it.
+/// A failure with the details of the real server.
 pub(crate) fn failure(code: Code, http: u16, reason: &str) -> Status {
     #[derive(Clone, PartialEq, Message)]
     struct Rpc {
@@ -283,8 +284,8 @@ impl Kstore for Fake {
     }
 }
 
-impl State {
-    /// What to send a stream that has come to `after`; `None` if it was cut.
+impl FakeState {
+    /// The next batch for a stream at `after`; `None` if the stream was cut.
     fn batch(&self, resource: &str, after: i64, cuts: u64) -> Option<pb::WatchBatch> {
         if self.cuts > cuts {
             return None;

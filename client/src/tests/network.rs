@@ -1,4 +1,4 @@
-//! The client behind TLS, with certificates made for the test.
+//! Tests of the client behind TLS, with certificates made for the test.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{fake::Fake, pod};
 use crate::{ApiError, Client, Identity, Kubeconfig};
 
-/// A certificate authority and what it signed.
+/// A certificate authority with server and client certificates.
 struct Pki {
     ca: Vec<u8>,
     server: Arc<ServerConfig>,
@@ -92,7 +92,7 @@ fn kubeconfig(address: SocketAddr, pki: &Pki) -> Kubeconfig {
 }
 
 #[tokio::test]
-async fn a_connection_proves_both_sides_and_comes_back_after_a_restart() {
+async fn a_connection_authenticates_both_sides_and_reconnects_after_a_restart() {
     let (fake, pki, stop) = (Fake::default(), Arc::new(pki()), CancellationToken::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -135,7 +135,7 @@ async fn a_connection_proves_both_sides_and_comes_back_after_a_restart() {
 }
 
 #[test]
-fn addresses_and_credentials_that_cannot_work_are_named() {
+fn invalid_addresses_and_credentials_are_reported() {
     let pki = pki();
     let good = kubeconfig("127.0.0.1:1".parse().unwrap(), &pki);
     let fails = |config: Kubeconfig| match Client::connect_lazy(&config, "test") {

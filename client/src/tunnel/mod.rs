@@ -1,5 +1,5 @@
-//! [`Tunnel`]: how whoever runs nodes lets the server reach them. The server opens streams through it, a [`NodeStream`] each;
-//! what they are for and what they carry is the caller's business. Nothing is opened again here when the tunnel ends.
+//! [`Tunnel`]: the connection through which the server reaches nodes. The server opens streams over it; each
+//! is a [`NodeStream`]. The caller interprets the content. The client does not reopen a tunnel that ends.
 
 mod request;
 mod stream;
@@ -20,27 +20,28 @@ pub use request::{LogOptions, StreamKind, StreamRequest, Terminal};
 use stream::{Flow, cost};
 pub use stream::{Incoming, NodeStream, StreamReader, StreamWriter};
 
-/// Messages that one stream can have under way in one direction. A channel of that size is never full unless the server breaks
-/// the rules.
+/// The capacity of a stream's channel in messages. The channel is never full unless the server breaks the
+/// protocol.
 const STREAM_MESSAGES: usize = STREAM_WINDOW / STREAM_FRAME_COST + 16;
 
-/// An open tunnel. Ends when it is dropped, and with it all its streams.
+/// An open tunnel. Its drop ends the tunnel and all its streams.
 pub struct Tunnel {
-    up: Upward,
+    up: TunnelSender,
     down: Streaming<pb::TunnelDown>,
-    streams: BTreeMap<u64, Entry>,
+    streams: BTreeMap<u64, StreamEntry>,
 }
 
-/// What the server says through a tunnel.
+/// An event of a tunnel.
 pub enum TunnelEvent {
-    /// It opened a stream.
+    /// The server opened a stream.
     Opened(Box<NodeStream>),
-    /// It does not reach these nodes through this tunnel; the others stay. [`Tunnel::serve`] asks again.
+    /// The server does not reach these nodes through this tunnel; the others stay. [`Tunnel::serve`] requests
+    /// them again.
     Refused(Vec<RefusedNode>),
 }
 
 impl TunnelEvent {
-    /// The stream that was opened, if one was.
+    /// The opened stream, if the event is one.
     #[must_use]
     pub fn opened(self) -> Option<NodeStream> {
         match self {
@@ -55,35 +56,38 @@ impl TunnelEvent {
 pub struct RefusedNode {
     /// The node's name.
     pub name: String,
-    /// Why, for people.
+    /// A human-readable reason.
     pub reason: String,
 }
 
-/// Where messages to the server wait.
+/// The queue of messages to the server.
 #[derive(Clone)]
-pub(crate) struct Upward(mpsc::Sender<pb::TunnelUp>);
+pub(crate) struct TunnelSender(mpsc::Sender<pb::TunnelUp>);
 
-impl Upward {
-    /// Queues a message. There is room for all that flow control allows; if the tunnel has ended it goes nowhere.
+impl TunnelSender {
+    /// Queues a message. Flow control keeps the queue from overflowing. After the end of the tunnel the
+    /// message is dropped.
     pub(crate) fn send(&self, message: Up) {
         let _ = self.0.try_send(pb::TunnelUp { message: Some(message) });
     }
 }
 
-struct Entry {
+struct StreamEntry {
     inbox: mpsc::Sender<Incoming>,
     flow: Arc<Flow>,
 }
 
 impl Client {
-    /// Opens a tunnel through which the server reaches `nodes`. Needs permission to create `nodes/tunnel` for each; nodes for which
-    /// it is missing, or which another user's tunnel serves, are the tunnel's first [`TunnelEvent::Refused`].
+    /// Opens a tunnel through which the server reaches `nodes`. Needs permission to create `nodes/tunnel` for
+    /// each. Nodes without that permission, and nodes of another user's tunnel, are the tunnel's first
+    /// [`TunnelEvent::Refused`].
     ///
     /// # Errors
-    /// As for any call; and when every node is refused.
+    ///
+    /// As for any call, and if the server refuses every node.
     pub async fn tunnel(&self, nodes: Vec<String>) -> Result<Tunnel, ApiError> {
         let (sender, receiver) = mpsc::channel(TUNNEL_STREAMS * STREAM_MESSAGES);
-        let up = Upward(sender);
+        let up = TunnelSender(sender);
         up.send(Up::Nodes(pb::TunnelNodes { names: nodes }));
         let messages = futures::stream::unfold(receiver, async |mut receiver| {
             let message = receiver.recv().await?;
@@ -96,15 +100,17 @@ impl Client {
 }
 
 impl Tunnel {
-    /// From now on the tunnel reaches these nodes and no others. Open streams go on.
+    /// Changes the nodes that the server reaches through the tunnel. Open streams continue.
     pub fn serve(&self, nodes: Vec<String>) {
         self.up.send(Up::Nodes(pb::TunnelNodes { names: nodes }));
     }
 
-    /// Waits for the next event from the server. Open streams make progress only while a caller awaits this function. Cancel safe.
+    /// Waits for the next event from the server. Open streams make progress only while a caller awaits this
+    /// function. Cancel-safe.
     ///
     /// # Errors
-    /// When the tunnel has ended, also because the server refuses every one of its nodes.
+    ///
+    /// The tunnel has ended, for example because the server refuses all of its nodes.
     pub async fn next(&mut self) -> Result<TunnelEvent, ApiError> {
         loop {
             let message = self.down.message().await?;
@@ -139,7 +145,7 @@ impl Tunnel {
     }
 
     fn has_room(&mut self) -> bool {
-        // Those that ended on this side are forgotten here.
+        // Forgets the streams that this side ended.
         self.streams.retain(|_, entry| !entry.flow.ended());
         self.streams.len() < TUNNEL_STREAMS
     }
@@ -147,7 +153,7 @@ impl Tunnel {
     fn open(&mut self, id: u64, request: StreamRequest) -> NodeStream {
         let (inbox, messages) = mpsc::channel(STREAM_MESSAGES);
         let flow = Arc::new(Flow::new());
-        self.streams.insert(id, Entry { inbox, flow: flow.clone() });
+        self.streams.insert(id, StreamEntry { inbox, flow: flow.clone() });
         NodeStream::new(request, id, self.up.clone(), messages, flow)
     }
 
@@ -178,5 +184,5 @@ impl Drop for Tunnel {
 }
 
 fn broken(what: &str) -> ApiError {
-    tonic::Status::internal(format!("the server broke the rules of the tunnel: {what}")).into()
+    tonic::Status::internal(format!("tunnel protocol error: {what}")).into()
 }

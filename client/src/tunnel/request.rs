@@ -1,9 +1,9 @@
-//! What the server asks of a node, in this crate's words.
+//! Decodes the server's stream requests.
 
 use kstore_proto::kstore::v1 as pb;
 use pb::stream_open::What;
 
-/// A stream that the server opens: which pod and container on which node, and to do what.
+/// A stream that the server opens: the node, pod and container, and the operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamRequest {
     /// The node that the pod is bound to.
@@ -14,28 +14,28 @@ pub struct StreamRequest {
     pub pod: String,
     /// The pod's uid.
     pub uid: String,
-    /// The container; "" when forwarding ports.
+    /// The container; empty for port forwarding.
     pub container: String,
-    /// What to do.
+    /// The operation.
     pub kind: StreamKind,
 }
 
-/// What a stream is for.
+/// The operation of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamKind {
-    /// Send what the container logged.
+    /// Sends the container's logs.
     Log(LogOptions),
     /// Run a command in the container.
     Exec(Vec<String>, Terminal),
-    /// Take part in what the container's own process reads and writes.
+    /// Attaches to the standard streams of the container's process.
     Attach(Terminal),
-    /// One connection to a port of the pod.
+    /// Forwards one connection to a port of the pod.
     Port(u16),
-    /// One HTTP connection to the node's own server; about no pod.
+    /// Forwards one HTTP connection to the node's kubelet server; concerns no pod.
     Kubelet,
 }
 
-/// `core/v1 PodLogOptions`, checked by the server.
+/// `core/v1 PodLogOptions`; the server has validated them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the API's own field names")]
 pub struct LogOptions {
@@ -43,7 +43,7 @@ pub struct LogOptions {
     pub previous: bool,
     pub timestamps: bool,
     pub since_seconds: Option<i64>,
-    /// RFC 3339.
+    /// A time in RFC 3339.
     pub since_time: Option<String>,
     pub tail_lines: Option<i64>,
     pub limit_bytes: Option<i64>,
@@ -51,7 +51,7 @@ pub struct LogOptions {
     pub stream: String,
 }
 
-/// Which of a process's streams the caller wants, and whether they are a terminal.
+/// The streams of a process that the caller wants, and whether they are a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the API's own field names")]
 pub struct Terminal {
@@ -61,7 +61,7 @@ pub struct Terminal {
     pub tty: bool,
 }
 
-/// `None` if it is of a kind that this program does not know.
+/// The request; `None` for an operation that this program does not know.
 pub(super) fn read(open: pb::StreamOpen) -> Option<StreamRequest> {
     let kind = match open.what? {
         What::Log(log) => StreamKind::Log(LogOptions {

@@ -1,4 +1,4 @@
-//! One stream on the node's side, and its flow control: the rule is in the proto file.
+//! One stream on the node's side, with flow control. The proto file states its rule.
 
 use std::sync::{
     Arc,
@@ -12,28 +12,28 @@ use pb::tunnel_up::Message as Up;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{StreamRequest, Upward};
+use super::{StreamRequest, TunnelSender};
 use crate::limits::{STREAM_FRAME_BYTES, STREAM_FRAME_COST, STREAM_WINDOW};
 
-/// What a message with so many bytes of data costs.
+/// The cost of a message with this many bytes of data.
 pub(super) fn cost(bytes: usize) -> usize {
     bytes + STREAM_FRAME_COST
 }
 
-/// Tells the server that a stream is not served.
-pub(super) fn refuse(up: &Upward, id: u64, why: &str) {
+/// Refuses a stream.
+pub(super) fn refuse(up: &TunnelSender, id: u64, why: &str) {
     close(up, id, &Status::internal(why));
 }
 
-fn close(up: &Upward, id: u64, status: &Status) {
+fn close(up: &TunnelSender, id: u64, status: &Status) {
     up.send(Up::Close(pb::StreamClose { id, status_json: status.to_json().into() }));
 }
 
-/// How far each side may go, and whether the stream has ended.
+/// The flow-control state of a stream, and whether it has ended.
 pub(super) struct Flow {
-    /// What we may still send.
+    /// The cost that this side may still send.
     allowance: Semaphore,
-    /// What the server may still send.
+    /// The cost that the server may still send.
     room: AtomicUsize,
     ended: CancellationToken,
 }
@@ -47,12 +47,12 @@ impl Flow {
         }
     }
 
-    /// Something of this cost has come. False if the server was not allowed to send it.
+    /// Counts a received message of this cost. False if the server exceeded its window.
     pub(super) fn fill(&self, cost: usize) -> bool {
         self.room.fetch_update(Ordering::AcqRel, Ordering::Acquire, |room| room.checked_sub(cost)).is_ok()
     }
 
-    /// The server grants this much. False if it was never taken.
+    /// Adds the server's credit. False if the credit exceeds what this side has sent.
     pub(super) fn grant(&self, bytes: usize) -> bool {
         let fits = self.allowance.available_permits().saturating_add(bytes) <= STREAM_WINDOW;
         if fits {
@@ -70,7 +70,7 @@ impl Flow {
         self.ended.is_cancelled()
     }
 
-    /// Waits until so much may be sent. False if the stream has ended.
+    /// Waits until this cost may be sent. False if the stream has ended.
     async fn take(&self, cost: usize) -> bool {
         let cost = u32::try_from(cost).expect("a message is smaller than the window");
         match self.allowance.acquire_many(cost).await {
@@ -86,17 +86,17 @@ impl Flow {
 /// Data from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// 0 is in, 4 is terminal sizes.
+    /// The channel: 0 is stdin, 4 is terminal sizes.
     pub channel: u32,
-    /// May be empty.
+    /// The bytes; may be empty.
     pub data: Bytes,
-    /// Nothing more comes on this channel.
+    /// Whether this is the end of the channel.
     pub end: bool,
 }
 
-/// A stream that the server opened and nobody has answered yet.
+/// A stream that the server opened; the caller must begin or refuse it.
 pub struct NodeStream {
-    /// What it is for.
+    /// The request.
     pub request: StreamRequest,
     reader: StreamReader,
     writer: StreamWriter,
@@ -106,7 +106,7 @@ impl NodeStream {
     pub(super) fn new(
         request: StreamRequest,
         id: u64,
-        up: Upward,
+        up: TunnelSender,
         inbox: mpsc::Receiver<Incoming>,
         flow: Arc<Flow>,
     ) -> Self {
@@ -114,31 +114,31 @@ impl NodeStream {
         Self { request, reader, writer: StreamWriter { id, up, flow } }
     }
 
-    /// Says that the stream is served.
+    /// Accepts the stream.
     pub fn begin(self) -> (StreamReader, StreamWriter) {
         self.writer.up.send(Up::Begun(pb::StreamBegun { id: self.writer.id }));
         (self.reader, self.writer)
     }
 
-    /// Says that it is not served, and why: the server answers its caller with this.
+    /// Refuses the stream. The server returns `status` to its caller.
     pub fn refuse(self, status: &Status) {
         self.writer.close(status);
     }
 }
 
-/// The half from the server.
+/// The half of a stream that receives from the server.
 pub struct StreamReader {
     id: u64,
-    up: Upward,
+    up: TunnelSender,
     inbox: mpsc::Receiver<Incoming>,
     flow: Arc<Flow>,
-    /// Taken out and not granted back yet.
+    /// The cost that the reader took and has not returned as credit yet.
     taken: usize,
 }
 
 impl StreamReader {
-    /// The next data; what was taken before is granted back. `None` if the server closed the stream or the tunnel ended.
-    /// Cancel safe.
+    /// The next data; returns credit for data taken before. `None` if the server closed the stream or the
+    /// tunnel ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Incoming> {
         if self.taken >= STREAM_WINDOW / 4 {
             self.flow.room.fetch_add(self.taken, Ordering::AcqRel);
@@ -152,15 +152,16 @@ impl StreamReader {
     }
 }
 
-/// The half to the server. Dropping it without [`StreamWriter::close`] ends the stream with a failure.
+/// The half of a stream that sends to the server. A drop without [`StreamWriter::close`] ends the stream with
+/// a failure.
 pub struct StreamWriter {
     id: u64,
-    up: Upward,
+    up: TunnelSender,
     flow: Arc<Flow>,
 }
 
 impl StreamWriter {
-    /// Sends data, when the server has room for it. False if nobody wants it any more.
+    /// Sends data when the window permits. False if the stream has ended.
     pub async fn send(&self, channel: u32, data: impl Into<Bytes>) -> bool {
         let mut data = data.into();
         while !data.is_empty() {
@@ -173,7 +174,7 @@ impl StreamWriter {
         !self.flow.ended()
     }
 
-    /// Ends the stream and says how it went.
+    /// Ends the stream with a status.
     pub fn close(self, status: &Status) {
         if !self.flow.ended() {
             self.flow.end();

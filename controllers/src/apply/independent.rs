@@ -1,9 +1,11 @@
-//! Lists of writes that do not depend on one another: a bounded number at once, and a failure ends its own list only.
+//! Execution of independent lists of writes: a bounded number concurrently, and a failure ends only its own
+//! list.
 
 use crate::limits::WRITES_IN_FLIGHT;
 use futures::StreamExt;
 
-/// Runs every list to its end, at most [`WRITES_IN_FLIGHT`] at once. Gives the failures with the places of their lists, ascending.
+/// Runs every list to its end, at most [`WRITES_IN_FLIGHT`] at once. Returns the failures with the indexes of
+/// their lists, ascending.
 pub(super) async fn run_independent<E>(
     lists: Vec<impl Future<Output = Result<(), E>> + Send>,
 ) -> Vec<(usize, E)> {
@@ -20,8 +22,8 @@ mod tests {
     use tokio::sync::Barrier;
 
     #[tokio::test]
-    async fn a_list_of_writes_that_fails_neither_ends_nor_delays_the_others() {
-        // Each list ends only when as many others have begun: one by one, none would ever end.
+    async fn a_failed_list_of_writes_does_not_affect_the_others() {
+        // Each list waits until the others have started: executed one by one, the lists would never end.
         let (together, done) = (Barrier::new(WRITES_IN_FLIGHT), AtomicUsize::new(0));
         let list = async |number: usize| {
             together.wait().await;

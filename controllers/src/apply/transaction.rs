@@ -1,4 +1,4 @@
-//! [`of`]: a list of actions as one transaction of the API.
+//! [`of`]: builds an API transaction from a list of actions.
 
 use super::delete_params;
 use crate::action::Action;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The transaction of these writes, and the kinds that it writes.
 ///
 /// # Errors
-/// An action that is no write of objects, or that is a list of its own.
+/// An action that is not a single write of an object.
 pub(super) fn of(client: &Client, writes: &[Action]) -> Result<(Transaction, Vec<Resource>), ApiError> {
     let mut transaction = Transaction::new(client);
     let mut resources = Vec::new();

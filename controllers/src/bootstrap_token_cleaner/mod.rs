@@ -1,13 +1,14 @@
-//! Removes bootstrap tokens (Secrets of `kube-system` of type `bootstrap.kubernetes.io/token`) whose time is over. `plan` judges; this file
-//! watches these Secrets alone and has the plan carried out, each token when its time has come.
+//! Bootstrap token cleaner: deletes expired bootstrap tokens (Secrets of `kube-system` of type
+//! `bootstrap.kubernetes.io/token`). `plan` decides; this file watches these Secrets and executes the plan
+//! when a token expires.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Sources, Watched};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Secret;
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Informer, Object};
@@ -17,14 +18,15 @@ const WORKERS: usize = 1;
 const NAMESPACE: &str = "kube-system";
 const OF_TYPE: &str = "type=bootstrap.kubernetes.io/token";
 
-/// All bootstrap tokens.
+/// Informer of the bootstrap tokens.
 #[derive(Clone)]
 struct BootstrapTokens(Informer<Obj<Secret>>);
 
 impl Watched for BootstrapTokens {
     fn start(from: &Sources<'_>) -> Self {
         let params = WatchParams { fields: OF_TYPE.to_owned(), ..WatchParams::default().ns(NAMESPACE) };
-        // This controller only deletes Secrets, and a deletion that is repeated does no harm, so a run need not see its own writes.
+        // This controller only deletes Secrets, and a repeated deletion is harmless, so a run need not wait
+        // for its own writes.
         Self(from.start(
             "bootstrap-tokens",
             Some(crate::resource::resource_of::<Secret>()),
@@ -33,28 +35,28 @@ impl Watched for BootstrapTokens {
     }
 }
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let tokens: BootstrapTokens = cluster.caches.get();
     let controller = cluster
         .controller("token-cleaner")
         .watch(&tokens.0, |secret: &Obj<Secret>| [secret.key()])
         .workers(WORKERS);
-    let hands = cluster.hands("token-cleaner");
-    work(controller, cluster.stop.clone(), Cleaner { cluster, tokens, hands })
+    let executor = cluster.executor("token-cleaner");
+    work(controller, cluster.stop.clone(), Cleaner { cluster, tokens, executor })
 }
 
 struct Cleaner {
     cluster: Arc<Cluster>,
     tokens: BootstrapTokens,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Cleaner {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(token) = self.tokens.0.get(&cx.key) else { return Ok(Next::Done) };
         let plan = plan::plan(&token, self.cluster.nondet.clock.now());
-        self.hands.carry_out(&cx, &plan.actions).await.result()?;
+        self.executor.execute(&cx, &plan.actions).await.result()?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }

@@ -1,17 +1,18 @@
-//! When a bootstrap token is to go. Pure.
+//! Expiry of bootstrap tokens. Pure.
 
 use crate::action::{Action, Plan, Propagation, Target};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 
-/// When the token ends, as its Secret says. Text that is no time counts as over, as in Kubernetes: such a token is refused.
+/// Expiry of the token from its Secret. An unparsable time counts as expired, as in Kubernetes: such a token
+/// is not accepted.
 fn expiry(secret: &Secret) -> Option<Timestamp> {
     let text = secret.data.as_ref()?.get("expiration")?;
     let text = std::str::from_utf8(&text.0).unwrap_or_default();
     (!text.is_empty()).then(|| text.parse().unwrap_or(Timestamp::MIN))
 }
 
-/// Deletes a token whose time is over; else looks again when it is.
+/// Deletes an expired token, or runs again at its expiry.
 pub(crate) fn plan(secret: &Secret, now: Timestamp) -> Plan {
     match expiry(secret).filter(|_| secret.metadata.deletion_timestamp.is_none()) {
         None => Plan::nothing(),
@@ -20,7 +21,7 @@ pub(crate) fn plan(secret: &Secret, now: Timestamp) -> Plan {
             plan.wake_in(end.duration_since(now).unsigned_abs());
             plan
         }
-        // Of the state that was seen: a token that was prolonged meanwhile stays.
+        // Precondition on the observed state: a token that was extended meanwhile stays.
         Some(_) => {
             let (target, propagation) = (Target::of(secret), Propagation::Default);
             Plan::of(vec![Action::Delete { target, propagation, force: false }])

@@ -1,4 +1,4 @@
-//! When bootstrap tokens go, as a table.
+//! Tests of the expiry of bootstrap tokens.
 
 use super::plan::plan;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use std::time::Duration;
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
 #[test]
-fn a_token_goes_when_its_time_is_over() {
+fn an_expired_token_is_deleted() {
     let table = [
         (None, 0, None),
         (Some(""), 0, None),

@@ -1,4 +1,4 @@
-//! Caches that several controllers read, with what objects are found by.
+//! Caches that several controllers read, with their indexes.
 
 use super::{Sources, Watched};
 use crate::claim::{Claimable, controller_of};
@@ -14,41 +14,41 @@ use kstore_informer::{Builder, Index, Informer};
 use std::net::IpAddr;
 use std::ops::Deref;
 
-/// Where an object is found by those who may control it.
+/// Index value under which possible controllers find an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Held {
-    /// By the uid of its controller.
-    By(String),
-    /// It has none: by its namespace.
-    Free(String),
-    /// By the node it is bound to.
-    On(String),
+pub(crate) enum LookupKey {
+    /// Controlled: the uid of its controller.
+    Controller(String),
+    /// Orphan: its namespace.
+    Orphan(String),
+    /// The node that a pod is bound to.
+    Node(String),
 }
 
-impl Held {
-    /// Where an object of this namespace is found.
+impl LookupKey {
+    /// The value of an object in this namespace.
     pub(crate) fn of(object: &impl Claimable, namespace: &str) -> Self {
         match controller_of(object.owners()) {
-            Some(owner) => Self::By(owner.uid.clone()),
-            None => Self::Free(namespace.to_owned()),
+            Some(owner) => Self::Controller(owner.uid.clone()),
+            None => Self::Orphan(namespace.to_owned()),
         }
     }
 }
 
-/// All pods.
+/// Cache of all pods.
 #[derive(Clone)]
 pub(crate) struct Pods {
     informer: Informer<Pod>,
-    /// By controller or namespace, and by node.
-    pub held: Index<Pod, Held>,
+    /// Index by controller or namespace, and by node.
+    pub held: Index<Pod, LookupKey>,
 }
 
 impl Watched for Pods {
     fn start(from: &Sources<'_>) -> Self {
-        let held = Index::new(|pod: &Pod, emit: &mut dyn FnMut(Held)| {
-            emit(Held::of(pod, &pod.metadata.namespace));
+        let held = Index::new(|pod: &Pod, emit: &mut dyn FnMut(LookupKey)| {
+            emit(LookupKey::of(pod, &pod.metadata.namespace));
             if !pod.spec.node_name.is_empty() {
-                emit(Held::On(pod.spec.node_name.clone()));
+                emit(LookupKey::Node(pod.spec.node_name.clone()));
             }
         });
         let source = from.multi.project::<core::Pod, _, _>(WatchParams::default(), view::decode_pod);
@@ -63,18 +63,18 @@ impl Deref for Pods {
     }
 }
 
-/// All ReplicaSets.
+/// Cache of all ReplicaSets.
 #[derive(Clone)]
 pub(crate) struct ReplicaSets {
     informer: Informer<Obj<ReplicaSet>>,
-    /// By controller or namespace.
-    pub held: Index<Obj<ReplicaSet>, Held>,
+    /// Index by controller or namespace.
+    pub held: Index<Obj<ReplicaSet>, LookupKey>,
 }
 
 impl ReplicaSets {
-    fn index() -> Index<Obj<ReplicaSet>, Held> {
-        Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(Held)| {
-            emit(Held::of(&**set, set.metadata.namespace.as_deref().unwrap_or_default()));
+    fn index() -> Index<Obj<ReplicaSet>, LookupKey> {
+        Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(LookupKey)| {
+            emit(LookupKey::of(&**set, set.metadata.namespace.as_deref().unwrap_or_default()));
         })
     }
 }
@@ -87,7 +87,7 @@ impl Watched for ReplicaSets {
     }
 }
 
-/// All ReplicationControllers, each as the ReplicaSet that it would be.
+/// Cache of all ReplicationControllers, converted to the equivalent ReplicaSets.
 #[derive(Clone)]
 pub(crate) struct ReplicationControllers(pub ReplicaSets);
 
@@ -109,11 +109,11 @@ impl Deref for ReplicaSets {
     }
 }
 
-/// All Services.
+/// Cache of all Services.
 #[derive(Clone)]
 pub(crate) struct Services {
     informer: Informer<Obj<Service>>,
-    /// By their addresses.
+    /// Index by cluster IP.
     pub at: Index<Obj<Service>, IpAddr>,
 }
 
@@ -134,7 +134,7 @@ impl Deref for Services {
     }
 }
 
-/// The records of which addresses are taken.
+/// Cache of the IPAddress objects, which record allocated addresses.
 impl Watched for Informer<Address> {
     fn start(from: &Sources<'_>) -> Self {
         let source = from.multi.project::<IPAddress, _, _>(WatchParams::default(), view::decode::<Address>);

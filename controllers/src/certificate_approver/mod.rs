@@ -6,11 +6,11 @@ mod plan;
 mod tests;
 
 use crate::action::Action;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::certificate_request::CertificateRequest;
 use crate::object::Object;
 use crate::resource::{gvr, resource_of};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kstore_client::{ApiError, Obj};
@@ -27,18 +27,18 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("csr-approver")
         .watch(&requests, |request: &Obj<CertificateSigningRequest>| [kstore_informer::Object::key(request)])
         .workers(WORKERS);
-    let hands = cluster.hands("certificate-controller");
-    work(controller, cluster.stop.clone(), Approver { cluster, requests, hands })
+    let executor = cluster.executor("certificate-controller");
+    work(controller, cluster.stop.clone(), Approver { cluster, requests, executor })
 }
 
 struct Approver {
     cluster: Arc<Cluster>,
     requests: Informer<Obj<CertificateSigningRequest>>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Approver {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(csr) = self.requests.get(&cx.key) else { return Ok(Next::Done) };
         // The API server refuses requests that cannot be read; one that is stored anyway is for a human.
         let Ok(parsed) = CertificateRequest::parse(&csr.spec.request.0) else { return Ok(Next::Done) };
@@ -46,7 +46,7 @@ impl Reconcile for Approver {
         for permission in &tried {
             if self.is_allowed(&csr, *permission).await? {
                 let approved = approved(&csr, *permission, self.cluster.nondet.clock.now());
-                self.hands.carry_out(&cx, &[Action::Approve(Object::of(&approved))]).await.result()?;
+                self.executor.execute(&cx, &[Action::Approve(Object::of(&approved))]).await.result()?;
                 return Ok(Next::Done);
             }
         }
@@ -54,7 +54,7 @@ impl Reconcile for Approver {
             return Ok(Next::Done);
         }
         // A role that is granted later approves it: rights change without an event here.
-        Err(Trouble::Certificate(format!(
+        Err(ReconcileError::Certificate(format!(
             "recognized csr {:?} but subject access review was not approved",
             cx.key.name()
         )))
@@ -69,7 +69,7 @@ impl Approver {
     ) -> Result<bool, ApiError> {
         let review = serde_json::to_value(question(csr, permission))
             .map_err(|error| ApiError::Json(error.to_string()))?;
-        let api = self.hands.client.dynamic(gvr(&resource_of::<SubjectAccessReview>()));
+        let api = self.executor.client.dynamic(gvr(&resource_of::<SubjectAccessReview>()));
         Ok(api.create("", &review).await?["status"]["allowed"] == true)
     }
 }

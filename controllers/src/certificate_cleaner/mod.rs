@@ -1,12 +1,12 @@
-//! Removes CertificateSigningRequests whose time is over: those that were answered, an hour later, and those without an answer,
-//! after a day. `plan` judges; this file reads the cache and has the plan carried out, each request when its time has come.
+//! CertificateSigningRequest cleaner: deletes answered requests after an hour and unanswered ones after a
+//! day. `plan` decides; this file reads the cache and executes the plan when a request expires.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::apply::Executor;
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Informer, Object};
@@ -14,28 +14,28 @@ use std::sync::Arc;
 
 const WORKERS: usize = 1;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let requests: Informer<Obj<CertificateSigningRequest>> = cluster.caches.get();
     let controller = cluster
         .controller("csr-cleaner")
         .watch(&requests, |request: &Obj<CertificateSigningRequest>| [request.key()])
         .workers(WORKERS);
-    let hands = cluster.hands("certificate-controller");
-    work(controller, cluster.stop.clone(), Cleaner { cluster, requests, hands })
+    let executor = cluster.executor("certificate-controller");
+    work(controller, cluster.stop.clone(), Cleaner { cluster, requests, executor })
 }
 
 struct Cleaner {
     cluster: Arc<Cluster>,
     requests: Informer<Obj<CertificateSigningRequest>>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Cleaner {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(request) = self.requests.get(&cx.key) else { return Ok(Next::Done) };
         let plan = plan::plan(&request, self.cluster.nondet.clock.now());
-        self.hands.carry_out(&cx, &plan.actions).await.result()?;
+        self.executor.execute(&cx, &plan.actions).await.result()?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }

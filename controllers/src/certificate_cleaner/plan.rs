@@ -1,12 +1,13 @@
-//! When a CertificateSigningRequest is to go. Pure.
+//! Expiry of CertificateSigningRequests. Pure.
 
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::limits::{ANSWERED_REQUEST, PENDING_REQUEST};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 
-/// When the request is to go, if its state says so: with a certificate an hour after its approval, denied or failed an hour after that, and
-/// without any condition a day after its creation. One that is approved waits for its signer without a bound, as in Kubernetes.
+/// When the request expires, if its state has an expiry. With a certificate: an hour after its approval.
+/// Denied or failed: an hour after that. Without conditions: a day after its creation. An approved request
+/// waits for its signer without limit, as in Kubernetes.
 fn expiry(request: &CertificateSigningRequest) -> Option<Timestamp> {
     let status = request.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
@@ -26,7 +27,7 @@ fn expiry(request: &CertificateSigningRequest) -> Option<Timestamp> {
     times.min()?.checked_add(ANSWERED_REQUEST).ok()
 }
 
-/// Deletes a request whose time is over; else looks again when it is.
+/// Deletes an expired request, or runs again at its expiry.
 pub(crate) fn plan(request: &CertificateSigningRequest, now: Timestamp) -> Plan {
     if request.metadata.deletion_timestamp.is_some() {
         return Plan::nothing();

@@ -1,4 +1,4 @@
-//! When requests for certificates go, as a table.
+//! Tests of the expiry of CertificateSigningRequests.
 
 use super::plan::plan;
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +18,7 @@ fn request(conditions: &[&str], certificate: Value) -> CertificateSigningRequest
 }
 
 #[test]
-fn requests_go_an_hour_after_their_answer_and_a_day_without_one() {
+fn certificate_requests_expire_an_hour_after_the_answer_or_after_a_day() {
     let (hour, day) = (Some(3600), Some(24 * 3600));
     let table = [
         (request(&[], Value::Null), day),

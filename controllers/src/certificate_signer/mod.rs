@@ -11,10 +11,10 @@ mod tests;
 pub use issue::{SigningAuthority, SigningAuthorityError};
 
 use crate::action::Action;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::certificate_request::CertificateRequest;
 use crate::object::Object;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use issue::{SERIAL_BYTES, Terms};
 use jiff::SignedDuration;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -50,8 +50,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
                 [kstore_informer::Object::key(request)]
             })
             .workers(WORKERS);
-        let hands = cluster.hands("certificate-controller");
-        work(controller, cluster.stop.clone(), Signer { cluster, requests, hands, signing })
+        let executor = cluster.executor("certificate-controller");
+        work(controller, cluster.stop.clone(), Signer { cluster, requests, executor, signing })
     });
     async {
         if let Some(running) = running {
@@ -63,7 +63,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
 struct Signer {
     cluster: Arc<Cluster>,
     requests: Informer<Obj<CertificateSigningRequest>>,
-    hands: Hands,
+    executor: Executor,
     signing: Signing,
 }
 
@@ -77,7 +77,7 @@ impl Signer {
 }
 
 impl Reconcile for Signer {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(csr) = self.requests.get(&cx.key) else { return Ok(Next::Done) };
         // The API server refuses requests that cannot be read.
         let Ok(parsed) = CertificateRequest::parse(&csr.spec.request.0) else { return Ok(Next::Done) };
@@ -92,11 +92,11 @@ impl Reconcile for Signer {
                 let pem = self.signing.authority.issue(&parsed.der, terms, now);
                 issued(
                     &csr,
-                    pem.map_err(|why| Trouble::Certificate(format!("error auto signing csr: {why}")))?,
+                    pem.map_err(|why| ReconcileError::Certificate(format!("error auto signing csr: {why}")))?,
                 )
             }
         };
-        self.hands.carry_out(&cx, &[Action::UpdateStatus(Object::of(&answered))]).await.result()?;
+        self.executor.execute(&cx, &[Action::UpdateStatus(Object::of(&answered))]).await.result()?;
         Ok(Next::Done)
     }
 }

@@ -1,12 +1,12 @@
-//! Fills ClusterRoles that aggregate others: `admin`, `edit` and `view`, and those of users. `plan` judges; this file reads the cache and
-//! has the plan carried out.
+//! ClusterRole aggregation: fills ClusterRoles with an aggregation rule, such as `admin`, `edit`, `view` and
+//! those of users. `plan` decides; this file reads the cache and executes the plan.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::apply::Executor;
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Informer, Key, Object};
@@ -14,37 +14,37 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let roles = cluster.caches.whole::<ClusterRole>();
     let all = roles.clone();
     let controller = cluster
         .controller("clusterrole-aggregation")
-        // A role can be a part of any other: of which ones, its old labels say as well as its new ones.
+        // A changed role may match or have matched any aggregated role.
         .watch(&roles, move |_: &Obj<ClusterRole>| aggregating(&all))
         .workers(WORKERS);
-    let hands = cluster.hands("clusterrole-aggregation-controller");
+    let executor = cluster.executor("clusterrole-aggregation-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Aggregation { roles, hands })
+    work(controller, stop, Aggregation { roles, executor })
 }
 
-/// The roles that aggregate others.
+/// The ClusterRoles with an aggregation rule.
 fn aggregating(roles: &Informer<Obj<ClusterRole>>) -> Vec<Key> {
     roles.list().iter().filter(|role| role.aggregation_rule.is_some()).map(Object::key).collect()
 }
 
 struct Aggregation {
     roles: Informer<Obj<ClusterRole>>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Aggregation {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(role) = self.roles.get(&cx.key) else { return Ok(Next::Done) };
         let all = self.roles.list();
         let all: Vec<&ClusterRole> = all.iter().map(|role| &***role).collect();
         if let Some(action) = plan::plan(&role, &all) {
-            self.hands.carry_out(&cx, &[action]).await.result()?;
+            self.executor.execute(&cx, &[action]).await.result()?;
         }
         Ok(Next::Done)
     }

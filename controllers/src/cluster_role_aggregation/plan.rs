@@ -1,5 +1,5 @@
-//! The rules of a ClusterRole that aggregates others: those of all ClusterRoles that its selectors match, one selector after the
-//! other, each in the order of names; a rule that is there already is left out. Pure.
+//! Rules of an aggregated ClusterRole: the rules of all ClusterRoles that its selectors match, by selector
+//! and then by name, without duplicates. Pure.
 
 use crate::action::{Action, PatchKind, Target};
 use crate::resource::CLUSTERROLES;
@@ -8,10 +8,11 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Gives `role` its rules, if it aggregates and has others. `all` are the ClusterRoles of the cluster, in any order.
+/// Updates the rules of `role` if it aggregates and they differ. `all` are the ClusterRoles of the cluster,
+/// in any order.
 ///
-/// A role that matches a selector of its own is no part of itself. Roles that aggregate each other have the rules of both after
-/// some rounds, since each write is a change to the other.
+/// A role that matches its own selector is not part of itself. Roles that aggregate each other converge after
+/// some rounds, because each write is a change of the other.
 pub(crate) fn plan(role: &ClusterRole, all: &[&ClusterRole]) -> Option<Action> {
     let selectors = role.aggregation_rule.as_ref()?.cluster_role_selectors.as_deref().unwrap_or_default();
     let mut others: Vec<&ClusterRole> =
@@ -31,7 +32,7 @@ pub(crate) fn plan(role: &ClusterRole, all: &[&ClusterRole]) -> Option<Action> {
         return None;
     }
     let name = role.metadata.name.clone().unwrap_or_default();
-    // An empty list is said, so that rules which another client wrote do not stay.
+    // An empty list is explicit, so that rules of other clients do not stay.
     let patch = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": name },
         "rules": rules,

@@ -1,4 +1,4 @@
-//! What aggregating roles get.
+//! Tests of the rules of aggregated roles.
 
 use super::plan::plan;
 use crate::action::{Action, PatchKind};
@@ -9,20 +9,20 @@ fn rule(resource: &str) -> Value {
     json!({ "verbs": ["get"], "apiGroups": [""], "resources": [resource] })
 }
 
-/// A role with these labels and a rule for each of these resources.
+/// A role with these labels and one rule per resource.
 fn part(name: &str, labels: Value, resources: &[&str]) -> ClusterRole {
     let rules: Vec<Value> = resources.iter().map(|resource| rule(resource)).collect();
     from_value(json!({ "metadata": { "name": name, "labels": labels }, "rules": rules })).unwrap()
 }
 
-/// A role `sum` with these selectors, and rules for these resources.
+/// A role `sum` with these selectors and one rule per resource.
 fn sum(selectors: Value, resources: &[&str]) -> ClusterRole {
     let mut role = part("sum", json!({}), resources);
     role.aggregation_rule = Some(from_value(json!({ "clusterRoleSelectors": selectors })).unwrap());
     role
 }
 
-/// The resources of the rules that the plan gives to `role`; `None` if it writes nothing.
+/// The resources of the planned rules of `role`; `None` without a write.
 fn planned(role: &ClusterRole, all: &[&ClusterRole]) -> Option<Vec<String>> {
     let Action::Patch { target, status: false, kind: PatchKind::Apply, patch } = plan(role, all)? else {
         panic!("no apply")
@@ -33,7 +33,7 @@ fn planned(role: &ClusterRole, all: &[&ClusterRole]) -> Option<Vec<String>> {
 }
 
 #[test]
-fn rules_are_joined_by_selector_then_by_name_without_repetitions() {
+fn aggregated_rules_are_ordered_and_unique() {
     let parts = [
         part("c", json!({ "one": "true" }), &["pods", "nodes"]),
         part("a", json!({ "two": "true" }), &["secrets", "nodes"]),
@@ -64,14 +64,14 @@ fn rules_are_joined_by_selector_then_by_name_without_repetitions() {
 }
 
 #[test]
-fn a_role_whose_parts_are_gone_has_no_rules_left() {
+fn an_aggregated_role_without_matches_has_no_rules() {
     let one = json!([{ "matchLabels": { "one": "true" } }]);
     assert_eq!(planned(&sum(one.clone(), &["pods"]), &[]), Some(vec![]));
     assert_eq!(planned(&sum(one, &[]), &[]), None);
 }
 
 #[test]
-fn a_role_is_no_part_of_itself_and_one_without_an_aggregation_rule_is_left_alone() {
+fn a_role_does_not_aggregate_itself_and_plain_roles_are_unchanged() {
     let one = json!([{ "matchLabels": { "one": "true" } }]);
     let mut role = sum(one, &["old"]);
     role.metadata.labels = Some([("one".to_owned(), "true".to_owned())].into());

@@ -1,20 +1,21 @@
-//! [`Fields`]: the five fields of a cron schedule, as robfig/cron's standard parser reads them, and the civil times that meet them. Pure.
+//! [`Fields`]: the five fields of a cron schedule, as parsed by robfig/cron's standard parser, and the
+//! matching civil times. Pure.
 //!
-//! A range is `*`, `?`, `n`, `n-m`, each with an optional `/step`; `n/step` goes up to the end. Months and days of the week have names.
-//! If both days (of the month, of the week) are restricted, one of them suffices; a field is unrestricted if it has `*` or `?` without
-//! a step above one.
+//! A range is `*`, `?`, `n`, `n-m`, each with an optional `/step`; `n/step` extends to the maximum. Months
+//! and days of the week have names. If both day fields are restricted, one match suffices; a field is
+//! unrestricted if it has `*` or `?` without a step above one.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
 
-/// The values of a field, as bits, and whether it restricts.
+/// Bit set of the values of a field, and whether it is unrestricted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
     bits: u64,
     is_open: bool,
 }
 
-/// What a field may hold.
+/// Smallest and largest value and names of a field.
 struct Bounds {
     low: u32,
     high: u32,
@@ -32,7 +33,7 @@ const MONTHS: Bounds = Bounds {
 const DAYS_OF_WEEK: Bounds =
     Bounds { low: 0, high: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
-/// A schedule by the calendar: minute, hour, day of month, month, day of week.
+/// Calendar schedule: minute, hour, day of month, month, day of week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fields {
     minutes: Field,
@@ -43,10 +44,10 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads five fields.
+    /// Parses five fields.
     ///
     /// # Errors
-    /// What is wrong, in robfig's words.
+    /// A description in robfig/cron's words.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let all: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days_of_month, months, days_of_week] = all.as_slice() else {
@@ -61,7 +62,7 @@ impl Fields {
         })
     }
 
-    /// The first full minute that meets the fields, at `from` or later and before `end`.
+    /// The first full minute that matches the fields, at or after `from` and before `end`.
     pub(super) fn first(&self, from: DateTime, end: DateTime) -> Option<DateTime> {
         let mut at = round_up(from)?;
         while at < end {
@@ -149,7 +150,7 @@ impl Field {
         self.next(value) == Some(value)
     }
 
-    /// The lowest value of the field at `from` or above.
+    /// The lowest value of the field at or above `from`.
     fn next(&self, from: i8) -> Option<i8> {
         let left = self.bits.checked_shr(u32::from(from.unsigned_abs()))?;
         let skipped = i8::try_from(left.trailing_zeros()).ok()?;
@@ -158,7 +159,7 @@ impl Field {
 }
 
 fn number(text: &str) -> Result<u32, String> {
-    // Atoi takes a sign, and a negative number is refused in other words.
+    // Go's Atoi accepts a sign, and robfig/cron refuses a negative number with another message.
     match text.parse::<i64>() {
         Ok(number) if number < 0 => Err(format!("negative number ({number}) not allowed: {text}")),
         Ok(number) => Ok(u32::try_from(number).unwrap_or(u32::MAX)),

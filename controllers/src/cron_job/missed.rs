@@ -1,29 +1,30 @@
-//! Times at which a CronJob was due and nothing ran, and when to look next. Pure.
+//! Missed schedule times of a CronJob, and its next time. Pure.
 //!
-//! Where intervals differ upstream guesses the latest missed time and may miss it, and with `@every` it counts from the starting
-//! deadline, which moves along with now; here both are exact.
+//! For irregular intervals upstream estimates the latest missed time and may miss it. With `@every` upstream
+//! counts from the starting deadline, which moves along with now. Both are exact here.
 
 use super::schedule::Schedule;
 use jiff::{SignedDuration, Timestamp};
 
-/// More missed times than this are told, as upstream.
+/// Number of missed times beyond which a warning is recorded, as upstream.
 const MANY: i64 = 100;
 
-/// What a schedule was due for since it was last met.
+/// Times of a schedule since it last ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DueTimes {
-    /// The latest time that was missed.
+    /// The latest missed time.
     pub latest: Option<Timestamp>,
-    /// About more than a hundred times were missed.
+    /// Whether more than about a hundred times were missed.
     pub is_many: bool,
-    /// When the schedule is due next, after now.
+    /// The next time after now.
     pub next: Timestamp,
 }
 
-/// What is due at `now` when the schedule was met last at `met`, or began then. With a `deadline`, what is older than that is forgotten.
+/// The times that are due at `now` for a schedule that last ran, or was created, at `met`. Times before the
+/// `deadline` are dropped.
 ///
 /// # Errors
-/// A schedule that is never due.
+/// A schedule without any future time.
 pub(crate) fn due(
     schedule: &Schedule,
     met: Timestamp,
@@ -60,8 +61,8 @@ fn calendar(schedule: &Schedule, (met, from): (Timestamp, Timestamp), now: Times
     Some(DueTimes { latest: Some(latest(schedule, first, interval, now)), is_many: missed > MANY, next })
 }
 
-/// The latest time of a schedule that is not after `now`; `first` is one of them. Looks back over ever longer spans, so that it passes
-/// only through times of the last span.
+/// The latest time of a schedule at or before `now`, starting from the known time `first`. Searches back in
+/// growing spans, so that it iterates only over the times of the last span.
 fn latest(schedule: &Schedule, first: Timestamp, interval: SignedDuration, now: Timestamp) -> Timestamp {
     let mut span = interval;
     loop {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_missed_time_counts_and_old_ones_are_forgotten() {
+    fn the_latest_missed_time_counts_and_old_ones_are_dropped() {
         const HOUR: i64 = 3600;
         let table = [
             ("0 * * * *", 0, None, 100, None, false, HOUR),
@@ -110,7 +111,7 @@ mod tests {
             ("@every 90m", 60, Some(10), 60 + 5405, Some(60 + 5400), false, 60 + 10800),
             ("@every 90m", 60, Some(10), 60 + 5411, None, false, 60 + 10800),
             ("@every 1m", 0, None, 101 * 60, Some(101 * 60), true, 102 * 60),
-            // Created in the future, as another clock has it.
+            // Created in the future, according to another clock.
             ("0 * * * *", 2 * HOUR, None, 0, None, false, 3 * HOUR),
         ];
         for (text, met, deadline, now, latest, is_many, next) in table {
@@ -124,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_latest_time_is_that_of_a_walk_through_all(
+        fn the_latest_time_equals_an_exhaustive_search(
             text in prop_oneof![
                 Just("* 9 * * 1"), Just("30 6-16/4 * * 1-5"), Just("0 0 1 * *"), Just("*/7 * * * *"), Just("@every 7m"),
             ],

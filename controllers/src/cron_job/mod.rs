@@ -1,5 +1,6 @@
-//! Creates Jobs by a schedule, and deletes old ones. `plan` judges, `missed` and `schedule` know when; this file reads the caches and has
-//! it carried out. It sleeps until the next time of a schedule: nothing is looked at in between.
+//! CronJob controller: creates Jobs by a schedule and deletes old ones. `plan` decides, `missed` and
+//! `schedule` compute times; this file reads the caches and executes the plan. The controller sleeps until
+//! the next time of a schedule and does not poll.
 
 mod fields;
 mod missed;
@@ -11,10 +12,10 @@ mod schedule_tests;
 mod tests;
 
 use crate::action::Action;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::claim::controller_of;
 use crate::job::Jobs;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::subject;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -28,7 +29,7 @@ use std::time::Duration;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let crons = cluster.caches.whole::<CronJob>();
     let jobs: Jobs = cluster.caches.get();
@@ -37,9 +38,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch(&crons, |cron: &Obj<CronJob>| [cron.key()])
         .watch(&jobs, |job: &Obj<Job>| cron_of(job))
         .workers(WORKERS);
-    let hands = cluster.hands("cronjob-controller");
+    let executor = cluster.executor("cronjob-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Schedules { cluster, crons, jobs, hands, memory: Mutex::default() })
+    work(controller, stop, Schedules { cluster, crons, jobs, executor, memory: Mutex::default() })
 }
 
 fn cron_of(job: &Job) -> Option<Key> {
@@ -52,14 +53,14 @@ struct Schedules {
     cluster: Arc<Cluster>,
     crons: Informer<Obj<CronJob>>,
     jobs: Jobs,
-    hands: Hands,
-    /// For each CronJob its uid, and the last time that it created a Job for: one that is deleted before it was listed does not
-    /// come again.
+    executor: Executor,
+    /// For each CronJob its uid and the last time for which it created a Job. A Job that is deleted before it
+    /// was listed is not created again.
     memory: Mutex<BTreeMap<Key, (Option<String>, Timestamp)>>,
 }
 
 impl Reconcile for Schedules {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.stale {
             return Ok(Next::Again(Duration::ZERO));
         }
@@ -78,7 +79,7 @@ impl Reconcile for Schedules {
             Some(decide(seen, self.cluster.nondet.clock.now()))
         });
         let Some(decision) = decision else { return Ok(Next::Done) };
-        let outcome = self.hands.carry_out(&cx, &decision.plan.actions).await;
+        let outcome = self.executor.execute(&cx, &decision.plan.actions).await;
         if let Some(failed) = outcome.failure {
             self.tell(&cx, cron, &decision.plan.actions, &failed).await;
             return Err(failed.error.into());
@@ -91,7 +92,7 @@ impl Reconcile for Schedules {
 }
 
 impl Schedules {
-    /// Tells the user of a Job that could not be created or deleted.
+    /// Records an event about a Job that could not be created or deleted.
     async fn tell(&self, cx: &Context, cron: &CronJob, actions: &[Action], failed: &crate::apply::Failed) {
         let error = &failed.error;
         let (reason, message) = match actions.get(failed.at) {
@@ -100,6 +101,6 @@ impl Schedules {
             _ => return,
         };
         let about = subject("batch/v1", "CronJob", &cron.metadata);
-        self.hands.carry_out(cx, &[Action::warning(about, reason, message)]).await;
+        self.executor.execute(cx, &[Action::warning(about, reason, message)]).await;
     }
 }

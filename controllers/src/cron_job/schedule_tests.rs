@@ -1,4 +1,4 @@
-//! When schedules are due: tables of robfig/cron's documented behaviour, and a model that looks at every minute.
+//! Tests of schedules: tables of robfig/cron's documented behaviour, and a model that tests every minute.
 
 use super::schedule::{Schedule, zone};
 use jiff::tz::TimeZone;
@@ -13,7 +13,7 @@ fn parse(schedule: &str, name: &str) -> Schedule {
     Schedule::parse(schedule, zone(name).unwrap()).unwrap()
 }
 
-/// The times after `from`, in the zone.
+/// The next `count` times after `from`, in the zone.
 fn times(schedule: &str, name: &str, from: &str, count: usize) -> Vec<String> {
     let (schedule, zone) = (parse(schedule, name), zone(name).unwrap());
     let mut now = at(from);
@@ -27,7 +27,7 @@ fn times(schedule: &str, name: &str, from: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn the_next_time_is_the_first_minute_that_fits() {
+fn the_next_time_is_the_first_matching_minute() {
     let table = [
         ("* * * * *", "2012-07-09T14:45:00Z", "2012-07-09T14:46+00:00"),
         ("* * * * *", "2012-07-09T14:45:59.5Z", "2012-07-09T14:46+00:00"),
@@ -37,7 +37,7 @@ fn the_next_time_is_the_first_minute_that_fits() {
         ("20 10 * * *", "2012-07-09T23:46:00Z", "2012-07-10T10:20+00:00"),
         ("0 0 1 jan-mar/2 ?", "2012-07-09T23:46:00Z", "2013-01-01T00:00+00:00"),
         ("0 0 9 APR ?", "2012-07-09T23:46:00Z", "2013-04-09T00:00+00:00"),
-        // Either day suffices if both are restricted, both must fit if one is not.
+        // One match suffices if both day fields are restricted; both must match if one is unrestricted.
         ("0 0 9,18 * Mon", "2012-07-09T23:46:00Z", "2012-07-16T00:00+00:00"),
         ("0 0 13 * fri", "2012-07-09T00:00:00Z", "2012-07-13T00:00+00:00"),
         ("0 0 13 * 5", "2012-07-13T00:00:00Z", "2012-07-20T00:00+00:00"),
@@ -73,7 +73,7 @@ fn the_next_time_is_the_first_minute_that_fits() {
 }
 
 #[test]
-fn a_time_that_the_clock_skips_does_not_come_and_one_that_it_shows_twice_comes_twice() {
+fn skipped_local_times_never_match_and_repeated_ones_match_twice() {
     let zone = "America/New_York";
     assert_eq!(
         times("30 2 * * *", zone, "2012-03-10T12:00:00Z", 2),
@@ -97,7 +97,7 @@ fn a_time_that_the_clock_skips_does_not_come_and_one_that_it_shows_twice_comes_t
         ["2018-11-05T00:00-02:00"]
     );
     assert_eq!(times("0 5 28 3 *", "Asia/Beirut", "2021-03-20T12:00:00Z", 1), ["2021-03-28T05:00+03:00"]);
-    // The clock moves by half an hour.
+    // A shift by half an hour.
     assert_eq!(
         times("15 2,5 * * *", "Australia/Lord_Howe", "2024-10-05T12:00:00Z", 2),
         ["2024-10-06T05:15+11:00", "2024-10-07T02:15+11:00"]
@@ -106,7 +106,7 @@ fn a_time_that_the_clock_skips_does_not_come_and_one_that_it_shows_twice_comes_t
 }
 
 #[test]
-fn a_schedule_may_name_its_zone_and_every_counts_seconds_in_any() {
+fn schedules_may_name_their_zone_and_every_is_zone_independent() {
     for text in ["TZ=Europe/Paris 0 9 * * *", "CRON_TZ=Europe/Paris  0 9 * * *"] {
         let schedule = Schedule::parse(text, TimeZone::UTC).unwrap();
         assert_eq!(schedule.next(at("2024-01-01T00:00:00Z")).unwrap(), at("2024-01-01T08:00:00Z"), "{text}");
@@ -118,7 +118,7 @@ fn a_schedule_may_name_its_zone_and_every_counts_seconds_in_any() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_words_that_one_can_search_for() {
+fn invalid_schedules_have_robfigs_error_messages() {
     let table = [
         ("", "empty spec string"),
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
@@ -140,7 +140,7 @@ fn what_is_wrong_is_said_in_words_that_one_can_search_for() {
     }
 }
 
-/// A field as text and as the set of its values; `None` if it is `*` or `?`.
+/// A field as text and as the set of its values; `None` for `*` or `?`.
 type DrawnField = (String, Option<Vec<i8>>);
 
 fn field(low: i8, high: i8) -> impl Strategy<Value = DrawnField> {
@@ -162,7 +162,7 @@ fn field(low: i8, high: i8) -> impl Strategy<Value = DrawnField> {
     ]
 }
 
-/// Looks at every minute of the zone's clock.
+/// Model: tests every minute of the zone's clock.
 fn by_minutes(
     fields: &[DrawnField; 5],
     zone: &TimeZone,
@@ -194,13 +194,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn schedules_come_when_a_look_at_every_minute_says_so(
+    fn schedules_equal_a_model_that_tests_every_minute(
         fields in [field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)],
         zone_name in prop_oneof![
             Just("UTC"), Just("America/New_York"), Just("Australia/Lord_Howe"), Just("Asia/Kathmandu"),
             Just("Africa/Casablanca"), Just("America/Havana"), Just("Asia/Beirut"),
         ],
-        // Near the days on which these clocks move, and some days around them.
+        // Days around the daylight saving transitions of these zones.
         start in prop_oneof![
             Just("2021-03-12T00:00:00Z"), Just("2021-03-26T12:00:00Z"), Just("2021-04-02T00:00:00Z"),
             Just("2021-10-01T00:00:00Z"), Just("2021-10-30T00:00:00Z"), Just("2021-11-05T00:00:00Z"),

@@ -1,4 +1,4 @@
-//! The plan of a CronJob, against tables and a virtual month with Jobs, restarts and downtime.
+//! Tests of the plan of a CronJob, with tables and a simulated month with Jobs, restarts and downtime.
 
 use super::plan::{Decision, Observed, decide};
 use crate::action::{Action, Propagation};
@@ -18,7 +18,7 @@ fn at(second: i64) -> Timestamp {
     START.checked_add(SignedDuration::from_secs(second)).unwrap()
 }
 
-/// A CronJob of every hour with the defaults of the API, `spec` and `status`.
+/// An hourly CronJob with the API defaults plus `spec` and `status`.
 fn cron(spec: &Value, status: &Value) -> CronJob {
     let template = json!({"metadata": {"labels": {"app": "tick"}, "annotations": {"note": "x"}},
         "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}});
@@ -29,7 +29,7 @@ fn cron(spec: &Value, status: &Value) -> CronJob {
     from_value(json!({"metadata": meta, "spec": all, "status": status})).unwrap()
 }
 
-/// A Job of the CronJob for an hour, with this end.
+/// A Job of the CronJob for an hour, with an optional terminal condition.
 fn job(hour: i64, end: Option<&str>) -> Job {
     let minutes = at(hour * 3600).as_second() / 60;
     let conditions = end.map(|type_| json!([{"type": type_, "status": "True"}]));
@@ -83,7 +83,7 @@ fn deleted(decision: &Decision) -> Vec<String> {
 }
 
 #[test]
-fn a_job_is_named_and_marked_after_its_time() {
+fn a_job_is_named_and_annotated_with_its_scheduled_time() {
     let early = decided(&cron(&json!({}), &json!({})), &[], at(3599));
     assert_eq!((created(&early), early.plan.wake), (None, Some(Duration::from_millis(1100))));
     let due = decided(&cron(&json!({}), &json!({})), &[], at(3600));
@@ -106,7 +106,7 @@ fn a_job_is_named_and_marked_after_its_time() {
 }
 
 #[test]
-fn jobs_that_began_are_listed_and_those_that_finished_are_not() {
+fn active_jobs_are_listed_and_finished_ones_removed() {
     let new = decided(&cron(&json!({}), &json!({})), &[job(1, None)], at(3601));
     let listed = status(&new).unwrap();
     assert_eq!(listed, json!({"active": [reference(1)], "lastScheduleTime": at(3600)}));
@@ -120,26 +120,26 @@ fn jobs_that_began_are_listed_and_those_that_finished_are_not() {
     let gone = decided(&cron(&json!({}), &listed), &[], at(3700));
     assert_eq!(status(&gone).unwrap(), json!({"lastScheduleTime": at(3600)}));
     assert_eq!(events(&gone), [("MissingJob".into(), "Active job went missing: tick-29453820".into())]);
-    // A Job that ended before it was ever listed.
+    // A Job that ended before it was listed.
     let quick = decided(&cron(&json!({}), &json!({})), &[job(1, Some("Failed"))], at(3700));
     assert_eq!(status(&quick).unwrap(), json!({"lastScheduleTime": at(3600)}));
     assert_eq!(reasons(&quick), ["SawCompletedJob"]);
 }
 
 #[test]
-fn jobs_that_it_did_not_create_are_told() {
+fn foreign_jobs_record_an_event() {
     let mut manual = job(5, None);
     manual.metadata.annotations = None;
     let seen = decided(&cron(&json!({}), &json!({})), &[manual], at(60));
     assert_eq!(reasons(&seen), ["UnexpectedJob"]);
     assert_eq!(status(&seen), None);
-    // Old news: it was listed once, and then forgotten.
+    // An old Job: it was listed once and then removed.
     let old = decided(&cron(&json!({}), &json!({"lastScheduleTime": at(7200)})), &[job(1, None)], at(7300));
     assert_eq!(reasons(&old), ["UnexpectedJob"]);
 }
 
 #[test]
-fn the_policy_says_what_an_active_job_means() {
+fn the_concurrency_policy_handles_active_jobs() {
     let active = json!({"active": [reference(1)], "lastScheduleTime": at(3600)});
     type Case<'a> = (&'a str, Option<&'a str>, &'a [&'a str], &'a [&'a str]);
     let table: [Case<'_>; 3] = [
@@ -161,7 +161,7 @@ fn the_policy_says_what_an_active_job_means() {
             assert_eq!(status(&decision).unwrap(), json!({"lastScheduleTime": at(3600)}));
         }
     }
-    // The one that waited begins when the other ends.
+    // The waiting Job starts when the other ends.
     let forbid = cron(&json!({"concurrencyPolicy": "Forbid"}), &active);
     let late = decided(&forbid, &[job(1, Some("Complete"))], at(9000));
     assert_eq!(late.creates, Some(at(7200)));
@@ -172,7 +172,7 @@ fn victims_of(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_schedule_that_cannot_or_must_not_be_followed_creates_nothing() {
+fn invalid_and_suspended_schedules_create_nothing() {
     let table: [(Value, &[&str]); 6] = [
         (json!({"suspend": true}), &[]),
         (json!({"timeZone": "Mars/Base"}), &["UnknownTimeZone"]),
@@ -194,7 +194,7 @@ fn a_schedule_that_cannot_or_must_not_be_followed_creates_nothing() {
 }
 
 #[test]
-fn missed_times_are_made_up_for_by_the_latest_one() {
+fn only_the_latest_missed_time_starts_a_job() {
     let hours = |hours: i64| at(hours * 3600 + 5);
     let missed = decided(&cron(&json!({}), &json!({})), &[], hours(50));
     assert_eq!(
@@ -211,12 +211,12 @@ fn missed_times_are_made_up_for_by_the_latest_one() {
 }
 
 #[test]
-fn a_time_gets_one_job_even_if_that_is_gone_before_it_was_seen() {
+fn each_time_gets_one_job_even_if_it_is_deleted_unseen() {
     let cron = cron(&json!({}), &json!({}));
     let none = |_: &str| false;
     let seen = Observed { cron: &cron, jobs: &[] as &[Job], created: Some(at(3600)), exists: &none };
     assert_eq!(decide(seen, at(3601)).creates, None);
-    // Another client made a Job of this name.
+    // Another client created a Job with this name.
     let taken = |name: &str| name == "tick-29453820";
     let seen = Observed { cron: &cron, jobs: &[] as &[Job], created: None, exists: &taken };
     let decision = decide(seen, at(3601));
@@ -224,7 +224,7 @@ fn a_time_gets_one_job_even_if_that_is_gone_before_it_was_seen() {
 }
 
 #[test]
-fn finished_jobs_beyond_the_limits_go_oldest_first() {
+fn finished_jobs_beyond_the_limits_are_deleted_oldest_first() {
     let end = |hour| if hour % 2 == 0 { "Complete" } else { "Failed" };
     let jobs: Vec<Job> = (1..=10).map(|hour| job(hour, Some(end(hour)))).collect();
     let cron_with = |limits: Value| cron(&limits, &json!({"lastScheduleTime": at(36_000)}));
@@ -235,14 +235,14 @@ fn finished_jobs_beyond_the_limits_go_oldest_first() {
     assert_eq!(deleted(&decided(&none, &jobs, at(36_001))), ["j2", "j4", "j6", "j8", "j10"]);
 }
 
-/// What happens to a CronJob and its controller.
+/// A simulated event of a CronJob and its controller.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The controller runs now, as often as it wants to.
+    /// The controller runs until it has nothing to do.
     Run,
-    /// It ends after so many writes of a run.
+    /// The controller stops after some writes of a run.
     Crash { writes: usize },
-    /// Time passes until it wants to wake, or while it is down.
+    /// Time passes until the next wake-up, or during a downtime.
     Sleep { seconds: Option<i64> },
     /// A Job ends.
     Finish { job: usize, is_success: bool },
@@ -261,19 +261,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct World {
+struct SimulatedCluster {
     cron: CronJob,
     jobs: BTreeMap<String, Job>,
     now: Timestamp,
     wake: Option<Duration>,
     created: Option<Timestamp>,
-    /// Names that were ever created.
+    /// Names of all Jobs ever created.
     names: BTreeSet<String>,
-    /// A crash loses what was created and not seen; only then may a time come twice, and only if a user deletes its Job.
+    /// Whether a crash lost a created but unseen Job; only then may a time get a second Job, after a user
+    /// deleted the first.
     is_forgetful: bool,
 }
 
-impl World {
+impl SimulatedCluster {
     fn unfinished(&self) -> Vec<String> {
         let runs = |job: &&Job| crate::job::status::finished(job).is_none();
         self.jobs.values().filter(runs).filter_map(|job| job.metadata.name.clone()).collect()
@@ -336,14 +337,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_time_gets_at_most_one_job_and_forbidden_ones_never_overlap(
+    fn each_time_gets_at_most_one_job_and_forbid_prevents_overlap(
         schedule in prop_oneof![Just("0 * * * *"), Just("*/7 9-17 * * *"), Just("@every 11m"), Just("0 0 * * *")],
         policy in prop_oneof![Just("Allow"), Just("Forbid"), Just("Replace")],
         deadline in prop_oneof![Just(Value::Null), Just(json!(300)), Just(json!(10_000))],
         steps in proptest::collection::vec(step(), 0..80),
     ) {
         let spec = json!({"schedule": schedule, "concurrencyPolicy": policy, "startingDeadlineSeconds": deadline});
-        let mut world = World { cron: cron(&spec, &json!({})), jobs: BTreeMap::new(), now: START, wake: None,
+        let mut world = SimulatedCluster { cron: cron(&spec, &json!({})), jobs: BTreeMap::new(), now: START, wake: None,
             created: None, names: BTreeSet::new(), is_forgetful: false };
         for step in steps {
             match step {

@@ -1,6 +1,6 @@
-//! Keeps one pod of a template on every node that it is meant for: a DaemonSet. `plan` judges; `placement` knows which nodes, `pod` makes
-//! pods, `rolling` updates them, `backoff` slows down what fails, `status` reports. This file reads the caches and has the plan carried
-//! out.
+//! DaemonSet controller: keeps one pod of a template on every eligible node. `plan` decides; `placement`
+//! selects nodes, `pod` builds pods, `rolling` updates them, `backoff` delays failures, `status` reports.
+//! This file reads the caches and executes the plan.
 
 mod backoff;
 mod placement;
@@ -13,11 +13,11 @@ mod tests;
 
 use crate::action::{Action, Propagation};
 use crate::adoption::settle;
-use crate::apply::{Hands, Outcome};
-use crate::caches::{Caches, Held, Pods};
+use crate::apply::{Executor, Outcome};
+use crate::caches::{Caches, LookupKey, Pods};
 use crate::claim::{Claim, Claimable, claim, controller_of};
-use crate::revision::{Clash, ControllerRevisions, clash, owner_of};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::revision::{ControllerRevisions, RevisionCollision, clash, owner_of};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::Pod;
 use backoff::Backoff;
@@ -27,7 +27,7 @@ use kstore_client::{ApiError, Obj};
 use kstore_informer::{Action as Next, Context, CutError, Delta, Informer, Key};
 use parking_lot::Mutex;
 use placement::{Eligibility, Placement};
-use plan::{Observed, Work, about, owner, plan};
+use plan::{Observed, PlannedWrites, about, owner, plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +36,9 @@ const WORKERS: usize = 2;
 
 type Sets = Informer<Obj<DaemonSet>>;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (of_pods, of_revisions, of_nodes) = (caches.sets.clone(), caches.sets.clone(), caches.sets.clone());
     let controller = cluster
         .controller("daemonset")
@@ -49,12 +49,12 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         })
         .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| concerned(&of_nodes, delta))
         .workers(WORKERS);
-    let hands = cluster.hands("daemonset-controller");
+    let executor = cluster.executor("daemonset-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, DaemonSets { cluster, caches, hands, backoffs: Mutex::default() })
+    work(controller, stop, DaemonSets { cluster, caches, executor, backoffs: Mutex::default() })
 }
 
-/// The sets of a namespace that would adopt something with these labels.
+/// The DaemonSets of a namespace whose selectors match an object.
 fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
     let fits = |set: &&Arc<Obj<DaemonSet>>| {
         set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, object.labels()))
@@ -62,7 +62,7 @@ fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
     sets.namespace(namespace).iter().filter(fits).map(kstore_informer::Object::key).collect()
 }
 
-/// The set that controls a pod; of a pod without a controller, every set that may adopt it.
+/// The DaemonSet that controls a pod; for an orphan, every DaemonSet that may adopt it.
 fn sets_of(sets: &Sets, pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
@@ -79,7 +79,7 @@ fn sets_of_revision(sets: &Sets, revision: &ControllerRevision) -> Vec<Key> {
     }
 }
 
-/// The sets to which a node is something else than before. Nodes report themselves all the time, and hardly ever matter.
+/// The DaemonSets whose eligibility for a node changed. Filters heartbeats, which rarely matter.
 fn concerned(sets: &Sets, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     let (before, after) = match delta {
         Delta::Added(new) => (None, Some(new)),
@@ -98,23 +98,23 @@ fn concerned(sets: &Sets, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     let is_concerned = |set: &&Arc<Obj<DaemonSet>>| {
         let spec = set.spec.as_ref().and_then(|s| s.template.spec.as_ref()).unwrap_or(&empty);
         let placement = Placement::of(spec);
-        let judge =
-            |node: Option<&Arc<Obj<Node>>>| node.map_or(Eligibility::Leave, |node| placement.judge(node));
-        judge(before) != judge(after)
+        let evaluate =
+            |node: Option<&Arc<Obj<Node>>>| node.map_or(Eligibility::Leave, |node| placement.evaluate(node));
+        evaluate(before) != evaluate(after)
     };
     sets.list().iter().filter(is_concerned).map(kstore_informer::Object::key).collect()
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     sets: Sets,
     pods: Pods,
     revisions: ControllerRevisions,
     nodes: Informer<Obj<Node>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { sets: caches.get(), pods: caches.get(), revisions: caches.get(), nodes: caches.get() }
     }
@@ -122,14 +122,14 @@ impl Reads {
 
 struct DaemonSets {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
-    /// Where pods of a set failed lately. A restart forgets it, as upstream's.
+    caches: ControllerCaches,
+    executor: Executor,
+    /// Recent failures by DaemonSet. In memory only, as upstream.
     backoffs: Mutex<BTreeMap<Key, Backoff>>,
 }
 
-/// What one run looks at, all of one revision of the store.
-struct Seen {
+/// Input of one run, at one revision of the store.
+struct RunInput {
     set: Arc<Obj<DaemonSet>>,
     pods: Claim<Arc<Pod>>,
     revisions: Claim<Arc<Obj<ControllerRevision>>>,
@@ -137,17 +137,17 @@ struct Seen {
 }
 
 impl Reconcile for DaemonSets {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.stale {
-            // Pods that it made may not be seen: it would make them again.
+            // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
         }
-        let Some(Seen { set, pods, revisions, nodes }) = self.look(&cx).await? else {
+        let Some(RunInput { set, pods, revisions, nodes }) = self.look(&cx).await? else {
             self.backoffs.lock().remove(&cx.key);
             return Ok(Next::Done);
         };
-        let settled = settle::<DaemonSet, _>(&self.hands, &cx, &set.metadata, &revisions).await?;
-        if settle::<DaemonSet, _>(&self.hands, &cx, &set.metadata, &pods).await? || settled {
+        let settled = settle::<DaemonSet, _>(&self.executor, &cx, &set.metadata, &revisions).await?;
+        if settle::<DaemonSet, _>(&self.executor, &cx, &set.metadata, &pods).await? || settled {
             return Ok(Next::Done);
         }
         let now = self.cluster.nondet.clock.now();
@@ -159,13 +159,13 @@ impl Reconcile for DaemonSets {
             plan(Observed { set, pods, nodes: &nodes, revisions: &revisions, backoff: &backoff }, now)
         });
         self.backoffs.lock().insert(cx.key.clone(), work.backoff.clone());
-        self.carry_out(&cx, &set, work).await
+        self.execute(&cx, &set, work).await
     }
 }
 
 impl DaemonSets {
-    /// The set, what it owns or may own, and the nodes.
-    async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
+    /// The DaemonSet, its owned and adoptable objects, and the nodes.
+    async fn look(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
         let caches = &self.caches;
         let parts = (&caches.sets, &*caches.pods, &*caches.revisions, &caches.nodes);
         let (sets, pods, revisions, nodes) = cx.cut(parts).await?;
@@ -173,20 +173,25 @@ impl DaemonSets {
         let Some(spec) = set.spec.as_ref() else { return Ok(None) };
         let (uid, namespace) = (set.metadata.uid.as_deref().unwrap_or_default(), cx.key.namespace());
         let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let mut pods = held(Held::By(uid.to_owned()));
+        let mut pods = held(LookupKey::Controller(uid.to_owned()));
         let mut revisions = caches.revisions.candidates(&revisions, uid, namespace);
         if selector::selects_everything(&spec.selector) {
             revisions.clear();
         } else {
-            pods.extend(held(Held::Free(namespace.to_owned())));
+            pods.extend(held(LookupKey::Orphan(namespace.to_owned())));
         }
         let pods = claim(&set.metadata, &spec.selector, pods);
         let revisions = claim(&set.metadata, &spec.selector, revisions);
-        Ok(Some(Seen { set, pods, revisions, nodes: nodes.iter().cloned().collect() }))
+        Ok(Some(RunInput { set, pods, revisions, nodes: nodes.iter().cloned().collect() }))
     }
 
-    async fn carry_out(&self, cx: &Context, set: &DaemonSet, work: Work) -> Result<Next, Trouble> {
-        self.hands.carry_out(cx, &work.events).await;
+    async fn execute(
+        &self,
+        cx: &Context,
+        set: &DaemonSet,
+        work: PlannedWrites,
+    ) -> Result<Next, ReconcileError> {
+        self.executor.execute(cx, &work.events).await;
         if !work.revisions.is_empty() {
             self.write_revisions(cx, set, &work.revisions).await?;
             return Ok(Next::Done);
@@ -194,19 +199,19 @@ impl DaemonSets {
         let created = if work.create.is_empty() {
             Outcome::default()
         } else {
-            self.hands.carry_out(cx, &[Action::CreateBatch(work.create.clone())]).await
+            self.executor.execute(cx, &[Action::CreateBatch(work.create.clone())]).await
         };
-        self.hands.carry_out(cx, &notices_of_creation(set, &created)).await;
+        self.executor.execute(cx, &notices_of_creation(set, &created)).await;
         let deleted = self.delete(cx, set, &work.delete).await;
-        let status = self.hands.carry_out(cx, work.status.as_slice()).await.result();
+        let status = self.executor.execute(cx, work.status.as_slice()).await.result();
         created.result()?;
         deleted?;
         status?;
-        self.hands.carry_out(cx, &work.history).await.result()?;
+        self.executor.execute(cx, &work.history).await.result()?;
         Ok(work.wake.map_or(Next::Done, Next::Again))
     }
 
-    /// Deletes pods, and tells users about each.
+    /// Deletes pods and records an event for each.
     async fn delete(&self, cx: &Context, set: &DaemonSet, pods: &[Arc<Pod>]) -> Result<(), ApiError> {
         if pods.is_empty() {
             return Ok(());
@@ -216,7 +221,7 @@ impl DaemonSets {
             propagation: Propagation::Default,
             force: false,
         };
-        let outcome = self.hands.carry_out(cx, &[Action::Together(pods.iter().map(delete).collect())]).await;
+        let outcome = self.executor.execute(cx, &[Action::Together(pods.iter().map(delete).collect())]).await;
         let notices: Vec<Action> = match &outcome.failure {
             Some(failed) => {
                 vec![Action::warning(about(set), "FailedDelete", format!("Error deleting: {}", failed.error))]
@@ -227,21 +232,26 @@ impl DaemonSets {
                 .map(|message| Action::normal(about(set), "SuccessfulDelete", message))
                 .collect(),
         };
-        self.hands.carry_out(cx, &notices).await;
+        self.executor.execute(cx, &notices).await;
         outcome.result()
     }
 
-    /// Puts the history in order. If the name of a new revision is taken for good, the next one is to have another.
-    async fn write_revisions(&self, cx: &Context, set: &DaemonSet, writes: &[Action]) -> Result<(), Trouble> {
-        let Err(error) = self.hands.carry_out(cx, writes).await.result() else { return Ok(()) };
+    /// Writes the revision history. If the name of a new revision is taken, increments the collision count.
+    async fn write_revisions(
+        &self,
+        cx: &Context,
+        set: &DaemonSet,
+        writes: &[Action],
+    ) -> Result<(), ReconcileError> {
+        let Err(error) = self.executor.execute(cx, writes).await.result() else { return Ok(()) };
         let ([Action::Create(object)], Some(spec)) = (writes, set.spec.as_ref()) else {
             return Err(error.into());
         };
         if error.is_already_exists() {
             let holder =
-                self.hands.client.api::<ControllerRevision>().get(&object.namespace, &object.name).await?;
-            if clash(owner(set, spec), &holder) == Clash::Lasting {
-                self.hands.carry_out(cx, &[plan::rename_revision(set)]).await.result()?;
+                self.executor.client.api::<ControllerRevision>().get(&object.namespace, &object.name).await?;
+            if clash(owner(set, spec), &holder) == RevisionCollision::Permanent {
+                self.executor.execute(cx, &[plan::rename_revision(set)]).await.result()?;
                 return Ok(());
             }
         }
@@ -249,7 +259,7 @@ impl DaemonSets {
     }
 }
 
-/// One event per created pod, and one for the first that could not be created.
+/// One event per created pod, and one for the first failed creation.
 fn notices_of_creation(set: &DaemonSet, outcome: &Outcome) -> Vec<Action> {
     let created = outcome.created.iter().map(|name| format!("Created pod: {name}"));
     let created = created.map(|message| Action::normal(about(set), "SuccessfulCreate", message));

@@ -1,5 +1,5 @@
-//! On which nodes a DaemonSet wants a pod: what its template says about nodes, against a node's name, labels and taints. Resources do not
-//! matter. Pure.
+//! Eligibility of nodes for a DaemonSet: its template against a node's name, labels and taints, without
+//! resources. Pure.
 
 use crate::taint_eviction::plan::tolerates;
 use k8s_openapi::api::core::v1::{
@@ -7,25 +7,25 @@ use k8s_openapi::api::core::v1::{
 };
 use std::collections::BTreeMap;
 
-/// What a node is to a DaemonSet.
+/// Eligibility of a node for a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Eligibility {
-    /// It is to have a pod.
+    /// The node should run a pod.
     Run,
-    /// It gets no pod, but keeps one that it has: it has a `NoSchedule` taint that is not tolerated.
+    /// The node keeps an existing pod but gets no new one: it has an untolerated `NoSchedule` taint.
     Keep,
-    /// It is to have none.
+    /// The node should run no pod.
     Leave,
 }
 
-/// What the template of a DaemonSet says about nodes.
+/// Node constraints of the template of a DaemonSet.
 #[derive(Clone, Debug)]
 pub(crate) struct Placement<'a> {
     spec: &'a PodSpec,
     tolerations: Vec<Toleration>,
 }
 
-/// The tolerations that every pod of a DaemonSet has besides its own: a node that is in trouble, or closed for others, keeps its daemons.
+/// Tolerations that every pod of a DaemonSet gets: an unhealthy or unschedulable node keeps its daemons.
 const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -35,10 +35,10 @@ const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// A pod that uses the network of its node does not wait for another.
+/// A pod with host network does not wait for the node's network.
 const HOST_NETWORK_TOLERATION: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// The tolerations of the template, and those that every pod of a DaemonSet has.
+/// The tolerations of the template plus those of every DaemonSet pod.
 pub(crate) fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     let mut all = spec.tolerations.clone().unwrap_or_default();
     let is_host_network = spec.host_network == Some(true);
@@ -50,7 +50,7 @@ pub(crate) fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
             effect: Some(effect.into()),
             ..Toleration::default()
         };
-        // One that differs only in its time would let the pod be evicted.
+        // A toleration that differs only in its seconds would allow eviction, so it is replaced.
         match all.iter_mut().find(|own| is_same(own, &added)) {
             Some(own) => *own = added,
             None => all.push(added),
@@ -66,14 +66,14 @@ fn is_same(a: &Toleration, b: &Toleration) -> bool {
 }
 
 impl<'a> Placement<'a> {
-    /// What this pod template says.
+    /// The constraints of this pod template.
     pub(crate) fn of(spec: &'a PodSpec) -> Self {
         Self { spec, tolerations: tolerations(spec) }
     }
 
-    /// Judges a node. Name, selector and required affinity must match. An untolerated taint `NoExecute` drives the pod away, an
-    /// untolerated `NoSchedule` only keeps a new one away.
-    pub(crate) fn judge(&self, node: &Node) -> Eligibility {
+    /// Decides the eligibility of a node. Name, selector and required affinity must match. An untolerated
+    /// `NoExecute` taint removes the pod; an untolerated `NoSchedule` taint only prevents a new one.
+    pub(crate) fn evaluate(&self, node: &Node) -> Eligibility {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let wanted = self.spec.node_name.as_deref().unwrap_or_default();
         if !wanted.is_empty() && wanted != name || !self.is_matched(node, name) {
@@ -106,7 +106,7 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// All requirements of a term hold. A term without any holds nowhere.
+/// Whether all requirements of a term hold. An empty term matches no node.
 fn holds(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
@@ -116,7 +116,7 @@ fn holds(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>)
         && fields.iter().all(|r| is_met(r, field(r)))
 }
 
-/// A requirement holds for the actual value, if there is one. An operator that is not known never holds.
+/// Whether a requirement holds for the actual value, if any. An unknown operator never holds.
 fn is_met(requirement: &NodeSelectorRequirement, actual: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let is_listed = |value: &str| values.iter().any(|v| v == value);

@@ -1,5 +1,5 @@
-//! What a DaemonSet needs next: the nodes that lack a pod, the pods that are too many, failed, or on nodes that are to have none, and,
-//! only when all of this is settled, a step of the update. Pure.
+//! Plan of a DaemonSet: nodes without a pod, and surplus, failed or misplaced pods; once this is settled, a
+//! step of the rolling update. Pure.
 
 use super::backoff::Backoff;
 use super::placement::{Eligibility, Placement};
@@ -10,7 +10,7 @@ use crate::action::{Action, PatchKind};
 use crate::claim::Claimable;
 use crate::limits::DAEMON_BURST;
 use crate::object::Object;
-use crate::revision::{Newest, Owner, POD_LABEL, equal, labels_of, newest, remove, surplus};
+use crate::revision::{NewestRevision, Owner, POD_LABEL, equal, labels_of, newest, remove, surplus};
 use crate::selector::selects_everything;
 use crate::view::{Phase, Pod, subject};
 use jiff::Timestamp;
@@ -22,51 +22,51 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
-    /// The set.
+    /// The DaemonSet.
     pub set: &'a DaemonSet,
-    /// All pods that it has claimed, also those on their way out.
+    /// All claimed pods, including terminating ones.
     pub pods: &'a [Arc<Pod>],
     /// All nodes.
     pub nodes: &'a [&'a Node],
-    /// The revisions that it has claimed.
+    /// The claimed revisions.
     pub revisions: &'a [&'a ControllerRevision],
-    /// Where its pods failed lately.
+    /// Recent failures of its pods.
     pub backoff: &'a Backoff,
 }
 
-/// The next writes.
+/// Writes of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Work {
-    /// The history has to be put in order first. Then there is nothing else in here.
+pub(crate) struct PlannedWrites {
+    /// Writes of the revision history that must come first; all other fields are empty then.
     pub revisions: Vec<Action>,
-    /// What the user should know before anything is done.
+    /// Events to record first.
     pub events: Vec<Action>,
     /// Pods to create.
     pub create: Vec<Object>,
     /// Pods to delete.
     pub delete: Vec<Arc<Pod>>,
-    /// The write of the status, if it changes; to be tried even if pods could not be created.
+    /// The status update, if it changed; executed even if creations failed.
     pub status: Option<Action>,
-    /// Revisions that are no longer needed.
+    /// Obsolete revisions to delete.
     pub history: Vec<Action>,
-    /// When to look again if nothing happens before.
+    /// Delay until the next run without a change.
     pub wake: Option<Duration>,
-    /// Where its pods failed, with the failures that this run deletes.
+    /// Failures of its pods, including those that this run deletes.
     pub backoff: Backoff,
 }
 
-/// Pods by the node that they are on or were made for. Those that have ended and are on their way out are not there.
+/// Pods by the node that they run on or were created for, without ended pods that are terminating.
 pub(crate) type PodsByNode<'a> = BTreeMap<&'a str, Vec<&'a Arc<Pod>>>;
 
-/// The set as the object of an event.
+/// Event reference to the DaemonSet.
 pub(crate) fn about(set: &DaemonSet) -> Reference {
     subject("apps/v1", "DaemonSet", &set.metadata)
 }
 
-/// The set as the owner of its revisions.
+/// The DaemonSet as owner of its revisions.
 pub(crate) fn owner<'a>(set: &'a DaemonSet, spec: &'a DaemonSetSpec) -> Owner<'a> {
     Owner {
         kind: "DaemonSet",
@@ -79,7 +79,7 @@ pub(crate) fn owner<'a>(set: &'a DaemonSet, spec: &'a DaemonSetSpec) -> Owner<'a
     }
 }
 
-/// Makes the next revision of a set have another name.
+/// Increments the collision count, so that the next revision gets another name.
 pub(crate) fn rename_revision(set: &DaemonSet) -> Action {
     let mut set = set.clone();
     let count = &mut set.status.get_or_insert_default().collision_count;
@@ -87,22 +87,24 @@ pub(crate) fn rename_revision(set: &DaemonSet) -> Action {
     Action::UpdateStatus(Object::of(&set))
 }
 
-/// Plans a run.
-pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Work {
-    let Some(spec) = seen.set.spec.as_ref() else { return Work::default() };
+/// Plans a run of the DaemonSet.
+pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> PlannedWrites {
+    let Some(spec) = seen.set.spec.as_ref() else { return PlannedWrites::default() };
     if selects_everything(&spec.selector) {
         let message = "This daemon set is selecting all pods. A non-empty selector is required.";
         let event = Action::warning(about(seen.set), "SelectingAll", message.into());
-        return Work { events: vec![event], ..Work::default() };
+        return PlannedWrites { events: vec![event], ..PlannedWrites::default() };
     }
-    // The garbage collector may have taken the revisions already: no status could be right.
+    // The garbage collector may have deleted the revisions already, so no status would be correct.
     if seen.set.metadata.deletion_timestamp.is_some() {
-        return Work::default();
+        return PlannedWrites::default();
     }
     let owner = owner(seen.set, spec);
     let current = match history(seen, owner) {
         Ok(current) => current,
-        Err(revisions) => return Work { revisions, backoff: seen.backoff.clone(), ..Work::default() },
+        Err(revisions) => {
+            return PlannedWrites { revisions, backoff: seen.backoff.clone(), ..PlannedWrites::default() };
+        }
     };
     let version = Version::of(seen.set, hash_of(current));
     let empty = PodSpec::default();
@@ -110,7 +112,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Work {
     let eligible: BTreeMap<&str, Eligibility> = seen
         .nodes
         .iter()
-        .map(|node| (node.metadata.name.as_deref().unwrap_or_default(), placement.judge(node)))
+        .map(|node| (node.metadata.name.as_deref().unwrap_or_default(), placement.evaluate(node)))
         .collect();
     let mut run = Run {
         set: seen.set,
@@ -137,13 +139,13 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Work {
     work
 }
 
-/// The hash of a revision, which pods have as a label.
+/// Hash of a revision, which its pods have as a label.
 fn hash_of(revision: &ControllerRevision) -> &str {
     revision.labels().get(POD_LABEL).map(String::as_str).unwrap_or_default()
 }
 
-/// The revision of the set's template, or what has to be written before it is clear: every revision has a hash, one has the template,
-/// and its number is the highest.
+/// The current revision of the template, or the writes that are needed first. Every revision must have a
+/// hash, exactly one must have the template, and its number must be the highest.
 fn history<'a>(seen: Observed<'a>, owner: Owner<'_>) -> Result<&'a ControllerRevision, Vec<Action>> {
     let nameless: Vec<_> =
         seen.revisions.iter().filter(|r| hash_of(r).is_empty()).map(|r| label(r)).collect();
@@ -162,12 +164,12 @@ fn history<'a>(seen: Observed<'a>, owner: Owner<'_>) -> Result<&'a ControllerRev
         return Err(relabelled.chain(doubles.iter().map(|r| remove(r))).collect());
     }
     match newest(owner, seen.revisions) {
-        Newest::Is(current) => Ok(current),
-        Newest::After(action) => Err(vec![*action]),
+        NewestRevision::Is(current) => Ok(current),
+        NewestRevision::After(action) => Err(vec![*action]),
     }
 }
 
-/// Gives a revision its name as its hash.
+/// Sets the name of a revision as its hash label.
 fn label(revision: &ControllerRevision) -> Action {
     let target = revision.at_version();
     let patch = json!({ "metadata": { "uid": target.uid, "labels": { POD_LABEL: target.name } } });
@@ -193,48 +195,48 @@ fn by_node(pods: &[Arc<Pod>]) -> PodsByNode<'_> {
 /// Pods to create and delete.
 #[derive(Debug, Default)]
 pub(crate) struct Changes<'a> {
-    /// Nodes that are to get a pod.
+    /// Nodes that need a pod.
     pub create: Vec<&'a str>,
-    /// Pods that are to go.
+    /// Pods to delete.
     pub delete: Vec<&'a Arc<Pod>>,
-    /// What the user should know.
+    /// Events to record.
     pub events: Vec<Action>,
-    /// When a failed pod may be deleted.
+    /// Delay until a failed pod may be deleted.
     pub wake: Option<Duration>,
 }
 
 impl Changes<'_> {
-    /// Every node has what it should have, of whatever version.
+    /// Whether every node has its pod, of any template version.
     fn is_settled(&self) -> bool {
         self.create.is_empty() && self.delete.is_empty()
     }
 }
 
-/// A run under way.
+/// State of a run.
 pub(crate) struct Run<'a> {
-    /// The set.
+    /// The DaemonSet.
     pub set: &'a DaemonSet,
     /// Its spec.
     pub spec: &'a DaemonSetSpec,
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
-    /// The template that new pods are made from.
+    /// The version of new pods.
     pub version: Version<'a>,
-    /// What each node is to the set.
+    /// Eligibility of each node.
     pub eligible: BTreeMap<&'a str, Eligibility>,
-    /// Pods by node, on each node the one that counts first.
+    /// Pods by node; the first pod of each node is the one that counts.
     pub pods: PodsByNode<'a>,
     changes: Changes<'a>,
 }
 
 impl<'a> Run<'a> {
-    /// The pod is ready, and has been for as long as `minReadySeconds` asks.
+    /// Whether the pod has been ready for at least `minReadySeconds`.
     pub(crate) fn is_available(&self, pod: &Pod) -> bool {
         let min_ready = self.spec.min_ready_seconds.unwrap_or(0);
         pod.available_in(min_ready, self.now).is_some_and(|wait| wait.is_zero())
     }
 
-    /// Gives each node what it should have, of whatever version.
+    /// Plans the pods of each node, of any template version.
     fn manage(&mut self, backoff: &mut Backoff) {
         for (node, eligibility) in self.eligible.clone() {
             match (eligibility, self.pods.get(node).cloned()) {
@@ -246,7 +248,7 @@ impl<'a> Run<'a> {
                 (Eligibility::Run | Eligibility::Keep, Some(pods)) => {
                     let running = self.remove_ended(node, pods, backoff);
                     self.prune(&running);
-                    // Without surge, the pod that is on its way out holds the new one up.
+                    // Without surge a new pod waits for the terminating one.
                     if running.is_empty()
                         && eligibility == Eligibility::Run
                         && Strategy::of(self.spec).allows_surge()
@@ -257,13 +259,13 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        // No node takes them, and who collects pods of nodes that are gone knows only bound ones.
+        // No kubelet reports these pods, and the pod garbage collector covers only bound ones.
         let is_lost = |pod: &&Arc<Pod>| pod.spec.node_name.is_empty() && !pod.metadata.deleting();
         let lost = self.pods.iter().filter(|(node, _)| !self.eligible.contains_key(*node));
         self.changes.delete.extend(lost.flat_map(|(_, pods)| pods.iter().copied()).filter(is_lost));
     }
 
-    /// Deletes pods that have ended, failed ones as the back-off allows. Returns the others that stay.
+    /// Deletes ended pods, failed ones after their back-off. Returns the remaining pods.
     fn remove_ended(
         &mut self,
         node: &'a str,
@@ -299,7 +301,7 @@ impl<'a> Run<'a> {
         running
     }
 
-    /// A failed pod on the node stays as long as the back-off says. A new one beside it would fail in the same way.
+    /// Whether a failed pod on the node waits for its back-off. Another pod would fail in the same way.
     fn has_waiting_failure(&self, node: &str) -> bool {
         let is_kept = |pod: &Arc<Pod>| {
             !pod.metadata.deleting()
@@ -309,8 +311,9 @@ impl<'a> Run<'a> {
         pods.any(|pod| pod.status.phase == Phase::Failed && is_kept(pod))
     }
 
-    /// Deletes pods that are too many on their node: all but the first; under surge all but the first of the version and the first of
-    /// any other, and of these two the old one as soon as it is not ready or the new one is available.
+    /// Deletes surplus pods of a node: all but the first. With surge, the first of the new version and the
+    /// first of an old one stay; of these the old one is deleted once it is not ready or the new one is
+    /// available.
     fn prune(&mut self, running: &[&'a Arc<Pod>]) {
         if !Strategy::of(self.spec).allows_surge() {
             self.changes.delete.extend(running.iter().skip(1));
@@ -325,19 +328,19 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self, backoff: Backoff) -> Work {
+    fn finish(self, backoff: Backoff) -> PlannedWrites {
         let (status, available_in) = report(&self);
         let template = template(self.set, self.version);
         let Changes { create, delete, events, wake } = self.changes;
         let create = create.into_iter().take(DAEMON_BURST);
-        Work {
+        PlannedWrites {
             events,
             create: create.map(|node| Object::of(&for_node(&template, node))).collect(),
             delete: delete.into_iter().take(DAEMON_BURST).cloned().collect(),
             status,
             wake: wake.into_iter().chain(available_in).min(),
             backoff,
-            ..Work::default()
+            ..PlannedWrites::default()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The pods of a DaemonSet: what one looks like, which template it is from, and which of several counts. Pure.
+//! Pods of a DaemonSet: construction, template version, and order. Pure.
 
 use super::placement::tolerations;
 use crate::claim::controller_ref;
@@ -15,23 +15,23 @@ use std::sync::Arc;
 const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 const GENERATION_LABEL: &str = "pod-template-generation";
 
-/// The template that pods of a DaemonSet are to have, by both of its marks.
+/// Template version of a DaemonSet, with both of its labels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Version<'a> {
-    /// The hash of its revision.
+    /// Hash of the revision.
     pub hash: &'a str,
-    /// Its number, which upstream counted before there were revisions.
+    /// Template generation, the deprecated label from before revisions.
     pub generation: Option<&'a str>,
 }
 
 impl<'a> Version<'a> {
-    /// The template of a set whose newest revision has this hash.
+    /// The version of a DaemonSet whose newest revision has this hash.
     pub(crate) fn of(set: &'a DaemonSet, hash: &'a str) -> Self {
         let generation = set.metadata.annotations.as_ref().and_then(|a| a.get(GENERATION_ANNOTATION));
         Self { hash, generation: generation.map(String::as_str).filter(|g| g.parse::<i64>().is_ok()) }
     }
 
-    /// The pod is made from this template.
+    /// Whether the pod was created from this version.
     pub(crate) fn is_of(self, pod: &Pod) -> bool {
         let label = |name: &str| pod.metadata.labels.get(name).map(String::as_str);
         label(POD_LABEL) == Some(self.hash)
@@ -39,7 +39,7 @@ impl<'a> Version<'a> {
     }
 }
 
-/// The pods of a set on every node but for the node's name.
+/// The pod of a DaemonSet for any node, without a node name.
 pub(crate) fn template(set: &DaemonSet, version: Version<'_>) -> core::Pod {
     let PodTemplateSpec { metadata, spec } =
         set.spec.as_ref().map(|s| s.template.clone()).unwrap_or_default();
@@ -65,8 +65,8 @@ pub(crate) fn template(set: &DaemonSet, version: Version<'_>) -> core::Pod {
     }
 }
 
-/// The pod for a node. The scheduler binds it: the required node affinity names the node, in place of the template's terms, which the
-/// node has met.
+/// The pod for a node. Its required node affinity names the node and replaces the template's terms, which the
+/// node matches; the scheduler binds it.
 pub(crate) fn for_node(template: &core::Pod, node: &str) -> core::Pod {
     let mut pod = template.clone();
     let by_name = NodeSelectorRequirement {
@@ -81,13 +81,13 @@ pub(crate) fn for_node(template: &core::Pod, node: &str) -> core::Pod {
     pod
 }
 
-/// The node that a pod runs on or was made for; `None` of a pod that is for no node.
+/// The node that a pod runs on or was created for; `None` for a pod without a node.
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     let name = if pod.spec.node_name.is_empty() { &pod.spec.affine_node } else { &pod.spec.node_name };
     (!name.is_empty()).then_some(name)
 }
 
-/// Puts the pod that counts first: bound before unbound, then the oldest, then by name.
+/// Sorts pods: bound before unbound, then the oldest, then by name.
 pub(crate) fn sort(pods: &mut [&Arc<Pod>]) {
     pods.sort_by(|a, b| rank(a).cmp(&rank(b)));
 }

@@ -1,4 +1,4 @@
-//! A step of the update of a DaemonSet to its newest template, for nodes that have what they should have. Pure.
+//! Rolling update of a DaemonSet: one step for nodes that have their pods. Pure.
 
 use super::placement::Eligibility;
 use super::plan::{Changes, PodsByNode, Run};
@@ -7,17 +7,17 @@ use crate::view::Pod;
 use k8s_openapi::api::apps::v1::{DaemonSetSpec, RollingUpdateDaemonSet};
 use std::sync::Arc;
 
-/// How a DaemonSet is updated.
+/// Update strategy of a DaemonSet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Strategy<'a> {
-    /// Only pods that somebody else deletes get the new template.
+    /// Only pods that a user deletes are replaced by new ones.
     OnDelete,
     /// Node by node, within these bounds.
     Rolling(Option<&'a RollingUpdateDaemonSet>),
 }
 
 impl<'a> Strategy<'a> {
-    /// What a spec says.
+    /// The strategy of a spec.
     pub(crate) fn of(spec: &'a DaemonSetSpec) -> Self {
         let strategy = spec.update_strategy.as_ref();
         match strategy.and_then(|s| s.type_.as_deref()) {
@@ -26,12 +26,12 @@ impl<'a> Strategy<'a> {
         }
     }
 
-    /// An update makes new pods beside old ones.
+    /// Whether an update creates new pods beside old ones.
     pub(crate) fn allows_surge(self) -> bool {
         self.surge(1) > 0
     }
 
-    /// How many new pods may be beside available old ones, of so many nodes. Percentages are rounded up.
+    /// Number of new pods that may run beside available old ones. Percentages of `nodes` are rounded up.
     fn surge(self, nodes: i32) -> i32 {
         match self {
             Self::OnDelete => 0,
@@ -41,7 +41,7 @@ impl<'a> Strategy<'a> {
         }
     }
 
-    /// How many nodes may be without an available pod, of so many.
+    /// Number of nodes that may be without an available pod.
     fn unavailable(self, nodes: i32) -> i32 {
         match self {
             Self::OnDelete => 0,
@@ -52,15 +52,15 @@ impl<'a> Strategy<'a> {
     }
 }
 
-/// The pods of a node that are not on their way out.
+/// Pods of a node that are not terminating.
 enum OnNode<'a> {
-    /// At most one of the version, at most one of another.
+    /// At most one new and one old pod.
     Pair { new: Option<&'a Arc<Pod>>, old: Option<&'a Arc<Pod>> },
-    /// More: the excess has to go first.
+    /// More pods: the surplus must be deleted first.
     Excess,
 }
 
-/// The next pods to create and to delete for the update.
+/// The pods to create and to delete for the next step of the update.
 pub(crate) fn update<'a>(run: &Run<'a>) -> Changes<'a> {
     let strategy = Strategy::of(run.spec);
     if matches!(strategy, Strategy::OnDelete) {
@@ -74,7 +74,8 @@ pub(crate) fn update<'a>(run: &Run<'a>) -> Changes<'a> {
         pods.entry(node).or_default();
     }
     let (surge, unavailable) = (strategy.surge(desired), strategy.unavailable(desired));
-    // Validation asks for one of them; a percentage of few nodes may still come to nothing, and nothing could ever move.
+    // Validation requires one to be nonzero, but a percentage of few nodes may round to zero and block the
+    // update forever.
     let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
     let nodes = pods.into_iter().map(|(node, pods)| (node, on_node(run, &pods)));
     if surge == 0 { replace(run, nodes, unavailable) } else { surge_over(run, nodes, surge, desired) }
@@ -89,8 +90,8 @@ fn on_node<'a>(run: &Run<'a>, pods: &[&'a Arc<Pod>]) -> OnNode<'a> {
     OnNode::Pair { new: new.first().copied(), old: old.first().copied() }
 }
 
-/// Deletes old pods; the next run makes new ones in their place. Unavailable old pods are deleted freely, available ones only while fewer
-/// nodes than allowed are without an available pod.
+/// Deletes old pods; the next run creates their successors. Unavailable old pods are deleted freely,
+/// available ones within the unavailability bound.
 fn replace<'a>(
     run: &Run<'a>,
     nodes: impl Iterator<Item = (&'a str, OnNode<'a>)>,
@@ -115,8 +116,8 @@ fn replace<'a>(
     Changes { delete, ..Changes::default() }
 }
 
-/// Makes new pods beside old ones, and deletes an old one when the new one beside it is available. No more than `most` new pods are beside
-/// available old ones and not available yet.
+/// Creates new pods beside old ones, and deletes an old pod when the new one beside it is available. At most
+/// `most` new pods are unavailable beside available old ones.
 fn surge_over<'a>(
     run: &Run<'a>,
     nodes: impl Iterator<Item = (&'a str, OnNode<'a>)>,
@@ -146,7 +147,7 @@ fn surge_over<'a>(
             }
         }
     }
-    // The pod of a node that is to get none any more goes only when another node has made up for it.
+    // The pod of a no longer eligible node is deleted only when enough other nodes are available.
     let spare = usize::try_from(available - desired).unwrap_or(0);
     delete.extend(leaving.into_iter().take(spare));
     let left = usize::try_from(most - surging).unwrap_or(0);

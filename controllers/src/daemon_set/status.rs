@@ -1,4 +1,4 @@
-//! The status of a DaemonSet: how many nodes should have a pod, have one, have one of the newest template. Pure.
+//! Status of a DaemonSet: desired, current, misscheduled and updated nodes. Pure.
 
 use super::placement::Eligibility;
 use super::plan::Run;
@@ -7,7 +7,7 @@ use crate::object::Object;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 use std::time::Duration;
 
-/// The write of the status if it changes, and how long until the next pod becomes available.
+/// The status update if the status changed, and the delay until the next pod becomes available.
 pub(crate) fn report(run: &Run<'_>) -> (Option<Action>, Option<Duration>) {
     let empty = DaemonSetStatus::default();
     let before = run.set.status.as_ref().unwrap_or(&empty);

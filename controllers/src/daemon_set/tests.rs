@@ -1,4 +1,4 @@
-//! The DaemonSet plan against tables, and against a cluster whose nodes and pods come and go at random.
+//! Tests of the DaemonSet plan, with tables and a simulated cluster with random changes of nodes and pods.
 
 mod history;
 mod manage;
@@ -8,17 +8,17 @@ mod update;
 mod world;
 
 use super::backoff::Backoff;
-use super::plan::Work;
+use super::plan::PlannedWrites;
 use super::pod::{Version, for_node, node_of, template};
 use crate::action::Action;
 use crate::view::Pod;
 use jiff::SignedDuration;
 use serde_json::{from_value, json};
 use std::time::Duration;
-use world::{START, World, set};
+use world::{START, SimulatedCluster, set};
 
-/// What a run does: `create on n1`, `delete p3`.
-fn moves(work: &Work) -> Vec<String> {
+/// Pod changes of a run as text: `create on n1`, `delete p3`.
+fn moves(work: &PlannedWrites) -> Vec<String> {
     let create = work.create.iter().map(|object| {
         let pod: Pod = serde_json::from_str(object.json()).unwrap();
         format!("create on {}", node_of(&pod).unwrap())
@@ -26,7 +26,7 @@ fn moves(work: &Work) -> Vec<String> {
     create.chain(work.delete.iter().map(|pod| format!("delete {}", pod.metadata.name))).collect()
 }
 
-/// The events of a run, as `reason: message`.
+/// Events of a run as `reason: message`.
 fn events(actions: &[Action]) -> Vec<String> {
     let text = |action: &Action| match action {
         Action::Event(event) => Some(format!("{}: {}", event.reason, event.message)),
@@ -36,7 +36,7 @@ fn events(actions: &[Action]) -> Vec<String> {
 }
 
 #[test]
-fn pods_name_their_node_and_bear_what_daemons_bear() {
+fn daemon_pods_have_node_affinity_and_daemon_tolerations() {
     let mut set = set(json!({}));
     let spec = set.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
     let preferred =
@@ -71,7 +71,7 @@ fn pods_name_their_node_and_bear_what_daemons_bear() {
 }
 
 #[test]
-fn failures_wait_twice_as_long_each_time_up_to_a_quarter_of_an_hour() {
+fn failed_pod_back_off_doubles_up_to_fifteen_minutes() {
     let after = |seconds: i64| START.checked_add(SignedDuration::from_secs(seconds)).unwrap();
     let mut backoff = Backoff::default().of("u", 1, START);
     assert_eq!(backoff.wait("n1", START), None);
@@ -97,8 +97,8 @@ fn failures_wait_twice_as_long_each_time_up_to_a_quarter_of_an_hour() {
 }
 
 #[test]
-fn the_status_counts_nodes_and_the_pod_that_counts_on_each() {
-    let mut world = World::new(json!({"minReadySeconds": 10}), &["n1", "n2", "n3", "n4"]);
+fn the_daemon_set_status_counts_one_pod_per_node() {
+    let mut world = SimulatedCluster::new(json!({"minReadySeconds": 10}), &["n1", "n2", "n3", "n4"]);
     world.taint("n4", "NoSchedule");
     world.pod("old", "n1", json!({"hash": "old", "ready": 100}));
     world.pod("surplus", "n1", json!({}));

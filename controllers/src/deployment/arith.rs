@@ -1,24 +1,24 @@
-//! The numbers of a rollout: surge, unavailability, step sizes, proportional shares. Pure arithmetic on counts, in 64 bits: users
-//! write each of them up to the end of 32.
+//! Arithmetic of a rollout: surge, unavailability, step sizes, proportional scaling. Pure, in 64 bits,
+//! because users may set counts up to the 32-bit maximum.
 
 use crate::portion::{Round, portion};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// What a rollout may do at once, resolved from the strategy for the wanted size.
+/// Bounds of a rollout, resolved from the strategy for the desired size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Replicas wanted.
+    /// Desired number of replicas.
     pub wanted: i32,
-    /// Pods above the wanted number.
+    /// maxSurge: pods above the desired number.
     pub surge: i32,
-    /// Pods that may be missing.
+    /// maxUnavailable: pods that may be missing.
     pub unavailable: i32,
 }
 
 impl Bounds {
-    /// Surge rounds up, unavailability down. If both come to nothing, one pod may be missing, or nothing could ever
-    /// move. Recreate has neither. Never more may be missing than are wanted.
+    /// Rounds maxSurge up and maxUnavailable down. If both are zero, one pod may be missing, otherwise the
+    /// rollout could not proceed. Recreate has neither. At most the desired number may be missing.
     pub(crate) fn of(d: &Deployment) -> Self {
         let spec = d.spec.as_ref();
         let wanted = spec.and_then(|s| s.replicas).unwrap_or(1).max(0);
@@ -39,18 +39,18 @@ impl Bounds {
         Self { wanted, surge, unavailable: missing.min(wanted) }
     }
 
-    /// Pods there may be at once.
+    /// Largest total number of pods.
     pub(crate) fn most(self) -> i32 {
         self.wanted.saturating_add(self.surge)
     }
 
-    /// Pods that must be available.
+    /// Smallest number of available pods.
     pub(crate) fn least(self) -> i32 {
         self.wanted - self.unavailable
     }
 }
 
-/// The next size of the new ReplicaSet, `total` being the sum of all sizes with it.
+/// The next size of the new ReplicaSet; `total` is the sum of all sizes, including it.
 pub(crate) fn new_size(bounds: Bounds, total: i32, new: i32) -> i32 {
     if new > bounds.wanted {
         return bounds.wanted;
@@ -60,23 +60,23 @@ pub(crate) fn new_size(bounds: Bounds, total: i32, new: i32) -> i32 {
     if room <= 0 { new } else { narrow(i64::from(new) + room.min(missing)) }
 }
 
-/// The nearest number of 32 bits.
+/// Saturating conversion to 32 bits.
 fn narrow(n: i64) -> i32 {
     i32::try_from(n).unwrap_or(if n < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// An old ReplicaSet in the arithmetic of scaling down.
+/// An old ReplicaSet to scale down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Old {
+pub(crate) struct OldReplicaSet {
     /// Its size.
     pub spec: i32,
-    /// How many of its pods are available.
+    /// Number of its available pods.
     pub available: i32,
 }
 
-/// The next sizes of the old ReplicaSets, given oldest first: pods that are not available go first, in all of them; then
-/// available ones, as far as enough stay available. The same order as given.
-pub(crate) fn old_sizes(bounds: Bounds, old: &[Old], new: Old) -> Vec<i32> {
+/// The next sizes of the old ReplicaSets, given and returned oldest first. Unavailable pods are removed
+/// first, in all ReplicaSets; then available ones, as far as enough stay available.
+pub(crate) fn old_sizes(bounds: Bounds, old: &[OldReplicaSet], new: OldReplicaSet) -> Vec<i32> {
     let mut sizes: Vec<i64> = old.iter().map(|o| o.spec.into()).collect();
     let least = i64::from(bounds.least());
     let allowed = sizes.iter().sum::<i64>() - least + i64::from(new.available);
@@ -101,17 +101,17 @@ pub(crate) fn old_sizes(bounds: Bounds, old: &[Old], new: Old) -> Vec<i32> {
 
 /// An active ReplicaSet in proportional scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct ActiveReplicaSet {
     /// Its size.
     pub size: i32,
-    /// How many pods the Deployment could have when this set was last scaled.
+    /// Largest total of the Deployment when this ReplicaSet was last scaled.
     pub most_before: i32,
 }
 
-/// The new sizes when a Deployment is resized in the middle of a rollout; `sets` in the order in which they are served
-/// (larger first). Each gets its share of the change, rounded; what rounding leaves goes to the first, as far as
-/// it can give. Together they come to what is allowed.
-pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
+/// The new sizes when a Deployment is resized during a rollout; `sets` in order of service (larger first).
+/// Each gets its rounded share of the change; the rounding remainder goes to the first, as far as possible.
+/// Together they sum up to the allowed total.
+pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[ActiveReplicaSet]) -> Vec<i32> {
     let allowed = if bounds.wanted > 0 { bounds.most() } else { 0 };
     let delta = i64::from(allowed) - sets.iter().map(|s| i64::from(s.size)).sum::<i64>();
     let mut added = 0;
@@ -123,7 +123,7 @@ pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
             i64::from(set.size) + share
         })
         .collect();
-    // Rounding can leave more to take away than the first set has.
+    // Rounding can leave more to remove than the first ReplicaSet has.
     let mut left = delta - added;
     for size in &mut sizes {
         let step = left.max(-*size);
@@ -133,7 +133,7 @@ pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
     sizes.into_iter().map(narrow).collect()
 }
 
-fn share_of(bounds: Bounds, set: Share, delta: i64, added: i64) -> i64 {
+fn share_of(bounds: Bounds, set: ActiveReplicaSet, delta: i64, added: i64) -> i64 {
     if set.size == 0 || delta == added {
         return 0;
     }

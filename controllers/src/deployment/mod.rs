@@ -1,6 +1,6 @@
-//! Rolls templates out: a Deployment owns one ReplicaSet per template and moves pods from the old ones to the new one.
-//! `plan` judges; `arith` counts, `revision` names and numbers, `status` reports. This file reads the caches and has the plan
-//! carried out.
+//! Deployment controller: keeps one ReplicaSet per template and moves pods from the old ones to the new one.
+//! `plan` decides; `arith` counts, `revision` names and numbers, `status` reports. This file reads the caches
+//! and executes the plan.
 
 mod arith;
 mod plan;
@@ -11,10 +11,10 @@ mod tests;
 
 use crate::action::Action;
 use crate::adoption::settle;
-use crate::apply::{Failed, Hands};
-use crate::caches::{Caches, Held, Pods, ReplicaSets};
+use crate::apply::{Executor, Failed};
+use crate::caches::{Caches, LookupKey, Pods, ReplicaSets};
 use crate::claim::{Claim, Claimable, claim, controller_of};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::Pod;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (deployments, sets) = (caches.deployments.clone(), caches.sets.clone());
     let all = caches.deployments.clone();
     let controller = cluster
@@ -36,9 +36,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch(&caches.sets, move |set: &Obj<ReplicaSet>| deployments_of(&all, set))
         .watch_deltas(&caches.pods, move |delta| waiting_for(&deployments, &sets, delta))
         .workers(WORKERS);
-    let hands = cluster.hands("deployment-controller");
+    let executor = cluster.executor("deployment-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Deployments { cluster, caches, hands })
+    work(controller, stop, Deployments { cluster, caches, executor })
 }
 
 impl Claimable for Obj<ReplicaSet> {
@@ -56,7 +56,7 @@ impl Claimable for Obj<ReplicaSet> {
     }
 }
 
-/// The Deployment that controls a set; of a set without a controller, every Deployment that would adopt it.
+/// The Deployment that controls a ReplicaSet; for an orphan, every Deployment that would adopt it.
 fn deployments_of(all: &Informer<Obj<Deployment>>, set: &Obj<ReplicaSet>) -> Vec<Key> {
     let ns = set.metadata.namespace.as_deref().unwrap_or_default();
     match controller_of(set.owners()) {
@@ -71,7 +71,7 @@ fn deployments_of(all: &Informer<Obj<Deployment>>, set: &Obj<ReplicaSet>) -> Vec
     }
 }
 
-/// The Deployment that may be waiting for a pod to end before it starts new ones.
+/// The Deployment with strategy Recreate that may wait for the end of a pod.
 fn waiting_for(
     all: &Informer<Obj<Deployment>>,
     sets: &Informer<Obj<ReplicaSet>>,
@@ -98,15 +98,15 @@ fn recreates(d: &Deployment) -> bool {
     strategy.and_then(|s| s.type_.as_deref()) == Some("Recreate")
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     deployments: Informer<Obj<Deployment>>,
     sets: ReplicaSets,
     pods: Pods,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { deployments: caches.get(), sets: caches.get(), pods: caches.get() }
     }
@@ -114,32 +114,32 @@ impl Reads {
 
 struct Deployments {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
-/// What one run looks at.
-struct Seen {
+/// Input of one run.
+struct RunInput {
     d: Arc<Obj<Deployment>>,
     sets: Claim<Arc<Obj<ReplicaSet>>>,
-    /// Of all owned sets; only if the Deployment waits for them.
+    /// Pods of all owned ReplicaSets; only for strategy Recreate.
     pods: Vec<Arc<Pod>>,
 }
 
 impl Reconcile for Deployments {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let Some(Seen { d, sets, pods }) = self.look(&cx).await? else { return Ok(Next::Done) };
-        if settle::<Deployment, _>(&self.hands, &cx, &d.metadata, &sets).await? {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let Some(RunInput { d, sets, pods }) = self.look(&cx).await? else { return Ok(Next::Done) };
+        if settle::<Deployment, _>(&self.executor, &cx, &d.metadata, &sets).await? {
             return Ok(Next::Done);
         }
         let sets: Vec<&ReplicaSet> = sets.owned.iter().map(|s| &***s).collect();
         let now = self.cluster.nondet.clock.now();
         let observed = Observed { deployment: &d, sets: &sets, pods: &pods };
         let plan = tracing::debug_span!("plan").in_scope(|| plan::plan(observed, now));
-        let outcome = self.hands.carry_out(&cx, &plan.actions).await;
+        let outcome = self.executor.execute(&cx, &plan.actions).await;
         if let Some(Failed { at, error }) = outcome.failure {
             let more = self.explain(&d, &plan.actions[at], &error).await?;
-            self.hands.carry_out(&cx, &more).await.result()?;
+            self.executor.execute(&cx, &more).await.result()?;
             return Err(error.into());
         }
         Ok(plan.wake.map_or(Next::Done, Next::Again))
@@ -147,28 +147,28 @@ impl Reconcile for Deployments {
 }
 
 impl Deployments {
-    /// The Deployment and what it owns, all at one revision.
-    async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
+    /// The Deployment and its owned objects at one revision.
+    async fn look(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
         let caches = &self.caches;
         let (all, sets, pods) = cx.cut((&caches.deployments, &*caches.sets, &*caches.pods)).await?;
         let Some(d) = all.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = d.spec.as_ref() else { return Ok(None) };
         let held = |by| sets.by(&caches.sets.held, &by).cloned().collect::<Vec<_>>();
-        let mut candidates = held(Held::By(d.metadata.uid.clone().unwrap_or_default()));
+        let mut candidates = held(LookupKey::Controller(d.metadata.uid.clone().unwrap_or_default()));
         if !selector::selects_everything(&spec.selector) {
-            candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
+            candidates.extend(held(LookupKey::Orphan(cx.key.namespace().to_owned())));
         }
         let sets = claim(&d.metadata, &spec.selector, candidates);
         let mut of_sets = vec![];
         if recreates(&d) {
             for uid in sets.owned.iter().filter_map(|s| s.metadata.uid.clone()) {
-                of_sets.extend(pods.by(&caches.pods.held, &Held::By(uid)).cloned());
+                of_sets.extend(pods.by(&caches.pods.held, &LookupKey::Controller(uid)).cloned());
             }
         }
-        Ok(Some(Seen { d, sets, pods: of_sets }))
+        Ok(Some(RunInput { d, sets, pods: of_sets }))
     }
 
-    /// What a failed creation of a ReplicaSet calls for.
+    /// Handles a failed creation of a ReplicaSet.
     async fn explain(
         &self,
         d: &Deployment,
@@ -182,7 +182,7 @@ impl Deployments {
             return Ok(plan::creation_failed(d, name, &error.to_string(), now));
         }
         let ns = set.namespace.as_str();
-        let holder = self.hands.client.api::<ReplicaSet>().get(ns, name).await?;
+        let holder = self.executor.client.api::<ReplicaSet>().get(ns, name).await?;
         Ok(match plan::collision(d, &holder) {
             Collision::Ours => vec![],
             Collision::Renamed(action) => vec![*action],

@@ -1,15 +1,16 @@
-//! What a Deployment needs next: which ReplicaSet is created, scaled or deleted, and the status that says so. Pure.
+//! Plan of a Deployment: ReplicaSets to create, scale or delete, and the status. Pure.
 //!
-//! The new ReplicaSet is the oldest one whose template equals the Deployment's, hash label aside; all others are old.
-//! One run moves sizes in one direction: if the new one can grow, it grows and nothing shrinks.
+//! The new ReplicaSet is the oldest one whose template equals the Deployment's, apart from the hash label;
+//! all others are old. One run moves sizes in one direction: if the new ReplicaSet can grow, it grows and
+//! nothing shrinks.
 
-use super::arith::{Bounds, Old, Share, new_size, old_sizes, proportional_sizes};
+use super::arith::{ActiveReplicaSet, Bounds, OldReplicaSet, new_size, old_sizes, proportional_sizes};
 use super::revision::{
     DESIRED_REPLICAS, MAX_REPLICAS, REVISION, annotate_new, new_set, number, revision_of, same_template,
 };
 use super::status::{
-    PROGRESSING, carry_failure, complete, counted, counts, deadline, deadline_in, judge, set_condition, size,
-    total_size, with_pause,
+    PROGRESSING, carry_failure, complete, counted, counts, deadline, deadline_in, evaluate, set_condition,
+    size, total_size, with_pause,
 };
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::claim::Claimable;
@@ -23,18 +24,18 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     /// The Deployment.
     pub deployment: &'a Deployment,
-    /// The ReplicaSets it has claimed.
+    /// The claimed ReplicaSets.
     pub sets: &'a [&'a ReplicaSet],
-    /// Their pods. Read only under the Recreate strategy.
+    /// Their pods; used only with strategy Recreate.
     pub pods: &'a [Arc<Pod>],
 }
 
-/// The next writes.
+/// Plans a run of the Deployment.
 pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     let d = seen.deployment;
     if d.spec.as_ref().is_none_or(|s| selects_everything(&s.selector)) {
@@ -80,29 +81,30 @@ pub(crate) fn about(d: &Deployment) -> Reference {
     subject("apps/v1", "Deployment", &d.metadata)
 }
 
-/// How the status is to be judged at the end of a run.
+/// Which part of the status to update at the end of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Report {
-    /// Only counts: no rollout is under way that could progress.
+    /// Counts only: no rollout can progress.
     Counts,
-    /// Progress and failures too.
+    /// Counts, progress and failures.
     Progress,
 }
 
-/// A ReplicaSet in the course of a run.
-struct Slot<'a> {
-    /// As observed; `None` if this run creates it.
+/// A ReplicaSet during a run.
+struct PlannedSet<'a> {
+    /// The observed state; `None` if this run creates the ReplicaSet.
     seen: Option<&'a ReplicaSet>,
-    /// As this run leaves it: borrowed until it changes.
+    /// The planned state, borrowed until it changes.
     set: Cow<'a, ReplicaSet>,
 }
 
-impl Slot<'_> {
+impl PlannedSet<'_> {
     fn size(&self) -> i32 {
         size(&self.set)
     }
 
-    /// Pods beyond the size are about to go, even if the status still counts them.
+    /// Available pods within the planned size: surplus pods are about to be deleted, even if the status still
+    /// counts them.
     fn available(&self) -> i32 {
         counts(&self.set).available_replicas.unwrap_or(0).min(self.size())
     }
@@ -112,17 +114,17 @@ impl Slot<'_> {
     }
 }
 
-/// One run under way.
+/// State of a run.
 struct Rollout<'a> {
     d: &'a Deployment,
     pods: &'a [Arc<Pod>],
     now: Timestamp,
     bounds: Bounds,
     recreates: bool,
-    /// The status before this run, with what this run already knows better about its conditions.
+    /// The status before this run, with conditions that this run has updated.
     before: DeploymentStatus,
-    /// Oldest first; a created one at the end.
-    slots: Vec<Slot<'a>>,
+    /// ReplicaSets, oldest first; a created one is last.
+    slots: Vec<PlannedSet<'a>>,
     new: Option<usize>,
     doomed: Vec<Target>,
 }
@@ -146,7 +148,10 @@ impl<'a> Rollout<'a> {
             recreates: spec.and_then(|s| s.strategy.as_ref()?.type_.as_deref()) == Some("Recreate"),
             before: with_pause(d, now),
             new: sets.iter().position(fits),
-            slots: sets.into_iter().map(|set| Slot { seen: Some(set), set: Cow::Borrowed(set) }).collect(),
+            slots: sets
+                .into_iter()
+                .map(|set| PlannedSet { seen: Some(set), set: Cow::Borrowed(set) })
+                .collect(),
             doomed: vec![],
         }
     }
@@ -164,10 +169,10 @@ impl<'a> Rollout<'a> {
         total_size(self.sets())
     }
 
-    /// Some active set was sized for another number of replicas than is wanted now. Under Recreate with several active
-    /// sets there are no proportions to keep; the rollout itself ends that state.
+    /// Whether an active ReplicaSet was sized for another desired number of replicas. With Recreate and
+    /// several active ReplicaSets there are no proportions to keep; the rollout itself ends that state.
     fn was_resized(&self) -> bool {
-        let active: Vec<&Slot<'_>> = self.slots.iter().filter(|s| s.size() > 0).collect();
+        let active: Vec<&PlannedSet<'_>> = self.slots.iter().filter(|s| s.size() > 0).collect();
         if self.recreates && active.len() > 1 {
             return false;
         }
@@ -176,7 +181,7 @@ impl<'a> Rollout<'a> {
             .any(|s| number(s.annotations(), DESIRED_REPLICAS).is_some_and(|n| n != self.bounds.wanted))
     }
 
-    /// Keeps the revision and the copied annotations of the new set in line, if there is one.
+    /// Updates the revision and the copied annotations of the new ReplicaSet, if it exists.
     fn number_new(&mut self) {
         let Some(new) = self.new else { return };
         let next = self.next_revision();
@@ -206,7 +211,7 @@ impl<'a> Rollout<'a> {
         self.old().map(|i| revision_of(self.slots[i].annotations())).max().unwrap_or(0).saturating_add(1)
     }
 
-    /// Makes sure that there is a new set.
+    /// Ensures that the new ReplicaSet exists.
     fn ensure_new(&mut self) {
         if self.new.is_some() {
             return self.number_new();
@@ -221,11 +226,12 @@ impl<'a> Rollout<'a> {
             set_condition(&mut self.before, PROGRESSING, "True", why, self.now);
         }
         self.new = Some(self.slots.len());
-        self.slots.push(Slot { seen: None, set: Cow::Owned(set) });
+        self.slots.push(PlannedSet { seen: None, set: Cow::Owned(set) });
         self.scale(self.slots.len() - 1, first);
     }
 
-    /// Gives a set its size, and the annotations that tell a later resize from a rollout step. True if the size changed.
+    /// Sets the size of a ReplicaSet, and the annotations that distinguish a later resize from a rollout
+    /// step. Returns whether the size changed.
     fn scale(&mut self, at: usize, to: i32) -> bool {
         let slot = &mut self.slots[at];
         let marks = [(DESIRED_REPLICAS, self.bounds.wanted), (MAX_REPLICAS, self.bounds.most())];
@@ -239,7 +245,7 @@ impl<'a> Rollout<'a> {
         resized
     }
 
-    /// Brings the sizes to the wanted number without moving the rollout.
+    /// Scales to the desired number without a rollout step.
     fn resize(&mut self) {
         let active: Vec<usize> = (0..self.slots.len()).filter(|i| self.slots[*i].size() > 0).collect();
         match active.as_slice() {
@@ -271,17 +277,18 @@ impl<'a> Rollout<'a> {
         })
     }
 
-    /// Larger sets are served first; among equals, when growing the newer, when shrinking the older.
+    /// Larger ReplicaSets are served first; among equals, the newer when growing and the older when
+    /// shrinking.
     fn resize_in_proportion(&mut self, mut active: Vec<usize>) {
         let growing = self.bounds.most() > self.total();
         active.sort_by_key(|i| (-self.slots[*i].size(), if growing { usize::MAX - i } else { *i }));
         let fallback = self.d.status.as_ref().and_then(|s| s.replicas).unwrap_or(0);
-        let shares: Vec<Share> = active
+        let shares: Vec<ActiveReplicaSet> = active
             .iter()
             .map(|i| {
                 let slot = &self.slots[*i];
                 let most_before = number(slot.annotations(), MAX_REPLICAS).unwrap_or(fallback);
-                Share { size: slot.size(), most_before }
+                ActiveReplicaSet { size: slot.size(), most_before }
             })
             .collect();
         for (at, to) in active.into_iter().zip(proportional_sizes(self.bounds, &shares)) {
@@ -304,9 +311,10 @@ impl<'a> Rollout<'a> {
     }
 
     fn shrink_old(&mut self, new: usize) -> bool {
-        let measure = |slot: &Slot<'_>| Old { spec: slot.size(), available: slot.available() };
+        let measure =
+            |slot: &PlannedSet<'_>| OldReplicaSet { spec: slot.size(), available: slot.available() };
         let indices: Vec<usize> = self.old().collect();
-        let old: Vec<Old> = indices.iter().map(|i| measure(&self.slots[*i])).collect();
+        let old: Vec<OldReplicaSet> = indices.iter().map(|i| measure(&self.slots[*i])).collect();
         let sizes = old_sizes(self.bounds, &old, measure(&self.slots[new]));
         let mut changed = false;
         for ((at, to), was) in indices.into_iter().zip(sizes).zip(old) {
@@ -330,7 +338,7 @@ impl<'a> Rollout<'a> {
         self.clean_when_complete();
     }
 
-    /// A pod of an old set may still do work: it has not ended, terminating or not.
+    /// Whether a pod of an old ReplicaSet may still run: it has not ended, terminating or not.
     fn old_pods_run(&self) -> bool {
         let new = self.new.and_then(|i| self.slots[i].set.metadata.uid.as_deref());
         let old = |i: usize| counts(&self.slots[i].set).replicas > 0;
@@ -348,7 +356,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Old sets above the limit go, lowest revision first, if nothing of them is left.
+    /// Deletes old ReplicaSets above the history limit, lowest revision first, if they have no pods.
     fn clean_history(&mut self) {
         let limit = self.d.spec.as_ref().and_then(|s| s.revision_history_limit).unwrap_or(10);
         let alive = |i: &usize| self.slots[*i].set.metadata.deletion_timestamp.is_none();
@@ -368,7 +376,7 @@ impl<'a> Rollout<'a> {
         let new = self.new.map(|i| &*self.slots[i].set);
         let mut status = counted(self.d, &self.before, new, &all, self.now);
         if report == Report::Progress {
-            judge(self.d, &self.before, &mut status, new, self.now);
+            evaluate(self.d, &self.before, &mut status, new, self.now);
             carry_failure(&mut status, new, &all, self.now);
         }
         status
@@ -389,7 +397,7 @@ impl<'a> Rollout<'a> {
         if revision.is_some() || self.d.status.as_ref() != Some(&status) {
             let mut d = Deployment { status: Some(status.clone()), ..self.d.clone() };
             if let Some(revision) = revision {
-                // Through `/status`, as upstream: there an annotation is no new generation.
+                // Written through `/status`, as upstream: there an annotation does not change the generation.
                 d.metadata.annotations.get_or_insert_default().insert(REVISION.to_owned(), revision.clone());
             }
             plan.actions.push(Action::UpdateStatus(Object::of(&d)));
@@ -402,7 +410,7 @@ impl<'a> Rollout<'a> {
         plan
     }
 
-    /// The revision of the new set, if the Deployment does not carry it yet.
+    /// The revision of the new ReplicaSet, if the Deployment's annotation differs.
     fn unstamped_revision(&self) -> Option<&String> {
         let have = self.d.metadata.annotations.as_ref().and_then(|a| a.get(REVISION));
         let want = self.slots[self.new?].annotations()?.get(REVISION)?;
@@ -411,7 +419,7 @@ impl<'a> Rollout<'a> {
     }
 }
 
-fn push_set(actions: &mut Vec<Action>, d: &Deployment, slot: &Slot<'_>) {
+fn push_set(actions: &mut Vec<Action>, d: &Deployment, slot: &PlannedSet<'_>) {
     let to = slot.size();
     let from = match &slot.seen {
         Some(_) if matches!(slot.set, Cow::Borrowed(_)) => return,
@@ -431,7 +439,7 @@ fn push_set(actions: &mut Vec<Action>, d: &Deployment, slot: &Slot<'_>) {
     }
 }
 
-/// Nothing of it is wanted, nothing of it is there, and its controller knows.
+/// Whether a ReplicaSet has size zero, no pods, and an up-to-date status.
 fn is_spent(set: &ReplicaSet) -> bool {
     let observed = set.status.as_ref().and_then(|s| s.observed_generation).unwrap_or(0);
     size(set) == 0 && counts(set).replicas == 0 && observed >= set.metadata.generation.unwrap_or(0)
@@ -448,13 +456,13 @@ fn age(set: &ReplicaSet) -> (Option<Timestamp>, &str) {
 /// What to do when the name of the new ReplicaSet is taken.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Collision {
-    /// By our own set with the same template: an earlier run made it, the cache will show it.
+    /// By an own ReplicaSet with the same template: an earlier run created it, and the cache will show it.
     Ours,
-    /// By another one: this status makes the next name differ.
+    /// By another object: this status changes the next name.
     Renamed(Box<Action>),
 }
 
-/// Judges a taken name by what holds it.
+/// Handles a taken name by its holder.
 pub(crate) fn collision(d: &Deployment, holder: &ReplicaSet) -> Collision {
     let owner = crate::claim::controller_of(holder.owners()).map(|o| o.uid.as_str());
     let have = holder.spec.as_ref().and_then(|s| s.template.as_ref());
@@ -469,7 +477,8 @@ pub(crate) fn collision(d: &Deployment, holder: &ReplicaSet) -> Collision {
     Collision::Renamed(Box::new(Action::UpdateStatus(Object::of(&d))))
 }
 
-/// The status that tells the user why the new ReplicaSet could not be created; nothing if it says so already.
+/// The status update that reports the failed creation of the new ReplicaSet; empty if the status reports it
+/// already.
 pub(crate) fn creation_failed(d: &Deployment, set: &str, message: &str, now: Timestamp) -> Vec<Action> {
     let mut status = d.status.clone().unwrap_or_default();
     if deadline(d).is_some() {

@@ -1,4 +1,5 @@
-//! Revisions of a Deployment: template identity, names and hashes of ReplicaSets, and the annotations that carry history.
+//! Revisions of a Deployment: template equality, names and hashes of ReplicaSets, and the annotations with
+//! the revision history.
 
 use crate::claim::controller_ref;
 use crate::limits::REVISION_HISTORY_CHARS;
@@ -14,7 +15,7 @@ pub(crate) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-his
 pub(crate) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
-/// Annotations of a Deployment that say something about it alone.
+/// Annotations of a Deployment that are not copied to its ReplicaSets.
 const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -26,7 +27,8 @@ const NOT_COPIED: [&str; 6] = [
 
 type Annotations = BTreeMap<String, String>;
 
-/// Both make the same pods: they are equal but for the hash label, and for empty against absent fields.
+/// Whether two templates create the same pods: they are equal apart from the hash label, and apart from empty
+/// versus absent fields.
 pub(crate) fn same_template(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     let (a, b) = (without_hash(a), without_hash(b));
     a == b || pruned(&a) == pruned(&b)
@@ -40,8 +42,8 @@ fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
     template
 }
 
-/// A short text that follows from the template and the collision count (FNV-1a of its JSON, in letters of generated
-/// names). Two templates may share it; the name of the ReplicaSet then collides, and the count moves.
+/// Hash of the template and the collision count (FNV-1a of its JSON, in the letters of generated names). If
+/// two templates share it, the ReplicaSet's name collides, and the collision count changes.
 pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let mut bytes = serde_json::to_vec(template).expect("a pod template serializes");
     if let Some(count) = collisions {
@@ -51,17 +53,17 @@ pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>)
     encoded(hash)
 }
 
-/// The revision a ReplicaSet carries; 0 if it carries none.
+/// The revision of a ReplicaSet; 0 without one.
 pub(crate) fn revision_of(annotations: Option<&Annotations>) -> i64 {
     annotations.and_then(|a| a.get(REVISION)).and_then(|r| r.parse().ok()).unwrap_or(0)
 }
 
-/// A number that an annotation holds.
+/// The number in an annotation.
 pub(crate) fn number(annotations: Option<&Annotations>, name: &str) -> Option<i32> {
     annotations?.get(name)?.parse().ok()
 }
 
-/// The ReplicaSet for the template of `d`, of size zero and without annotations.
+/// The ReplicaSet for the template of `d`, with size zero and without annotations.
 pub(crate) fn new_set(d: &Deployment) -> ReplicaSet {
     let spec = d.spec.clone().unwrap_or_default();
     let mut template = spec.template;
@@ -89,8 +91,8 @@ pub(crate) fn new_set(d: &Deployment) -> ReplicaSet {
     }
 }
 
-/// Brings the annotations of the new ReplicaSet in line with its Deployment: copies what is to be copied, and raises its
-/// revision to `revision` (never lowers it), remembering the one it had.
+/// Updates the annotations of the new ReplicaSet: copies those of the Deployment, and raises its revision to
+/// `revision` (never lowers it), appending the old one to the history.
 pub(crate) fn annotate_new(annotations: &mut Annotations, d: &Deployment, revision: i64) {
     for (key, value) in d.metadata.annotations.iter().flatten() {
         if !NOT_COPIED.contains(&key.as_str()) {

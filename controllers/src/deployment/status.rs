@@ -1,4 +1,4 @@
-//! The status of a Deployment: counts, conditions, and the judgement of progress. Pure.
+//! Status of a Deployment: counts, conditions, and rollout progress. Pure.
 
 use super::arith::Bounds;
 use crate::view::{elapsed, seconds};
@@ -16,7 +16,7 @@ const NEW_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
 const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
 
-/// What the counts of a set's status are read from; a set without a status counts zero.
+/// The counts in a ReplicaSet's status; zero without a status.
 pub(crate) fn counts(set: &ReplicaSet) -> ReplicaSetStatus {
     let s = set.status.as_ref();
     ReplicaSetStatus {
@@ -28,12 +28,12 @@ pub(crate) fn counts(set: &ReplicaSet) -> ReplicaSetStatus {
     }
 }
 
-/// The size a set is to have.
+/// The desired size of a ReplicaSet.
 pub(crate) fn size(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1)
 }
 
-/// The size the sets are to have together.
+/// Sum of the desired sizes.
 pub(crate) fn total_size<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i32 {
     sets.into_iter().map(size).fold(0, i32::saturating_add)
 }
@@ -42,7 +42,8 @@ fn condition<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a Deploy
     status.conditions.iter().flatten().find(|c| c.type_ == type_)
 }
 
-/// Sets a condition. The same status and reason: nothing changes. The same status: the transition time stays.
+/// Sets a condition. With the same status and reason nothing changes; with the same status the transition
+/// time stays.
 pub(crate) fn set_condition(
     status: &mut DeploymentStatus,
     type_: &str,
@@ -74,13 +75,13 @@ fn drop_condition(status: &mut DeploymentStatus, type_: &str) {
     }
 }
 
-/// How long a rollout may stand still. `None`: for ever.
+/// The progress deadline of a rollout; `None` means no limit.
 pub(crate) fn deadline(d: &Deployment) -> Option<Duration> {
     let seconds = d.spec.as_ref()?.progress_deadline_seconds.filter(|s| *s != i32::MAX)?;
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// All pods are of the newest template and available, and nothing else is left.
+/// Whether all pods have the newest template and are available, without old pods.
 pub(crate) fn complete(d: &Deployment, status: &DeploymentStatus) -> bool {
     let wanted = Bounds::of(d).wanted;
     let is = |n: Option<i32>| n.unwrap_or(0) == wanted;
@@ -90,7 +91,7 @@ pub(crate) fn complete(d: &Deployment, status: &DeploymentStatus) -> bool {
         && status.observed_generation.unwrap_or(0) >= d.metadata.generation.unwrap_or(0)
 }
 
-/// Status as it stands, with the Progressing condition kept up with pausing and resuming.
+/// The current status, with the Progressing condition updated for pausing and resuming.
 pub(crate) fn with_pause(d: &Deployment, now: Timestamp) -> DeploymentStatus {
     let mut status = d.status.clone().unwrap_or_default();
     if deadline(d).is_none() {
@@ -113,7 +114,7 @@ pub(crate) fn with_pause(d: &Deployment, now: Timestamp) -> DeploymentStatus {
     status
 }
 
-/// The counts, and the Available condition, on top of the conditions of `before`.
+/// The counts and the Available condition, added to the conditions of `before`.
 pub(crate) fn counted(
     d: &Deployment,
     before: &DeploymentStatus,
@@ -146,8 +147,9 @@ pub(crate) fn counted(
     status
 }
 
-/// Judges the progress of a rollout: complete, moving, or out of time. Without a deadline there is no such condition.
-pub(crate) fn judge(
+/// Updates the Progressing condition: complete, progressing, or deadline exceeded. Without a deadline there
+/// is no such condition.
+pub(crate) fn evaluate(
     d: &Deployment,
     before: &DeploymentStatus,
     status: &mut DeploymentStatus,
@@ -160,29 +162,29 @@ pub(crate) fn judge(
     };
     let current = condition(before, PROGRESSING).cloned();
     let reason = current.as_ref().and_then(|c| c.reason.as_deref());
-    // Between rollouts nothing is estimated.
+    // Between rollouts there is no progress to estimate.
     if reason == Some(NEW_SET_AVAILABLE) && status.replicas == status.updated_replicas {
         return;
     }
-    let whom = new.and_then(|s| s.metadata.name.as_ref()).map_or_else(
+    let subject = new.and_then(|s| s.metadata.name.as_ref()).map_or_else(
         || format!("Deployment {:?}", d.metadata.name.as_deref().unwrap_or_default()),
         |name| format!("ReplicaSet {name:?}"),
     );
     if complete(d, status) {
-        let why = (NEW_SET_AVAILABLE, format!("{whom} has successfully progressed."));
+        let why = (NEW_SET_AVAILABLE, format!("{subject} has successfully progressed."));
         set_condition(status, PROGRESSING, "True", why, now);
     } else if moved(before, status) {
-        // Each progress restarts the deadline, so the update time moves even if the reason stays.
+        // Each progress restarts the deadline, so the update time changes even if the reason stays.
         let since = current.filter(|c| c.status == "True").and_then(|c| c.last_transition_time);
         drop_condition(status, PROGRESSING);
-        let why = ("ReplicaSetUpdated", format!("{whom} is progressing."));
+        let why = ("ReplicaSetUpdated", format!("{subject} is progressing."));
         set_condition(status, PROGRESSING, "True", why, now);
         let last = status.conditions.as_mut().and_then(|c| c.last_mut());
         if let (Some(last), Some(since)) = (last, since) {
             last.last_transition_time = Some(since);
         }
     } else if current.as_ref().is_some_and(|c| timed_out(c, limit, now)) {
-        let why = (DEADLINE_EXCEEDED, format!("{whom} has timed out progressing."));
+        let why = (DEADLINE_EXCEEDED, format!("{subject} has timed out progressing."));
         set_condition(status, PROGRESSING, "False", why, now);
     }
 }
@@ -204,7 +206,7 @@ fn timed_out(progressing: &DeploymentCondition, limit: Duration, now: Timestamp)
     }
 }
 
-/// How long until the deadline of a rollout under way is over.
+/// Time until the deadline of the current rollout.
 pub(crate) fn deadline_in(d: &Deployment, status: &DeploymentStatus, now: Timestamp) -> Option<Duration> {
     let limit = deadline(d)?;
     let progressing = condition(status, PROGRESSING)?;
@@ -217,7 +219,7 @@ pub(crate) fn deadline_in(d: &Deployment, status: &DeploymentStatus, now: Timest
     Some(limit.saturating_sub(elapsed(since, now)) + Duration::from_secs(1))
 }
 
-/// Carries a failure of a ReplicaSet (the new one's first) over, or takes the condition away.
+/// Copies a ReplicaFailure condition from a ReplicaSet (the new one first), or removes it.
 pub(crate) fn carry_failure(
     status: &mut DeploymentStatus,
     new: Option<&ReplicaSet>,

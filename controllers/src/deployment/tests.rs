@@ -1,6 +1,6 @@
-//! The Deployment plan against tables, and against a small world in which pods become ready at random.
+//! Tests of the Deployment plan, with tables and a simulated cluster whose pods become ready at random.
 
-use super::arith::{Bounds, Old, Share, new_size, old_sizes, proportional_sizes};
+use super::arith::{ActiveReplicaSet, Bounds, OldReplicaSet, new_size, old_sizes, proportional_sizes};
 use super::plan::{Collision, Observed, collision, plan};
 use super::revision::{DESIRED_REPLICAS, HASH_LABEL, REVISION, REVISION_HISTORY, revision_of, same_template};
 use crate::action::{Action, Plan};
@@ -33,8 +33,8 @@ fn rolling(surge: &str, unavailable: &str) -> serde_json::Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": value(surge), "maxUnavailable": value(unavailable)}})
 }
 
-/// The API server, the ReplicaSet controller and the pods, as far as a Deployment can tell.
-struct World {
+/// Simulated API server, ReplicaSet controller and pods.
+struct SimulatedCluster {
     d: Deployment,
     sets: Vec<ReplicaSet>,
     now: Timestamp,
@@ -42,7 +42,7 @@ struct World {
     events: Vec<String>,
 }
 
-impl World {
+impl SimulatedCluster {
     fn new(d: Deployment) -> Self {
         Self { d, sets: vec![], now: START, made: 0, events: vec![] }
     }
@@ -52,7 +52,7 @@ impl World {
         plan(Observed { deployment: &self.d, sets: &sets, pods: &[] }, self.now)
     }
 
-    /// One run of the controller. True if it did something.
+    /// Runs the controller once. Returns whether it wrote.
     fn run(&mut self) -> bool {
         let plan = self.plan();
         for action in &plan.actions {
@@ -84,7 +84,7 @@ impl World {
                 }
                 *old = set;
             }
-            // A Deployment's `/status` writes annotations too, and any other path would raise its generation.
+            // A Deployment's `/status` also writes annotations; any other path would change its generation.
             Action::UpdateStatus(d) => {
                 let d: Deployment = d.typed().unwrap();
                 self.d.status.clone_from(&d.status);
@@ -107,7 +107,7 @@ impl World {
         panic!("the controller goes on writing although nothing changes: {:?}", self.plan());
     }
 
-    /// The ReplicaSet controller has caught up; `ready` of the pods that were not ready become ready.
+    /// Runs the ReplicaSet controller; `ready` of the unready pods become ready.
     fn pods(&mut self, mut ready: i32) {
         for set in &mut self.sets {
             let spec = set.spec.as_ref().unwrap().replicas.unwrap();
@@ -162,7 +162,7 @@ impl World {
         self.sets.iter().map(super::status::size).sum()
     }
 
-    /// Pods that are available and stay so under the present sizes.
+    /// Pods that are available and stay so at the current sizes.
     fn available(&self) -> i32 {
         let of = |s: &ReplicaSet| s.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
         self.sets.iter().map(|s| of(s).min(super::status::size(s))).sum()
@@ -205,15 +205,15 @@ fn surge_rounds_up_and_unavailability_down() {
 }
 
 #[test]
-fn old_sets_lose_unavailable_pods_first() {
+fn old_replica_sets_lose_unavailable_pods_first() {
     let bounds = Bounds { wanted: 10, surge: 3, unavailable: 2 };
-    let table: [(&[Old], Old, &[i32]); 4] = [
-        (&[Old { spec: 10, available: 10 }], Old { spec: 3, available: 0 }, &[8]),
-        (&[Old { spec: 8, available: 8 }], Old { spec: 5, available: 0 }, &[8]),
-        (&[Old { spec: 8, available: 8 }], Old { spec: 5, available: 3 }, &[5]),
+    let table: [(&[OldReplicaSet], OldReplicaSet, &[i32]); 4] = [
+        (&[OldReplicaSet { spec: 10, available: 10 }], OldReplicaSet { spec: 3, available: 0 }, &[8]),
+        (&[OldReplicaSet { spec: 8, available: 8 }], OldReplicaSet { spec: 5, available: 0 }, &[8]),
+        (&[OldReplicaSet { spec: 8, available: 8 }], OldReplicaSet { spec: 5, available: 3 }, &[5]),
         (
-            &[Old { spec: 4, available: 0 }, Old { spec: 6, available: 6 }],
-            Old { spec: 3, available: 3 },
+            &[OldReplicaSet { spec: 4, available: 0 }, OldReplicaSet { spec: 6, available: 6 }],
+            OldReplicaSet { spec: 3, available: 3 },
             &[0, 5],
         ),
     ];
@@ -225,15 +225,15 @@ fn old_sets_lose_unavailable_pods_first() {
 #[test]
 fn a_resize_during_a_rollout_keeps_the_proportions() {
     let bounds = Bounds { wanted: 15, surge: 3, unavailable: 2 };
-    let sets = [Share { size: 8, most_before: 13 }, Share { size: 5, most_before: 13 }];
+    let sets = [ActiveReplicaSet { size: 8, most_before: 13 }, ActiveReplicaSet { size: 5, most_before: 13 }];
     assert_eq!(proportional_sizes(bounds, &sets), [11, 7]);
     let gone = Bounds { wanted: 0, surge: 0, unavailable: 0 };
     assert_eq!(proportional_sizes(gone, &sets), [0, 0]);
 }
 
 #[test]
-fn a_new_deployment_creates_its_first_set_at_full_size() {
-    let mut world = World::new(deployment(3, rolling("25%", "25%")));
+fn a_new_deployment_creates_its_replica_set_at_full_size() {
+    let mut world = SimulatedCluster::new(deployment(3, rolling("25%", "25%")));
     world.settle();
     let set = world.new_set().unwrap();
     assert_eq!((world.sizes(), revision_of(set.metadata.annotations.as_ref())), (vec![3], 1));
@@ -260,8 +260,8 @@ fn a_new_deployment_creates_its_first_set_at_full_size() {
 }
 
 #[test]
-fn a_rolling_update_steps_within_its_bounds() {
-    let mut world = World::new(deployment(10, rolling("25%", "25%")));
+fn a_rolling_update_respects_its_bounds() {
+    let mut world = SimulatedCluster::new(deployment(10, rolling("25%", "25%")));
     world.finish();
     world.image("v1");
     let mut steps = vec![];
@@ -281,8 +281,8 @@ fn a_rolling_update_steps_within_its_bounds() {
 }
 
 #[test]
-fn undo_gives_the_old_set_a_new_revision_and_history_stays_bounded() {
-    let mut world = World::new(deployment(2, rolling("25%", "25%")));
+fn undo_renumbers_the_old_replica_set_and_history_is_bounded() {
+    let mut world = SimulatedCluster::new(deployment(2, rolling("25%", "25%")));
     world.finish();
     for image in ["v1", "v2", "v0"] {
         world.image(image);
@@ -305,7 +305,7 @@ fn undo_gives_the_old_set_a_new_revision_and_history_stays_bounded() {
 
 #[test]
 fn recreate_waits_until_no_old_pod_does_work() {
-    let mut world = World::new(deployment(3, json!({"type": "Recreate"})));
+    let mut world = SimulatedCluster::new(deployment(3, json!({"type": "Recreate"})));
     world.finish();
     world.image("v1");
     world.run();
@@ -329,7 +329,7 @@ fn recreate_waits_until_no_old_pod_does_work() {
 
 #[test]
 fn a_paused_deployment_resizes_but_does_not_roll() {
-    let mut world = World::new(deployment(4, rolling("1", "0")));
+    let mut world = SimulatedCluster::new(deployment(4, rolling("1", "0")));
     world.finish();
     world.edit(|spec| spec.paused = Some(true));
     world.image("v1");
@@ -347,8 +347,8 @@ fn a_paused_deployment_resizes_but_does_not_roll() {
 }
 
 #[test]
-fn a_rollout_that_stands_still_exceeds_its_deadline_once() {
-    let mut world = World::new(deployment(2, rolling("1", "0")));
+fn a_stalled_rollout_exceeds_its_deadline_once() {
+    let mut world = SimulatedCluster::new(deployment(2, rolling("1", "0")));
     world.settle();
     let wake = world.plan().wake.unwrap();
     assert_eq!(wake.as_secs(), 601);
@@ -364,8 +364,8 @@ fn a_rollout_that_stands_still_exceeds_its_deadline_once() {
 }
 
 #[test]
-fn scaling_alone_makes_no_revision() {
-    let mut world = World::new(deployment(2, rolling("25%", "25%")));
+fn scaling_alone_creates_no_revision() {
+    let mut world = SimulatedCluster::new(deployment(2, rolling("25%", "25%")));
     world.finish();
     world.edit(|spec| spec.replicas = Some(5));
     world.finish();
@@ -378,8 +378,8 @@ fn scaling_alone_makes_no_revision() {
 }
 
 #[test]
-fn a_deleted_new_set_is_made_again_and_a_deployment_being_deleted_makes_none() {
-    let mut world = World::new(deployment(2, rolling("25%", "25%")));
+fn a_deleted_new_replica_set_is_recreated_unless_the_deployment_is_deleted() {
+    let mut world = SimulatedCluster::new(deployment(2, rolling("25%", "25%")));
     world.finish();
     world.sets.clear();
     world.finish();
@@ -391,13 +391,15 @@ fn a_deleted_new_set_is_made_again_and_a_deployment_being_deleted_makes_none() {
 }
 
 #[test]
-fn a_taken_name_is_ours_or_makes_the_next_one_differ() {
-    let mut world = World::new(deployment(2, rolling("25%", "25%")));
+fn a_taken_replica_set_name_is_own_or_increments_the_collision_count() {
+    let mut world = SimulatedCluster::new(deployment(2, rolling("25%", "25%")));
     world.settle();
     let mut holder = world.sets[0].clone();
     assert_eq!(collision(&world.d, &holder), Collision::Ours);
     holder.metadata.owner_references = None;
-    let Collision::Renamed(action) = collision(&world.d, &holder) else { panic!("someone else's") };
+    let Collision::Renamed(action) = collision(&world.d, &holder) else {
+        panic!("the set has another owner")
+    };
     world.take(&action);
     let name = world.sets.remove(0).metadata.name;
     world.settle();
@@ -405,8 +407,8 @@ fn a_taken_name_is_ours_or_makes_the_next_one_differ() {
 }
 
 #[test]
-fn a_failure_of_a_set_shows_in_the_deployment_and_goes_with_it() {
-    let mut world = World::new(deployment(2, rolling("25%", "25%")));
+fn a_replica_failure_is_copied_to_the_deployment_while_it_lasts() {
+    let mut world = SimulatedCluster::new(deployment(2, rolling("25%", "25%")));
     world.settle();
     let condition =
         json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}]);
@@ -421,7 +423,7 @@ fn a_failure_of_a_set_shows_in_the_deployment_and_goes_with_it() {
 fn an_empty_selector_is_refused() {
     let mut d = deployment(2, rolling("25%", "25%"));
     d.spec.as_mut().unwrap().selector.match_labels = None;
-    let mut world = World::new(d);
+    let mut world = SimulatedCluster::new(d);
     world.settle();
     assert_eq!((world.sets.len(), world.events.len()), (0, 1));
 }
@@ -449,8 +451,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One run, with the promises that hold over each.
-fn run_checked(world: &mut World) -> bool {
+/// Runs the controller once and checks the invariants.
+fn run_checked(world: &mut SimulatedCluster) -> bool {
     let bounds = Bounds::of(&world.d);
     let (total, available) = (world.total(), world.available());
     let paused = world.d.spec.as_ref().unwrap().paused.unwrap_or(false);
@@ -487,13 +489,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn promises_hold_over_any_history_and_every_history_completes(
+    fn rollout_invariants_hold_and_every_rollout_completes(
         replicas in 0i32..12,
         surge in prop_oneof![Just("25%"), Just("0"), Just("1"), Just("3"), Just("100%")],
         unavailable in prop_oneof![Just("25%"), Just("0"), Just("1"), Just("2")],
         steps in prop::collection::vec(step(), 0..60),
     ) {
-        let mut world = World::new(deployment(replicas, rolling(surge, unavailable)));
+        let mut world = SimulatedCluster::new(deployment(replicas, rolling(surge, unavailable)));
         for step in steps {
             match step {
                 Step::Image(n) => world.image(&format!("v{n}")),
@@ -529,13 +531,13 @@ proptest! {
     }
 
     #[test]
-    fn proportional_sizes_sum_to_what_is_allowed_and_are_never_negative(
+    fn proportional_sizes_sum_up_and_are_never_negative(
         wanted in 0i32..40,
         surge in 0i32..10,
         sets in prop::collection::vec((1i32..20, 1i32..40), 1..6),
     ) {
         let bounds = Bounds { wanted, surge, unavailable: 0 };
-        let mut sets: Vec<Share> = sets.into_iter().map(|(size, most_before)| Share { size, most_before }).collect();
+        let mut sets: Vec<ActiveReplicaSet> = sets.into_iter().map(|(size, most_before)| ActiveReplicaSet { size, most_before }).collect();
         sets.sort_by_key(|s| -s.size);
         let sizes = proportional_sizes(bounds, &sets);
         prop_assert!(sizes.iter().all(|s| *s >= 0));
@@ -560,10 +562,10 @@ proptest! {
         available in prop::sample::select(vec![i32::MIN, 0, 1, i32::MAX]),
     ) {
         let bounds = Bounds { wanted, surge, unavailable: 0 };
-        let old: Vec<Old> = sizes.iter().map(|spec| Old { spec: *spec, available }).collect();
-        let next = old_sizes(bounds, &old, Old { spec: i32::MAX, available });
+        let old: Vec<OldReplicaSet> = sizes.iter().map(|spec| OldReplicaSet { spec: *spec, available }).collect();
+        let next = old_sizes(bounds, &old, OldReplicaSet { spec: i32::MAX, available });
         prop_assert!(next.iter().zip(&sizes).all(|(next, size)| (0..=*size).contains(next)), "{:?}", next);
-        let shares: Vec<Share> = sizes.iter().map(|size| Share { size: *size, most_before: 1 }).collect();
+        let shares: Vec<ActiveReplicaSet> = sizes.iter().map(|size| ActiveReplicaSet { size: *size, most_before: 1 }).collect();
         prop_assert!(proportional_sizes(bounds, &shares).iter().all(|size| *size >= 0));
         prop_assert!(new_size(bounds, i32::MAX, sizes[0]) >= 0);
     }

@@ -1,7 +1,7 @@
-//! Counts for each PodDisruptionBudget how many of its pods may be evicted now. Who evicts charges the budget, in the commit that
-//! deletes the pod; this controller gives it back what becomes healthy again. `plan` judges, `scale` knows how many pods are wanted;
-//! this file reads the caches and has the plan carried out. Beside that it takes back the marks of pods that were to be removed
-//! and are not (`stale` judges).
+//! Disruption controller: computes for each PodDisruptionBudget how many of its pods may be evicted now. An
+//! eviction decrements the budget in the commit that deletes the pod; this controller raises it again when
+//! pods become healthy. `plan` decides, `scale` finds the desired number of pods; this file reads the caches
+//! and executes the plan. It also removes stale DisruptionTarget conditions (`stale` decides).
 
 mod plan;
 mod scale;
@@ -9,12 +9,12 @@ mod stale;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Pods, ReplicaSets, Sources, Watched};
 use crate::claim::controller_of;
 use crate::disruption_target::{marked_since, unmark};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::{self, Pod, Scaled};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
@@ -29,10 +29,10 @@ use std::sync::Arc;
 const WORKERS: usize = 2;
 const COMPONENT: &str = "disruption-controller";
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let hands = cluster.hands(COMPONENT);
-    let (budgets, marks) = (budgets(Arc::clone(&cluster), hands.clone()), marks(cluster, hands));
+    let executor = cluster.executor(COMPONENT);
+    let (budgets, marks) = (budgets(Arc::clone(&cluster), executor.clone()), marks(cluster, executor));
     async move {
         futures::join!(budgets, marks);
     }
@@ -40,8 +40,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
 
 type Budgets = Informer<Obj<PodDisruptionBudget>>;
 
-fn budgets(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+fn budgets(cluster: Arc<Cluster>, executor: Executor) -> impl Future<Output = ()> {
+    let caches = ControllerCaches::of(&cluster.caches);
     let of = || caches.budgets.clone();
     let (of_pods, of_deployments, of_sets, of_stateful, of_controllers) = (of(), of(), of(), of(), of());
     let controller = cluster
@@ -62,10 +62,10 @@ fn budgets(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
         })
         .workers(WORKERS);
     let stop = cluster.stop.clone();
-    work(controller, stop, Disruptions { cluster, caches, hands })
+    work(controller, stop, Disruptions { cluster, caches, executor })
 }
 
-/// The budgets that guard a pod, or did so until now.
+/// The budgets that select a pod in its old or new state.
 fn guarding(budgets: &Budgets, delta: &Delta<Pod>) -> Vec<Key> {
     let (old, new) = match delta {
         Delta::Added(pod) | Delta::Resync(pod) => (None, pod),
@@ -79,13 +79,13 @@ fn guarding(budgets: &Budgets, delta: &Delta<Pod>) -> Vec<Key> {
     budgets.namespace(&new.metadata.namespace).iter().filter(guards).map(Object::key).collect()
 }
 
-/// A missing selector selects nothing, an empty one everything.
+/// Whether a budget selects a pod. A missing selector selects nothing, an empty one everything.
 fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let wanted = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     wanted.is_some_and(|wanted| selector::matches(wanted, &pod.metadata.labels))
 }
 
-/// Nothing changed that a budget counts.
+/// Whether no counted field changed.
 fn counts_the_same(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
         && a.metadata.deleting() == b.metadata.deleting()
@@ -93,7 +93,7 @@ fn counts_the_same(a: &Pod, b: &Pod) -> bool {
         && controller_of(&a.metadata.owner_references) == controller_of(&b.metadata.owner_references)
 }
 
-/// The budgets that may depend on how many pods an object wants, if that changed.
+/// The budgets that may depend on a workload's desired size, if the size changed.
 fn scaled<T: Object>(budgets: &Budgets, delta: &Delta<T>, size: fn(&T) -> Workload) -> Vec<Key> {
     let changed = match delta {
         Delta::Added(_) | Delta::Deleted(_) | Delta::Resync(_) => true,
@@ -107,7 +107,7 @@ fn scaled<T: Object>(budgets: &Budgets, delta: &Delta<T>, size: fn(&T) -> Worklo
     budgets.namespace(delta.object().key().namespace()).iter().filter(depends).map(Object::key).collect()
 }
 
-/// All StatefulSets.
+/// Informer of the StatefulSets.
 #[derive(Clone)]
 struct StatefulSets(Informer<Scaled>);
 
@@ -118,7 +118,7 @@ impl Watched for StatefulSets {
     }
 }
 
-/// All ReplicationControllers.
+/// Informer of the ReplicationControllers.
 #[derive(Clone)]
 struct ReplicationControllers(Informer<Scaled>);
 
@@ -131,9 +131,9 @@ impl Watched for ReplicationControllers {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     budgets: Budgets,
     pods: Pods,
     deployments: Informer<Obj<Deployment>>,
@@ -142,7 +142,7 @@ struct Reads {
     replication_controllers: ReplicationControllers,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self {
             budgets: caches.get(),
@@ -157,21 +157,21 @@ impl Reads {
 
 struct Disruptions {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Disruptions {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(plan) = self.look(&cx).await? else { return Ok(Next::Done) };
-        // After a conflict somebody was evicted meanwhile, and the count begins anew.
-        unless_gone(self.hands.carry_out(&cx, &plan.actions).await.result())?;
+        // A conflict means an eviction happened meanwhile; the next run counts again.
+        ignore_not_found(self.executor.execute(&cx, &plan.actions).await.result())?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }
 
 impl Disruptions {
-    /// The plan for a budget, if it is there, from all that counts at one revision.
+    /// The plan for a budget, if it exists, from one revision.
     async fn look(&self, cx: &Context) -> Result<Option<crate::action::Plan>, CutError> {
         let caches = &self.caches;
         let informers = (
@@ -202,38 +202,38 @@ impl Disruptions {
     }
 }
 
-fn marks(cluster: Arc<Cluster>, hands: Hands) -> impl Future<Output = ()> {
+fn marks(cluster: Arc<Cluster>, executor: Executor) -> impl Future<Output = ()> {
     let pods: Pods = cluster.caches.get();
     let controller = cluster
         .controller("stale-disruption")
         .watch(&pods, |pod: &Pod| marked_since(pod).map(|_| pod.key()))
         .workers(1);
     let stop = cluster.stop.clone();
-    work(controller, stop, Marks { cluster, pods, hands })
+    work(controller, stop, Marks { cluster, pods, executor })
 }
 
 struct Marks {
     cluster: Arc<Cluster>,
     pods: Pods,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Marks {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(pod) = self.pods.get(&cx.key) else { return Ok(Next::Done) };
         let now = self.cluster.nondet.clock.now();
         match stale::expires_in(&pod, now) {
             None => Ok(Next::Done),
             Some(wait) if !wait.is_zero() => Ok(Next::Again(wait)),
             Some(_) => {
-                unless_gone(self.hands.carry_out(&cx, &[unmark(&pod, now)]).await.result())?;
+                ignore_not_found(self.executor.execute(&cx, &[unmark(&pod, now)]).await.result())?;
                 Ok(Next::Done)
             }
         }
     }
 }
 
-/// What is gone needs nothing any more.
-fn unless_gone(result: Result<(), ApiError>) -> Result<(), ApiError> {
+/// A missing object needs no write.
+fn ignore_not_found(result: Result<(), ApiError>) -> Result<(), ApiError> {
     result.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
 }

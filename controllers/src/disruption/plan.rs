@@ -1,4 +1,4 @@
-//! How many of the pods that a budget guards may be evicted now. Pure.
+//! Number of a budget's pods that may be evicted now. Pure.
 
 use super::scale::{Kind, Workload, scale_of};
 use crate::action::{Action, Plan};
@@ -16,39 +16,40 @@ use std::sync::Arc;
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
-/// What a plan is made from, all at one revision.
+/// Input of a plan, at one revision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     /// The budget.
     pub budget: &'a PodDisruptionBudget,
-    /// The pods that it selects.
+    /// The selected pods.
     pub pods: &'a [Arc<Pod>],
 }
 
-/// How many pods there should be, and how many of them must be healthy.
+/// Expected and required numbers of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Needs {
+struct RequiredPods {
     expected: i32,
     healthy: i32,
-    /// Some pods are controlled by nobody, so that they are not among the expected.
+    /// Whether some pods have no controller, so that they are not among the expected.
     unmanaged: bool,
 }
 
-/// Pods that were let go and are still there.
+/// Evicted pods in the budget's status that still exist.
 #[derive(Debug, Default)]
-struct Leaving<'a> {
-    /// Not counted as healthy, since they are about to be deleted.
+struct EvictedPods<'a> {
+    /// Pods about to be deleted, not counted as healthy, with their eviction time.
     missed: BTreeMap<String, Time>,
-    /// Nobody deleted them in time: they stay.
+    /// Pods that were not deleted in time: they count again.
     stayed: Vec<&'a Pod>,
 }
 
-/// The budget's status, if it is not what it should be, what to tell users with it, and when a pod that was let go counts again.
+/// The status update and events if the status is outdated, and when an evicted pod counts again.
 ///
-/// As many pods may be disrupted as are healthy above what must be. Healthy is who is ready, is not being deleted, and was not let
-/// go within the last two minutes. What must be healthy is `minAvailable`, or what `maxUnavailable` leaves of what is expected.
-/// Expected are the pods that there are, if `minAvailable` is a number; else those that their controllers want. Percentages are
-/// of what is expected, rounded up. Where nothing is expected, or that cannot be known, nothing may be disrupted.
+/// Allowed disruptions are the healthy pods above the required number. A pod is healthy if it is ready, is
+/// not being deleted, and was not evicted within the last two minutes. The required number is `minAvailable`,
+/// or expected minus `maxUnavailable`. Expected are the existing pods if `minAvailable` is a number,
+/// otherwise the sum of their controllers' desired sizes. Percentages refer to the expected number, rounded
+/// up. If the expected number is zero or unknown, no disruption is allowed.
 pub(crate) fn plan(
     seen: Observed<'_>,
     find: &impl Fn(Kind, &str) -> Option<Workload>,
@@ -84,12 +85,12 @@ pub(crate) fn plan(
     plan
 }
 
-/// Whether a change of how many pods are wanted changes what the budget allows.
+/// Whether the budget depends on the desired size of workloads.
 pub(crate) fn depends_on_scale(spec: &PodDisruptionBudgetSpec) -> bool {
     spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
 }
 
-fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> Result<Needs, String> {
+fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> Result<RequiredPods, String> {
     let spec = seen.budget.spec.as_ref();
     let most_missing = spec.and_then(|s| s.max_unavailable.as_ref());
     let least = spec.and_then(|s| s.min_available.as_ref());
@@ -97,23 +98,23 @@ fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> 
         (Some(missing), _) => {
             let (expected, unmanaged) = wanted(seen.pods, find)?;
             let missing = portion(missing, expected, Round::Up);
-            Ok(Needs { expected, healthy: expected.saturating_sub(missing).max(0), unmanaged })
+            Ok(RequiredPods { expected, healthy: expected.saturating_sub(missing).max(0), unmanaged })
         }
         (None, Some(IntOrString::Int(least))) => {
-            Ok(Needs { expected: count(seen.pods.len()), healthy: *least, unmanaged: false })
+            Ok(RequiredPods { expected: count(seen.pods.len()), healthy: *least, unmanaged: false })
         }
         (None, Some(share)) => {
             let (expected, unmanaged) = wanted(seen.pods, find)?;
-            Ok(Needs { expected, healthy: portion(share, expected, Round::Up), unmanaged })
+            Ok(RequiredPods { expected, healthy: portion(share, expected, Round::Up), unmanaged })
         }
-        (None, None) => Ok(Needs { expected: 0, healthy: 0, unmanaged: false }),
+        (None, None) => Ok(RequiredPods { expected: 0, healthy: 0, unmanaged: false }),
     }
 }
 
-/// How many pods the controllers of these want together, and whether some have none.
+/// The desired total of the pods' controllers, and whether some pods have no controller.
 fn wanted(pods: &[Arc<Pod>], find: &impl Fn(Kind, &str) -> Option<Workload>) -> Result<(i32, bool), String> {
     let mut unmanaged = false;
-    // By the uid of the controller: looked up once, however many pods it has.
+    // By the uid of the controller: one lookup per controller.
     let mut owners: BTreeSet<&str> = BTreeSet::new();
     let mut scales: BTreeMap<String, i32> = BTreeMap::new();
     for pod in pods {
@@ -131,11 +132,12 @@ fn wanted(pods: &[Arc<Pod>], find: &impl Fn(Kind, &str) -> Option<Workload>) -> 
     Ok((scales.values().fold(0, |sum: i32, replicas| sum.saturating_add(*replicas)), unmanaged))
 }
 
-/// What became of the pods that evictions have put into the budget's books. Who is gone, or going, needs no entry any more.
-fn leaving<'a>(seen: Observed<'a>, now: Timestamp) -> Leaving<'a> {
+/// Classifies the pods that evictions have recorded in the budget's status. Deleted and terminating pods need
+/// no entry.
+fn leaving<'a>(seen: Observed<'a>, now: Timestamp) -> EvictedPods<'a> {
     let books = seen.budget.status.as_ref().and_then(|s| s.disrupted_pods.as_ref());
-    let Some(books) = books else { return Leaving::default() };
-    let mut leaving = Leaving::default();
+    let Some(books) = books else { return EvictedPods::default() };
+    let mut leaving = EvictedPods::default();
     for pod in seen.pods.iter().filter(|pod| !pod.metadata.deleting()) {
         let name = &pod.metadata.name;
         match books.get(name) {
@@ -149,7 +151,7 @@ fn leaving<'a>(seen: Observed<'a>, now: Timestamp) -> Leaving<'a> {
     leaving
 }
 
-/// Nothing may be disrupted as long as it is not known what must be there. The counts stay what they were.
+/// Allows no disruption while the required number is unknown. The counts stay unchanged.
 fn failed(budget: &PodDisruptionBudget, why: String, now: Timestamp) -> Plan {
     let text = format!("Failed to calculate the number of expected pods: {why}");
     let mut status = budget.status.clone().unwrap_or_default();
@@ -163,7 +165,7 @@ fn failed(budget: &PodDisruptionBudget, why: String, now: Timestamp) -> Plan {
     report(budget, status, || vec![Action::warning(about(budget), "CalculateExpectedPodCountFailed", text)])
 }
 
-/// The budget's conditions with whether disruptions are allowed. The time of the transition moves only if that changes.
+/// The budget's conditions with DisruptionAllowed. The transition time changes only with the status.
 fn conditions(
     budget: &PodDisruptionBudget,
     status: &str,
@@ -189,8 +191,8 @@ fn conditions(
     all
 }
 
-/// The write of a status that is news, and then what to tell of it. The budget's version guards it: an eviction that has charged
-/// the budget meanwhile is not forgotten.
+/// The update of a changed status, then its events. The budget's resourceVersion is a precondition, so that a
+/// concurrent eviction is not lost.
 fn report(
     budget: &PodDisruptionBudget,
     status: PodDisruptionBudgetStatus,
@@ -207,7 +209,7 @@ fn report(
     Plan::of(actions)
 }
 
-fn notices(seen: Observed<'_>, needs: Needs, leaving: &Leaving<'_>) -> Vec<Action> {
+fn notices(seen: Observed<'_>, needs: RequiredPods, leaving: &EvictedPods<'_>) -> Vec<Action> {
     let mut all = vec![];
     if seen.pods.is_empty() {
         all.push(Action::normal(about(seen.budget), "NoPods", "No matching pods found".into()));
@@ -232,7 +234,7 @@ fn notices(seen: Observed<'_>, needs: Needs, leaving: &Leaving<'_>) -> Vec<Actio
     all
 }
 
-/// A selector as Kubernetes' components print it.
+/// A selector formatted like Kubernetes' components do.
 fn described(selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten();
     let labels: String = labels.map(|(key, value)| format!("{key}: {value},")).collect();

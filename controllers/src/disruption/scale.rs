@@ -1,4 +1,4 @@
-//! How many pods the controller of a pod wants. Pure: where workloads are looked up is an argument.
+//! Desired number of pods of a pod's controller. Pure: the lookup of workloads is an argument.
 
 use crate::claim::controller_of;
 use crate::view::Scaled;
@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kstore_api::kind::{lookup_api_version, split_api_version};
 
-/// A kind whose objects say how many pods they want.
+/// A kind with a desired number of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Deployment,
@@ -15,28 +15,31 @@ pub(crate) enum Kind {
     StatefulSet,
 }
 
-/// An object of such a kind.
+/// A workload of such a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Workload {
-    /// Its uid.
+    /// Uid of the workload.
     pub uid: String,
-    /// How many pods it wants.
+    /// Desired number of pods.
     pub replicas: i32,
-    /// What controls it.
+    /// Its own controller.
     pub controller: Option<OwnerReference>,
 }
 
-/// How many pods the object with this uid wants.
+/// Desired size of the workload with this uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// Of the object that decides.
+    /// Uid of the workload that decides.
     pub uid: String,
-    /// Wanted.
+    /// Desired number of pods.
     pub replicas: i32,
 }
 
-/// What decides how many pods like one that `owner` controls there are to be. A ReplicaSet that a Deployment controls does what the
-/// Deployment says. None if `owner` is not there; in words if objects of its kind never say.
+/// The desired size for pods that `owner` controls. The Deployment decides for its ReplicaSets. `None` if
+/// `owner` does not exist.
+///
+/// # Errors
+/// A message if objects of the owner's kind have no scale.
 pub(crate) fn scale_of(
     owner: &OwnerReference,
     find: &impl Fn(Kind, &str) -> Option<Workload>,
@@ -49,7 +52,7 @@ pub(crate) fn scale_of(
     Ok(Some(Scale { uid: decides.uid, replicas: decides.replicas }))
 }
 
-/// The object that is meant, and not another one of its name.
+/// The referenced object, unless it was recreated with another uid.
 fn referred(
     kind: Kind,
     reference: &OwnerReference,
@@ -66,7 +69,7 @@ fn never_scales(owner: &OwnerReference) -> String {
 }
 
 impl Kind {
-    /// The kind that is referred to, in whichever version.
+    /// The kind of a reference, in any version.
     fn of(reference: &OwnerReference) -> Option<Self> {
         let (group, _) = split_api_version(&reference.api_version);
         match (group, reference.kind.as_str()) {

@@ -1,4 +1,4 @@
-//! What budgets allow, and for how long pods that were let go are missed.
+//! Tests of the allowed disruptions, and of how long evicted pods are not counted.
 
 use super::plan::{Observed, depends_on_scale, plan};
 use super::scale::{Kind, Workload};
@@ -34,7 +34,7 @@ fn pod(name: &str, owner: Value) -> Value {
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
-/// `ready` pods and some that are not, of the ReplicaSet `web-1`.
+/// `ready` ready and some unready pods of the ReplicaSet `web-1`.
 fn web(ready: usize, unready: usize) -> Vec<Value> {
     let one = |i| {
         let mut pod = pod(&format!("web-{i}"), owner("ReplicaSet", "web-1"));
@@ -44,8 +44,8 @@ fn web(ready: usize, unready: usize) -> Vec<Value> {
     (0..ready + unready).map(one).collect()
 }
 
-/// The Deployment `web` of ten with its set, a set of its own of 4, a StatefulSet of 5, a ReplicationController of 6, and a set
-/// whose Deployment is gone.
+/// Workloads: a Deployment `web` of ten with its ReplicaSet, a ReplicaSet of 4, a StatefulSet of 5, a
+/// ReplicationController of 6, and a ReplicaSet whose Deployment is missing.
 fn find(kind: Kind, name: &str) -> Option<Workload> {
     let (replicas, controller) = match (kind, name) {
         (Kind::Deployment, "web") => (10, None),
@@ -79,7 +79,7 @@ fn told(plan: &Plan) -> Vec<&str> {
     events.collect()
 }
 
-/// Expected, desired, healthy, allowed.
+/// Expected, desired, healthy and allowed pods.
 fn counts(spec: Value, pods: &[Value]) -> (i32, i32, i32, i32) {
     let status = status(&planned(&budget(spec), pods));
     (
@@ -91,15 +91,15 @@ fn counts(spec: Value, pods: &[Value]) -> (i32, i32, i32, i32) {
 }
 
 #[test]
-fn what_is_spare_above_what_must_be_healthy_may_go() {
+fn allowed_disruptions_are_healthy_pods_above_the_required() {
     let table = [
-        // A number of what is there.
+        // An absolute number: relative to the existing pods.
         (json!({"minAvailable": 2}), web(3, 0), (3, 2, 3, 1)),
         (json!({"minAvailable": 2}), web(2, 1), (3, 2, 2, 0)),
         (json!({"minAvailable": 2}), web(1, 0), (1, 2, 1, 0)),
         (json!({"minAvailable": 0}), web(3, 0), (3, 0, 3, 3)),
         (json!({"minAvailable": 0}), web(0, 0), (0, 0, 0, 0)),
-        // A share of what the Deployment wants, however many there are, rounded up.
+        // A percentage of the Deployment's desired size, rounded up.
         (json!({"minAvailable": "50%"}), web(7, 0), (10, 5, 7, 2)),
         (json!({"minAvailable": "51%"}), web(10, 0), (10, 6, 10, 4)),
         (json!({"minAvailable": "0%"}), web(1, 0), (10, 0, 1, 1)),
@@ -119,7 +119,7 @@ fn what_is_spare_above_what_must_be_healthy_may_go() {
 }
 
 #[test]
-fn what_is_expected_is_the_sum_of_what_all_controllers_want() {
+fn expected_pods_are_the_sum_of_their_controllers_replicas() {
     let owners = [
         (vec![owner("ReplicaSet", "alone")], 4),
         (vec![owner("ReplicaSet", "orphan")], 3),
@@ -136,14 +136,14 @@ fn what_is_expected_is_the_sum_of_what_all_controllers_want() {
 }
 
 #[test]
-fn a_pod_on_its_way_out_is_not_healthy() {
+fn a_terminating_pod_is_not_healthy() {
     let mut pods = web(3, 0);
     pods[0]["metadata"]["deletionTimestamp"] = json!(NOW);
     assert_eq!(counts(json!({"minAvailable": 1}), &pods), (3, 1, 2, 1));
 }
 
 #[test]
-fn a_pod_that_was_let_go_is_missed_for_two_minutes() {
+fn an_evicted_pod_is_not_counted_for_two_minutes() {
     let mut budget = budget(json!({"minAvailable": 1}));
     let books = json!({"web-0": ago(119), "web-1": ago(120), "web-2": ago(5), "gone": ago(1)});
     budget.status = Some(from_value(json!({ "disruptedPods": books })).unwrap());
@@ -161,7 +161,7 @@ fn a_pod_that_was_let_go_is_missed_for_two_minutes() {
 }
 
 #[test]
-fn a_status_is_written_only_if_it_is_news() {
+fn an_unchanged_status_is_not_written() {
     let mut budget = budget(json!({"minAvailable": 2}));
     let first = status(&planned(&budget, &web(3, 0)));
     let condition = &first.conditions.as_ref().unwrap()[0];
@@ -177,7 +177,7 @@ fn a_status_is_written_only_if_it_is_news() {
 }
 
 #[test]
-fn the_time_of_the_transition_moves_with_the_status_alone() {
+fn transition_times_change_with_the_status_only() {
     let mut budget = budget(json!({"minAvailable": 2}));
     let condition = json!({"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods",
         "message": "", "lastTransitionTime": ago(60)});
@@ -196,7 +196,7 @@ fn the_time_of_the_transition_moves_with_the_status_alone() {
 }
 
 #[test]
-fn where_it_is_not_known_what_must_be_there_nothing_may_go() {
+fn unknown_expected_pods_allow_no_disruption() {
     let lost = "found no controllers for pod \"p\"";
     let mut replaced = owner("ReplicaSet", "alone");
     replaced["uid"] = json!("another");
@@ -226,13 +226,13 @@ fn where_it_is_not_known_what_must_be_there_nothing_may_go() {
             budget.status = Some(status);
             assert_eq!(planned(&budget, &[pod("p", owner.clone())]), Plan::nothing(), "told once");
         }
-        // Who counts what is there asks no controller.
+        // An absolute `minAvailable` needs no controller.
         assert_eq!(counts(json!({"minAvailable": 0}), &[pod("p", owner)]), (1, 0, 1, 1));
     }
 }
 
 #[test]
-fn pods_that_nobody_controls_are_not_among_the_expected() {
+fn uncontrolled_pods_are_not_expected() {
     let mut alone = pod("p", Value::Null);
     alone["metadata"]["ownerReferences"] = json!([]);
     let spec = json!({"maxUnavailable": 1});
@@ -246,12 +246,12 @@ fn pods_that_nobody_controls_are_not_among_the_expected() {
 }
 
 #[test]
-fn a_budget_without_pods_says_so() {
+fn a_budget_without_pods_records_an_event() {
     assert_eq!(told(&planned(&budget(json!({"maxUnavailable": 1})), &[])), ["NoPods"]);
 }
 
 #[test]
-fn only_numbers_of_what_is_there_do_not_depend_on_what_is_wanted() {
+fn only_absolute_min_available_is_independent_of_scale() {
     let depends = |spec: Value| depends_on_scale(&budget(spec).spec.unwrap());
     let table = [
         (json!({"minAvailable": 1}), false),
@@ -278,7 +278,7 @@ fn marked(condition: &Value, rest: Value) -> Pod {
 }
 
 #[test]
-fn a_mark_that_nothing_follows_is_stale_after_two_minutes() {
+fn a_disruption_target_without_deletion_is_stale_after_two_minutes() {
     let mark = |status: &str, reason: &str, age| json!({"type": "DisruptionTarget", "status": status, "reason": reason, "lastTransitionTime": ago(age)});
     let evicted = |age| mark("True", "EvictionByEvictionAPI", age);
     let table = [

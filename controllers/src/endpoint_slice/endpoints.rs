@@ -1,4 +1,4 @@
-//! Which addresses a Service has: pods turned into endpoints, grouped by what their ports come to. Pure.
+//! Endpoints of a Service: pods converted to endpoints, grouped by their resolved ports. Pure.
 
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort, ServiceSpec};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A port of a group, comparable: name, protocol, number, application protocol.
+/// A resolved port: name, protocol, number, application protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Port {
     pub name: String,
@@ -18,7 +18,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// As slices hold it.
+    /// The port as in an EndpointSlice.
     pub(crate) fn to_slice(&self) -> EndpointPort {
         EndpointPort {
             name: Some(self.name.clone()),
@@ -28,7 +28,7 @@ impl Port {
         }
     }
 
-    /// What a slice holds.
+    /// Converts a port of an EndpointSlice.
     pub(crate) fn of_slice(port: &EndpointPort) -> Self {
         Self {
             name: port.name.clone().unwrap_or_default(),
@@ -42,7 +42,7 @@ impl Port {
 /// `IPv4` or `IPv6`.
 pub(crate) type Family = String;
 
-/// Endpoints by what their ports come to.
+/// Endpoints by their resolved ports.
 pub(crate) type Groups = BTreeMap<Vec<Port>, Vec<Endpoint>>;
 
 /// The address families of a Service.
@@ -53,7 +53,7 @@ pub(crate) fn families(spec: &ServiceSpec) -> Vec<Family> {
     }
 }
 
-/// The endpoints of one family. `zones` are the zones of nodes.
+/// The endpoints of one family. `zones` maps nodes to zones.
 pub(crate) fn groups(
     service: &Service,
     family: &str,
@@ -78,7 +78,7 @@ pub(crate) fn address<'a>(pod: &'a Pod, family: &str) -> Option<&'a str> {
     listed.chain([pod.status.pod_ip.as_str()]).find(|ip| ip.parse().as_ref().is_ok_and(fits))
 }
 
-/// What the ports of the Service come to on this pod, sorted. A named port that the pod does not have is left out.
+/// The resolved ports of the Service on this pod, sorted. A named port that the pod lacks is omitted.
 pub(crate) fn ports(spec: &ServiceSpec, pod: &Pod) -> Vec<Port> {
     let mut ports: Vec<Port> = spec
         .ports
@@ -114,7 +114,7 @@ fn number(port: &ServicePort, pod: &Pod) -> Option<i32> {
     }
 }
 
-/// Counts as ready for this Service, although it may not be.
+/// Whether the Service publishes unready addresses.
 pub(crate) fn publishes_all(spec: &ServiceSpec) -> bool {
     spec.publish_not_ready_addresses.unwrap_or(false)
 }
@@ -143,13 +143,13 @@ fn endpoint(
     }
 }
 
-/// The name under which DNS knows the pod in this Service.
+/// The pod's DNS host name within this Service.
 pub(crate) fn hostname(service: &Service, pod: &Pod) -> Option<String> {
     let named = !pod.spec.hostname.is_empty() && Some(&pod.spec.subdomain) == service.metadata.name.as_ref();
     named.then(|| pod.spec.hostname.clone())
 }
 
-/// The pod as endpoints refer to it.
+/// The pod as target reference of an endpoint.
 pub(crate) fn reference(pod: &Pod) -> ObjectReference {
     ObjectReference {
         kind: Some("Pod".into()),

@@ -1,4 +1,4 @@
-//! The one Endpoints object per Service, for clients that do not read slices. Pure.
+//! The Endpoints object of a Service, for clients that do not read EndpointSlices. Pure.
 
 use super::endpoints::{Port, address, families, hostname, ports, publishes_all, reference};
 use super::plan::is_managed;
@@ -16,7 +16,7 @@ const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
-/// What the Endpoints object of a Service is to be, if that is not what it is.
+/// The update of a Service's Endpoints object, if it is outdated.
 pub(crate) fn plan(service: &Service, pods: &[Arc<Pod>], have: Option<&Endpoints>) -> Option<Action> {
     let spec = service.spec.as_ref().filter(|_| is_managed(service))?;
     let family = families(spec).swap_remove(0);
@@ -100,7 +100,7 @@ fn write(
     (want != *have).then(|| Action::Update(Object::of(&want)))
 }
 
-/// The Endpoints object of a Service that is gone, if it is ours.
+/// Deletes the Endpoints object of a deleted Service, if this controller manages it.
 pub(crate) fn orphaned(have: &Endpoints) -> Option<Action> {
     let ours = have.metadata.labels.as_ref().and_then(|l| l.get(MANAGED_BY)).is_some_and(|m| m == MANAGER);
     ours.then(|| Action::Delete {

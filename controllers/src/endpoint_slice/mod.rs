@@ -1,5 +1,6 @@
-//! Publishes which pods stand behind a Service: EndpointSlices, and the legacy Endpoints object. `plan` and `legacy` judge,
-//! `endpoints` turns pods into endpoints; this file reads the caches and has the plans carried out.
+//! EndpointSlice controller: publishes the pods of a Service as EndpointSlices and as the legacy Endpoints
+//! object. `plan` and `legacy` decide, `endpoints` converts pods to endpoints; this file reads the caches and
+//! executes the plans.
 
 mod endpoints;
 mod legacy;
@@ -7,11 +8,11 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Pods, Services, Sources, Watched};
 use crate::limits::SLICE_INTERVAL;
 use crate::resource::ENDPOINTSLICES;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector::map_matches;
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
@@ -24,7 +25,7 @@ use plan::Observed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names the Service of a slice.
+/// Label of a slice with the name of its Service.
 pub(crate) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
@@ -32,9 +33,9 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let services = caches.services.clone();
     let of_nodes = caches.services.clone();
     let controller = cluster
@@ -52,17 +53,17 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             all.iter().map(Object::key).collect::<Vec<_>>()
         })
         .workers(WORKERS);
-    let hands = cluster.hands("endpointslice-controller");
-    let legacy_hands = cluster.hands_of("endpoint-controller", "endpoint-controller");
+    let executor = cluster.executor("endpointslice-controller");
+    let legacy_executor = cluster.executor_of("endpoint-controller", "endpoint-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Slices { cluster, caches, hands, legacy_hands, written: Mutex::default() })
+    work(controller, stop, Slices { cluster, caches, executor, legacy_executor, written: Mutex::default() })
 }
 
 fn zone(node: &Node) -> Option<&String> {
     node.metadata.labels.as_ref()?.get(ZONE)
 }
 
-/// The Services whose endpoints a change of a pod may change.
+/// The Services whose endpoints a change of a pod may affect.
 fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key> {
     let (old, new) = match delta {
         Delta::Added(pod) | Delta::Resync(pod) => (None, Some(pod)),
@@ -71,7 +72,7 @@ fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key
         Delta::Deleted(pod) => (Some(pod), None),
     };
     let pods: Vec<&Arc<Pod>> = old.into_iter().chain(new).collect();
-    // Without an address it is in no slice.
+    // A pod without an address is in no slice.
     if pods.iter().all(|p| p.status.pod_ip.is_empty()) {
         return vec![];
     }
@@ -83,7 +84,7 @@ fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key
     services.namespace(&first.metadata.namespace).iter().filter(|s| selects(s)).map(Object::key).collect()
 }
 
-/// Nothing changed that an endpoint shows.
+/// Whether no field of the endpoint changed.
 fn tells_the_same(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
         && a.metadata.deleting() == b.metadata.deleting()
@@ -94,11 +95,11 @@ fn tells_the_same(a: &Pod, b: &Pod) -> bool {
         && a.spec == b.spec
 }
 
-/// All EndpointSlices.
+/// Cache of all EndpointSlices.
 #[derive(Clone)]
 pub(crate) struct EndpointSlices {
     pub informer: Informer<Obj<EndpointSlice>>,
-    /// By namespace and name of their service.
+    /// Index by namespace and name of their Service.
     pub of: Index<Obj<EndpointSlice>, (String, String)>,
 }
 
@@ -115,9 +116,9 @@ impl Watched for EndpointSlices {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     services: Services,
     pods: Pods,
     nodes: Informer<Obj<Node>>,
@@ -125,7 +126,7 @@ struct Reads {
     endpoints: Informer<Obj<Endpoints>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self {
             services: caches.get(),
@@ -139,22 +140,22 @@ impl Reads {
 
 struct Slices {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
-    /// Writes the Endpoints object. In Kubernetes that is a controller of its own, and so is its account.
-    legacy_hands: Hands,
-    /// When each Service was written last.
+    caches: ControllerCaches,
+    executor: Executor,
+    /// Executor for the Endpoints object: in Kubernetes a separate controller with its own service account.
+    legacy_executor: Executor,
+    /// Time of the last write for each Service.
     written: Mutex<BTreeMap<Key, Timestamp>>,
 }
 
 impl Reconcile for Slices {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let legacy = caches.endpoints.get(&cx.key);
         let Some(service) = caches.services.get(&cx.key) else {
             self.written.lock().remove(&cx.key);
             let action = legacy.and_then(|e| legacy::orphaned(&e));
-            self.legacy_hands.carry_out(&cx, action.as_slice()).await.result()?;
+            self.legacy_executor.execute(&cx, action.as_slice()).await.result()?;
             return Ok(Next::Done);
         };
         let Some(selector) = service.spec.as_ref().and_then(|s| s.selector.as_ref()) else {
@@ -179,8 +180,8 @@ impl Reconcile for Slices {
             return Ok(Next::Done);
         }
         self.written.lock().insert(cx.key.clone(), now);
-        self.hands.carry_out(&cx, &actions).await.result()?;
-        self.legacy_hands.carry_out(&cx, legacy.as_slice()).await.result()?;
+        self.executor.execute(&cx, &actions).await.result()?;
+        self.legacy_executor.execute(&cx, legacy.as_slice()).await.result()?;
         Ok(Next::Done)
     }
 }

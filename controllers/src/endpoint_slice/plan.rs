@@ -1,9 +1,10 @@
-//! How the endpoints of a Service are spread over slices, with few writes. Pure.
+//! Distribution of a Service's endpoints over slices, with few writes. Pure.
 //!
-//! Per address family and set of ports: (1) endpoints stay in the slice they are in, refreshed; those that are gone are dropped;
-//! (2) new ones fill slices that change anyway, the fullest first; (3) what is left goes into the one other slice that it fits
-//! best, if it fits one whole; (4) what is still left goes into new slices. Slices that are no longer needed are used for (4)
-//! before they are deleted. A family without endpoints keeps one empty slice.
+//! For each address family and set of ports: (1) Endpoints stay in their slice, refreshed; missing endpoints
+//! are removed. (2) New endpoints fill slices that change anyway, the fullest first. (3) The rest goes into
+//! one other slice, the best fit, if it fits completely. (4) What still remains goes into new slices.
+//! Unneeded slices are reused for (4) before they are deleted. A family without endpoints keeps one empty
+//! slice.
 
 use super::endpoints::{Family, Groups, Port, families, groups};
 use super::{MANAGED_BY, MANAGER, SERVICE_LABEL};
@@ -20,20 +21,20 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     /// The Service.
     pub service: &'a Service,
-    /// The pods that it selects.
+    /// The selected pods.
     pub pods: &'a [Arc<Pod>],
-    /// The zones of nodes.
+    /// Zones of nodes.
     pub zones: &'a BTreeMap<String, String>,
-    /// Its slices, of whichever manager.
+    /// Slices of the Service, of any manager.
     pub slices: &'a [&'a EndpointSlice],
 }
 
-/// Somebody else looks after the endpoints of such a Service, or it has none.
+/// Whether the controller manages the endpoints: the Service has a selector, is no ExternalName and is not being deleted.
 pub(crate) fn is_managed(service: &Service) -> bool {
     let Some(spec) = service.spec.as_ref() else { return false };
     spec.selector.as_ref().is_some_and(|s| !s.is_empty())
@@ -41,7 +42,7 @@ pub(crate) fn is_managed(service: &Service) -> bool {
         && service.metadata.deletion_timestamp.is_none()
 }
 
-/// The next writes.
+/// Plans the slices of the Service.
 pub(crate) fn plan(seen: Observed<'_>) -> Vec<Action> {
     let Some(spec) = seen.service.spec.as_ref().filter(|_| is_managed(seen.service)) else { return vec![] };
     let ours = |s: &&&EndpointSlice| {
@@ -61,7 +62,7 @@ pub(crate) fn plan(seen: Observed<'_>) -> Vec<Action> {
     actions
 }
 
-/// A slice on its way to what it is to hold.
+/// A slice under construction.
 struct Draft<'a> {
     seen: Option<&'a EndpointSlice>,
     ports: Vec<Port>,
@@ -112,7 +113,7 @@ fn ports_of(slice: &EndpointSlice) -> Vec<Port> {
     ports
 }
 
-/// Gives back the slices of one group as they are to be, and those that it no longer needs.
+/// Returns the resulting slices of one group, and the unneeded ones.
 fn fill<'a>(
     ports: &[Port],
     endpoints: Vec<Endpoint>,
@@ -167,7 +168,7 @@ fn endpoints_of(slice: &EndpointSlice) -> &[Endpoint] {
     slice.endpoints.as_deref().unwrap_or_default()
 }
 
-/// An endpoint is the same as long as address and pod are.
+/// Identity of an endpoint: its address and pod.
 fn identity(endpoint: &Endpoint) -> (String, String) {
     let uid = endpoint.target_ref.as_ref().and_then(|t| t.uid.clone()).unwrap_or_default();
     (endpoint.addresses.first().cloned().unwrap_or_default(), uid)
@@ -203,7 +204,7 @@ fn write(service: &Service, spec: &ServiceSpec, family: &Family, draft: Draft<'_
     Some(Action::Update(Object::of(&slice)))
 }
 
-/// The labels of the Service, and those that say whose slice it is.
+/// The labels of the Service, plus those of the slice's Service and manager.
 fn labels(service: &Service, spec: &ServiceSpec, name: &str) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.insert(SERVICE_LABEL.to_owned(), name.to_owned());

@@ -1,4 +1,4 @@
-//! Slices against tables, and against a union of all endpoints on random changes.
+//! Tests of slices, with tables and a union of all endpoints under random changes.
 
 use super::legacy;
 use super::plan::{Observed, plan};
@@ -35,12 +35,12 @@ fn pod(n: u32, ready: bool, deleting: bool) -> Arc<Pod> {
 }
 
 #[derive(Default)]
-struct World {
+struct SimulatedCluster {
     slices: Vec<EndpointSlice>,
     made: u32,
 }
 
-impl World {
+impl SimulatedCluster {
     fn run(&mut self, service: &Service, pods: &[Arc<Pod>]) -> usize {
         let zones = BTreeMap::from([("n1".to_owned(), "z1".to_owned())]);
         let slices: Vec<&EndpointSlice> = self.slices.iter().collect();
@@ -74,8 +74,8 @@ impl World {
 }
 
 #[test]
-fn an_endpoint_says_what_its_pod_is() {
-    let mut w = World::default();
+fn an_endpoint_has_the_fields_of_its_pod() {
+    let mut w = SimulatedCluster::default();
     w.run(&service(json!({})), &[pod(0, true, false), pod(1, false, false), pod(2, true, true)]);
     let slice = &w.slices[0];
     let labels = slice.metadata.labels.as_ref().unwrap();
@@ -97,8 +97,8 @@ fn an_endpoint_says_what_its_pod_is() {
 }
 
 #[test]
-fn a_service_without_endpoints_keeps_one_empty_slice_which_is_used_again() {
-    let mut w = World::default();
+fn a_service_without_endpoints_keeps_one_reusable_empty_slice() {
+    let mut w = SimulatedCluster::default();
     let service = service(json!({}));
     assert_eq!(w.run(&service, &[]), 1);
     assert_eq!((w.sizes(), w.run(&service, &[])), (vec![0], 0));
@@ -110,7 +110,7 @@ fn a_service_without_endpoints_keeps_one_empty_slice_which_is_used_again() {
 
 #[test]
 fn a_full_slice_overflows_into_new_ones() {
-    let mut w = World::default();
+    let mut w = SimulatedCluster::default();
     let pods: Vec<_> = (0..250).map(|n| pod(n, true, false)).collect();
     w.run(&service(json!({})), &pods);
     assert_eq!(w.sizes(), [100, 100, 50]);
@@ -118,9 +118,9 @@ fn a_full_slice_overflows_into_new_ones() {
 }
 
 #[test]
-fn services_that_others_look_after_are_left_alone() {
+fn unmanaged_services_are_ignored() {
     for more in [json!({"selector": null}), json!({"type": "ExternalName"})] {
-        assert_eq!(World::default().run(&service(more), &[pod(0, true, false)]), 0);
+        assert_eq!(SimulatedCluster::default().run(&service(more), &[pod(0, true, false)]), 0);
     }
 }
 
@@ -139,11 +139,11 @@ fn legacy_endpoints_divide_ready_from_not_ready() {
 
 proptest! {
     #[test]
-    fn the_slices_together_are_the_endpoints_and_change_little(
+    fn slices_contain_all_endpoints_with_few_writes(
         rounds in prop::collection::vec(prop::collection::btree_set(0u32..400, 0..300), 1..6),
     ) {
         let service = service(json!({}));
-        let mut w = World::default();
+        let mut w = SimulatedCluster::default();
         for set in rounds {
             let pods: Vec<_> = set.iter().map(|n| pod(*n, n % 3 > 0, false)).collect();
             w.run(&service, &pods);

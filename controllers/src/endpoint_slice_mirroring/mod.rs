@@ -1,14 +1,15 @@
-//! Mirrors the Endpoints that a user wrote for a Service without a selector into EndpointSlices, which is what readers look at. `plan`
-//! judges; this file reads the caches and has the plan carried out. Slices of pods are `endpoint_slice`'s.
+//! EndpointSlice mirroring: copies user-written Endpoints of Services without a selector into EndpointSlices.
+//! `plan` decides; this file reads the caches and executes the plan. Slices of pods belong to
+//! `endpoint_slice`.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Services};
 use crate::endpoint_slice::{EndpointSlices, SERVICE_LABEL};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kstore_client::Obj;
@@ -18,9 +19,9 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let controller = cluster
         .controller("endpointslice-mirroring")
         .watch(&caches.endpoints, |endpoints: &Obj<Endpoints>| {
@@ -32,31 +33,31 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             is_ours(slice).then(|| Key::new(slice.metadata.namespace.as_deref().unwrap_or_default(), service))
         })
         .workers(WORKERS);
-    let hands = cluster.hands("endpointslice-mirroring-controller");
-    work(controller, cluster.stop.clone(), Mirror { caches, hands })
+    let executor = cluster.executor("endpointslice-mirroring-controller");
+    work(controller, cluster.stop.clone(), Mirror { caches, executor })
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     services: Services,
     endpoints: Informer<Obj<Endpoints>>,
     slices: EndpointSlices,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { services: caches.get(), endpoints: caches.get(), slices: caches.get() }
     }
 }
 
 struct Mirror {
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Mirror {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
         let slices = caches.slices.informer.by(&caches.slices.of, &of);
@@ -68,7 +69,7 @@ impl Reconcile for Mirror {
             endpoints: endpoints.as_ref().map(|endpoints| &***endpoints),
             slices: &slices,
         };
-        self.hands.carry_out(&cx, &plan::plan(seen)).await.result()?;
+        self.executor.execute(&cx, &plan::plan(seen)).await.result()?;
         Ok(Next::Done)
     }
 }

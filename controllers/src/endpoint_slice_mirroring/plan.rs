@@ -1,7 +1,7 @@
-//! The slices that mirror an Endpoints object. Pure.
+//! EndpointSlices that mirror an Endpoints object. Pure.
 //!
-//! For each family and each set of ports the addresses are sorted and cut into slices. Slices that are there are refilled in order of
-//! their names, so that what did not change is not written; those that are left over are deleted.
+//! The addresses of each family and set of ports are sorted and split into slices. Existing slices are
+//! refilled in name order, so that unchanged slices are not written; surplus slices are deleted.
 
 use crate::action::{Action, Propagation, Target};
 use crate::claim::controller_ref;
@@ -19,14 +19,14 @@ use std::net::IpAddr;
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP_LABEL: &str = "endpointslice.kubernetes.io/skip-mirror";
 const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Annotations that say something about the Endpoints object itself.
+/// Annotations of the Endpoints object that are not copied.
 const OWN_ANNOTATIONS: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "endpoints.kubernetes.io/last-change-trigger-time",
     "endpoints.kubernetes.io/over-capacity",
 ];
 
-/// What is there.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     pub service: Option<&'a Service>,
@@ -35,7 +35,7 @@ pub(crate) struct Observed<'a> {
     pub slices: &'a [&'a EndpointSlice],
 }
 
-/// Whether this controller made the slice.
+/// Whether this controller manages the slice.
 pub(crate) fn is_ours(slice: &EndpointSlice) -> bool {
     slice
         .metadata
@@ -44,14 +44,14 @@ pub(crate) fn is_ours(slice: &EndpointSlice) -> bool {
         .is_some_and(|labels| labels.get(MANAGED_BY).is_some_and(|by| by == MANAGER))
 }
 
-/// Whether an Endpoints object may be mirrored: it does not say no, and is no record of a leader.
+/// Whether an Endpoints object may be mirrored: it does not opt out and is no leader-election record.
 pub(crate) fn is_mirrored(endpoints: &Endpoints) -> bool {
     let metadata = &endpoints.metadata;
     let skips = metadata.labels.as_ref().is_some_and(|l| l.get(SKIP_LABEL).is_some_and(|v| v == "true"));
     !skips && !metadata.annotations.as_ref().is_some_and(|a| a.contains_key(LEADER_ANNOTATION))
 }
 
-/// The next writes.
+/// Plans the mirrored slices.
 pub(crate) fn plan(seen: Observed<'_>) -> Vec<Action> {
     let is_manual = |service: &&Service| service.spec.as_ref().is_some_and(|spec| spec.selector.is_none());
     let mirrored = seen.service.filter(is_manual).and(seen.endpoints);
@@ -88,13 +88,13 @@ fn update(have: &EndpointSlice, wanted: EndpointSlice) -> Option<Action> {
 
 type Ports = Vec<(String, String, i32, Option<String>)>;
 
-/// The slices that an Endpoints object asks for.
+/// The slices for an Endpoints object.
 fn slices_of(endpoints: &Endpoints) -> Vec<EndpointSlice> {
     let mut groups: BTreeMap<(&'static str, Ports), BTreeMap<IpAddr, Endpoint>> = BTreeMap::new();
     for subset in endpoints.subsets.iter().flatten() {
         let ports: Ports = subset.ports.iter().flatten().map(port).collect();
         for (address, is_ready) in addresses(subset) {
-            // A name, or nonsense: slices of these families hold addresses alone.
+            // Skips host names and invalid addresses: slices of these families contain only IP addresses.
             let Ok(ip) = address.ip.parse::<IpAddr>() else { continue };
             let family = if ip.is_ipv6() { "IPv6" } else { "IPv4" };
             let group = groups.entry((family, ports.clone())).or_default();
@@ -110,7 +110,7 @@ fn slices_of(endpoints: &Endpoints) -> Vec<EndpointSlice> {
     slices
 }
 
-/// The addresses of a subset, the ready ones first, and which of them are ready. Those beyond the bound are left out.
+/// The addresses of a subset up to the bound, ready ones first, with their readiness.
 fn addresses(subset: &EndpointSubset) -> impl Iterator<Item = (&EndpointAddress, bool)> {
     let ready = subset.addresses.iter().flatten().map(|address| (address, true));
     let others = subset.not_ready_addresses.iter().flatten().map(|address| (address, false));

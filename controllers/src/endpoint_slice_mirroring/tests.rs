@@ -1,4 +1,4 @@
-//! Which Endpoints are mirrored into which EndpointSlices, and that mirroring settles.
+//! Tests of mirrored Endpoints and of convergence.
 
 use super::plan::{Observed, is_ours, plan};
 use crate::action::Action;
@@ -21,7 +21,7 @@ fn run(service: Option<&Service>, endpoints: Option<&Endpoints>, slices: &[Endpo
     plan(Observed { service, endpoints, slices: &slices })
 }
 
-/// The slices that are made from nothing, with names.
+/// The slices that a run creates from nothing, with names.
 fn made(endpoints: &Endpoints) -> Vec<EndpointSlice> {
     let actions = run(Some(&service(Value::Null)), Some(endpoints), &[]);
     let created = actions.iter().map(|action| action.created::<EndpointSlice>().unwrap());
@@ -96,7 +96,7 @@ fn mirroring_settles_and_follows_changes() {
 }
 
 #[test]
-fn endpoints_that_others_look_after_are_not_mirrored_and_their_slices_go() {
+fn unmanaged_endpoints_are_not_mirrored_and_their_slices_deleted() {
     let seen = two_families();
     let have = made(&seen);
     let subsets = serde_json::to_value(&seen.subsets).unwrap();

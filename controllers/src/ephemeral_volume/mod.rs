@@ -1,14 +1,15 @@
-//! Makes the claims of pods' ephemeral volumes: each volume with a template gets a claim of its own, which goes with the pod. `plan`
-//! judges; this file reads the caches, the template of a pod whose claim is missing, and has the plan carried out.
+//! Ephemeral volume controller: creates a PersistentVolumeClaim for each ephemeral volume of a pod; the
+//! garbage collector deletes the claim with the pod. `plan` decides; this file reads the caches and the
+//! template of a pod without its claim, and executes the plan.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
 use crate::action::Action;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Pods;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let claims: Informer<Obj<PersistentVolumeClaim>> = cluster.caches.get();
     let pods: Pods = cluster.caches.get();
@@ -34,18 +35,18 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             matches!(delta, Delta::Deleted(_)).then(|| plan::owner(delta.object())).flatten()
         })
         .workers(WORKERS);
-    let hands = cluster.hands("ephemeral_volume");
-    work(controller, cluster.stop.clone(), Volumes { claims, pods, hands })
+    let executor = cluster.executor("ephemeral_volume");
+    work(controller, cluster.stop.clone(), Volumes { claims, pods, executor })
 }
 
 struct Volumes {
     claims: Informer<Obj<PersistentVolumeClaim>>,
     pods: Pods,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Volumes {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(pod) = self.pods.get(&cx.key).filter(|pod| plan::wants_claims(pod)) else {
             return Ok(Next::Done);
         };
@@ -55,19 +56,19 @@ impl Reconcile for Volumes {
             Ok(missing) if missing.is_empty() => return Ok(Next::Done),
             Ok(missing) => missing,
             Err(conflict) => {
-                self.hands.carry_out(&cx, &[conflict.event(&pod)]).await.result()?;
-                return Err(Trouble::Claim(conflict.to_string()));
+                self.executor.execute(&cx, &[conflict.event(&pod)]).await.result()?;
+                return Err(ReconcileError::Claim(conflict.to_string()));
             }
         };
-        let whole: core::Pod = match self.hands.client.api().get(namespace, cx.key.name()).await {
+        let whole: core::Pod = match self.executor.client.api().get(namespace, cx.key.name()).await {
             Ok(whole) => whole,
             Err(error) if error.is_not_found() => return Ok(Next::Done),
             Err(error) => return Err(error.into()),
         };
         let made: Vec<Action> = plan::claims(&whole, &missing);
-        match self.hands.carry_out(&cx, &made).await.result() {
-            // The cache is about to show whose it is.
-            Err(error) if error.is_already_exists() => Err(Trouble::Claim(error.to_string())),
+        match self.executor.execute(&cx, &made).await.result() {
+            // The cache will show the owner of the existing claim soon.
+            Err(error) if error.is_already_exists() => Err(ReconcileError::Claim(error.to_string())),
             done => Ok(done.map(|()| Next::Done)?),
         }
     }

@@ -1,4 +1,4 @@
-//! Which claims a pod's ephemeral volumes need. Pure.
+//! Claims of a pod's ephemeral volumes. Pure.
 
 use crate::action::Action;
 use crate::claim::{controller_of, controller_ref};
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_informer::Key;
 use std::collections::BTreeSet;
 
-/// A claim that has the name of one that a pod needs.
+/// An existing claim with the name that a pod needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The uid of its controller.
@@ -18,14 +18,14 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// What counts of a claim.
+    /// Extracts the owner of a claim.
     pub(crate) fn of(claim: &PersistentVolumeClaim) -> Self {
         let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
         Self { owner: controller_of(owners).map(|owner| owner.uid.clone()) }
     }
 }
 
-/// A claim of the name that a volume needs belongs to something else.
+/// A claim with the needed name belongs to another owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "ephemeral volume {volume}: PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)"
@@ -44,12 +44,12 @@ impl Conflict {
     }
 }
 
-/// Whether a pod has ephemeral volumes, and is to have their claims.
+/// Whether a pod has ephemeral volumes and is not being deleted.
 pub(crate) fn wants_claims(pod: &Pod) -> bool {
     !pod.metadata.deleting() && pod.spec.claim_volumes.iter().any(|volume| volume.is_ephemeral)
 }
 
-/// The pod that a claim was made for.
+/// The pod that owns a claim.
 pub(crate) fn owner(claim: &PersistentVolumeClaim) -> Option<Key> {
     let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
     let owner = controller_of(owners).filter(|owner| owner.kind == "Pod")?;
@@ -59,7 +59,7 @@ pub(crate) fn owner(claim: &PersistentVolumeClaim) -> Option<Key> {
 /// The volumes whose claims are missing.
 ///
 /// # Errors
-/// The first claim that belongs to something else.
+/// The first claim that belongs to another owner.
 pub(crate) fn missing(pod: &Pod, find: impl Fn(&str) -> Option<Found>) -> Result<BTreeSet<String>, Conflict> {
     let mut missing = BTreeSet::new();
     for volume in pod.spec.claim_volumes.iter().filter(|volume| volume.is_ephemeral) {

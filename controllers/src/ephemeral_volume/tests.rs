@@ -1,4 +1,4 @@
-//! Claims of ephemeral volumes.
+//! Tests of the claims of ephemeral volumes.
 
 use super::plan::{Found, claims, missing, owner, wants_claims};
 use crate::action::Action;
@@ -20,7 +20,7 @@ fn view(pod: &Value) -> crate::view::Pod {
 }
 
 #[test]
-fn an_ephemeral_volume_without_claim_gets_one_that_its_pod_owns() {
+fn an_ephemeral_volume_gets_a_claim_owned_by_its_pod() {
     let seen = view(&pod());
     assert!(wants_claims(&seen));
     let wanted = missing(&seen, |_| None).unwrap();
@@ -36,7 +36,7 @@ fn an_ephemeral_volume_without_claim_gets_one_that_its_pod_owns() {
 }
 
 #[test]
-fn the_claim_of_another_owner_is_a_conflict_that_is_told() {
+fn a_foreign_claim_is_a_conflict_with_an_event() {
     let seen = view(&pod());
     for owner in [None, Some("other".to_owned())] {
         let conflict = missing(&seen, |_| Some(Found { owner: owner.clone() })).unwrap_err();
@@ -48,7 +48,7 @@ fn the_claim_of_another_owner_is_a_conflict_that_is_told() {
 }
 
 #[test]
-fn pods_without_such_volumes_and_pods_on_their_way_out_need_nothing() {
+fn pods_without_ephemeral_volumes_and_terminating_pods_need_no_claims() {
     let mut leaving = pod();
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert!(!wants_claims(&view(&leaving)));
@@ -58,6 +58,6 @@ fn pods_without_such_volumes_and_pods_on_their_way_out_need_nothing() {
 }
 
 #[test]
-fn the_claim_of_an_ephemeral_volume_is_one_of_the_pod() {
+fn the_claim_of_an_ephemeral_volume_belongs_to_its_pod() {
     assert_eq!(view(&pod()).claims().collect::<Vec<_>>(), ["p-scratch", "data"]);
 }

@@ -1,8 +1,8 @@
-//! The streams of custom kinds: each carries the objects of a few kinds into the graph, and is opened anew when one of these kinds comes,
-//! changes its version or goes. Which kinds there are is `known`'s matter.
+//! Watch streams of custom kinds: each stream feeds the objects of a few kinds into the graph. It is reopened
+//! when one of its kinds is added, removed, or changes its version. `known` tracks the kinds.
 
 use super::known::Shared;
-use super::latest::Latest;
+use super::latest::LatestValue;
 use super::member::{self, Member};
 use crate::limits::KINDS_PER_STREAM;
 use crate::resource::{Resource, gvr};
@@ -12,12 +12,13 @@ use kstore_informer::{Builder, Causes, Delivery, Delta, Informer, Key, Object, O
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The kinds of one stream: resources by the uids of their definitions.
+/// Kinds of one stream: resources by the uids of their definitions.
 type Kinds = BTreeMap<String, Resource>;
 
-/// Runs until the cluster stops: deals the custom kinds out to streams. A kind stays on its stream as long as it is there.
+/// Distributes the custom kinds over streams until the cluster stops. A kind stays on its stream while it
+/// exists.
 pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue<Key>) {
-    let mut streams: Vec<Arc<Latest<Kinds>>> = Vec::new();
+    let mut streams: Vec<Arc<LatestValue<Kinds>>> = Vec::new();
     loop {
         let kinds = shared.custom().get();
         for index in deal(&mut streams, kinds.clone()) {
@@ -37,8 +38,8 @@ pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue
     }
 }
 
-/// Brings the streams to these kinds; gives back the places of new streams.
-fn deal(streams: &mut Vec<Arc<Latest<Kinds>>>, mut wanted: Kinds) -> Vec<usize> {
+/// Updates the streams to these kinds; returns the indexes of new streams.
+fn deal(streams: &mut Vec<Arc<LatestValue<Kinds>>>, mut wanted: Kinds) -> Vec<usize> {
     let mut dealt: Vec<Kinds> = Vec::new();
     for stream in streams.iter() {
         let kept: Vec<String> =
@@ -57,25 +58,25 @@ fn deal(streams: &mut Vec<Arc<Latest<Kinds>>>, mut wanted: Kinds) -> Vec<usize> 
             Some(stream) => drop(stream.set(kinds)),
             None => {
                 new.push(streams.len());
-                streams.push(Arc::new(Latest::new(kinds)));
+                streams.push(Arc::new(LatestValue::new(kinds)));
             }
         }
     }
     new
 }
 
-/// One stream.
+/// State of one stream.
 struct Stream {
     cluster: Arc<Cluster>,
     shared: Arc<Shared>,
     queue: Queue<Key>,
     name: String,
-    /// The uids of the objects that came on it and are there, by key.
+    /// The uids of the objects on the stream, by key.
     members: BTreeMap<Key, String>,
 }
 
 impl Stream {
-    async fn run(mut self, kinds: Arc<Latest<Kinds>>) {
+    async fn run(mut self, kinds: Arc<LatestValue<Kinds>>) {
         let stop = self.cluster.stop.clone();
         loop {
             let of = kinds.get();
@@ -83,13 +84,13 @@ impl Stream {
                 biased;
                 () = stop.cancelled() => return,
                 () = kinds.differs_from(&of) => {}
-                // It ends with an informer that ends, which nothing but the stop does.
+                // An error means that the informer stopped, which only a shutdown causes.
                 result = self.feed(of.clone()) => if result.is_err() { return },
             }
         }
     }
 
-    /// Feeds the objects of these kinds to the graph, and never ends by itself; dropping it ends the informer behind it.
+    /// Feeds the objects of these kinds into the graph. Never ends by itself; dropping it ends its informer.
     async fn feed(&mut self, kinds: Kinds) -> Result<(), Stopped> {
         let mut resources = kinds.values().map(gvr);
         let Some(first) = resources.next() else {
@@ -105,13 +106,13 @@ impl Stream {
     }
 
     async fn follow(&mut self, informer: Informer<Member>) -> Result<(), Stopped> {
-        // As feeds of controllers read: the graph must hear of objects that come and go at once.
+        // Like the feeds of controllers, it needs every change: short-lived objects must reach the graph.
         let every = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
         let mut changes = informer.subscribe_with(every);
         informer.synced().await?;
         let first = changes.try_next();
         first.iter().for_each(|delta| self.take(delta));
-        // What the stream before had shown and this one does not is gone.
+        // Objects of the previous stream that this one does not show are gone.
         self.forget(&informer.view().iter().map(|member| member.key()).collect());
         while let Some(deltas) = changes.next().await {
             deltas.iter().for_each(|delta| self.take(delta));
@@ -128,14 +129,14 @@ impl Stream {
             }
         };
         let causes = Causes::one(member.revision());
-        // The stream before may have shown another object of this name.
+        // The previous stream may have shown another object of this name.
         if let Some(uid) = before.filter(|uid| uid != member.uid()) {
             self.enqueue(self.shared.gone(&uid), &causes);
         }
         self.enqueue(self.shared.take(delta), &causes);
     }
 
-    /// Takes all objects but these for gone.
+    /// Removes all objects that are not in `but`.
     fn forget(&mut self, but: &BTreeSet<Key>) {
         let gone = |(key, uid): (&Key, &String)| (!but.contains(key)).then(|| (key.clone(), uid.clone()));
         for (key, uid) in self.members.iter().filter_map(gone).collect::<Vec<_>>() {
@@ -166,12 +167,12 @@ mod tests {
         names.into_iter().map(kind).collect()
     }
 
-    fn sizes(streams: &[Arc<Latest<Kinds>>]) -> Vec<usize> {
+    fn sizes(streams: &[Arc<LatestValue<Kinds>>]) -> Vec<usize> {
         streams.iter().map(|stream| stream.get().len()).collect()
     }
 
     #[test]
-    fn kinds_stay_on_their_streams_and_new_ones_fill_what_is_free() {
+    fn kinds_stay_on_their_streams_and_new_ones_fill_free_streams() {
         let mut streams = Vec::new();
         assert_eq!(deal(&mut streams, kinds(0..20, "v1")), [0, 1]);
         assert_eq!(sizes(&streams), [16, 4]);
@@ -187,8 +188,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reader_of_a_value_hears_of_changes_only() {
-        let latest = Latest::new(1);
+    async fn the_reader_of_a_latest_value_wakes_on_changes_only() {
+        let latest = LatestValue::new(1);
         assert!(!latest.set(1) && latest.set(2));
         latest.differs_from(&1).await;
         assert!(latest.differs_from(&2).now_or_never().is_none());

@@ -1,4 +1,5 @@
-//! Who owns whom, by uid, over all kinds. Pure: events go in, work comes out. What the work means is `plan`'s matter.
+//! Ownership graph of all objects, by uid. Pure: events go in, work items come out. `plan` decides what a
+//! work item leads to.
 
 use super::plan::group_of;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -8,70 +9,70 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The finalizer of an object that waits for its dependents to go.
+/// Finalizer of an object that waits for the deletion of its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of an object whose dependents are to stay.
+/// Finalizer of an object whose dependents must be orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 
 const COLLECT: &str = "collect";
 
-/// The identity of an object.
+/// Uid of an object.
 pub(crate) type Uid = Arc<str>;
 
-/// An object, as far as ownership goes.
+/// Ownership data of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    /// The group of its kind. Not the version: an object is the same in all versions of its kind.
+    /// API group of the kind. Without the version: an object is the same in all versions.
     pub group: Cow<'static, str>,
-    /// Its kind as owner references name it.
+    /// Kind as in owner references.
     pub kind: Cow<'static, str>,
     /// Empty for cluster-scoped kinds.
     pub namespace: String,
-    /// The name.
+    /// Name of the object.
     pub name: String,
     /// The newest version seen.
     pub resource_version: String,
-    /// Who owns it.
+    /// Owner references of the object.
     pub owners: Vec<OwnerReference>,
-    /// What must happen before it can go.
+    /// Finalizers of the object.
     pub finalizers: Vec<String>,
-    /// Deletion was asked for.
+    /// Whether the object has a deletion timestamp.
     pub deleting: bool,
 }
 
 impl Node {
-    /// Whether this is its kind, in any version.
+    /// Whether the object has this kind, in any version.
     pub(crate) fn is_of(&self, api_version: &str, kind: &str) -> bool {
         self.group == group_of(api_version) && self.kind == kind
     }
 
-    /// Being deleted, and waiting for its dependents to go first.
+    /// Whether the object is being deleted in the foreground and waits for its dependents.
     pub(crate) fn waits_for_dependents(&self) -> bool {
         self.deleting && self.has_finalizer(FOREGROUND)
     }
 
-    /// Being deleted, and its dependents are to be set free first.
+    /// Whether the object is being deleted and its dependents must be orphaned first.
     pub(crate) fn orphans_dependents(&self) -> bool {
         self.deleting && self.has_finalizer(ORPHAN)
     }
 
-    /// Carries this finalizer.
+    /// Whether the object has this finalizer.
     pub(crate) fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|f| f == name)
     }
 }
 
-/// Something to look at.
+/// A work item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Work {
-    /// It may have lost its last owner, or wait for dependents that are gone.
+pub(crate) enum WorkItem {
+    /// The object may have lost its last owner, or may wait for dependents that are gone.
     Collect(Uid),
-    /// Its dependents are to be set free.
+    /// The dependents of the object must be orphaned.
     Orphan(Uid),
 }
 
-impl Work {
-    /// What a queue knows it by.
+impl WorkItem {
+    /// The queue key of the work item.
     pub(crate) fn key(&self) -> Key {
         match self {
             Self::Collect(uid) => Key::new(COLLECT, uid),
@@ -79,7 +80,7 @@ impl Work {
         }
     }
 
-    /// The work that has this key, if any has.
+    /// The work item of a queue key.
     pub(crate) fn of(key: &Key) -> Option<Self> {
         match key.namespace() {
             COLLECT => Some(Self::Collect(key.name().into())),
@@ -93,7 +94,7 @@ impl Work {
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: HashMap<Uid, Arc<Node>>,
-    /// By owner, known or not.
+    /// Dependents by owner, including unknown owners.
     dependents: HashMap<Uid, BTreeSet<Uid>>,
 }
 
@@ -103,12 +104,12 @@ impl Graph {
         self.nodes.get(uid).map(|node| &**node)
     }
 
-    /// The objects that name `uid` as an owner, in order of their uids.
+    /// The objects that reference `uid` as an owner, by uid.
     pub(crate) fn dependents(&self, uid: &str) -> impl Iterator<Item = (&Uid, &Arc<Node>)> {
         self.dependents.get(uid).into_iter().flatten().filter_map(|d| self.nodes.get_key_value(d))
     }
 
-    /// Some object names `uid` as an owner.
+    /// Whether an object references `uid` as an owner.
     pub(crate) fn has_dependents(&self, uid: &str) -> bool {
         self.dependents.contains_key(uid)
     }
@@ -119,13 +120,14 @@ impl Graph {
         self.nodes.keys().cloned().collect()
     }
 
-    /// Everything that needs a look; for the moment at which the first state is complete.
-    pub(crate) fn review(&self) -> BTreeSet<Work> {
+    /// All work items of the complete initial state.
+    pub(crate) fn review(&self) -> BTreeSet<WorkItem> {
         self.nodes.iter().flat_map(|(uid, node)| self.concerns(uid, node)).collect()
     }
 
-    /// The work that objects of this kind and objects with owners of this kind ask for, once it is known how the kind is addressed.
-    pub(crate) fn review_kind(&self, group: &str, kind: &str) -> BTreeSet<Work> {
+    /// Work items of objects of this kind, and of objects with owners of this kind, after the kind became
+    /// known.
+    pub(crate) fn review_kind(&self, group: &str, kind: &str) -> BTreeSet<WorkItem> {
         let owned = |owner: &OwnerReference| group_of(&owner.api_version) == group && owner.kind == kind;
         let concerned =
             |node: &Node| node.group == group && node.kind == kind || node.owners.iter().any(owned);
@@ -133,8 +135,8 @@ impl Graph {
         nodes.flat_map(|(uid, node)| self.concerns(uid, node)).collect()
     }
 
-    /// An object came or changed.
-    pub(crate) fn put(&mut self, uid: &str, node: Arc<Node>) -> Vec<Work> {
+    /// Adds or updates an object.
+    pub(crate) fn put(&mut self, uid: &str, node: Arc<Node>) -> Vec<WorkItem> {
         let Some((uid, old)) = self.nodes.get_key_value(uid).map(|(u, n)| (Arc::clone(u), n)) else {
             let uid: Uid = uid.into();
             self.link(&uid, &node.owners);
@@ -161,33 +163,33 @@ impl Graph {
         work
     }
 
-    /// An object went.
-    pub(crate) fn gone(&mut self, uid: &str) -> Vec<Work> {
+    /// Removes an object.
+    pub(crate) fn gone(&mut self, uid: &str) -> Vec<WorkItem> {
         let Some(node) = self.nodes.remove(uid) else { return vec![] };
         self.unlink(uid, &node.owners);
         let orphans = self.dependents.get(uid).into_iter().flatten().cloned();
-        let mut work: Vec<Work> = orphans.map(Work::Collect).collect();
+        let mut work: Vec<WorkItem> = orphans.map(WorkItem::Collect).collect();
         work.extend(self.released(&node.owners, &[]));
         work.extend(self.orphaning(&node.owners, &[]));
         work
     }
 
-    /// What an object in this state asks for.
-    fn concerns(&self, uid: &Uid, node: &Node) -> Vec<Work> {
+    /// Work items of an object in its current state.
+    fn concerns(&self, uid: &Uid, node: &Node) -> Vec<WorkItem> {
         let mut work = vec![];
         if node.orphans_dependents() {
-            work.push(Work::Orphan(Arc::clone(uid)));
+            work.push(WorkItem::Orphan(Arc::clone(uid)));
         }
         if node.waits_for_dependents() {
-            work.extend(self.dependents.get(uid).into_iter().flatten().cloned().map(Work::Collect));
-            work.push(Work::Collect(Arc::clone(uid)));
+            work.extend(self.dependents.get(uid).into_iter().flatten().cloned().map(WorkItem::Collect));
+            work.push(WorkItem::Collect(Arc::clone(uid)));
         } else if !node.deleting && node.owners.iter().any(|o| self.is_in_doubt(o, &node.namespace)) {
-            work.push(Work::Collect(Arc::clone(uid)));
+            work.push(WorkItem::Collect(Arc::clone(uid)));
         }
         work
     }
 
-    /// Not certainly there, in reach, and meant to stay.
+    /// Whether an owner may be missing, misplaced, or being deleted.
     fn is_in_doubt(&self, owner: &OwnerReference, namespace: &str) -> bool {
         self.nodes.get(owner.uid.as_str()).is_none_or(|n| {
             let in_reach = n.namespace.is_empty() || n.namespace == namespace;
@@ -198,8 +200,8 @@ impl Graph {
         })
     }
 
-    /// Owners that wait for their dependents and are no longer held up by one whose references changed like this.
-    fn released(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<Work> {
+    /// Owners that wait for their dependents and are no longer blocked after this change of references.
+    fn released(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<WorkItem> {
         let blocks = |o: &OwnerReference| o.block_owner_deletion == Some(true);
         let freed = before.iter().filter(|b| match after.iter().find(|a| a.uid == b.uid) {
             None => true,
@@ -208,13 +210,13 @@ impl Graph {
         freed
             .filter_map(|o| self.nodes.get_key_value(o.uid.as_str()))
             .filter(|(_, owner)| owner.waits_for_dependents())
-            .map(|(uid, _)| Work::Collect(Arc::clone(uid)))
+            .map(|(uid, _)| WorkItem::Collect(Arc::clone(uid)))
             .collect()
     }
 
-    /// Owners with the orphan finalizer that gained a dependent by this change of references, or lost their last one: the
-    /// first kind has one more reference to remove, the second may lose its finalizer.
-    fn orphaning(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<Work> {
+    /// Owners with the orphan finalizer that gained a dependent by this change, or lost their last one. The
+    /// former have another reference to remove; the latter may lose their finalizer.
+    fn orphaning(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<WorkItem> {
         let names = |owners: &[OwnerReference], uid: &str| owners.iter().any(|o| o.uid == uid);
         let gained = after.iter().filter(|o| !names(before, &o.uid));
         let lost = before.iter().filter(|o| !names(after, &o.uid) && !self.has_dependents(&o.uid));
@@ -222,7 +224,7 @@ impl Graph {
             .chain(lost)
             .filter_map(|o| self.nodes.get_key_value(o.uid.as_str()))
             .filter(|(_, owner)| owner.orphans_dependents())
-            .map(|(uid, _)| Work::Orphan(Arc::clone(uid)))
+            .map(|(uid, _)| WorkItem::Orphan(Arc::clone(uid)))
             .collect()
     }
 

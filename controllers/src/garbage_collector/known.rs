@@ -1,7 +1,8 @@
-//! [`Known`]: what the streams of objects have said, with the kinds that there are. Pure but for its lock: deltas go in, keys come out.
+//! [`KnownObjects`]: the ownership graph and the kinds, as reported by the streams. Pure except for its lock: deltas
+//! go in, keys come out.
 
-use super::graph::{Graph, Work};
-use super::latest::Latest;
+use super::graph::{Graph, WorkItem};
+use super::latest::LatestValue;
 use super::member::Member;
 use super::plan::{Kinds, OwnerKind, kind_key};
 use crate::definition::CustomKind;
@@ -12,35 +13,36 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// The key of the first look at everything, which comes when the whole first state is known.
+/// Queue key of the first review, when the complete initial state is known.
 pub(super) fn review_key() -> Key {
     Key::new("", "review")
 }
 
-/// What is known, shared by the streams that feed it and the workers that read it.
+/// Graph and kinds, shared by the streams and the workers.
 pub(super) struct Shared {
-    known: Mutex<Known>,
-    /// The resources of the custom kinds by the uids of their definitions.
-    custom: Latest<BTreeMap<String, Resource>>,
+    known: Mutex<KnownObjects>,
+    /// Resources of the custom kinds by the uids of their definitions.
+    custom: LatestValue<BTreeMap<String, Resource>>,
 }
 
 impl Shared {
-    /// Nothing but the built-in kinds.
+    /// Only the built-in kinds.
     pub(super) fn new(kinds: &Kinds) -> Self {
-        let known = Known { kinds: kinds.clone(), ..Known::default() };
-        Self { known: Mutex::new(known), custom: Latest::default() }
+        let known = KnownObjects { kinds: kinds.clone(), ..KnownObjects::default() };
+        Self { known: Mutex::new(known), custom: LatestValue::default() }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, KnownObjects> {
         self.known.lock()
     }
 
-    /// The resources of the custom kinds by the uids of their definitions: a kind that was defined anew is another.
-    pub(super) fn custom(&self) -> &Latest<BTreeMap<String, Resource>> {
+    /// Resources of the custom kinds by the uids of their definitions: a recreated definition is another
+    /// kind.
+    pub(super) fn custom(&self) -> &LatestValue<BTreeMap<String, Resource>> {
         &self.custom
     }
 
-    /// Takes a change in; gives back the keys of what it asks for.
+    /// Applies a change; returns the queue keys of the resulting work.
     pub(super) fn take(&self, delta: &Delta<Member>) -> Vec<Key> {
         let mut known = self.known.lock();
         let work = known.take(delta);
@@ -51,7 +53,7 @@ impl Shared {
         known.keys(work)
     }
 
-    /// Takes in that an object is gone which no delta speaks of.
+    /// Removes an object without a delta.
     pub(super) fn gone(&self, uid: &str) -> Vec<Key> {
         let mut known = self.known.lock();
         let work = known.gone(uid);
@@ -59,33 +61,33 @@ impl Shared {
     }
 }
 
-/// What the streams have said.
+/// Data that the streams have reported.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownObjects {
     pub(super) graph: Graph,
-    /// The kinds by which owners and objects are addressed: built-in, custom, and withdrawn ones.
+    /// Kinds for addressing owners and objects: built-in, custom and withdrawn.
     pub(super) kinds: Kinds,
     pub(super) absent: Absent,
-    /// The established custom kinds, with the uids of their definitions, by the names of these.
+    /// Established custom kinds with the uids of their definitions, by the definitions' names.
     custom: BTreeMap<String, (String, Arc<CustomKind>)>,
-    /// Kinds whose definitions are gone; the oldest first. Their objects are gone too, but what these owned may remain.
+    /// Kinds with deleted definitions, oldest first. Their objects are gone too, but dependents may remain.
     withdrawn: VecDeque<(String, String)>,
-    /// The whole first state is in the graph and was looked at. Before, any owner may still come.
+    /// Whether the complete initial state was reviewed. Before, an owner may still arrive.
     reviewed: bool,
 }
 
-impl Known {
-    /// Begins with all that needs a look.
-    pub(super) fn review(&mut self) -> BTreeSet<Work> {
+impl KnownObjects {
+    /// Starts collection and returns all work items of the initial state.
+    pub(super) fn review(&mut self) -> BTreeSet<WorkItem> {
         self.reviewed = true;
         self.graph.review()
     }
 
-    fn keys(&self, work: Vec<Work>) -> Vec<Key> {
-        if self.reviewed { work.iter().map(Work::key).collect() } else { vec![review_key()] }
+    fn keys(&self, work: Vec<WorkItem>) -> Vec<Key> {
+        if self.reviewed { work.iter().map(WorkItem::key).collect() } else { vec![review_key()] }
     }
 
-    fn take(&mut self, delta: &Delta<Member>) -> Vec<Work> {
+    fn take(&mut self, delta: &Delta<Member>) -> Vec<WorkItem> {
         let mut work = match delta {
             Delta::Updated { old, new } if old.uid() != new.uid() => {
                 let mut work = self.gone(old.uid());
@@ -107,16 +109,20 @@ impl Known {
         work
     }
 
-    fn put(&mut self, member: &Member) -> Vec<Work> {
+    fn put(&mut self, member: &Member) -> Vec<WorkItem> {
         self.graph.put(member.uid(), Arc::clone(member.node()))
     }
 
-    fn gone(&mut self, uid: &str) -> Vec<Work> {
+    fn gone(&mut self, uid: &str) -> Vec<WorkItem> {
         self.graph.gone(uid)
     }
 
-    /// The definition of this name has this uid and declares this kind from now on, or declares none.
-    pub(super) fn define(&mut self, name: &str, kind: Option<(String, Arc<CustomKind>)>) -> BTreeSet<Work> {
+    /// Updates or removes the definition of this name, with its uid and kind.
+    pub(super) fn define(
+        &mut self,
+        name: &str,
+        kind: Option<(String, Arc<CustomKind>)>,
+    ) -> BTreeSet<WorkItem> {
         let Some((uid, kind)) = kind else {
             if let Some((_, old)) = self.custom.remove(name) {
                 self.withdraw(kind_key(&old.resource.group, &old.kind));
@@ -144,7 +150,7 @@ impl Known {
     }
 }
 
-/// Uids that certainly are no more; the oldest is forgotten first.
+/// Uids that are known to be absent; the oldest is forgotten first.
 #[derive(Default)]
 pub(super) struct Absent(VecDeque<String>);
 

@@ -1,16 +1,17 @@
-//! [`Latest`]: a value of which one reader wants the newest state. Not a queue: states in between may be skipped.
+//! [`LatestValue`]: a value with one reader that needs only the newest state, like a watch channel. Intermediate
+//! states may be skipped.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The newest state of a value, for any number of writers and one reader who waits for changes.
+/// Newest state of a value, with any number of writers and one waiting reader.
 #[derive(Debug, Default)]
-pub(crate) struct Latest<T> {
+pub(crate) struct LatestValue<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
-impl<T: Clone + PartialEq> Latest<T> {
+impl<T: Clone + PartialEq> LatestValue<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { value: Mutex::new(value), changed: Notify::new() }
     }
@@ -19,7 +20,7 @@ impl<T: Clone + PartialEq> Latest<T> {
         self.value.lock().clone()
     }
 
-    /// Replaces the value; whether it differs from the one before.
+    /// Replaces the value; returns whether it changed.
     pub(crate) fn set(&self, value: T) -> bool {
         let differs = std::mem::replace(&mut *self.value.lock(), value.clone()) != value;
         if differs {
@@ -28,7 +29,7 @@ impl<T: Clone + PartialEq> Latest<T> {
         differs
     }
 
-    /// Returns when the value is another than `old`.
+    /// Waits until the value differs from `old`.
     pub(crate) async fn differs_from(&self, old: &T) {
         while *self.value.lock() == *old {
             self.changed.notified().await;

@@ -1,5 +1,5 @@
-//! [`Member`]: the metadata of any object of any kind, and the stream on which the objects of all built-in kinds come. Those of custom
-//! kinds come on streams of their own, since these kinds change: see `custom`.
+//! [`Member`]: the metadata of any object, and the watch stream of all built-in kinds. Custom kinds have
+//! streams of their own in `custom`, because these kinds change.
 
 use super::graph::Node;
 use super::plan::{Kinds, OwnerKind, group_of, kind_key};
@@ -15,10 +15,10 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-/// Events own nothing, are owned by nothing, and there are many.
+/// Resource that is not watched: events have no owners or dependents, and are numerous.
 const LEFT_OUT: &str = "events";
 
-/// The built-in kinds that are watched: everything that is stored and can be deleted, each in the version it is stored in.
+/// The watched built-in kinds: all stored and deletable kinds, each in its storage version.
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
     let rows = RESOURCES.iter().filter(|row| {
         row.storage.is_some()
@@ -34,7 +34,7 @@ static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
     .collect()
 });
 
-/// The built-in kinds that are watched.
+/// The watched built-in kinds.
 pub(crate) fn kinds() -> &'static Kinds {
     &KINDS
 }
@@ -51,41 +51,41 @@ pub(crate) fn source_of(client: &Client, first: Gvr, rest: impl IntoIterator<Ite
     client.dynamic(first).project(WatchParams::default(), decode).and(rest)
 }
 
-/// The objects of all built-in kinds.
+/// Cache of the objects of all built-in kinds.
 impl Watched for Informer<Member> {
     fn start(from: &Sources<'_>) -> Self {
         from.start("everything", None, Builder::new(from.multi.part(source(from.client))))
     }
 }
 
-/// An object, as far as ownership goes.
+/// Ownership data of a cached object.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     key: Key,
     uid: String,
     revision: Revision,
     node: Arc<Node>,
-    /// The kind that it declares, if it is an established CustomResourceDefinition.
+    /// The declared kind, if the object is an established CustomResourceDefinition.
     declares: Option<Arc<CustomKind>>,
 }
 
 impl Member {
-    /// What the graph holds of it.
+    /// The object's node in the graph.
     pub(crate) fn node(&self) -> &Arc<Node> {
         &self.node
     }
 
-    /// Its namespace; empty for cluster-scoped kinds.
+    /// Namespace of the object; empty for cluster-scoped kinds.
     pub(crate) fn namespace(&self) -> &str {
         &self.node.namespace
     }
 
-    /// Whether it is a CustomResourceDefinition.
+    /// Whether the object is a CustomResourceDefinition.
     pub(crate) fn is_definition(&self) -> bool {
         self.node.group == DEFINITIONS.group && self.node.kind == "CustomResourceDefinition"
     }
 
-    /// The kind that it declares, if it is an established CustomResourceDefinition.
+    /// The declared kind, if the object is an established CustomResourceDefinition.
     pub(crate) fn declares(&self) -> Option<&Arc<CustomKind>> {
         self.declares.as_ref()
     }
@@ -101,9 +101,9 @@ fn decode(json: &[u8]) -> Result<Member, serde_json::Error> {
     }
     let Any { api_version, kind, metadata } = lenient::from_slice(json)?;
     let group = group_of(&api_version);
-    // One cache holds all kinds, so the kind belongs to the key.
+    // One cache stores all kinds, so the kind is part of the key.
     let key = format!("{kind}.{group}:{}:{}", metadata.namespace, metadata.name);
-    // The texts of built-in kinds are shared by all objects.
+    // All objects share the strings of built-in kinds.
     let (group, kind) = match kinds().get_key_value(&kind_key(group, &kind)) {
         Some(((group, kind), _)) => (Cow::Borrowed(group.as_str()), Cow::Borrowed(kind.as_str())),
         None => (Cow::Owned(group.to_owned()), Cow::Owned(kind)),

@@ -1,6 +1,7 @@
-//! Deletes what has lost its owners, and carries foreground and orphaning deletions through. `graph` knows who owns whom,
-//! `plan` judges one object, `known` feeds both from streams of objects and keeps the kinds that there are; `custom` opens the streams
-//! of custom kinds. This file asks the server about owners that the graph does not know, and has the plan carried out.
+//! Garbage collector: deletes objects without owners, and completes foreground and orphaning deletions.
+//! `graph` stores the ownership, `plan` decides about one object, `known` feeds both from watch streams and
+//! tracks the kinds; `custom` opens the streams of custom kinds. This file asks the server about unknown
+//! owners and executes the plan.
 
 mod custom;
 mod graph;
@@ -12,22 +13,23 @@ mod plan;
 mod tests;
 
 use crate::action::Action;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::resource::{DEFINITIONS, Resource, gvr};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
-use graph::Work;
-use known::{Known, Shared};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use graph::WorkItem;
+use known::{KnownObjects, Shared};
 use kstore_client::ApiError;
 use kstore_informer::{Action as Next, Causes, Context, Informer, Key, Queue};
 use member::Member;
-use plan::{Presence, Question, Verdict};
+use plan::{CollectDecision, OwnerRead, Presence};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Objects that are looked at in the same time. Each costs about one write, so this bounds the speed of a cascade.
+/// Number of objects processed concurrently. Each costs about one write, so this bounds the speed of a
+/// cascade.
 const WORKERS: usize = 32;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let shared = Arc::new(Shared::new(member::kinds()));
     let fed = Arc::clone(&shared);
@@ -35,35 +37,35 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("garbage-collector")
         .watch_deltas(&cluster.caches.get::<Informer<Member>>(), move |delta| fed.take(delta))
         .workers(WORKERS);
-    let hands = cluster.hands("generic-garbage-collector");
+    let executor = cluster.executor("generic-garbage-collector");
     let queue = controller.queue();
     cluster.spawn(custom::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone()));
-    work(controller, cluster.stop.clone(), Collector { shared, queue, hands })
+    work(controller, cluster.stop.clone(), Collector { shared, queue, executor })
 }
 
 struct Collector {
     shared: Arc<Shared>,
     queue: Queue<Key>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Collector {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let actions = match Work::of(&cx.key) {
-            Some(Work::Orphan(uid)) => {
-                let Known { graph, kinds, .. } = &*self.shared.lock();
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let actions = match WorkItem::of(&cx.key) {
+            Some(WorkItem::Orphan(uid)) => {
+                let KnownObjects { graph, kinds, .. } = &*self.shared.lock();
                 plan::orphan(graph, kinds, &uid)
             }
-            Some(Work::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
+            Some(WorkItem::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
             None => self.review(),
         };
-        self.hands.carry_out(&cx, &[Action::Together(actions)]).await.result()?;
+        self.executor.execute(&cx, &[Action::Together(actions)]).await.result()?;
         Ok(Next::Done)
     }
 }
 
 impl Collector {
-    /// Begins with all that needs a look.
+    /// Queues all work items of the initial state.
     fn review(&self) -> Vec<Action> {
         let work = self.shared.lock().review();
         work.iter().for_each(|work| self.queue.add(work.key(), Causes::none()));
@@ -74,7 +76,7 @@ impl Collector {
         let mut answers = BTreeMap::new();
         loop {
             let verdict = {
-                let Known { graph, kinds, absent, .. } = &*self.shared.lock();
+                let KnownObjects { graph, kinds, absent, .. } = &*self.shared.lock();
                 if let Some(item) = graph.get(uid) {
                     let gone = item.owners.iter().filter(|o| absent.knows(&o.uid));
                     answers.extend(gone.map(|o| (o.uid.clone(), Presence::Absent)));
@@ -82,11 +84,11 @@ impl Collector {
                 plan::collect(graph, kinds, &answers, uid)
             };
             match verdict {
-                Verdict::Act(actions, work) => {
+                CollectDecision::Act(actions, work) => {
                     work.iter().for_each(|work| self.queue.add(work.key(), causes.clone()));
                     return Ok(actions);
                 }
-                Verdict::Ask(questions) => {
+                CollectDecision::Ask(questions) => {
                     for question in questions {
                         let answer = self.ask(&question).await?;
                         answers.insert(question.uid, answer);
@@ -96,8 +98,8 @@ impl Collector {
         }
     }
 
-    async fn ask(&self, question: &Question) -> Result<Presence, ApiError> {
-        let api = self.hands.client.dynamic(gvr(&question.resource));
+    async fn ask(&self, question: &OwnerRead) -> Result<Presence, ApiError> {
+        let api = self.executor.client.dynamic(gvr(&question.resource));
         let present = match api.get(&question.namespace, &question.name).await {
             Ok(object) => object["metadata"]["uid"] == *question.uid,
             Err(error) if names(&error, &question.name) => false,
@@ -111,11 +113,11 @@ impl Collector {
         Ok(Presence::Absent)
     }
 
-    /// Whether a custom kind is no more, and its objects with it. A kind that goes on in other versions is served under another
-    /// address, and the server does not know the old one either.
+    /// Whether a custom kind no longer exists, and so its objects. A kind that continues in other versions is
+    /// served under another path, and the server does not know the old path either.
     async fn is_withdrawn(&self, resource: &Resource) -> Result<bool, ApiError> {
         let definition = format!("{}.{}", resource.plural, resource.group);
-        match self.hands.client.dynamic(gvr(&DEFINITIONS)).get("", &definition).await {
+        match self.executor.client.dynamic(gvr(&DEFINITIONS)).get("", &definition).await {
             Ok(_) => Ok(false),
             Err(error) if names(&error, &definition) => Ok(true),
             Err(error) => Err(error),
@@ -123,7 +125,7 @@ impl Collector {
     }
 }
 
-/// Whether the server knows the kind and says that it has no object of this name.
+/// Whether the server serves the kind and has no object of this name.
 fn names(error: &ApiError, name: &str) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     error.is_not_found() && details.is_some_and(|details| details.name == name)

@@ -1,12 +1,13 @@
-//! What becomes of one object of the graph. Pure.
+//! Garbage collection of one object of the graph. Pure.
 //!
-//! An owner is *solid* if it exists, in a place where it may own the object, and does not wait for its own dependents to go;
-//! *waiting* if it does wait; *dangling* if it does not exist. An object with a solid owner stays, and loses its other
-//! references. Without a solid owner it is deleted: in the foreground if an owner waits and it has dependents itself,
-//! otherwise as its own finalizers say. An owner that the graph does not know counts as dangling only after a read has
-//! confirmed it. Objects and owners are addressed as `kinds` says now: the version of a custom kind may change while its objects stay.
+//! An owner is *solid* if it exists, in a scope where it may own the object, and does not wait for its own
+//! dependents; *waiting* if it does wait; *dangling* if it does not exist. An object with a solid owner
+//! stays, and loses its other references. Without a solid owner it is deleted: in the foreground if an owner
+//! waits and it has dependents itself, otherwise as its own finalizers say. An owner that the graph does not
+//! know counts as dangling only after a read has confirmed it. Objects and owners are addressed as `kinds`
+//! says now: the version of a custom kind may change while its objects stay.
 
-use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
+use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, WorkItem};
 use crate::action::{Action, PatchKind, Propagation, Target};
 use crate::resource::Resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -15,12 +16,12 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known about a kind that an owner reference names.
+/// Addressing of a kind that an owner reference names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerKind {
-    /// How the API addresses it.
+    /// Resource of the kind in the API.
     pub resource: Resource,
-    /// Its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
 }
 
@@ -37,53 +38,53 @@ pub(crate) fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// What a read said about an owner that the graph does not know.
+/// Result of a read of an owner that the graph does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// There is no such object of that uid.
+    /// The object does not exist with that uid.
     Absent,
-    /// There is.
+    /// The object exists.
     Present,
 }
 
-/// What a read is needed for.
+/// A read of an owner that the graph does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
-    /// The kind.
+pub(crate) struct OwnerRead {
+    /// Kind of the owner.
     pub resource: Resource,
     /// Empty for cluster-scoped kinds.
     pub namespace: String,
-    /// The name.
+    /// Name of the owner.
     pub name: String,
-    /// The uid it must have.
+    /// Uid that the owner must have.
     pub uid: String,
 }
 
-/// The judgement.
+/// Decision about an object.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
-    /// First ask these, then judge again.
-    Ask(Vec<Question>),
-    /// Write, and look at other objects.
-    Act(Vec<Action>, Vec<Work>),
+pub(crate) enum CollectDecision {
+    /// Read these owners first, then decide again.
+    Ask(Vec<OwnerRead>),
+    /// Execute these writes, and process these work items.
+    Act(Vec<Action>, Vec<WorkItem>),
 }
 
-const KEEP: Verdict = Verdict::Act(vec![], vec![]);
+const KEEP: CollectDecision = CollectDecision::Act(vec![], vec![]);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum OwnerState {
     Solid,
     Waiting,
     Dangling,
 }
 
-/// What is to happen to the object `uid`.
+/// Decides about the object `uid`.
 pub(crate) fn collect(
     graph: &Graph,
     kinds: &Kinds,
     answers: &BTreeMap<String, Presence>,
     uid: &Uid,
-) -> Verdict {
+) -> CollectDecision {
     let Some(item) = graph.get(uid) else { return KEEP };
     let Some(address) = Address::of(kinds, uid, item) else { return KEEP };
     if item.waits_for_dependents() {
@@ -106,26 +107,26 @@ pub(crate) fn collect(
         }
     }
     if !questions.is_empty() {
-        return Verdict::Ask(questions);
+        return CollectDecision::Ask(questions);
     }
     let mut actions = notices;
-    actions.extend(judge(graph, &address, &states));
-    Verdict::Act(actions, vec![])
+    actions.extend(evaluate(graph, &address, &states));
+    CollectDecision::Act(actions, vec![])
 }
 
-fn judge(graph: &Graph, address: &Address<'_>, states: &[State]) -> Vec<Action> {
+fn evaluate(graph: &Graph, address: &Address<'_>, states: &[OwnerState]) -> Vec<Action> {
     let Address { uid, item, .. } = *address;
     let some = |state| states.contains(&state);
-    if some(State::Solid) {
-        if !some(State::Waiting) && !some(State::Dangling) {
+    if some(OwnerState::Solid) {
+        if !some(OwnerState::Waiting) && !some(OwnerState::Dangling) {
             return vec![];
         }
         let stay =
-            item.owners.iter().zip(states).filter(|(_, s)| **s == State::Solid).map(|(o, _)| o.clone());
+            item.owners.iter().zip(states).filter(|(_, s)| **s == OwnerState::Solid).map(|(o, _)| o.clone());
         return vec![address.set_owners(&stay.collect::<Vec<_>>())];
     }
-    if some(State::Waiting) && graph.has_dependents(uid) {
-        // A circle of objects that wait for one another is opened here.
+    if some(OwnerState::Waiting) && graph.has_dependents(uid) {
+        // Breaks a cycle of objects that wait for one another.
         if graph.dependents(uid).any(|(_, d)| d.waits_for_dependents()) {
             let mut open = item.owners.clone();
             open.iter_mut().for_each(|o| o.block_owner_deletion = Some(false));
@@ -145,24 +146,26 @@ fn judge(graph: &Graph, address: &Address<'_>, states: &[State]) -> Vec<Action> 
     vec![address.delete(propagation)]
 }
 
-/// An object that waits for its dependents: done when none blocks any more; until then, they are looked at.
-fn foreground(graph: &Graph, address: &Address<'_>) -> Verdict {
+/// Foreground deletion: complete when no dependent blocks; until then processes the dependents.
+fn foreground(graph: &Graph, address: &Address<'_>) -> CollectDecision {
     let uid = address.uid;
     let blocks =
         |node: &Node| node.owners.iter().any(|o| *o.uid == **uid && o.block_owner_deletion == Some(true));
     let blocking: Vec<_> = graph.dependents(uid).filter(|(_, d)| blocks(d)).collect();
     if blocking.is_empty() {
-        return Verdict::Act(vec![address.drop_finalizer(FOREGROUND)], vec![]);
+        return CollectDecision::Act(vec![address.drop_finalizer(FOREGROUND)], vec![]);
     }
     let work =
-        blocking.into_iter().filter(|(_, d)| !d.deleting).map(|(uid, _)| Work::Collect(Arc::clone(uid)));
-    Verdict::Act(vec![], work.collect())
+        blocking.into_iter().filter(|(_, d)| !d.deleting).map(|(uid, _)| WorkItem::Collect(Arc::clone(uid)));
+    CollectDecision::Act(vec![], work.collect())
 }
 
-/// One step of orphaning: removes the references of all dependents to `uid`, or its orphan finalizer once no dependent is left.
+/// One step of an orphaning deletion: removes the references of all dependents to `uid`, or its orphan
+/// finalizer if no dependent is left.
 ///
-/// The two are never planned together. The graph shows a dependent without its reference only after that write is stored, so a
-/// patch that fails keeps the finalizer; the change of the last dependent asks for the next step.
+/// The two are never planned together. The graph shows a dependent without its reference only after that
+/// write is stored, so a patch that fails keeps the finalizer; the change of the last dependent asks for the
+/// next step.
 ///
 /// The finalizer also stays while a dependent is of a kind that cannot be addressed now.
 pub(crate) fn orphan(graph: &Graph, kinds: &Kinds, uid: &Uid) -> Vec<Action> {
@@ -179,10 +182,10 @@ pub(crate) fn orphan(graph: &Graph, kinds: &Kinds, uid: &Uid) -> Vec<Action> {
 }
 
 enum Resolved {
-    Is(State),
-    /// The reference points where it may not.
-    Misplaced(State),
-    Ask(Question),
+    Is(OwnerState),
+    /// The reference names an object in a scope where it must not be.
+    Misplaced(OwnerState),
+    Ask(OwnerRead),
 }
 
 fn resolve(
@@ -194,27 +197,27 @@ fn resolve(
 ) -> Resolved {
     let group = group_of(&owner.api_version);
     let Some(kind) = kinds.get(&kind_key(group, &owner.kind)) else {
-        // Whether an object of a kind that was never served exists cannot be known: better keep the dependent.
-        return Resolved::Is(State::Solid);
+        // The existence of an object of a never served kind is unknown: the dependent stays.
+        return Resolved::Is(OwnerState::Solid);
     };
     if item.namespace.is_empty() && kind.namespaced {
-        return Resolved::Misplaced(State::Solid);
+        return Resolved::Misplaced(OwnerState::Solid);
     }
     if let Some(node) = graph.get(&owner.uid) {
         if kind.namespaced && node.namespace != item.namespace {
-            return Resolved::Misplaced(State::Dangling);
+            return Resolved::Misplaced(OwnerState::Dangling);
         }
         let is_it = node.is_of(&owner.api_version, &owner.kind) && node.name == owner.name;
         return Resolved::Is(match (is_it, node.waits_for_dependents()) {
-            (true, false) => State::Solid,
-            (true, true) => State::Waiting,
-            (false, _) => State::Dangling,
+            (true, false) => OwnerState::Solid,
+            (true, true) => OwnerState::Waiting,
+            (false, _) => OwnerState::Dangling,
         });
     }
     match answers.get(&owner.uid) {
-        Some(Presence::Absent) => Resolved::Is(State::Dangling),
-        Some(Presence::Present) => Resolved::Is(State::Solid),
-        None => Resolved::Ask(Question {
+        Some(Presence::Absent) => Resolved::Is(OwnerState::Dangling),
+        Some(Presence::Present) => Resolved::Is(OwnerState::Solid),
+        None => Resolved::Ask(OwnerRead {
             resource: kind.resource.clone(),
             namespace: if kind.namespaced { item.namespace.clone() } else { String::new() },
             name: owner.name.clone(),
@@ -223,7 +226,7 @@ fn resolve(
     }
 }
 
-/// An object with the way to address it.
+/// An object with its resource.
 struct Address<'a> {
     uid: &'a Uid,
     item: &'a Node,
@@ -231,7 +234,7 @@ struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// `None` if its kind is not served.
+    /// The address of an object; `None` if its kind is not served.
     fn of(kinds: &'a Kinds, uid: &'a Uid, item: &'a Node) -> Option<Self> {
         let kind = kinds.get(&kind_key(&item.group, &item.kind))?;
         Some(Self { uid, item, resource: &kind.resource })
@@ -267,7 +270,7 @@ impl<'a> Address<'a> {
         Action::Patch { target: self.target(), status: false, kind: PatchKind::Merge, patch }
     }
 
-    /// The event about an owner reference that leads where it may not.
+    /// The event about an owner reference to an invalid scope.
     fn misplaced(&self, owner: &OwnerReference) -> Action {
         let Resource { group, version, .. } = self.resource;
         let about = Reference {

@@ -1,10 +1,10 @@
-//! The graph and the judgement on it, against tables and against a fixpoint on random worlds of owners.
+//! Tests of the graph and the plan, with tables and a fixpoint over random ownership graphs.
 
 mod kinds;
 mod orphaning;
 
-use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
-use super::plan::{Kinds, OwnerKind, Presence, Verdict, collect, orphan};
+use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, WorkItem};
+use super::plan::{CollectDecision, Kinds, OwnerKind, Presence, collect, orphan};
 use crate::action::{Action, Propagation};
 use crate::resource::{NODES, PODS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -51,14 +51,14 @@ fn going(uid: &str, owners: &[OwnerReference], finalizer: &str) -> Node {
     Node { deleting: true, finalizers: vec![finalizer.into()], ..node(uid, owners) }
 }
 
-/// The server: its objects, what it has told the graph, and the work that came of it.
+/// Simulated server: its objects, the graph, and the work queue.
 #[derive(Default)]
-struct World {
+struct SimulatedCluster {
     graph: Graph,
-    queue: BTreeSet<Work>,
+    queue: BTreeSet<WorkItem>,
 }
 
-impl World {
+impl SimulatedCluster {
     fn put(&mut self, uid: &str, node: Node) {
         let work = self.graph.put(uid, Arc::new(node));
         self.queue.extend(work);
@@ -73,7 +73,7 @@ impl World {
         self.graph.uids().iter().map(ToString::to_string).collect()
     }
 
-    /// The server's answer to a delete.
+    /// Deletes an object like the server.
     fn delete(&mut self, uid: &str, propagation: Propagation) {
         let Some(old) = self.graph.get(uid).cloned() else { return };
         let mut node = old;
@@ -113,19 +113,19 @@ impl World {
         }
     }
 
-    fn one(&mut self, work: &Work) {
+    fn one(&mut self, work: &WorkItem) {
         let actions = match work {
-            Work::Orphan(uid) => orphan(&self.graph, &kinds(), uid),
-            Work::Collect(uid) => {
+            WorkItem::Orphan(uid) => orphan(&self.graph, &kinds(), uid),
+            WorkItem::Collect(uid) => {
                 let mut answers = BTreeMap::new();
                 loop {
                     match collect(&self.graph, &kinds(), &answers, uid) {
-                        Verdict::Act(actions, work) => {
+                        CollectDecision::Act(actions, work) => {
                             self.queue.extend(work);
                             break actions;
                         }
-                        // What the graph does not know is not there.
-                        Verdict::Ask(all) => {
+                        // Objects that the graph does not know are absent.
+                        CollectDecision::Ask(all) => {
                             answers.extend(all.into_iter().map(|q| (q.uid, Presence::Absent)));
                         }
                     }
@@ -144,19 +144,19 @@ impl World {
     }
 }
 
-fn world(nodes: &[(&str, Node)]) -> World {
-    let mut world = World::default();
+fn world(nodes: &[(&str, Node)]) -> SimulatedCluster {
+    let mut world = SimulatedCluster::default();
     nodes.iter().for_each(|(uid, node)| world.put(uid, node.clone()));
     world.queue = world.graph.review();
     world
 }
 
-fn left(world: &World) -> Vec<String> {
+fn left(world: &SimulatedCluster) -> Vec<String> {
     world.uids().into_iter().collect()
 }
 
 #[test]
-fn a_chain_goes_in_the_background() {
+fn background_deletion_deletes_a_chain_of_dependents() {
     let mut w = world(&[
         ("a", node("a", &[])),
         ("b", node("b", &[owner("a", true)])),
@@ -170,7 +170,7 @@ fn a_chain_goes_in_the_background() {
 }
 
 #[test]
-fn in_the_foreground_the_owner_goes_last() {
+fn foreground_deletion_deletes_the_owner_last() {
     let mut w = world(&[
         ("a", node("a", &[])),
         ("b", node("b", &[owner("a", true)])),
@@ -186,7 +186,7 @@ fn in_the_foreground_the_owner_goes_last() {
 }
 
 #[test]
-fn a_dependent_that_does_not_block_does_not_hold_up() {
+fn non_blocking_dependents_do_not_delay_foreground_deletion() {
     let mut w = world(&[("a", node("a", &[]))]);
     w.put("b", Node { finalizers: vec!["x/y".into()], ..node("b", &[owner("a", false)]) });
     w.delete("a", Propagation::Foreground);
@@ -206,7 +206,7 @@ fn orphaning_sets_dependents_free() {
 }
 
 #[test]
-fn one_solid_owner_is_enough_and_dangling_references_go() {
+fn one_solid_owner_keeps_an_object_and_dangling_references_are_removed() {
     let mut w = world(&[("a", node("a", &[])), ("b", node("b", &[owner("a", true), owner("lost", true)]))]);
     w.settle();
     assert_eq!(w.graph.get("b").unwrap().owners, [owner("a", true)]);
@@ -225,7 +225,7 @@ fn a_circle_of_foreground_deletions_opens() {
 }
 
 #[test]
-fn an_owner_is_the_object_of_that_uid_name_and_kind_in_reach() {
+fn an_owner_must_match_uid_name_kind_and_scope() {
     let cluster = |uid: &str, owners: &[OwnerReference]| Node {
         kind: "Node".into(),
         namespace: String::new(),
@@ -233,7 +233,7 @@ fn an_owner_is_the_object_of_that_uid_name_and_kind_in_reach() {
     };
     let elsewhere = Node { namespace: "other".into(), ..node("far", &[]) };
     let mut wrong = owner("a", true);
-    wrong.name = "someone".into();
+    wrong.name = "other".into();
     let mut unknown = owner("lost", true);
     unknown.kind = "Widget".into();
     let mut w = world(&[
@@ -251,26 +251,30 @@ fn an_owner_is_the_object_of_that_uid_name_and_kind_in_reach() {
 }
 
 #[test]
-fn deletes_and_patches_carry_what_was_seen() {
+fn deletes_and_patches_have_preconditions() {
     let w = world(&[("b", node("b", &[owner("lost", true)]))]);
     let answers = BTreeMap::from([("lost".to_owned(), Presence::Absent)]);
-    let Verdict::Act(actions, _) = collect(&w.graph, &kinds(), &answers, &Uid::from("b")) else { panic!() };
+    let CollectDecision::Act(actions, _) = collect(&w.graph, &kinds(), &answers, &Uid::from("b")) else {
+        panic!()
+    };
     let [Action::Delete { target, .. }] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!((target.uid.as_str(), target.resource_version.as_deref()), ("b", Some("1")));
 }
 
 #[test]
-fn an_owner_the_graph_does_not_know_may_exist_all_the_same() {
+fn unknown_owners_are_read_before_they_count_as_absent() {
     let w = world(&[("b", node("b", &[owner("new", true)]))]);
     let none = BTreeMap::new();
-    let Verdict::Ask(questions) = collect(&w.graph, &kinds(), &none, &Uid::from("b")) else { panic!() };
+    let CollectDecision::Ask(questions) = collect(&w.graph, &kinds(), &none, &Uid::from("b")) else {
+        panic!()
+    };
     assert_eq!((questions[0].name.as_str(), questions[0].namespace.as_str()), ("name-new", "default"));
     let there = BTreeMap::from([("new".to_owned(), Presence::Present)]);
-    assert_eq!(collect(&w.graph, &kinds(), &there, &Uid::from("b")), Verdict::Act(vec![], vec![]));
+    assert_eq!(collect(&w.graph, &kinds(), &there, &Uid::from("b")), CollectDecision::Act(vec![], vec![]));
 }
 
 #[test]
-fn a_status_write_is_no_work() {
+fn a_status_write_creates_no_work_item() {
     let mut w = world(&[("a", node("a", &[])), ("b", node("b", &[owner("a", true)]))]);
     w.queue.clear();
     w.put("b", Node { resource_version: "2".into(), ..node("b", &[owner("a", true)]) });
@@ -280,7 +284,7 @@ fn a_status_write_is_no_work() {
     assert!(!w.queue.is_empty());
 }
 
-/// What must be left when everything is quiet: objects without owners that were not deleted, and whatever they hold up.
+/// Model: the final objects, which are the undeleted objects without owners and all that they keep alive.
 fn fixpoint(objects: &BTreeMap<u8, BTreeSet<u8>>, deleted: &BTreeSet<u8>) -> BTreeSet<String> {
     let mut alive: BTreeSet<u8> = objects.keys().copied().filter(|o| !deleted.contains(o)).collect();
     loop {
@@ -297,8 +301,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_left_is_what_a_fixpoint_says(
-        // Owners have smaller numbers: circles keep themselves alive by design, and have their own test.
+    fn garbage_collection_equals_a_fixpoint(
+        // Owners have smaller numbers: cycles keep themselves alive by design, and have their own test.
         edges in prop::collection::btree_set((1u8..12, 0u8..14), 0..30),
         deleted in prop::collection::btree_map(0u8..12, any::<bool>(), 0..5),
         missing in 12u8..14,
@@ -309,7 +313,7 @@ proptest! {
                 objects.get_mut(&dependent).unwrap().insert(owner);
             }
         }
-        let mut w = World::default();
+        let mut w = SimulatedCluster::default();
         for (uid, owners) in objects.iter().rev() {
             let owners: Vec<_> = owners.iter().map(|o| owner(&o.to_string(), o % 2 == 0)).collect();
             let uid = uid.to_string();
@@ -331,9 +335,9 @@ proptest! {
 }
 
 #[test]
-fn work_is_known_by_its_key_and_no_other_key_is_work() {
-    for work in [Work::Collect("u1".into()), Work::Orphan("u1".into())] {
-        assert_eq!(Work::of(&work.key()), Some(work));
+fn work_items_round_trip_through_their_keys() {
+    for work in [WorkItem::Collect("u1".into()), WorkItem::Orphan("u1".into())] {
+        assert_eq!(WorkItem::of(&work.key()), Some(work));
     }
-    assert_eq!(Work::of(&super::known::review_key()), None);
+    assert_eq!(WorkItem::of(&super::known::review_key()), None);
 }

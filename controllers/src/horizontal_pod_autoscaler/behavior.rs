@@ -1,16 +1,17 @@
-//! From the number of replicas that the metrics ask for to the number that the target gets: stabilization, rates, bounds. Pure.
+//! From the replicas that the metrics propose to the target's new size: stabilization, rate limits, bounds.
+//! Pure.
 //!
-//! With `spec.behavior`: the current size is moved no further than the lowest recommendation of the window for growth and the highest of
-//! the window for shrinkage allow; then the policies bound the step, counted from the size at the start of their periods; then the bounds of
-//! the autoscaler hold. Without it, as upstream: the highest recommendation of the last five minutes, at most doubled (or 4), within the
-//! bounds.
+//! With `spec.behavior`: the current size moves at most to the lowest recommendation of the scale-up window
+//! and the highest of the scale-down window. Then the policies limit the step, counted from the size at the
+//! start of their periods. Then the autoscaler's bounds apply. Without it, as upstream: the highest
+//! recommendation of the last five minutes, at most doubled (or 4), within the bounds.
 
 use super::history::{History, before};
 use crate::limits::DOWNSCALE_STABILIZATION;
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscalerBehavior};
 
-/// The size of a target, its bounds, and what the metrics ask for.
+/// Current size of a target, its bounds, and the proposed size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub current: i32,
@@ -19,13 +20,13 @@ pub(crate) struct Sizes {
     pub max: i32,
 }
 
-/// The size that the target gets, with what the conditions say about it.
+/// The new size, with reasons for the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounded {
     pub replicas: i32,
     /// Reason and message of `AbleToScale`, which is true.
     pub able: (&'static str, &'static str),
-    /// Whether the size is limited: the status of `ScalingLimited`.
+    /// Status of `ScalingLimited`: whether the size is limited.
     pub is_limited: bool,
     /// Reason and message of `ScalingLimited`.
     pub limited: (&'static str, &'static str),
@@ -50,7 +51,7 @@ const TOO_FEW: (&str, &str) =
     ("TooFewReplicas", "the desired replica count is less than the minimum replica count");
 const WITHIN: (&str, &str) = ("DesiredWithinRange", "the desired count is within the acceptable range");
 
-/// The size that the target gets. Notes the recommendation in `history`.
+/// Computes the new size and records the recommendation in `history`.
 pub(crate) fn bound(
     behavior: Option<&HorizontalPodAutoscalerBehavior>,
     sizes: Sizes,
@@ -68,7 +69,7 @@ pub(crate) fn bound(
     }
 }
 
-/// The rules for both directions.
+/// Rules for both directions.
 struct Rules<'a> {
     up: Option<&'a HPAScalingRules>,
     down: Option<&'a HPAScalingRules>,
@@ -79,7 +80,7 @@ impl<'a> Rules<'a> {
         Self { up: behavior.scale_up.as_ref(), down: behavior.scale_down.as_ref() }
     }
 
-    /// The windows for growth and shrinkage, in seconds.
+    /// Stabilization windows for scale-up and scale-down, in seconds.
     fn windows(&self) -> (i32, i32) {
         let of = |rules: Option<&HPAScalingRules>, default| {
             rules.and_then(|rules| rules.stabilization_window_seconds).unwrap_or(default)
@@ -88,7 +89,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// The longest periods of the policies for growth and shrinkage, in seconds.
+/// Longest policy periods for scale-up and scale-down, in seconds.
 pub(crate) fn longest_periods(behavior: Option<&HorizontalPodAutoscalerBehavior>) -> (i32, i32) {
     let longest = |rules: Option<&HPAScalingRules>| {
         let policies = rules.and_then(|rules| rules.policies.as_ref()).into_iter().flatten();
@@ -116,7 +117,8 @@ fn without_rules(sizes: Sizes, history: &mut History, now: Timestamp) -> Bounded
     Bounded { replicas, able, is_limited: replicas != stable, limited }
 }
 
-/// The current size, moved as far as the recommendations of both windows agree, with what `AbleToScale` says.
+/// Moves the current size as far as the recommendations of both windows agree, with the reason of
+/// `AbleToScale`.
 fn stabilize(
     rules: &Rules<'_>,
     sizes: Sizes,
@@ -144,7 +146,7 @@ fn stabilize(
     (stable, able)
 }
 
-/// The desired size within the rates and bounds, with what `ScalingLimited` says.
+/// Limits the desired size to rates and bounds, with the reason of `ScalingLimited`.
 fn limit(
     rules: &Rules<'_>,
     sizes: Sizes,
@@ -172,7 +174,7 @@ fn policy(rules: Option<&HPAScalingRules>) -> &str {
     rules.and_then(|rules| rules.select_policy.as_deref()).unwrap_or("Max")
 }
 
-/// The largest size that the policies for growth allow.
+/// Largest size that the scale-up policies allow.
 fn most_up(rules: Option<&HPAScalingRules>, current: i32, history: &History, now: Timestamp) -> i32 {
     let select = policy(rules);
     if select == "Disabled" {
@@ -182,7 +184,7 @@ fn most_up(rules: Option<&HPAScalingRules>, current: i32, history: &History, now
         let start = current.saturating_sub(history.change_within(policy.period_seconds, now));
         match policy.type_.as_str() {
             "Pods" => start.saturating_add(policy.value),
-            // Rounded up: a small target grows by one at least.
+            // Rounded up: a small target grows by at least one.
             _ => percent_of(start, 100 + i64::from(policy.value), true),
         }
     });
@@ -190,7 +192,7 @@ fn most_up(rules: Option<&HPAScalingRules>, current: i32, history: &History, now
     chosen.unwrap_or(current)
 }
 
-/// The smallest size that the policies for shrinkage allow.
+/// Smallest size that the scale-down policies allow.
 fn fewest_down(rules: Option<&HPAScalingRules>, current: i32, history: &History, now: Timestamp) -> i32 {
     let select = policy(rules);
     if select == "Disabled" {

@@ -1,34 +1,34 @@
-//! How many replicas one metric asks for. Pure; the numbers and rules are those of upstream's calculator.
+//! Replicas that one metric proposes. Pure; numbers and rules are those of upstream's replica calculator.
 //!
-//! The count is `ceil(usage / target * pods)`, and stays as it is while the ratio is within the tolerance. Pods without a sample count
-//! against the direction: as using all of their request (or the target, where it is above it) when the metric asks for fewer, as using
-//! nothing when it asks for more; pods that are not ready count as using nothing when the metric asks for more. If that turns the direction
-//! around, the count stays.
+//! The count is `ceil(usage / target * pods)`; it does not change while the ratio is within the tolerance.
+//! Pods without a sample count against the direction. On scale-down they count as using all of their request
+//! (or the target, if higher); on scale-up they count as using nothing. Unready pods count as using nothing
+//! on scale-up. If this reverses the direction, the count does not change.
 
 use super::pods::{self, Groups, Pod};
 use super::sample::Samples;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
-/// What the calculator knows of the target.
+/// Data of the target for the calculator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     /// `spec.replicas` of the scale.
     pub spec_replicas: i32,
     /// `status.replicas` of the scale.
     pub status_replicas: i32,
-    /// Its pods.
+    /// Pods of the target.
     pub pods: &'a [Pod],
-    /// How far usage may be from the target without an effect.
+    /// Largest deviation of usage from the target without an effect.
     pub tolerance: Tolerance,
 }
 
-/// How far the ratio of usage and target may be from 1.
+/// Largest deviation from 1 of the ratio of usage and target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tolerance {
-    /// Above 1.
+    /// Deviation above 1.
     pub up: f64,
-    /// Below 1.
+    /// Deviation below 1.
     pub down: f64,
 }
 
@@ -38,28 +38,28 @@ impl Tolerance {
     }
 }
 
-/// What a metric asks for.
+/// Proposal of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
-    /// Replicas.
+    /// Proposed replicas.
     pub replicas: i32,
-    /// The metric as the status shows it: percent of the requests, or thousandths.
+    /// The metric's value in the status: percent of the requests, or thousandths.
     pub shown: i64,
-    /// The average, in thousandths, where `shown` is a percentage.
+    /// The average in thousandths, where `shown` is a percentage.
     pub average: i64,
 }
 
-/// How usage is compared with the target.
+/// The target that usage is compared with.
 #[derive(Clone, Debug)]
 pub(crate) enum Goal {
     /// Percent of the requests of the pods.
     Utilization { target: i32, requests: BTreeMap<String, i64> },
-    /// An average of each pod, in thousandths.
+    /// An average per pod, in thousandths.
     Average(i64),
 }
 
 impl Goal {
-    /// The ratio of usage and target, what of the metric is shown, and the average of each pod.
+    /// The ratio of usage and target, the value for the status, and the average per pod.
     fn ratio(&self, samples: &BTreeMap<String, i64>) -> Result<(f64, i64, i64), String> {
         match self {
             Self::Utilization { target, requests } => {
@@ -84,7 +84,7 @@ impl Goal {
         }
     }
 
-    /// What a pod without a sample is taken to use when the metric asks for fewer replicas.
+    /// Assumed usage of a pod without a sample on scale-down.
     fn full(&self, pod: &str) -> i64 {
         match self {
             Self::Utilization { target, requests } => {
@@ -101,16 +101,16 @@ fn quotient(value: i64, by: i64) -> f64 {
     value as f64 / by as f64
 }
 
-/// The next whole number; what is no count of replicas becomes the nearest that is.
+/// Rounds up, saturating at the range of replica counts.
 #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
 fn ceil(value: f64) -> i32 {
     value.ceil() as i32
 }
 
-/// Replicas by samples of each pod. `resource` is the resource that the samples are of, if they are of one.
+/// Proposal by samples per pod. `resource` is the resource of the samples, if any.
 ///
 /// # Errors
-/// In upstream's words: there are no pods, or no samples that count.
+/// In upstream's words: no pods, or no usable samples.
 pub(crate) fn by_pods(
     target: Target<'_>,
     samples: &Samples,
@@ -146,7 +146,7 @@ pub(crate) fn by_pods(
     Ok(if turns { stays } else { Proposal { replicas, ..stays } })
 }
 
-/// Gives values to the pods without one.
+/// Assigns values to the pods without a sample.
 fn fill(used: &mut BTreeMap<String, i64>, groups: &Groups, goal: &Goal, ratio: f64) {
     if ratio < 1.0 {
         used.extend(groups.missing.iter().map(|pod| (pod.clone(), goal.full(pod))));
@@ -158,14 +158,14 @@ fn fill(used: &mut BTreeMap<String, i64>, groups: &Groups, goal: &Goal, ratio: f
     }
 }
 
-/// Replicas by one value for all pods and a target for this value.
+/// Proposal by one total value and a target for it.
 ///
 /// # Errors
-/// In upstream's words: there are no pods.
+/// In upstream's words: no pods.
 pub(crate) fn by_total(target: Target<'_>, value: i64, goal: i64) -> Result<Proposal, String> {
     let ratio = quotient(value, goal);
     let shown = Proposal { replicas: target.spec_replicas, shown: value, average: value };
-    // Nothing runs whose samples could count: the ratio alone says how many there are to be.
+    // Without running pods the ratio alone decides.
     if target.spec_replicas == 0 {
         return Ok(Proposal { replicas: ceil(ratio), ..shown });
     }
@@ -179,10 +179,10 @@ pub(crate) fn by_total(target: Target<'_>, value: i64, goal: i64) -> Result<Prop
     Ok(Proposal { replicas: ceil(ratio * f64::from(i32::try_from(ready).unwrap_or(i32::MAX))), ..shown })
 }
 
-/// What upstream says of a selector without pods.
+/// Upstream's message for a selector without pods.
 pub(crate) const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 
-/// Replicas by one value for all pods and a target for the share of each.
+/// Proposal by one total value and a target per pod.
 pub(crate) fn by_share(target: Target<'_>, value: i64, goal: i64) -> Proposal {
     let now = target.status_replicas;
     let ratio = quotient(value, goal) / f64::from(now);

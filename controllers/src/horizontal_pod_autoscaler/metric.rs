@@ -1,4 +1,4 @@
-//! One entry of `spec.metrics`: what it asks for and how the status shows it. Pure; texts are upstream's.
+//! Evaluation of one entry of `spec.metrics`, and its status. Pure; texts are upstream's.
 
 use super::calculate::{Goal, Proposal, Target, by_pods, by_share, by_total};
 use super::pods;
@@ -13,29 +13,29 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kstore_api::quantity;
 
-/// What a metric asks for.
+/// Result of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Evaluated {
     pub replicas: i32,
-    /// The metric in conditions and events.
+    /// Name of the metric in conditions and events.
     pub name: String,
     pub status: MetricStatus,
 }
 
-/// Why a metric says nothing.
+/// Failure of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
-    /// The reason of the event and of the condition.
+    /// Reason of the event and of the condition.
     pub reason: &'static str,
-    /// The message of the event, and most of the condition's.
+    /// Message of the event, and most of the condition's.
     pub message: String,
-    /// The failure among those of other metrics.
+    /// Error text in the list of all failures.
     pub error: String,
 }
 
 type Outcome = Result<Evaluated, Failed>;
 
-/// Evaluates a metric by what was read of it.
+/// Evaluates a metric from its reading.
 pub(crate) fn evaluate(
     spec: &MetricSpec,
     reading: &Reading,
@@ -112,7 +112,7 @@ fn value(milli: i64) -> MetricValueStatus {
     MetricValueStatus { value: quantity_of(milli), ..MetricValueStatus::default() }
 }
 
-/// A metric of a resource, of whole pods or of one container of each.
+/// A resource metric of whole pods or of one container in each.
 struct Resource<'a> {
     name: &'a str,
     container: Option<&'a str>,
@@ -266,12 +266,12 @@ fn of_external(
     Ok(Evaluated { replicas: found.replicas, name: external_name(metric), status })
 }
 
-/// Upstream calls the metric of an object with an average target this, too.
+/// Upstream also uses this name for object metrics with an average target.
 fn external_name(metric: &MetricIdentifier) -> String {
     format!("external metric {}({})", metric.name, selector_as_go(metric.selector.as_ref()))
 }
 
-/// A selector as Go prints it, which is a part of upstream's messages.
+/// A selector formatted as in Go, for upstream's messages.
 fn selector_as_go(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else { return "nil".to_owned() };
     let labels: String =
@@ -286,7 +286,7 @@ fn selector_as_go(selector: Option<&LabelSelector>) -> String {
     )
 }
 
-/// A selector as the query of a request has it.
+/// A selector as a query parameter.
 pub(crate) fn selector_text(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else { return String::new() };
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));

@@ -1,9 +1,11 @@
-//! Scales workloads by their metrics, as their HorizontalPodAutoscalers say. `plan` decides; `metric` and `calculate` say what a metric asks
-//! for, `behavior` bounds it, `history` is what an autoscaler remembers. This file reads the target, its pods and the metrics, and has the
-//! decision carried out; `target` and `source` are the reads.
+//! HorizontalPodAutoscaler controller: scales workloads by their metrics. `plan` decides; `metric` and
+//! `calculate` evaluate metrics, `behavior` limits the size, `history` remembers recommendations. This file
+//! reads the target, its pods and the metrics, and executes the decision; `target` and `source` are the
+//! reads.
 //!
-//! An autoscaler is looked at when it is made or its spec changes, and every 15 seconds. Without autoscalers nothing is read: pods are
-//! listed for each look, by the selector of the target, and not kept.
+//! An autoscaler is evaluated when it is created or its spec changes, and every 15 seconds. Without
+//! autoscalers nothing is read: pods are listed for each evaluation by the target's selector and are not
+//! cached.
 
 mod behavior;
 mod calculate;
@@ -18,11 +20,11 @@ mod target;
 mod tests;
 
 use crate::action::Action;
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::limits::{AUTOSCALING_PERIOD, METRICS_IN_FLIGHT};
 use crate::object::Object as Written;
 use crate::resource::{PODS, Resource, gvr};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::subject;
 use futures::StreamExt as _;
 use history::History;
@@ -32,7 +34,7 @@ use kstore_api::selector::label;
 use kstore_client::{ApiError, ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object, Occurrence};
 use parking_lot::Mutex;
-use plan::{Decision, Metrics, Scale, Told};
+use plan::{Decision, Metrics, PlannedEvent, Scale};
 use pods::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,39 +45,39 @@ const COMPONENT: &str = "horizontal-pod-autoscaler";
 
 type Autoscalers = Informer<Obj<HorizontalPodAutoscaler>>;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let autoscalers: Autoscalers = cluster.caches.get();
     let controller = cluster.controller(COMPONENT).watch_deltas(&autoscalers, changed).workers(WORKERS);
-    let hands = cluster.hands(COMPONENT);
+    let executor = cluster.executor(COMPONENT);
     let stop = cluster.stop.clone();
-    work(controller, stop, Autoscaling { cluster, autoscalers, hands, memory: Mutex::default() })
+    work(controller, stop, Autoscaling { cluster, autoscalers, executor, memory: Mutex::default() })
 }
 
-/// The key of an autoscaler unless only its status changed.
+/// The key of an autoscaler, unless only its status changed.
 fn changed(delta: &Delta<Obj<HorizontalPodAutoscaler>>) -> Option<Key> {
     let is_same = matches!(delta, Delta::Updated { old, new } if old.spec == new.spec && old.metadata.uid == new.metadata.uid);
     (!is_same).then(|| delta.object().key())
 }
 
-/// What is remembered of an autoscaler.
+/// Remembered data of an autoscaler.
 #[derive(Clone, Default)]
 struct Memory {
     uid: Option<String>,
     history: History,
-    /// The selector of its target, when it was read last.
+    /// The selector of its target at the last read.
     selector: String,
 }
 
 struct Autoscaling {
     cluster: Arc<Cluster>,
     autoscalers: Autoscalers,
-    hands: Hands,
+    executor: Executor,
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
 impl Reconcile for Autoscaling {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(hpa) = self.autoscalers.get(&cx.key) else {
             self.memory.lock().remove(&cx.key);
             return Ok(Next::Done);
@@ -85,10 +87,10 @@ impl Reconcile for Autoscaling {
             memory = Memory { uid: hpa.metadata.uid.clone(), ..Memory::default() };
         }
         let decision = self.decide(&cx, &hpa, &mut memory).await;
-        // Runs of one key do not overlap: what is remembered of it has not changed meanwhile.
+        // Runs of one key do not overlap, so its memory has not changed meanwhile.
         self.memory.lock().insert(cx.key.clone(), memory);
-        match self.hands.carry_out(&cx, &report(&hpa, decision?)).await.result() {
-            // The cache is about to show another state, or none.
+        match self.executor.execute(&cx, &report(&hpa, decision?)).await.result() {
+            // A conflict or a missing object means that the cache will show another state soon.
             Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Again(AUTOSCALING_PERIOD)),
         }
@@ -96,7 +98,7 @@ impl Reconcile for Autoscaling {
 }
 
 impl Autoscaling {
-    /// Decides about the target and gives it its size.
+    /// Decides about the target and scales it.
     async fn decide(
         &self,
         cx: &Context,
@@ -120,9 +122,9 @@ impl Autoscaling {
 
     async fn read_scale(&self, hpa: &HorizontalPodAutoscaler) -> Result<(Resource, ReadScale), String> {
         let to = &hpa.spec.scale_target_ref;
-        let resource = target::resource(&self.hands.client, to).await?;
+        let resource = target::resource(&self.executor.client, to).await?;
         let namespace = hpa.metadata.namespace.as_deref().unwrap_or_default();
-        let read = ReadScale::read(&self.hands.client, &resource, (namespace, &to.name)).await;
+        let read = ReadScale::read(&self.executor.client, &resource, (namespace, &to.name)).await;
         Ok((resource, read.map_err(|error| error.to_string())?))
     }
 
@@ -142,7 +144,7 @@ impl Autoscaling {
             Err(metrics) => return Ok(plan::plan(hpa, scale, &metrics, history, clock.now())),
         };
         let specs = hpa.spec.metrics.as_deref().unwrap_or_default();
-        let (client, namespace) = (&self.hands.client, cx.key.namespace());
+        let (client, namespace) = (&self.executor.client, cx.key.namespace());
         let reads: Vec<_> =
             specs.iter().map(|spec| source::read(client, spec, namespace, &scale.selector)).collect();
         let readings: Vec<_> = futures::stream::iter(reads).buffered(METRICS_IN_FLIGHT).collect().await;
@@ -150,7 +152,7 @@ impl Autoscaling {
         Ok(plan::plan(hpa, scale, &metrics, history, clock.now()))
     }
 
-    /// The pods of the target, or why the autoscaler may not look at them.
+    /// The pods of the target, or why the autoscaler must not use them.
     ///
     /// # Errors
     /// The pods cannot be listed now.
@@ -188,12 +190,12 @@ impl Autoscaling {
 
     async fn list(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>, ApiError> {
         let params = ListParams::default().labels(selector);
-        let (pods, _) = self.hands.client.dynamic(gvr(&PODS)).list(namespace, &params).await?;
+        let (pods, _) = self.executor.client.dynamic(gvr(&PODS)).list(namespace, &params).await?;
         let pods = pods.iter().map(lenient::from_value);
         pods.collect::<Result<_, _>>().map_err(|error| ApiError::Json(error.to_string()))
     }
 
-    /// The other autoscalers whose targets select one of these pods, too.
+    /// Other autoscalers whose targets also select one of these pods.
     fn sharing(&self, own: &Key, pods: &[Pod]) -> Vec<Key> {
         let memory = self.memory.lock();
         let others = memory.iter().filter(|(key, other)| {
@@ -206,7 +208,8 @@ impl Autoscaling {
         others.filter(|(_, other)| selects(other)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Gives the target its size. A target that was written meanwhile, but has the size that the decision is about, is read once more.
+    /// Scales the target. If it was written meanwhile but still has the decided-upon size, reads it once
+    /// more.
     async fn rescale(
         &self,
         cx: &Context,
@@ -214,7 +217,7 @@ impl Autoscaling {
         resource: &Resource,
         (read, size): (ReadScale, i32),
     ) -> Result<(), ApiError> {
-        let client = self.hands.client.causes(&cx.causes);
+        let client = self.executor.client.causes(&cx.causes);
         let (api, before) = (client.dynamic(gvr(resource)), read.scale().replicas);
         let refused = match api.replace(&read.with(size), "scale").await {
             Ok(_) => return Ok(()),
@@ -222,7 +225,7 @@ impl Autoscaling {
             Err(error) => return Err(error),
         };
         let target = (cx.key.namespace(), &*hpa.spec.scale_target_ref.name);
-        let newer = ReadScale::read(&self.hands.client, resource, target).await?;
+        let newer = ReadScale::read(&self.executor.client, resource, target).await?;
         if newer.scale().replicas != before {
             return Err(refused);
         }
@@ -230,11 +233,12 @@ impl Autoscaling {
     }
 }
 
-/// The status, if it changes, and the events.
+/// The status update, if it changed, and the events.
 fn report(hpa: &HorizontalPodAutoscaler, decision: Decision) -> Vec<Action> {
     let about = subject("autoscaling/v2", "HorizontalPodAutoscaler", &hpa.metadata);
-    let tell =
-        |Told { type_, reason, message }| Action::Event(Occurrence::new(&about, type_, reason, message));
+    let tell = |PlannedEvent { type_, reason, message }| {
+        Action::Event(Occurrence::new(&about, type_, reason, message))
+    };
     let mut actions: Vec<Action> = decision.events.into_iter().map(tell).collect();
     if hpa.status.as_ref() != Some(&decision.status) {
         let status = Some(decision.status);

@@ -1,4 +1,5 @@
-//! What an autoscaler does with its target, and what it says about it. Pure: readings, pods, history and time in; a decision out.
+//! Decision of an autoscaler about its target, and its status. Pure: readings, pods, history and time in; a
+//! decision out.
 
 use super::behavior::{Sizes, bound, longest_periods};
 use super::calculate::{Target, Tolerance};
@@ -15,57 +16,57 @@ use k8s_openapi::api::autoscaling::v2::{
 use kstore_api::quantity::Quantity;
 use kstore_informer::EventType;
 
-/// How far usage may be from the target without an effect, unless the rules say otherwise.
+/// Default tolerance of the ratio of usage and target.
 const TOLERANCE: f64 = 0.1;
 
 /// The scale of the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// How many replicas are wanted.
+    /// Desired replicas.
     pub replicas: i32,
-    /// How many there are.
+    /// Current replicas.
     pub status_replicas: i32,
-    /// Selects its pods.
+    /// Selector of its pods.
     pub selector: String,
 }
 
-/// What is known of the metrics.
+/// Metrics that were read.
 #[derive(Clone, Debug)]
 pub(crate) enum Metrics<'a> {
-    /// They were not read: the target's size alone decides.
+    /// Not read: the target's size alone decides.
     Unread,
-    /// The pods are not known: the reason and message of the condition, and the event.
+    /// The pods are unknown: reason and message of the condition, and the event.
     NoPods { reason: &'static str, message: String, event: (&'static str, String) },
-    /// Of each entry of the spec, in its order.
+    /// Readings for each entry of the spec, in order.
     Read { pods: &'a [Pod], readings: &'a [Reading] },
 }
 
-/// What is to be done.
+/// Decision of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
-    /// The size that the target gets, and why, if it gets another one.
+    /// The new size and its reason, if the size changes.
     pub rescale: Option<(i32, String)>,
-    /// The status as it is to be if the target gets its size.
+    /// The status if scaling succeeds.
     pub status: HorizontalPodAutoscalerStatus,
-    /// What users are told.
-    pub events: Vec<Told>,
+    /// Events to record.
+    pub events: Vec<PlannedEvent>,
 }
 
-/// An event.
+/// An event to record.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct PlannedEvent {
     pub type_: EventType,
     pub reason: &'static str,
     pub message: String,
 }
 
-impl Told {
+impl PlannedEvent {
     pub(crate) fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self { type_: EventType::Warning, reason, message: message.into() }
     }
 }
 
-/// Whether the metrics decide about a target of this size; else its size alone does.
+/// Whether the metrics decide about a target of this size; otherwise its size alone decides.
 pub(crate) fn needs_metrics(hpa: &HorizontalPodAutoscaler, replicas: i32) -> bool {
     matches!(by_size(hpa, replicas), BySize::Metrics)
 }
@@ -94,7 +95,7 @@ fn by_size(hpa: &HorizontalPodAutoscaler, replicas: i32) -> BySize {
     }
 }
 
-/// Decides what becomes of the target. Notes the recommendation in `history`.
+/// Decides about the target, and records the recommendation in `history`.
 pub(crate) fn plan(
     hpa: &HorizontalPodAutoscaler,
     scale: &Scale,
@@ -119,7 +120,7 @@ pub(crate) fn plan(
         BySize::Metrics => match propose(&mut draft, hpa, scale, metrics) {
             Ok(proposal) => settle(draft, hpa, (scale.replicas, proposal), history),
             Err(Refused { error, statuses }) => {
-                draft.events.push(Told::warning("FailedComputeMetricsReplicas", error));
+                draft.events.push(PlannedEvent::warning("FailedComputeMetricsReplicas", error));
                 let desired = draft.status.desired_replicas;
                 draft.sizes(scale.replicas, desired, Some(statuses));
                 draft.decide(None)
@@ -130,20 +131,20 @@ pub(crate) fn plan(
 
 const GOT_SCALE: &str = "the HPA controller was able to get the target's current scale";
 
-/// What the metrics ask for together.
+/// Combined proposal of the metrics.
 struct Proposed {
     replicas: i32,
     name: String,
     statuses: Vec<MetricStatus>,
 }
 
-/// Why the metrics ask for nothing.
+/// Why the metrics propose nothing.
 struct Refused {
     error: String,
     statuses: Vec<MetricStatus>,
 }
 
-/// The highest of what the metrics ask for. If some say nothing, the others may only let the target grow.
+/// The highest proposal of the metrics. If some metrics fail, the others may only scale up.
 fn propose(
     draft: &mut Draft,
     hpa: &HorizontalPodAutoscaler,
@@ -153,7 +154,7 @@ fn propose(
     let (pods, readings) = match metrics {
         Metrics::Read { pods, readings } => (*pods, *readings),
         Metrics::NoPods { reason, message, event: (told, text) } => {
-            draft.events.push(Told::warning(told, text.clone()));
+            draft.events.push(PlannedEvent::warning(told, text.clone()));
             draft.set("ScalingActive", false, reason, message);
             return Err(Refused { error: text.clone(), statuses: vec![] });
         }
@@ -176,7 +177,7 @@ fn propose(
             }
             Err(failed) => {
                 statuses.push(MetricStatus::default());
-                draft.events.push(Told::warning(failed.reason, failed.message.clone()));
+                draft.events.push(PlannedEvent::warning(failed.reason, failed.message.clone()));
                 failures.push(failed);
             }
         }
@@ -206,7 +207,7 @@ fn propose(
     }
 }
 
-/// Bounds what the metrics ask for.
+/// Bounds the proposal of the metrics.
 fn settle(
     mut draft: Draft,
     hpa: &HorizontalPodAutoscaler,
@@ -228,7 +229,7 @@ fn settle(
     draft.decide((bounded.replicas != current).then_some((bounded.replicas, why)))
 }
 
-/// The tolerances that the rules name.
+/// The tolerances of the rules.
 fn tolerance(hpa: &HorizontalPodAutoscaler) -> Tolerance {
     let behavior = hpa.spec.behavior.as_ref();
     let of = |rules: Option<&HPAScalingRules>| {
@@ -241,7 +242,7 @@ fn tolerance(hpa: &HorizontalPodAutoscaler) -> Tolerance {
     }
 }
 
-/// The decision once the target got its size.
+/// The decision after the target was scaled.
 pub(crate) fn rescaled(
     mut decision: Decision,
     hpa: &HorizontalPodAutoscaler,
@@ -255,7 +256,7 @@ pub(crate) fn rescaled(
     decision.status.last_scale_time = Some(seconds(now));
     let message = format!("New size: {size}; reason: {why}");
     let (type_, reason) = (EventType::Normal, "SuccessfulRescale");
-    decision.events.push(Told { type_, reason, message });
+    decision.events.push(PlannedEvent { type_, reason, message });
     let behavior = hpa.spec.behavior.as_ref();
     if behavior.is_some() {
         history.rescaled((from, size), longest_periods(behavior), now);
@@ -263,7 +264,7 @@ pub(crate) fn rescaled(
     decision
 }
 
-/// The decision once the server refused to give the target its size.
+/// The decision after the server refused to scale the target.
 pub(crate) fn refused(
     mut decision: Decision,
     hpa: &HorizontalPodAutoscaler,
@@ -276,23 +277,23 @@ pub(crate) fn refused(
     let before = hpa.status.as_ref();
     decision.status.desired_replicas = before.map_or(0, |status| status.desired_replicas);
     let message = format!("New size: {size}; reason: {why}; error: {error}");
-    decision.events.push(Told::warning("FailedRescale", message));
+    decision.events.push(PlannedEvent::warning("FailedRescale", message));
     decision
 }
 
 /// The decision when the scale of the target cannot be read.
 pub(crate) fn without_scale(hpa: &HorizontalPodAutoscaler, error: &str, now: Timestamp) -> Decision {
     let mut draft = Draft::of(hpa, now);
-    draft.events.push(Told::warning("FailedGetScale", error));
+    draft.events.push(PlannedEvent::warning("FailedGetScale", error));
     let message = format!("the HPA controller was unable to get the target's current scale: {error}");
     draft.set("AbleToScale", false, "FailedGetScale", &message);
     draft.decide(None)
 }
 
-/// A decision in the making.
+/// A decision under construction.
 struct Draft {
     status: HorizontalPodAutoscalerStatus,
-    events: Vec<Told>,
+    events: Vec<PlannedEvent>,
     now: Timestamp,
 }
 
@@ -305,7 +306,7 @@ impl Draft {
         set(&mut self.status, (type_, status), (reason, message), self.now);
     }
 
-    /// Notes sizes and metrics. Without metrics none are shown.
+    /// Records sizes and metrics in the status.
     fn sizes(&mut self, current: i32, desired: i32, metrics: Option<Vec<MetricStatus>>) {
         self.status.current_replicas = Some(current);
         self.status.desired_replicas = desired;
@@ -317,7 +318,7 @@ impl Draft {
     }
 }
 
-/// Sets a condition; its time moves when its status changes.
+/// Sets a condition; its transition time changes with its status.
 fn set(
     status: &mut HorizontalPodAutoscalerStatus,
     (type_, value): (&str, bool),

@@ -1,4 +1,4 @@
-//! The pods of a scale target: what an autoscaler reads of them, which of them count, and what they request. Pure.
+//! Pods of a scale target: decoded fields, classification, and requests. Pure.
 
 use super::sample::Samples;
 use crate::limits::{CPU_INITIALIZATION, INITIAL_READINESS};
@@ -10,7 +10,7 @@ use kstore_api::quantity::Quantity;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A pod as an autoscaler reads it.
+/// Fields of a pod that an autoscaler reads.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
@@ -19,17 +19,17 @@ pub(crate) struct Pod {
     pub status: Status,
 }
 
-/// What a pod requests.
+/// Requests of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Spec {
     pub containers: Vec<Container>,
     pub init_containers: Vec<Container>,
-    /// Of the pod as a whole.
+    /// Pod-level resources.
     pub resources: Resources,
 }
 
-/// A container and what it requests.
+/// A container and its requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Container {
@@ -38,14 +38,14 @@ pub(crate) struct Container {
     pub restart_policy: String,
 }
 
-/// Requests by the name of the resource.
+/// Requests by resource name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Resources {
     pub requests: BTreeMap<String, String>,
 }
 
-/// How far a pod has come.
+/// Status fields of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Status {
@@ -59,27 +59,27 @@ impl Pod {
         self.status.conditions.iter().find(|condition| condition.type_ == "Ready")
     }
 
-    /// Runs and is ready.
+    /// Whether the pod is running and ready.
     pub(crate) fn is_ready(&self) -> bool {
         let ready = self.ready_condition().is_some_and(|condition| condition.status == "True");
         ready && self.status.phase == crate::view::Phase::Running
     }
 }
 
-/// Pods by what they mean for a metric.
+/// Pods by their meaning for a metric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Groups {
-    /// How many have a sample that counts.
+    /// Number of pods with a usable sample.
     pub ready: usize,
-    /// Pending, or not ready for long enough for their processor time to mean anything.
+    /// Pending pods, and pods that were not ready for long enough for a meaningful CPU sample.
     pub unready: BTreeSet<String>,
-    /// Without a sample.
+    /// Pods without a sample.
     pub missing: BTreeSet<String>,
-    /// Failed or being deleted.
+    /// Pods that are failed or being deleted.
     pub ignored: BTreeSet<String>,
 }
 
-/// Groups pods. Whether the sample of a pod that is not ready counts is a question for processor time alone.
+/// Classifies pods. Unready pods are treated specially only for CPU.
 pub(crate) fn group(pods: &[Pod], samples: &Samples, resource: Option<&str>, now: Timestamp) -> Groups {
     let mut groups = Groups::default();
     for pod in pods {
@@ -103,8 +103,8 @@ pub(crate) fn group(pods: &[Pod], samples: &Samples, resource: Option<&str>, now
     groups
 }
 
-/// Whether the processor time of a pod is that of its start: in the first minutes while it is not ready or the sample covers time
-/// before it became ready, later only if it never was ready.
+/// Whether the CPU sample of a pod covers its start. In the first minutes: while it is not ready or the
+/// sample covers time before it became ready. Later: only if it was never ready.
 fn is_starting(pod: &Pod, (at, window): (Timestamp, SignedDuration), now: Timestamp) -> bool {
     let (Some(condition), Some(start)) = (pod.ready_condition(), pod.status.start_time.as_ref()) else {
         return true;
@@ -119,8 +119,8 @@ fn is_starting(pod: &Pod, (at, window): (Timestamp, SignedDuration), now: Timest
     }
 }
 
-/// What each pod requests of a resource, in thousandths: the sum over its containers and sidecars, or the container of this name. A
-/// request of the pod as a whole takes the place of the sum.
+/// Requests of each pod for a resource, in thousandths: the sum over its containers and sidecars, or one
+/// named container. A pod-level request replaces the sum.
 ///
 /// # Errors
 /// In upstream's words: a container has no request.

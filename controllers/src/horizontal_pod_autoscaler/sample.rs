@@ -1,5 +1,5 @@
-//! Samples of metrics, and how they are decoded from the answers of the APIs metrics.k8s.io, custom.metrics.k8s.io and
-//! external.metrics.k8s.io. Pure. Values are in thousandths, as upstream computes with them.
+//! Metric samples, and their decoding from responses of metrics.k8s.io, custom.metrics.k8s.io and
+//! external.metrics.k8s.io. Pure. Values are in thousandths, as in upstream's calculations.
 
 use jiff::Timestamp;
 use kstore_api::lenient;
@@ -9,29 +9,29 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The window of a sample of custom.metrics.k8s.io that names none.
+/// Default window in seconds of a sample from custom.metrics.k8s.io.
 const CUSTOM_WINDOW: i64 = 60;
 
-/// What one pod used.
+/// Usage of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// The amount, in thousandths.
+    /// The usage, in thousandths.
     pub value: i64,
-    /// When it was taken.
+    /// Time of the sample.
     pub at: Timestamp,
-    /// The time over which it was taken.
+    /// Length of the time window of the sample.
     pub window: Duration,
 }
 
-/// Samples by the name of the pod.
+/// Samples by pod name.
 pub(crate) type Samples = BTreeMap<String, Sample>;
 
-/// What the metrics APIs answered about one entry of `spec.metrics`.
+/// Response of the metrics APIs for one entry of `spec.metrics`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reading {
-    /// Of each pod.
+    /// Samples per pod.
     Pods(Result<Samples, String>),
-    /// Of one object, or the sum of an external metric.
+    /// Value of one object, or the sum of an external metric.
     Total(Result<i64, String>),
 }
 
@@ -83,11 +83,11 @@ fn milli(text: &str) -> Option<i64> {
     Quantity::parse(text).ok().map(Quantity::milli)
 }
 
-/// Samples of a resource from a PodMetricsList: of whole pods, or of the container of this name. A pod without a value for one of its
-/// containers has no sample.
+/// Samples of a resource from a PodMetricsList: of whole pods, or of one named container. A pod in which a
+/// container lacks a value has no sample.
 ///
 /// # Errors
-/// In upstream's words: there is no entry, or a pod does not have the container.
+/// In upstream's words: no entry, or a pod without the container.
 pub(crate) fn of_pods(answer: &Value, resource: &str, container: Option<&str>) -> Result<Samples, String> {
     let pods: Vec<PodMetrics> = items(answer)?;
     if pods.is_empty() {
@@ -116,16 +116,16 @@ fn usage(container: &ContainerMetrics, resource: &str) -> Option<i64> {
     container.usage.get(resource).and_then(|text| milli(text))
 }
 
-/// Go's text of a duration, as `30s` or `1m0.5s`. What is not one counts as zero.
+/// Parses Go's duration format, such as `30s` or `1m0.5s`. Invalid text counts as zero.
 fn window(text: &str) -> Duration {
     let span: Result<jiff::SignedDuration, _> = text.parse();
     span.ok().and_then(|span| span.try_into().ok()).unwrap_or_default()
 }
 
-/// Samples of a metric of pods from a MetricValueList.
+/// Samples of a pods metric from a MetricValueList.
 ///
 /// # Errors
-/// In upstream's words: there is no entry.
+/// In upstream's words: no entry.
 pub(crate) fn of_custom_pods(answer: &Value) -> Result<Samples, String> {
     let values: Vec<MetricValue> = items(answer)?;
     if values.is_empty() {
@@ -140,20 +140,20 @@ pub(crate) fn of_custom_pods(answer: &Value) -> Result<Samples, String> {
     Ok(values.into_iter().filter_map(sample).collect())
 }
 
-/// The value of a metric of one object from a MetricValueList.
+/// Value of an object metric from a MetricValueList.
 ///
 /// # Errors
-/// In upstream's words: there is no entry.
+/// In upstream's words: no entry.
 pub(crate) fn of_object(answer: &Value) -> Result<i64, String> {
     let values: Vec<MetricValue> = items(answer)?;
     let first = values.first().and_then(|one| milli(&one.value));
     first.ok_or_else(|| "the server returned no value for the metric".to_owned())
 }
 
-/// The sum of the values in an ExternalMetricValueList.
+/// Sum of the values in an ExternalMetricValueList.
 ///
 /// # Errors
-/// In upstream's words: there is no entry.
+/// In upstream's words: no entry.
 pub(crate) fn of_external(answer: &Value) -> Result<i64, String> {
     let values: Vec<MetricValue> = items(answer)?;
     if values.is_empty() {

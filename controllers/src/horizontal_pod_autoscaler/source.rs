@@ -1,4 +1,5 @@
-//! Reads metrics: from the resource metrics API, and from APIs of custom and external metrics, all behind the API server. No judgement.
+//! Reads metrics through the API server: from the resource, custom and external metrics APIs. Without
+//! decisions.
 
 use super::metric::selector_text;
 use super::sample::{Reading, of_custom_pods, of_external, of_object, of_pods};
@@ -80,7 +81,7 @@ impl Source<'_> {
         self.custom(&path).await
     }
 
-    /// From the API of custom metrics, in the version that it prefers.
+    /// Reads from the custom metrics API in its preferred version.
     async fn custom(&self, path: &str) -> Result<Value, String> {
         let failed = |error: String| format!("unable to fetch metrics from custom metrics API: {error}");
         let group = match self.client.get_path(CUSTOM).await {
@@ -105,7 +106,7 @@ impl Source<'_> {
         fetched.map_err(|error| format!("unable to fetch metrics from external metrics API: {error}"))
     }
 
-    /// Reads JSON. A path that nothing serves is told of in the words of Kubernetes' clients.
+    /// Reads JSON. An unserved path is reported in the words of Kubernetes' clients.
     async fn get(&self, path: &str, what: &str) -> Result<Value, String> {
         let bytes = self.client.get_path(path).await.map_err(|error| told(&error, what))?;
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
@@ -122,7 +123,7 @@ fn told(error: &ApiError, what: &str) -> String {
     }
 }
 
-/// The selector of a metric as the end of a query.
+/// The selector of a metric as the end of a query string.
 fn metric_selector(metric: &MetricIdentifier) -> String {
     match selector_text(metric.selector.as_ref()) {
         text if text.is_empty() => String::new(),
@@ -130,7 +131,7 @@ fn metric_selector(metric: &MetricIdentifier) -> String {
     }
 }
 
-/// Percent-encoding of a part of a path or query.
+/// Percent-encodes a part of a path or query.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! The resource of a scale target, of any kind that has the subresource `scale`, and its scale as the server shows it.
+//! Resource and scale of a scale target, of any kind with the subresource `scale`.
 
 use super::plan::Scale;
 use crate::resource::Resource;
@@ -7,11 +7,11 @@ use kstore_api::kind::{lookup_api_version, split_api_version};
 use kstore_client::{ApiError, Client};
 use serde_json::Value;
 
-/// The resource that a reference names. What is not built in is looked up in the server's discovery: in the version that the reference
-/// names, or in the preferred one of its group.
+/// The resource of a reference. Custom kinds are looked up in the server's discovery: in the version of the
+/// reference, or in the preferred version of its group.
 ///
 /// # Errors
-/// In words: no such kind is served, or discovery failed.
+/// A message: the kind is not served, or discovery failed.
 pub(super) async fn resource(client: &Client, to: &CrossVersionObjectReference) -> Result<Resource, String> {
     let api_version = to.api_version.as_deref().unwrap_or_default();
     if let Some(row) = lookup_api_version(api_version, &to.kind) {
@@ -50,7 +50,7 @@ async fn in_version(
     }))
 }
 
-/// A document of discovery, if it is served.
+/// A discovery document, if it is served.
 async fn document(client: &Client, path: &str) -> Result<Option<Value>, ApiError> {
     match client.get_path(path).await {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
@@ -59,7 +59,7 @@ async fn document(client: &Client, path: &str) -> Result<Option<Value>, ApiError
     }
 }
 
-/// The scale of the target as the server gave it. It is written back with another number of replicas.
+/// The scale of the target as read from the server; written back with another number of replicas.
 pub(super) struct ReadScale(Value);
 
 impl ReadScale {
@@ -76,7 +76,7 @@ impl ReadScale {
         serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::Json(error.to_string()))
     }
 
-    /// What the scale says.
+    /// The decoded scale.
     pub(super) fn scale(&self) -> Scale {
         let number = |value: &Value| value.as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or_default();
         Scale {
@@ -86,7 +86,7 @@ impl ReadScale {
         }
     }
 
-    /// The scale with another number of replicas, in the state that was read.
+    /// The scale with another number of replicas, at the resourceVersion that was read.
     pub(super) fn with(mut self, replicas: i32) -> Value {
         self.0["spec"]["replicas"] = replicas.into();
         self.0

@@ -1,4 +1,4 @@
-//! Autoscalers: what metrics ask for, what bounds it, what the status says, and what always holds.
+//! Tests of autoscalers: proposals, bounds, status, and properties.
 
 mod behavior;
 mod metrics;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// So many seconds after the pods started.
+/// Time in seconds after the start of the pods.
 fn at(seconds: i64) -> Timestamp {
     START.checked_add(SignedDuration::from_secs(seconds)).unwrap()
 }
@@ -27,12 +27,12 @@ fn autoscaler(spec: Value) -> HorizontalPodAutoscaler {
     from_value(json!({"metadata": {"name": "web", "namespace": "default"}, "spec": whole})).unwrap()
 }
 
-/// A target for processor time in percent of the requests.
+/// A CPU target in percent of the requests.
 fn cpu(percent: i32) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}})
 }
 
-/// A pod that requests 100m and has been ready since shortly after its start.
+/// A pod with a request of 100m that became ready shortly after its start.
 fn pod(name: usize) -> Pod {
     changed_pod(name, json!({}))
 }
@@ -52,7 +52,7 @@ fn sample(value: i64, taken: Timestamp) -> Sample {
     Sample { value, at: taken, window: Duration::from_secs(30) }
 }
 
-/// One sample for each value, of pods `0`, `1`, …
+/// Samples with these values for the pods `0`, `1`, ….
 fn samples(values: &[i64], taken: Timestamp) -> Samples {
     values.iter().enumerate().map(|(name, value)| (name.to_string(), sample(*value, taken))).collect()
 }
@@ -61,7 +61,7 @@ fn scale(replicas: i32) -> Scale {
     Scale { replicas, status_replicas: replicas, selector: "app=web".to_owned() }
 }
 
-/// One look at a target whose pods use these thousandths of a processor, ten minutes after they started.
+/// Evaluates a target whose pods use these thousandths of a CPU, ten minutes after their start.
 fn look(hpa: &HorizontalPodAutoscaler, used: &[i64]) -> Decision {
     look_at(hpa, used, &mut History::default(), at(600))
 }
@@ -73,7 +73,7 @@ fn look_at(hpa: &HorizontalPodAutoscaler, used: &[i64], history: &mut History, n
     plan(hpa, &scale(replicas), &Metrics::Read { pods: &pods, readings: &readings }, history, now)
 }
 
-/// The size that the target gets, or has.
+/// The resulting size of the target.
 fn size(decision: &Decision) -> i32 {
     decision.status.desired_replicas
 }
@@ -90,7 +90,7 @@ fn is(condition: (String, String), status: &str, reason: &str) -> bool {
 }
 
 #[test]
-fn a_target_gets_the_size_that_its_usage_asks_for() {
+fn a_target_is_scaled_by_its_usage() {
     // Usage of each pod against 50m of the requested 100m.
     let table: [(&[i64], i32, &str); 7] = [
         (&[50, 50, 50], 3, "ValidMetricFound"),
@@ -126,7 +126,7 @@ fn without_rules_a_size_at_most_doubles_and_shrinks_after_five_minutes_of_lower_
 }
 
 #[test]
-fn bounds_hold_whatever_the_metrics_say() {
+fn size_bounds_hold_for_all_metrics() {
     let hpa = autoscaler(json!({"minReplicas": 2, "maxReplicas": 5}));
     let above = look(&hpa, &[50; 7]);
     assert_eq!(above.rescale, Some((5, "Current number of replicas above Spec.MaxReplicas".to_owned())));
@@ -141,14 +141,14 @@ fn bounds_hold_whatever_the_metrics_say() {
 }
 
 #[test]
-fn a_target_of_no_replicas_is_left_alone() {
+fn a_target_with_zero_replicas_is_not_scaled() {
     let decision = plan(&autoscaler(json!({})), &scale(0), &Metrics::Unread, &mut History::default(), START);
     assert_eq!(decision.rescale, None);
     assert!(is(condition(&decision, "ScalingActive"), "False", "ScalingDisabled"));
 }
 
 #[test]
-fn the_outcome_of_a_rescale_is_in_the_status_and_in_an_event() {
+fn rescale_results_are_in_status_and_event() {
     let hpa = autoscaler(json!({}));
     let decision = look(&hpa, &[100, 100, 100]);
     let done = rescaled(decision.clone(), &hpa, 3, &mut History::default(), at(600));
@@ -170,7 +170,7 @@ fn the_outcome_of_a_rescale_is_in_the_status_and_in_an_event() {
 }
 
 #[test]
-fn the_time_of_a_condition_is_that_of_its_status() {
+fn condition_times_change_with_their_status_only() {
     let mut hpa = autoscaler(json!({}));
     hpa.status = Some(look_at(&hpa, &[50, 50], &mut History::default(), at(600)).status);
     let later = look_at(&hpa, &[50, 50], &mut History::default(), at(700)).status;

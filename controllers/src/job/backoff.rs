@@ -1,4 +1,4 @@
-//! Back-off of failed pods: how long a Job waits before it replaces them. 10 s, doubled for each further failure, 10 min at most,
+//! Back-off before a Job replaces failed pods: 10 s, doubled for each further failure, at most 10 min,
 //! counted from the end of the newest failed pod. Pure.
 
 use crate::view::{ContainerStatus, Pod, elapsed};
@@ -6,14 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The back-off after one failure.
+/// Back-off after one failure.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// The longest back-off.
+/// Longest back-off.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Failures of a Job since its last success. Kept in memory only, as upstream: a controller that starts again waits less, never
-/// longer.
+/// Failures of a Job since its last success. In memory only, as upstream: a restarted controller waits less,
+/// never longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The record after these pods ended. A success forgets the failures that happened before it.
+    /// The failures after these pods ended. A success resets earlier failures.
     #[must_use]
     pub(crate) fn after(self, succeeded: &[&Arc<Pod>], failed: &[&Arc<Pod>]) -> Self {
         let success = succeeded.iter().map(|pod| finished(pod)).max();
@@ -36,24 +36,25 @@ impl Backoff {
         }
     }
 
-    /// How long no pod is to be created.
+    /// Remaining time without pod creations.
     pub(crate) fn remaining(self, now: Timestamp) -> Duration {
         self.newest.map_or(Duration::ZERO, |newest| remaining(self.failures, newest, now))
     }
 }
 
-/// How long no pod is to be created after `failures` failures in a row of which the last was at `newest`.
+/// Remaining time without pod creations after `failures` consecutive failures, the last at `newest`.
 pub(crate) fn remaining(failures: u32, newest: Timestamp, now: Timestamp) -> Duration {
     if failures == 0 {
         return Duration::ZERO;
     }
     let doubled = 1u32.checked_shl(failures - 1).unwrap_or(u32::MAX);
     let wait = FIRST.saturating_mul(doubled).min(LONGEST);
-    // A clock that is behind the node's does not make the wait longer than the back-off.
+    // A clock behind the node's does not lengthen the back-off.
     wait.saturating_sub(elapsed(newest, now))
 }
 
-/// When a pod ended: its last container, else when it stopped being ready, else when its deletion began, else its creation.
+/// When a pod ended: its last container; else when it stopped being ready; else its deletion timestamp; else
+/// its creation.
 pub(crate) fn finished(pod: &Pod) -> Timestamp {
     let ends: Option<Vec<Timestamp>> = pod.status.container_statuses.iter().map(container_end).collect();
     if let Some(end) = ends.and_then(|ends| ends.into_iter().max()) {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_ended_when_its_last_container_did_or_as_near_as_one_can_tell() {
+    fn the_end_of_a_pod_is_that_of_its_last_container_or_an_estimate() {
         let table = [
             (
                 json!({"status": {"containerStatuses": [

@@ -1,14 +1,14 @@
-//! [`Indexes`]: a set of completion indexes of an Indexed Job, as ascending intervals. Reads and writes the text of
+//! [`Indexes`]: a set of completion indexes of an Indexed Job, as ascending intervals. Parses and formats
 //! `status.completedIndexes`, such as `1,3-5,7`. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// A set of completion indexes. The intervals ascend, and between two of them at least one index is missing.
+/// Set of completion indexes. The intervals ascend, with a gap of at least one index between two of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Indexes(Vec<Interval>);
 
-/// The indexes from `first` to `last`, both included.
+/// Indexes from `first` to `last`, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Interval {
     first: i32,
@@ -16,8 +16,8 @@ struct Interval {
 }
 
 impl Indexes {
-    /// Reads the indexes below `completions` from the text of a status or of a success policy. Skips what is no interval, since
-    /// validation refuses it.
+    /// Parses the indexes below `completions` from a status or a success policy. Skips invalid intervals,
+    /// which validation refuses.
     pub(crate) fn parse(text: &str, completions: i32) -> Self {
         let interval = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -55,23 +55,23 @@ impl Indexes {
         Self(merged)
     }
 
-    /// The number of indexes in the set.
+    /// Number of indexes in the set.
     pub(crate) fn len(&self) -> i32 {
         self.0.iter().map(Interval::len).sum()
     }
 
-    /// True if the set has no index.
+    /// Whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the set has this index.
+    /// Whether the set contains this index.
     pub(crate) fn contains(&self, index: i32) -> bool {
         let at = self.0.partition_point(|interval| interval.last < index);
         self.0.get(at).is_some_and(|interval| interval.first <= index)
     }
 
-    /// The number of indexes that are in both sets.
+    /// Number of indexes in both sets.
     pub(crate) fn common(&self, other: &Self) -> i32 {
         let (mut i, mut j, mut count) = (0, 0, 0);
         while let (Some(a), Some(b)) = (self.0.get(i), other.0.get(j)) {
@@ -85,8 +85,8 @@ impl Indexes {
         count
     }
 
-    /// The lowest `count` indexes below `completions` that are not in the set. The work is bounded by the number of intervals and
-    /// `count`.
+    /// The lowest `count` indexes below `completions` that are not in the set. The cost is bounded by the
+    /// number of intervals and `count`.
     pub(crate) fn first_missing(&self, count: usize, completions: i32) -> Vec<i32> {
         let end = Interval { first: completions, last: completions };
         let mut missing = Vec::new();
@@ -114,7 +114,7 @@ impl fmt::Display for Indexes {
             let comma = if i == 0 { "" } else { "," };
             match interval.len() {
                 1 => write!(f, "{comma}{}", interval.first)?,
-                // Two indexes are a list and no interval, as upstream writes them.
+                // Two adjacent indexes are formatted as a list, not as an interval, as upstream.
                 2 => write!(f, "{comma}{},{}", interval.first, interval.last)?,
                 _ => write!(f, "{comma}{}-{}", interval.first, interval.last)?,
             }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_read_and_written_as_in_a_status() {
+    fn completed_indexes_are_parsed_and_formatted() {
         let table = [
             ("", ""),
             ("0", "0"),

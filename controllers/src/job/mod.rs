@@ -1,5 +1,6 @@
-//! Runs the pods of a Job to completion. `plan` judges, `status` counts what has ended, `writes` makes actions of both; `orphans` frees
-//! pods that their Job left. This file reads the caches and has it all carried out.
+//! Job controller: runs the pods of a Job to completion. `plan` decides, `status` counts ended pods, `writes`
+//! converts both to actions; `orphans` releases pods that their Job left. This file reads the caches and
+//! executes the actions.
 
 mod backoff;
 mod indexes;
@@ -14,12 +15,12 @@ mod writes;
 
 use crate::action::Action;
 use crate::adoption::lives;
-use crate::apply::{Hands, Outcome};
-use crate::caches::{Caches, Held, Pods, Sources, Watched};
+use crate::apply::{Executor, Outcome};
+use crate::caches::{Caches, LookupKey, Pods, Sources, Watched};
 use crate::claim::{Claim, claim, controller_of};
 use crate::limits::{LONGEST_REST, REST_PER_POD};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::{Pod, elapsed};
 use backoff::Backoff;
@@ -29,7 +30,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kstore_client::{ApiError, Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, CutError, Index, Informer, Key, Object};
 use parking_lot::Mutex;
-use plan::{Change, Judgement, Observed};
+use plan::{Change, JobDecisions, Observed};
 use status::{ChangeOutcome, Report};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -38,14 +39,14 @@ use std::time::Duration;
 
 const WORKERS: usize = 5;
 const COMPONENT: &str = "job-controller";
-/// What `spec.managedBy` says if this controller is meant.
+/// Value of `spec.managedBy` that means this controller.
 const OWN_NAME: &str = "kubernetes.io/job-controller";
 
-/// All Jobs.
+/// Cache of all Jobs.
 #[derive(Clone)]
 pub(crate) struct Jobs {
     informer: Informer<Obj<Job>>,
-    /// By the uid of their controller.
+    /// Index by the uid of their controller.
     pub owned: Index<Obj<Job>, String>,
 }
 
@@ -67,24 +68,24 @@ impl Deref for Jobs {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     jobs: Jobs,
     pods: Pods,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { jobs: caches.get(), pods: caches.get() }
     }
 }
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
-    let hands = cluster.hands(COMPONENT);
-    let orphans = orphans::run(Arc::clone(&cluster), caches.clone(), hands.clone());
+    let caches = ControllerCaches::of(&cluster.caches);
+    let executor = cluster.executor(COMPONENT);
+    let orphans = orphans::run(Arc::clone(&cluster), caches.clone(), executor.clone());
     let jobs = caches.jobs.clone();
     let controller = cluster
         .controller("job")
@@ -92,7 +93,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch(&caches.pods, move |pod: &Pod| jobs_of(&jobs, pod))
         .workers(WORKERS);
     let stop = cluster.stop.clone();
-    let runs = work(controller, stop, Runs { cluster, caches, hands, memory: Mutex::default() });
+    let runs = work(controller, stop, Runs { cluster, caches, executor, memory: Mutex::default() });
     async move {
         futures::join!(runs, orphans);
     }
@@ -102,13 +103,13 @@ fn is_job(owner: &OwnerReference) -> bool {
     owner.kind == "Job" && owner.api_version == "batch/v1"
 }
 
-/// Another controller has this Job.
+/// Whether another controller manages this Job.
 fn managed_elsewhere(job: &Job) -> bool {
     let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
     manager.is_some_and(|name| name != OWN_NAME)
 }
 
-/// The Job that controls a pod; of a pod without a controller, every Job that would adopt it.
+/// The Job that controls a pod; for an orphan, every Job that would adopt it.
 fn jobs_of(jobs: &Jobs, pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
@@ -126,28 +127,28 @@ fn jobs_of(jobs: &Jobs, pod: &Pod) -> Vec<Key> {
 
 struct Runs {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
-/// What is remembered of a Job between runs.
+/// Remembered data of a Job between runs.
 #[derive(Clone, Default)]
 struct Memory {
-    /// Whose memory it is: another Job may have the name later.
+    /// Uid of the Job: another Job may have the name later.
     uid: Option<String>,
-    /// Its failures since its last success.
+    /// Failures since its last success.
     backoff: Backoff,
-    /// When its status was written last.
+    /// Time of the last status update.
     reported: Option<Timestamp>,
-    /// Its last run created or removed as many pods as one run may.
+    /// Whether the last run reached the bound on created or removed pods.
     unfinished: bool,
 }
 
 impl Reconcile for Runs {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.stale {
-            // Pods that it made may not be seen: it would make them again.
+            // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
         }
         let job = self.caches.jobs.get(&cx.key);
@@ -164,7 +165,7 @@ impl Reconcile for Runs {
         }
         let Some(spec) = job.spec.as_ref() else { return Ok(Next::Done) };
         if let Some(event) = unknown_mode(&job, spec) {
-            self.hands.carry_out(&cx, &[event]).await.result()?;
+            self.executor.execute(&cx, &[event]).await.result()?;
             return Ok(Next::Done);
         }
         let memory = self.remembered(&cx, &job);
@@ -172,7 +173,8 @@ impl Reconcile for Runs {
     }
 }
 
-/// How long a Job that reported lately is to rest: a run costs time in proportion to its pods, each of which changes several times.
+/// Delay of a Job after a status update: a run costs time in proportion to its pods, and each pod changes
+/// several times.
 fn rest(job: &Job, memory: &Memory, now: Timestamp) -> Option<Duration> {
     let active = job.status.as_ref().and_then(|status| status.active).unwrap_or(0);
     let rest = REST_PER_POD.saturating_mul(active.unsigned_abs()).min(LONGEST_REST);
@@ -180,7 +182,7 @@ fn rest(job: &Job, memory: &Memory, now: Timestamp) -> Option<Duration> {
     (!left.is_zero() && !memory.unfinished).then_some(left)
 }
 
-/// Validation refuses unknown modes; one of a newer server is not for us.
+/// An event for an unknown completion mode. Validation refuses it; a newer server may allow it.
 fn unknown_mode(job: &Job, spec: &JobSpec) -> Option<Action> {
     let mode = spec.completion_mode.as_deref();
     let message = "Skipped Job sync because completion mode is unknown";
@@ -198,7 +200,7 @@ impl Runs {
         memory.filter(|memory| memory.uid == job.metadata.uid).unwrap_or_default()
     }
 
-    /// The Job, and the pods that it owns or may own, all at one revision.
+    /// The Job with its owned and adoptable pods, at one revision.
     async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<Job>>, Claim<Arc<Pod>>)>, CutError> {
         let (jobs, pods) = cx.cut((&*self.caches.jobs, &*self.caches.pods)).await?;
         let Some(job) = jobs.get(&cx.key).cloned() else { return Ok(None) };
@@ -206,41 +208,42 @@ impl Runs {
             return Ok(None);
         };
         let held = |by| pods.by(&self.caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let mut candidates = held(Held::By(job.metadata.uid.clone().unwrap_or_default()));
-        candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
+        let mut candidates = held(LookupKey::Controller(job.metadata.uid.clone().unwrap_or_default()));
+        candidates.extend(held(LookupKey::Orphan(cx.key.namespace().to_owned())));
         let claim = claim(&job.metadata, selector, candidates);
         Ok(Some((job, claim)))
     }
 
-    /// Adopts and releases pods. True if something was written: the Job runs again when that is seen.
+    /// Adopts and releases pods. Returns whether it wrote: the Job then runs again when the caches show the
+    /// writes.
     async fn settle(&self, cx: &Context, job: &Job, claim: &Claim<Arc<Pod>>) -> Result<bool, ApiError> {
         let mut actions = writes::release(&job.metadata, claim);
-        if !claim.adopt.is_empty() && lives::<Job>(&self.hands, &job.metadata).await? {
+        if !claim.adopt.is_empty() && lives::<Job>(&self.executor, &job.metadata).await? {
             actions.extend(writes::adopt(&job.metadata, claim));
         }
         let is_work = !actions.is_empty();
         if is_work {
-            self.hands.carry_out(cx, &[Action::Together(actions)]).await.result()?;
+            self.executor.execute(cx, &[Action::Together(actions)]).await.result()?;
         }
         Ok(is_work)
     }
 
-    async fn sync(&self, cx: &Context, seen: Observed<'_>) -> Result<Next, Trouble> {
-        let (judged, actions) = tracing::debug_span!("plan").in_scope(|| {
-            let judged = plan::judge(seen, self.now());
-            let actions = writes::change(&judged.change);
-            (judged, actions)
+    async fn sync(&self, cx: &Context, seen: Observed<'_>) -> Result<Next, ReconcileError> {
+        let (evaluated, actions) = tracing::debug_span!("plan").in_scope(|| {
+            let evaluated = plan::evaluate(seen, self.now());
+            let actions = writes::change(&evaluated.change);
+            (evaluated, actions)
         });
-        let outcome = self.hands.carry_out(cx, &actions).await;
-        self.hands.carry_out(cx, &notices(seen.job, &judged.change, &outcome)).await;
+        let outcome = self.executor.execute(cx, &actions).await;
+        self.executor.execute(cx, &notices(seen.job, &evaluated.change, &outcome)).await;
         let carried = ChangeOutcome { created: outcome.created.len(), is_deleted: outcome.failure.is_none() };
-        let report = status::report(seen, &judged, carried, self.now());
-        let unfinished = judged.change.is_full_burst() && outcome.failure.is_none();
-        self.report(cx, seen, &judged, report, unfinished).await?;
+        let report = status::report(seen, &evaluated, carried, self.now());
+        let unfinished = evaluated.change.is_full_burst() && outcome.failure.is_none();
+        self.report(cx, seen, &evaluated, report, unfinished).await?;
         match outcome.failure {
             Some(failed) => Err(failed.error.into()),
             None if unfinished => Ok(Next::Again(Duration::ZERO)),
-            None => Ok(judged.wake.map_or(Next::Done, Next::Again)),
+            None => Ok(evaluated.wake.map_or(Next::Done, Next::Again)),
         }
     }
 
@@ -248,17 +251,17 @@ impl Runs {
         &self,
         cx: &Context,
         seen: Observed<'_>,
-        judged: &Judgement,
+        evaluated: &JobDecisions,
         report: Report,
         unfinished: bool,
     ) -> Result<(), ApiError> {
         let mut reported = self.remembered(cx, seen.job).reported;
         if let Some(status) = report.status {
-            self.hands.carry_out(cx, &[writes::status(seen, status)]).await.result()?;
+            self.executor.execute(cx, &[writes::status(seen, status)]).await.result()?;
             reported = Some(self.now());
         }
         let uid = seen.job.metadata.uid.clone();
-        let memory = Memory { uid, backoff: judged.backoff, reported, unfinished };
+        let memory = Memory { uid, backoff: evaluated.backoff, reported, unfinished };
         self.memory.lock().insert(cx.key.clone(), memory);
         let untrack = report.untracked.iter().map(|pod| writes::untrack(pod)).collect();
         let tell = |(is_warning, reason, message): (bool, String, String)| {
@@ -267,7 +270,7 @@ impl Runs {
         };
         let mut actions = vec![Action::Together(untrack)];
         actions.extend(report.events.into_iter().map(tell));
-        self.hands.carry_out(cx, &actions).await.result()
+        self.executor.execute(cx, &actions).await.result()
     }
 }
 
@@ -283,7 +286,7 @@ fn notices(job: &Job, change: &Change, outcome: &Outcome) -> Vec<Action> {
     let gone = gone.map(|pod| ("SuccessfulDelete", format!("Deleted pod: {}", pod.metadata.name)));
     let mut all: Vec<Action> =
         made.chain(gone).map(|(reason, message)| Action::normal(about.clone(), reason, message)).collect();
-    // A pod that changed or went in the meantime is judged anew; that is no failure to tell.
+    // A pod that changed or was deleted meanwhile is no failure to report: the next run decides again.
     let is_outdated = |error: &ApiError| error.is_not_found() || error.is_conflict();
     let is_told = |error: &ApiError| deleted.is_empty() || !is_outdated(error);
     if let Some(failed) = outcome.failure.as_ref().filter(|failed| is_told(&failed.error)) {

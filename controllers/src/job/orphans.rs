@@ -1,13 +1,13 @@
-//! Removes the tracking finalizer of pods whose Job will not count them: the Job is gone, has finished, or controls them no longer.
-//! Otherwise these pods could never be deleted.
+//! Removes the tracking finalizer of pods that no Job will count: the Job is deleted, has finished, or no
+//! longer controls them. Otherwise these pods could never be deleted.
 
 use super::pods::is_tracked;
 use super::status::finished;
-use super::{COMPONENT, Jobs, Reads, is_job, managed_elsewhere, writes};
-use crate::apply::Hands;
-use crate::caches::{Held, Pods};
+use super::{COMPONENT, ControllerCaches, Jobs, is_job, managed_elsewhere, writes};
+use crate::apply::Executor;
+use crate::caches::{LookupKey, Pods};
 use crate::claim::controller_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::batch::v1::Job;
 use kstore_client::Obj;
@@ -16,18 +16,22 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
-pub(crate) fn run(cluster: Arc<Cluster>, caches: Reads, hands: Hands) -> impl Future<Output = ()> {
+/// Runs the controller until the cluster stops.
+pub(crate) fn run(
+    cluster: Arc<Cluster>,
+    caches: ControllerCaches,
+    executor: Executor,
+) -> impl Future<Output = ()> {
     let (jobs, pods) = (caches.jobs.clone(), caches.pods.clone());
     let controller = cluster
         .controller(&format!("{COMPONENT}-orphans"))
         .watch(&caches.pods, move |pod: &Pod| waits_in_vain(&jobs, pod).then(|| pod.key()))
         .watch_deltas(&caches.jobs, move |delta| left_by(&pods, delta))
         .workers(WORKERS);
-    work(controller, cluster.stop.clone(), Orphans { caches, hands })
+    work(controller, cluster.stop.clone(), Orphans { caches, executor })
 }
 
-/// Whether the pod is tracked and no Job will count it, as far as the cache of Jobs shows.
+/// Whether the pod has the tracking finalizer and no cached Job will count it.
 fn waits_in_vain(jobs: &Jobs, pod: &Pod) -> bool {
     is_tracked(pod) && is_orphan(pod, |key| jobs.get(key))
 }
@@ -44,7 +48,7 @@ fn is_orphan(pod: &Pod, find: impl FnOnce(&Key) -> Option<Arc<Obj<Job>>>) -> boo
     !managed_elsewhere(&job) && finished(&job).is_some()
 }
 
-/// The pods that a Job leaves when it goes or finishes.
+/// The pods of a deleted or finished Job.
 fn left_by(pods: &Pods, delta: &Delta<Obj<Job>>) -> Vec<Key> {
     let job = match delta {
         Delta::Deleted(job) => job,
@@ -52,20 +56,24 @@ fn left_by(pods: &Pods, delta: &Delta<Obj<Job>>) -> Vec<Key> {
         Delta::Added(_) | Delta::Updated { .. } | Delta::Resync(_) => return vec![],
     };
     let uid = job.metadata.uid.clone().unwrap_or_default();
-    pods.by(&pods.held, &Held::By(uid)).iter().filter(|pod| is_tracked(pod)).map(|pod| pod.key()).collect()
+    pods.by(&pods.held, &LookupKey::Controller(uid))
+        .iter()
+        .filter(|pod| is_tracked(pod))
+        .map(|pod| pod.key())
+        .collect()
 }
 
 struct Orphans {
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Orphans {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let (jobs, pods) = cx.cut((&*self.caches.jobs, &*self.caches.pods)).await?;
         let Some(pod) = pods.get(&cx.key).filter(|pod| is_tracked(pod)) else { return Ok(Next::Done) };
         if is_orphan(pod, |key| jobs.get(key).cloned()) {
-            self.hands.carry_out(&cx, &[writes::untrack(pod)]).await.result()?;
+            self.executor.execute(&cx, &[writes::untrack(pod)]).await.result()?;
         }
         Ok(Next::Done)
     }

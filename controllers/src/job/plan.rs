@@ -1,5 +1,5 @@
-//! What a Job needs next: whether it ends, and which pods it lacks or has too many. Pure. `report` has the second half of a run, after
-//! the change was carried out.
+//! Plan of a Job: whether it ends, and which pods are missing or surplus. Pure. `report` is the second half
+//! of a run, after the change was executed.
 
 use super::backoff::{self, Backoff};
 use super::indexes::Indexes;
@@ -18,23 +18,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a run knows.
+/// Input of a plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed<'a> {
     /// The Job.
     pub job: &'a Job,
     /// Its spec.
     pub spec: &'a JobSpec,
-    /// All pods that it has claimed, also ended ones.
+    /// All claimed pods, including ended ones.
     pub pods: &'a [Arc<Pod>],
-    /// Its failures since its last success, as far as earlier runs noted them.
+    /// Failures since its last success, as recorded by earlier runs.
     pub backoff: Backoff,
 }
 
-/// How a Job ends, and why: reason and message of its conditions.
+/// How a Job ends, with reason and message of its conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ending {
-    /// Complete, or else Failed.
+pub(crate) struct JobEnd {
+    /// Whether the Job is Complete; otherwise it is Failed.
     pub is_success: bool,
     /// Reason of the conditions.
     pub reason: String,
@@ -42,23 +42,23 @@ pub(crate) struct Ending {
     pub message: String,
 }
 
-/// The pods that are missing or too many.
+/// Pods to create or delete.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Change {
-    /// None.
+    /// No change.
     None,
-    /// So many pods are to be created, all alike.
+    /// Create this many identical pods.
     Create(Box<core::Pod>, usize),
-    /// These pods are to be created, one for each completion index.
+    /// Create these pods, one per completion index.
     CreateIndexed(Vec<core::Pod>),
-    /// These pods are too many: they lose their finalizer and go, and do not count as failed.
+    /// Remove these surplus pods: they lose their finalizer, are deleted, and do not count as failed.
     Remove(Vec<Arc<Pod>>),
-    /// The Job ends: these pods go, and keep their finalizer until they are counted.
+    /// The Job ends: delete these pods; they keep their finalizer until they are counted.
     End(Vec<Arc<Pod>>),
 }
 
 impl Change {
-    /// It is as large as a change of one run may be: more may be needed.
+    /// Whether the change reaches the bound of one run, so that more may be needed.
     pub(crate) fn is_full_burst(&self) -> bool {
         let size = match self {
             Self::None | Self::End(_) => 0,
@@ -70,46 +70,47 @@ impl Change {
     }
 }
 
-/// The completion indexes of an Indexed Job.
+/// Progress of the completion indexes of an Indexed Job.
 #[derive(Debug)]
 pub(crate) struct IndexProgress {
-    /// Succeeded, as the status says.
+    /// Succeeded indexes in the status.
     pub counted: Indexes,
-    /// Succeeded, those of pods included that the status does not count yet.
+    /// Succeeded indexes, including pods that the status does not count yet.
     pub succeeded: Indexes,
-    /// Failed for good; only with `backoffLimitPerIndex`.
+    /// Permanently failed indexes; only with `backoffLimitPerIndex`.
     pub failed: Option<Indexes>,
-    /// The failed pod of each index that waits to be replaced; only with `backoffLimitPerIndex`.
+    /// The failed pod of each index that waits for a replacement; only with `backoffLimitPerIndex`.
     pub replaced: BTreeMap<i32, Arc<Pod>>,
 }
 
-/// What a run has decided.
+/// Decisions of a run.
 #[derive(Debug)]
-pub(crate) struct Judgement {
-    /// Pods that run or will run.
+pub(crate) struct JobDecisions {
+    /// Pods that are pending or running.
     pub active: Vec<Arc<Pod>>,
-    /// Succeeded pods, or indexes, counted or not.
+    /// Number of succeeded pods or indexes, counted or not.
     pub succeeded: i32,
-    /// Progress by index; only of Indexed Jobs.
+    /// Progress by index; only for Indexed Jobs.
     pub indexes: Option<IndexProgress>,
-    /// Whether and how the Job ends.
-    pub ending: Option<Ending>,
-    /// The pods to be created or deleted first.
+    /// How the Job ends, if it does.
+    pub ending: Option<JobEnd>,
+    /// Pods to create or delete first.
     pub change: Change,
-    /// The failures since the last success, those included that this run saw first.
+    /// Failures since the last success, including new ones.
     pub backoff: Backoff,
-    /// When to look again if nothing happens.
+    /// Delay until the next run without a change.
     pub wake: Option<Duration>,
 }
 
 impl<'a> Observed<'a> {
-    /// Pods of this Job count as failed, and are replaced, only when they have ended, not when their deletion begins.
+    /// Whether pods count as failed, and are replaced, only after they have ended instead of at their
+    /// deletion.
     pub(crate) fn replaces_failed_only(self) -> bool {
         self.spec.pod_replacement_policy.as_deref() == Some("Failed")
             || self.spec.pod_failure_policy.is_some()
     }
 
-    /// The pod has failed, or is taken for failed because it goes.
+    /// Whether the pod has failed, or counts as failed because it is being deleted.
     pub(crate) fn has_failed(self, pod: &Pod) -> bool {
         match pod.status.phase {
             Phase::Failed => true,
@@ -120,33 +121,33 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// What a failed pod means.
+    /// Consequence of a failed pod.
     pub(crate) fn failure(self, pod: &Pod) -> PodFailure {
         pod_failure(self.spec.pod_failure_policy.as_ref(), pod)
     }
 
-    /// The number of completions, if the Job has one.
+    /// `spec.completions`, if set.
     pub(crate) fn completions(self) -> Option<i32> {
         self.spec.completions
     }
 
-    /// The number of completions of an Indexed Job.
+    /// `spec.completions` of an Indexed Job.
     pub(crate) fn index_count(self) -> Option<i32> {
         let is_indexed = self.spec.completion_mode.as_deref() == Some("Indexed");
         is_indexed.then_some(self.spec.completions.unwrap_or(0))
     }
 
-    /// A pod of an Indexed Job counts only with a valid index.
+    /// Whether the pod counts: in an Indexed Job only with a valid index.
     pub(crate) fn is_countable(self, pod: &Pod) -> bool {
         self.index_count().is_none_or(|count| completion_index(pod).is_some_and(|index| index < count))
     }
 
-    /// The Job is suspended (`spec.suspend`): its pods are deleted and none is created.
+    /// Whether the Job is suspended (`spec.suspend`): its pods are deleted and none is created.
     pub(crate) fn is_suspended(self) -> bool {
         self.spec.suspend == Some(true)
     }
 
-    /// The status that is stored.
+    /// The stored status.
     pub(crate) fn status(self) -> Option<&'a JobStatus> {
         self.job.status.as_ref()
     }
@@ -156,8 +157,8 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// Decides what becomes of a Job that has not finished.
-pub(crate) fn judge(seen: Observed<'_>, now: Timestamp) -> Judgement {
+/// Plans a run of an unfinished Job.
+pub(crate) fn evaluate(seen: Observed<'_>, now: Timestamp) -> JobDecisions {
     let active: Vec<Arc<Pod>> = seen.pods.iter().filter(|pod| pod.active()).cloned().collect();
     let known = uncounted(seen.status());
     let fresh = |listed: &BTreeSet<&str>, pod: &Pod| {
@@ -179,7 +180,7 @@ pub(crate) fn judge(seen: Observed<'_>, now: Timestamp) -> Judgement {
     let backoff = seen.backoff.after(&new_succeeded, &new_failed);
     let ending = ending(seen, failed, indexes.as_ref(), now);
     let mut judgement =
-        Judgement { active, succeeded, indexes, ending, change: Change::None, backoff, wake: None };
+        JobDecisions { active, succeeded, indexes, ending, change: Change::None, backoff, wake: None };
     let deadline = deadline_in(seen, now);
     if judgement.ending.is_some() {
         if !judgement.active.is_empty() {
@@ -228,21 +229,21 @@ fn index_progress(seen: Observed<'_>, active: &[Arc<Pod>], completions: i32) -> 
     IndexProgress { counted, succeeded, failed: Some(failed), replaced }
 }
 
-fn failure(reason: &str, message: impl Into<String>) -> Ending {
-    Ending { is_success: false, reason: reason.into(), message: message.into() }
+fn failure(reason: &str, message: impl Into<String>) -> JobEnd {
+    JobEnd { is_success: false, reason: reason.into(), message: message.into() }
 }
 
-/// Whether and why the Job ends, in upstream's order. What was decided once stays decided.
+/// Whether and why the Job ends, in upstream's order. An earlier decision in the status is final.
 fn ending(
     seen: Observed<'_>,
     failed: i32,
     indexes: Option<&IndexProgress>,
     now: Timestamp,
-) -> Option<Ending> {
+) -> Option<JobEnd> {
     let decided = |type_: &str, is_success| {
         let condition = is_true(seen.status(), type_)?;
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        Some(Ending { is_success, reason: text(&condition.reason), message: text(&condition.message) })
+        Some(JobEnd { is_success, reason: text(&condition.reason), message: text(&condition.message) })
     };
     if let Some(ending) = decided("SuccessCriteriaMet", true).or_else(|| decided("FailureTarget", false)) {
         return Some(ending);
@@ -267,7 +268,7 @@ fn ending(
         }
     }
     let message = success(seen.spec.success_policy.as_ref(), completions, &indexes.succeeded)?;
-    Some(Ending { is_success: true, reason: "SuccessPolicy".into(), message })
+    Some(JobEnd { is_success: true, reason: "SuccessPolicy".into(), message })
 }
 
 fn fail_job_message(seen: Observed<'_>) -> Option<String> {
@@ -279,7 +280,7 @@ fn fail_job_message(seen: Observed<'_>) -> Option<String> {
     })
 }
 
-/// Containers that restart in place count their restarts against the limit.
+/// Whether the restarts exceed the limit, for pods whose containers restart in place.
 fn restarts_exceed_limit(seen: Observed<'_>) -> bool {
     let policy = seen.spec.template.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
     if policy != Some("OnFailure") {
@@ -291,25 +292,25 @@ fn restarts_exceed_limit(seen: Observed<'_>) -> bool {
         all.map(|container| i64::from(container.restart_count)).sum::<i64>()
     };
     let restarts: i64 = seen.pods.iter().filter(runs).map(restarts).sum();
-    // A limit of zero allows none, a limit of one allows none either: it is reached by one.
+    // A limit of zero allows no restart, and neither does a limit of one: one restart reaches it.
     restarts >= i64::from(seen.backoff_limit().max(1))
 }
 
-/// How long until the Job exceeds its deadline. Suspended Jobs have none.
+/// Time until the Job exceeds its deadline. Suspended Jobs have none.
 fn deadline_in(seen: Observed<'_>, now: Timestamp) -> Option<Duration> {
     let seconds = u64::try_from(seen.spec.active_deadline_seconds?).unwrap_or(0);
     if seen.is_suspended() {
         return None;
     }
-    // A Job that resumes, or starts, begins to count in this run.
+    // The deadline of a starting or resumed Job counts from this run.
     let is_resuming = is_true(seen.status(), "Suspended").is_some();
     let start = seen.status().and_then(|s| s.start_time.as_ref()).filter(|_| !is_resuming);
     let passed = start.map_or(Duration::ZERO, |start| elapsed(start.0, now));
     Some(Duration::from_secs(seconds).saturating_sub(passed))
 }
 
-/// The pods that a Job which goes on lacks or has too many. Removal comes first: no run does both.
-fn change(seen: Observed<'_>, judgement: &mut Judgement, now: Timestamp) -> Change {
+/// The missing or surplus pods of a Job that continues. Removal comes first: no run does both.
+fn change(seen: Observed<'_>, judgement: &mut JobDecisions, now: Timestamp) -> Change {
     let active = judgement.active.len();
     let indexed = seen.index_count();
     if seen.is_suspended() {
@@ -364,7 +365,7 @@ fn change(seen: Observed<'_>, judgement: &mut Judgement, now: Timestamp) -> Chan
     Change::CreateIndexed(pending.into_iter().map(pod).collect())
 }
 
-/// How long an index whose last pod is `failed` gets no other.
+/// Remaining back-off of an index whose last pod is `failed`.
 fn index_wait(failed: &Pod, now: Timestamp) -> Duration {
     let failures = all_index_failures(failed).saturating_add(1).unsigned_abs();
     backoff::remaining(failures, backoff::finished(failed), now)

@@ -1,4 +1,4 @@
-//! The pods of a Job: how they are marked, what new ones look like, and which go first. Pure.
+//! Pods of a Job: annotations, construction, and order of deletion. Pure.
 
 use super::indexes::Indexes;
 use super::policy::pod_failure;
@@ -12,25 +12,25 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The finalizer that keeps a pod until its Job has counted how it ended.
+/// Finalizer that keeps a pod until its Job has counted it.
 pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-/// Annotation and label of an Indexed Job's pod: its completion index.
+/// Annotation and label with the completion index of a pod.
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// The environment variable with the completion index.
+/// Environment variable with the completion index.
 const COMPLETION_INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
-/// Annotation: failures of earlier pods of this index that counted.
+/// Annotation with the number of counted failures of earlier pods of this index.
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// Annotation: failures of earlier pods of this index that the pod failure policy ignored.
+/// Annotation with the number of failures of earlier pods of this index that the pod failure policy ignored.
 const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
-/// Characters of the prefix that a generated name begins with; longer ones are cut by the server.
+/// Largest length of the `generateName` prefix; the server cuts longer ones.
 const LONGEST_PREFIX: usize = 58;
 
-/// Whether the Job has yet to count how this pod ended.
+/// Whether the Job has not counted this pod yet.
 pub(crate) fn is_tracked(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().any(|f| f == TRACKING)
 }
 
-/// The completion index of a pod, if it has one.
+/// The completion index of a pod, if valid.
 pub(crate) fn completion_index(pod: &Pod) -> Option<i32> {
     pod.metadata.annotations.get(COMPLETION_INDEX)?.parse().ok().filter(|index| *index >= 0)
 }
@@ -45,12 +45,12 @@ fn count_in(pod: &Pod, annotation: &str) -> i32 {
     count.filter(|count| *count >= 0).unwrap_or(0)
 }
 
-/// How many pods of this pod's index failed before it, as far as they count.
+/// Number of counted failures before this pod, for its index.
 pub(crate) fn index_failures(pod: &Pod) -> i32 {
     count_in(pod, FAILURES)
 }
 
-/// How many pods of this pod's index failed before it, ignored ones included.
+/// Number of all failures before this pod, for its index, including ignored ones.
 pub(crate) fn all_index_failures(pod: &Pod) -> i32 {
     count_in(pod, FAILURES).saturating_add(count_in(pod, IGNORED_FAILURES))
 }
@@ -77,7 +77,8 @@ pub(crate) fn pod_of(job: &Job, spec: &JobSpec) -> core::Pod {
     }
 }
 
-/// The pod of one completion index. `replaced` is the failed pod of this index in whose place it comes; its count of failures goes on.
+/// The pod for one completion index. `replaced` is the failed pod that it replaces, whose failure counts it
+/// continues.
 pub(crate) fn indexed_pod_of(
     job: &Job,
     spec: &JobSpec,
@@ -115,7 +116,7 @@ fn name(job: &Job) -> &str {
     job.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Adds the environment variable with the index, unless the template has one of this name.
+/// Adds the environment variable with the index, unless the template defines it.
 fn tell_index(container: &mut core::Container) {
     let variables = container.env.get_or_insert_default();
     if variables.iter().any(|variable| variable.name == COMPLETION_INDEX_ENV) {
@@ -132,7 +133,7 @@ fn tell_index(container: &mut core::Container) {
     });
 }
 
-/// A pod's place in the order of victims: unassigned, Pending, not ready, ready more recently, restarted more often, younger pods go
+/// Sort key for deletion: unassigned, Pending, unready, recently ready, often restarted and younger pods come
 /// first.
 type Rank = (bool, u8, bool, Reverse<Option<Timestamp>>, Reverse<i32>, Reverse<Option<Timestamp>>, String);
 
@@ -154,14 +155,14 @@ fn rank(pod: &Pod) -> Rank {
     )
 }
 
-/// The active pods that are to go: at least `excess` of them. Of an Indexed Job with `completions`, also all pods without a valid
-/// index, and all pods of an index but one.
+/// The active pods to delete: at least `excess`. In an Indexed Job with `completions`, also all pods without
+/// a valid index, and all but one pod per index.
 pub(crate) fn victims(active: &[Arc<Pod>], excess: usize, completions: Option<i32>) -> Vec<Arc<Pod>> {
     let mut ranked: Vec<&Arc<Pod>> = active.iter().collect();
     ranked.sort_by_cached_key(|pod| rank(pod));
     let (mut victims, mut rest) = (vec![], vec![]);
     if let Some(completions) = completions {
-        // Of the pods of one index, the one that would be the last victim stays.
+        // Of several pods of one index, the one that sorts last stays.
         let mut stays = BTreeMap::new();
         for pod in &ranked {
             if let Some(index) = completion_index(pod).filter(|index| *index < completions) {
@@ -181,8 +182,9 @@ pub(crate) fn victims(active: &[Arc<Pod>], excess: usize, completions: Option<i3
     victims
 }
 
-/// The failed pod of each index that waits to be replaced. It keeps its finalizer until then, because its annotations carry the count
-/// of failures. `unfinished` says whether an index is neither done nor lost nor has an active pod.
+/// The failed pod of each index that waits for a replacement. It keeps its finalizer until then, because its
+/// annotations store the failure counts. `unfinished` tells whether an index is neither done nor failed and
+/// has no active pod.
 pub(crate) fn awaiting_replacement<'p>(
     failed: impl IntoIterator<Item = &'p Arc<Pod>>,
     unfinished: impl Fn(i32) -> bool,
@@ -202,7 +204,7 @@ pub(crate) fn awaiting_replacement<'p>(
     last
 }
 
-/// The indexes that are to get pods next: the lowest that are neither done nor lost nor taken.
+/// The next indexes to create pods for: the lowest that are neither done nor failed nor active.
 pub(crate) fn pending_indexes(
     done: &Indexes,
     lost: Option<&Indexes>,

@@ -1,5 +1,5 @@
-//! The two policies of a Job: `podFailurePolicy` says what a failed pod means, `successPolicy` which succeeded indexes suffice.
-//! Pure.
+//! Policies of a Job: `podFailurePolicy` decides the consequence of a failed pod, `successPolicy` which
+//! succeeded indexes suffice. Pure.
 
 use super::indexes::Indexes;
 use crate::view::{ContainerStatus, Pod};
@@ -8,16 +8,16 @@ use k8s_openapi::api::batch::v1::{
     PodFailurePolicyRule, SuccessPolicy,
 };
 
-/// What a failed pod means for its Job.
+/// Consequence of a failed pod for its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodFailure {
-    /// It counts towards the limits of failures.
+    /// The failure counts towards the limits.
     Count,
-    /// It does not count, and is replaced.
+    /// The failure does not count, and the pod is replaced.
     Ignore,
-    /// It counts, and its index has failed for good.
+    /// The failure counts, and its index fails permanently.
     FailIndex,
-    /// It counts, and the whole Job fails, with this message.
+    /// The failure counts, and the whole Job fails with this message.
     FailJob(String),
 }
 
@@ -28,7 +28,7 @@ impl PodFailure {
     }
 }
 
-/// What the first rule that matches says of a failed pod. Without such a rule the failure counts.
+/// The consequence of a failed pod by the first matching rule. Without a match the failure counts.
 pub(crate) fn pod_failure(policy: Option<&PodFailurePolicy>, pod: &Pod) -> PodFailure {
     let rules = policy.map(|policy| policy.rules.as_slice()).unwrap_or_default();
     for (number, rule) in rules.iter().enumerate() {
@@ -40,14 +40,14 @@ pub(crate) fn pod_failure(policy: Option<&PodFailurePolicy>, pod: &Pod) -> PodFa
             "FailJob" => {
                 return PodFailure::FailJob(format!("{why} matching FailJob rule at index {number}"));
             }
-            // Validation refuses other actions; a newer server's are skipped, as upstream.
+            // Validation refuses other actions; those of a newer server are skipped, as upstream.
             _ => {}
         }
     }
     PodFailure::Count
 }
 
-/// The first half of the message that a Job fails with, if the rule matches.
+/// First half of the Job's failure message, if the rule matches.
 fn why_matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
     if let Some(wanted) = &rule.on_exit_codes {
@@ -66,7 +66,7 @@ fn why_matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     Some(format!("Pod {namespace}/{name} has condition {}", met.type_))
 }
 
-/// Name and exit code of a container that ended badly and meets the requirement.
+/// Name and exit code of a failed container that matches the requirement.
 fn exit_code<'a>(
     status: &'a ContainerStatus,
     wanted: &PodFailurePolicyOnExitCodesRequirement,
@@ -81,7 +81,7 @@ fn exit_code<'a>(
     (is_named && code != 0 && is_matched).then_some((status.name.as_str(), code))
 }
 
-/// The message of the first rule of a success policy that the succeeded indexes meet.
+/// Message of the first success policy rule that the succeeded indexes meet.
 pub(crate) fn success(
     policy: Option<&SuccessPolicy>,
     completions: i32,
@@ -117,7 +117,7 @@ mod tests {
         json!({"containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": code}}}]})
     }
 
-    fn judged(rules: Value, status: Value) -> PodFailure {
+    fn evaluated(rules: Value, status: Value) -> PodFailure {
         let policy = from_value(json!({ "rules": rules })).unwrap();
         pod_failure(Some(&policy), &pod(status))
     }
@@ -145,7 +145,7 @@ mod tests {
             ),
         ];
         for (rules, expected) in table {
-            assert_eq!(judged(rules.clone(), exited(3)), expected, "{rules}");
+            assert_eq!(evaluated(rules.clone(), exited(3)), expected, "{rules}");
         }
         assert_eq!(pod_failure(None, &pod(exited(3))), PodFailure::Count);
     }
@@ -153,14 +153,14 @@ mod tests {
     #[test]
     fn containers_match_by_name_and_only_when_they_ended_badly() {
         let named = |name: &str| json!([{"action": "Ignore", "onExitCodes": {"containerName": name, "operator": "NotIn", "values": [9]}}]);
-        assert_eq!(judged(named("main"), exited(3)), PodFailure::Ignore);
-        assert_eq!(judged(named("other"), exited(3)), PodFailure::Count);
-        assert_eq!(judged(named("main"), exited(0)), PodFailure::Count);
+        assert_eq!(evaluated(named("main"), exited(3)), PodFailure::Ignore);
+        assert_eq!(evaluated(named("other"), exited(3)), PodFailure::Count);
+        assert_eq!(evaluated(named("main"), exited(0)), PodFailure::Count);
         let running = json!({"containerStatuses": [{"name": "main", "state": {}}]});
-        assert_eq!(judged(named("main"), running), PodFailure::Count);
+        assert_eq!(evaluated(named("main"), running), PodFailure::Count);
         let init =
             json!({"initContainerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 3}}}]});
-        assert_eq!(judged(named("main"), init), PodFailure::Ignore);
+        assert_eq!(evaluated(named("main"), init), PodFailure::Ignore);
     }
 
     #[test]
@@ -168,18 +168,18 @@ mod tests {
         let rule = |action: &str, status: Value| json!([{"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": status}]}]);
         let disrupted =
             |status: &str| json!({"conditions": [{"type": "DisruptionTarget", "status": status}]});
-        assert_eq!(judged(rule("Ignore", json!("True")), disrupted("True")), PodFailure::Ignore);
-        assert_eq!(judged(rule("Ignore", Value::Null), disrupted("True")), PodFailure::Ignore);
-        assert_eq!(judged(rule("Ignore", json!("True")), disrupted("False")), PodFailure::Count);
+        assert_eq!(evaluated(rule("Ignore", json!("True")), disrupted("True")), PodFailure::Ignore);
+        assert_eq!(evaluated(rule("Ignore", Value::Null), disrupted("True")), PodFailure::Ignore);
+        assert_eq!(evaluated(rule("Ignore", json!("True")), disrupted("False")), PodFailure::Count);
         let message = "Pod ns/p has condition DisruptionTarget matching FailJob rule at index 0";
         assert_eq!(
-            judged(rule("FailJob", json!("False")), disrupted("False")),
+            evaluated(rule("FailJob", json!("False")), disrupted("False")),
             PodFailure::FailJob(message.into())
         );
     }
 
     #[test]
-    fn a_success_policy_is_met_by_indexes_or_by_their_number() {
+    fn a_success_policy_matches_indexes_or_their_count() {
         let table = [
             (json!([{"succeededCount": 2}]), "0", None),
             (json!([{"succeededCount": 2}]), "0,4", Some(0)),

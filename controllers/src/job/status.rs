@@ -1,11 +1,12 @@
-//! The status of a Job: its conditions, and the pods that it counts. Pure.
+//! Status of a Job: conditions and pod counts. Pure.
 //!
-//! A pod that ended is counted in three writes, so that a crash between them loses none and counts none twice: its uid is listed in
-//! `status.uncountedTerminatedPods`; the pod loses its finalizer; the uid moves from the list into the count. Succeeded pods of
-//! Indexed Jobs are counted by their index, which needs no list.
+//! Counting an ended pod takes three writes, so that a crash between them neither loses it nor counts it
+//! twice. First, its uid is listed in `status.uncountedTerminatedPods`. Second, the pod loses its finalizer.
+//! Third, the uid moves from the list into the count. Succeeded pods of Indexed Jobs are counted by their
+//! index, without the list.
 
 use super::indexes::Indexes;
-use super::plan::{Change, Ending, Judgement, Observed};
+use super::plan::{Change, JobDecisions, JobEnd, Observed};
 use super::pods::{completion_index, is_tracked};
 use crate::limits::UNCOUNTED_PODS;
 use crate::view::{Phase, Pod, seconds};
@@ -14,14 +15,14 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus, UncountedTermina
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The uids of pods that are listed and not counted yet.
+/// Uids of listed pods that are not counted yet.
 #[derive(Debug, Default)]
 pub(crate) struct UncountedPods<'a> {
     pub succeeded: BTreeSet<&'a str>,
     pub failed: BTreeSet<&'a str>,
 }
 
-/// The uids that a status lists.
+/// The uids in the list of a status.
 pub(crate) fn uncounted(status: Option<&JobStatus>) -> UncountedPods<'_> {
     let Some(listed) = status.and_then(|status| status.uncounted_terminated_pods.as_ref()) else {
         return UncountedPods::default();
@@ -33,56 +34,56 @@ fn uids(list: Option<&Vec<String>>) -> BTreeSet<&str> {
     list.into_iter().flatten().map(String::as_str).collect()
 }
 
-/// The condition of this type, if it is true.
+/// The condition of this type, if true.
 pub(crate) fn is_true<'s>(status: Option<&'s JobStatus>, type_: &str) -> Option<&'s JobCondition> {
     let conditions = status?.conditions.as_deref().unwrap_or_default();
     conditions.iter().find(|c| c.type_ == type_ && c.status == "True")
 }
 
-/// The condition by which a Job has finished: Complete or Failed.
+/// The condition of a finished Job: Complete or Failed.
 pub(crate) fn finished(job: &Job) -> Option<&JobCondition> {
     is_true(job.status.as_ref(), "Complete").or_else(|| is_true(job.status.as_ref(), "Failed"))
 }
 
-/// How the change of a run went.
+/// Result of the change of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangeOutcome {
-    /// So many pods were created.
+    /// Number of created pods.
     pub created: usize,
-    /// All deletions were accepted.
+    /// Whether all deletions were accepted.
     pub is_deleted: bool,
 }
 
-/// What a run writes last, in this order.
+/// Final writes of a run, in this order.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// The status, if it changed.
+    /// The status, if changed.
     pub status: Option<JobStatus>,
-    /// Pods that lose their finalizer once the status is written.
+    /// Pods that lose their finalizer after the status is written.
     pub untracked: Vec<Arc<Pod>>,
-    /// Events, once all is written: whether it is a warning, reason, message.
+    /// Events after all writes: whether it is a warning, reason, message.
     pub events: Vec<(bool, String, String)>,
 }
 
-/// The status after the change of a run was carried out.
+/// The status after the change of a run was executed.
 pub(crate) fn report(
     seen: Observed<'_>,
-    judged: &Judgement,
+    evaluated: &JobDecisions,
     carried: ChangeOutcome,
     now: Timestamp,
 ) -> Report {
     let mut report = Report::default();
     let mut status = seen.job.status.clone().unwrap_or_default();
-    let present = PodCounts::after(seen, judged, carried);
-    let may_end = !matches!(judged.change, Change::End(_)) || carried.is_deleted;
+    let present = PodCounts::after(seen, evaluated, carried);
+    let may_end = !matches!(evaluated.change, Change::End(_)) || carried.is_deleted;
     let is_complete = present.active == 0
         && match seen.completions() {
-            None => judged.succeeded > 0,
-            Some(completions) => judged.succeeded >= completions,
+            None => evaluated.succeeded > 0,
+            Some(completions) => evaluated.succeeded >= completions,
         };
-    let ending = match &judged.ending {
+    let ending = match &evaluated.ending {
         Some(ending) => Some(ending.clone()).filter(|_| may_end),
-        None if is_complete => Some(Ending {
+        None if is_complete => Some(JobEnd {
             is_success: true,
             reason: "CompletionsReached".into(),
             message: "Reached expected number of succeeded pods".into(),
@@ -92,13 +93,13 @@ pub(crate) fn report(
     if status.start_time.is_none() && !seen.is_suspended() {
         status.start_time = Some(seconds(now));
     }
-    if judged.ending.is_none() && ending.is_none() && seen.job.metadata.deletion_timestamp.is_none() {
+    if evaluated.ending.is_none() && ending.is_none() && seen.job.metadata.deletion_timestamp.is_none() {
         report.events.extend(tell_suspension(&mut status, seen.is_suspended(), now));
     }
     status.active = some(present.active);
     status.ready = Some(present.ready);
     status.terminating = Some(present.terminating);
-    report.untracked = track(seen, judged, ending.as_ref(), &mut status);
+    report.untracked = track(seen, evaluated, ending.as_ref(), &mut status);
     if let Some(ending) = ending {
         let interim = if ending.is_success { "SuccessCriteriaMet" } else { "FailureTarget" };
         if is_true(seen.status(), interim).is_none() {
@@ -116,7 +117,7 @@ pub(crate) fn report(
     report
 }
 
-/// The pods that there are after the change.
+/// Pods after the change.
 struct PodCounts {
     active: i32,
     ready: i32,
@@ -124,16 +125,16 @@ struct PodCounts {
 }
 
 impl PodCounts {
-    fn after(seen: Observed<'_>, judged: &Judgement, carried: ChangeOutcome) -> Self {
-        let deleted: &[Arc<Pod>] = match &judged.change {
+    fn after(seen: Observed<'_>, evaluated: &JobDecisions, carried: ChangeOutcome) -> Self {
+        let deleted: &[Arc<Pod>] = match &evaluated.change {
             Change::End(pods) | Change::Remove(pods) if carried.is_deleted => pods,
             _ => &[],
         };
         let ready = |pods: &[Arc<Pod>]| number(pods.iter().filter(|pod| pod.ready()).count());
         let terminating = seen.pods.iter().filter(|pod| pod.terminating()).count();
         Self {
-            active: number(judged.active.len() + carried.created - deleted.len()),
-            ready: ready(&judged.active) - ready(deleted),
+            active: number(evaluated.active.len() + carried.created - deleted.len()),
+            ready: ready(&evaluated.active) - ready(deleted),
             terminating: number(terminating + deleted.len()),
         }
     }
@@ -151,11 +152,12 @@ fn some(number: i32) -> Option<i32> {
     (number > 0).then_some(number)
 }
 
-/// Counts pods that have lost their finalizer, and lists those that are to lose it. Returns these, at most `UNCOUNTED_PODS`.
+/// Counts pods without the finalizer, and lists pods that must lose it. Returns these, at most
+/// `UNCOUNTED_PODS`.
 fn track(
     seen: Observed<'_>,
-    judged: &Judgement,
-    ending: Option<&Ending>,
+    evaluated: &JobDecisions,
+    ending: Option<&JobEnd>,
     status: &mut JobStatus,
 ) -> Vec<Arc<Pod>> {
     let known = uncounted(seen.status());
@@ -169,7 +171,7 @@ fn track(
     let mut untracked = vec![];
     for pod in in_order(seen) {
         let has_failed = seen.has_failed(pod);
-        if room == 0 || !is_tracked(pod) || !may_be_untracked(seen, judged, ending, pod, has_failed) {
+        if room == 0 || !is_tracked(pod) || !may_be_untracked(seen, evaluated, ending, pod, has_failed) {
             continue;
         }
         untracked.push(Arc::clone(pod));
@@ -179,7 +181,7 @@ fn track(
         }
         let is_new = !known.succeeded.contains(uid) && !known.failed.contains(uid);
         if pod.status.phase == Phase::Succeeded && !known.failed.contains(uid) {
-            match (&judged.indexes, completion_index(pod)) {
+            match (&evaluated.indexes, completion_index(pod)) {
                 (Some(progress), Some(index)) if !progress.counted.contains(index) => {
                     room -= usize::from(indexes.insert(index));
                 }
@@ -198,7 +200,7 @@ fn track(
         }
     }
     status.uncounted_terminated_pods = Some(listed);
-    if let Some(progress) = &judged.indexes {
+    if let Some(progress) = &evaluated.indexes {
         let done: Indexes = progress.counted.with(&indexes);
         status.succeeded = some(done.len());
         status.completed_indexes = Some(done.to_string()).filter(|text| !text.is_empty());
@@ -207,7 +209,7 @@ fn track(
     untracked
 }
 
-/// The pods of a Job, those of an Indexed Job by their index: what the limit leaves for later are the highest.
+/// The pods of a Job, in an Indexed Job by index, so that the bound defers the highest indexes.
 fn in_order(seen: Observed<'_>) -> Vec<&Arc<Pod>> {
     let mut pods: Vec<&Arc<Pod>> = seen.pods.iter().collect();
     if seen.index_count().is_some() {
@@ -216,7 +218,8 @@ fn in_order(seen: Observed<'_>) -> Vec<&Arc<Pod>> {
     pods
 }
 
-/// Moves the uids of pods without the finalizer from the list into the count. Returns how many stay in the list.
+/// Moves the uids of pods without the finalizer from the list into the count. Returns how many stay in the
+/// list.
 fn count(uids: &mut Option<Vec<String>>, counter: &mut Option<i32>, tracked: &BTreeSet<&str>) -> usize {
     let Some(list) = uids else { return 0 };
     let before = list.len();
@@ -229,11 +232,12 @@ fn count(uids: &mut Option<Vec<String>>, counter: &mut Option<i32>, tracked: &BT
     left
 }
 
-/// Whether the Job needs the pod no longer. The failed pod of an index that is to be tried again stays until its successor exists.
+/// Whether the Job no longer needs the pod. The failed pod of an index to retry stays until its successor
+/// exists.
 fn may_be_untracked(
     seen: Observed<'_>,
-    judged: &Judgement,
-    ending: Option<&Ending>,
+    evaluated: &JobDecisions,
+    ending: Option<&JobEnd>,
     pod: &Pod,
     has_failed: bool,
 ) -> bool {
@@ -242,7 +246,7 @@ fn may_be_untracked(
         return true;
     }
     let is_replaced = || {
-        let replaced = judged.indexes.as_ref().map(|progress| &progress.replaced);
+        let replaced = evaluated.indexes.as_ref().map(|progress| &progress.replaced);
         let waiting = completion_index(pod).and_then(|index| replaced?.get(&index));
         waiting.is_some_and(|waiting| waiting.metadata.uid == pod.metadata.uid)
     };
@@ -256,20 +260,20 @@ fn is_all_counted(status: &JobStatus) -> bool {
         .is_none_or(|listed| *listed == UncountedTerminatedPods::default())
 }
 
-fn finish(seen: Observed<'_>, status: &mut JobStatus, ending: &Ending, now: Timestamp) {
+fn finish(seen: Observed<'_>, status: &mut JobStatus, ending: &JobEnd, now: Timestamp) {
     let type_ = if ending.is_success { "Complete" } else { "Failed" };
     set_condition(status, type_, "True", ending, now);
     if ending.is_success {
         status.completion_time = Some(seconds(now));
     }
     let is_empty = seen.is_suspended() && seen.completions() == Some(0);
-    // Validation wants to know when a finished Job began. One that was suspended from the start began never, or now.
+    // Validation requires a start time for a finished Job, except for a suspended Job with zero completions.
     if status.start_time.is_none() && !is_empty {
         status.start_time = Some(seconds(now));
     }
 }
 
-fn tell_end(seen: Observed<'_>, status: &JobStatus, ending: &Ending) -> Vec<(bool, String, String)> {
+fn tell_end(seen: Observed<'_>, status: &JobStatus, ending: &JobEnd) -> Vec<(bool, String, String)> {
     if !ending.is_success {
         return vec![(true, ending.reason.clone(), ending.message.clone())];
     }
@@ -282,7 +286,7 @@ fn tell_end(seen: Observed<'_>, status: &JobStatus, ending: &Ending) -> Vec<(boo
     events
 }
 
-/// Says that the Job is suspended or resumed. A Job that resumes starts anew: its deadline counts from now.
+/// Sets the Suspended condition. A resumed Job starts anew: its deadline counts from now.
 fn tell_suspension(
     status: &mut JobStatus,
     is_suspended: bool,
@@ -295,7 +299,7 @@ fn tell_suspension(
     }
     let (value, event, text) =
         if is_suspended { ("True", "Suspended", "suspended") } else { ("False", "Resumed", "resumed") };
-    let why = Ending { is_success: false, reason: format!("Job{event}"), message: format!("Job {text}") };
+    let why = JobEnd { is_success: false, reason: format!("Job{event}"), message: format!("Job {text}") };
     set_condition(status, "Suspended", value, &why, now);
     if !is_suspended {
         status.start_time = Some(seconds(now));
@@ -303,7 +307,7 @@ fn tell_suspension(
     Some((false, event.into(), why.message))
 }
 
-fn set_condition(status: &mut JobStatus, type_: &str, value: &str, why: &Ending, now: Timestamp) {
+fn set_condition(status: &mut JobStatus, type_: &str, value: &str, why: &JobEnd, now: Timestamp) {
     let condition = JobCondition {
         type_: type_.into(),
         status: value.into(),

@@ -1,9 +1,9 @@
-//! Judgement and report of a Job, against tables. `world` has the properties.
+//! Tests of the plan and report of a Job, with tables. `world` has the properties.
 
 mod world;
 
 use super::backoff::Backoff;
-use super::plan::{Change, Judgement, Observed, judge};
+use super::plan::{Change, JobDecisions, Observed, evaluate};
 use super::pods::{TRACKING, indexed_pod_of, pod_of};
 use super::status::{ChangeOutcome, Report, report};
 use crate::limits::{JOB_BURST, UNCOUNTED_PODS};
@@ -21,7 +21,7 @@ fn after(seconds: i64) -> Timestamp {
     START.checked_add(SignedDuration::from_secs(seconds)).unwrap()
 }
 
-/// A Job with the defaults of the API, `spec` and `status`.
+/// A Job with the API defaults plus `spec` and `status`.
 fn job(spec: &Value, status: &Value) -> Job {
     let template = json!({"metadata": {"labels": {"app": "work"}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}});
@@ -33,7 +33,7 @@ fn job(spec: &Value, status: &Value) -> Job {
     from_value(json!({"metadata": meta, "spec": all, "status": status})).unwrap()
 }
 
-/// A pod that its Job tracks.
+/// A pod with the tracking finalizer.
 fn pod(name: &str, phase: &str) -> Pod {
     from_value(json!({
         "metadata": {"name": name, "uid": name, "namespace": "ns", "finalizers": [TRACKING], "labels": {"app": "work"},
@@ -64,36 +64,36 @@ fn seen<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> Observed<'a> {
     Observed { job, spec: job.spec.as_ref().unwrap(), pods, backoff: Backoff::default() }
 }
 
-fn judged(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Judgement {
-    judge(seen(job, pods), now)
+fn evaluated(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> JobDecisions {
+    evaluate(seen(job, pods), now)
 }
 
-/// A run whose change is carried out.
-fn run(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> (Judgement, Report) {
-    let judged = judged(job, pods, now);
-    let created = match &judged.change {
+/// A run whose change is executed.
+fn run(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> (JobDecisions, Report) {
+    let evaluated = evaluated(job, pods, now);
+    let created = match &evaluated.change {
         Change::Create(_, count) => *count,
         Change::CreateIndexed(pods) => pods.len(),
         Change::None | Change::Remove(_) | Change::End(_) => 0,
     };
-    let report = report(seen(job, pods), &judged, ChangeOutcome { created, is_deleted: true }, now);
-    (judged, report)
+    let report = report(seen(job, pods), &evaluated, ChangeOutcome { created, is_deleted: true }, now);
+    (evaluated, report)
 }
 
-fn created(judged: &Judgement) -> usize {
-    match &judged.change {
+fn created(evaluated: &JobDecisions) -> usize {
+    match &evaluated.change {
         Change::Create(_, count) => *count,
         Change::CreateIndexed(pods) => pods.len(),
         Change::None => 0,
-        Change::Remove(_) | Change::End(_) => panic!("{:?}", judged.change),
+        Change::Remove(_) | Change::End(_) => panic!("{:?}", evaluated.change),
     }
 }
 
-fn removed(judged: &Judgement) -> Vec<&str> {
-    match &judged.change {
+fn removed(evaluated: &JobDecisions) -> Vec<&str> {
+    match &evaluated.change {
         Change::Remove(pods) | Change::End(pods) => pods.iter().map(|p| p.metadata.name.as_str()).collect(),
         Change::None => vec![],
-        Change::Create(..) | Change::CreateIndexed(_) => panic!("{:?}", judged.change),
+        Change::Create(..) | Change::CreateIndexed(_) => panic!("{:?}", evaluated.change),
     }
 }
 
@@ -121,7 +121,7 @@ fn as_many_pods_run_as_parallelism_and_remaining_completions_allow() {
     ];
     for (spec, phases, expected) in table {
         assert_eq!(
-            created(&judged(&job(&spec, &json!({})), &pods(phases), START)),
+            created(&evaluated(&job(&spec, &json!({})), &pods(phases), START)),
             expected,
             "{spec} {phases:?}"
         );
@@ -129,20 +129,20 @@ fn as_many_pods_run_as_parallelism_and_remaining_completions_allow() {
 }
 
 #[test]
-fn pods_beyond_parallelism_or_of_a_suspended_job_go_without_being_counted() {
+fn surplus_and_suspended_pods_are_deleted_uncounted() {
     let running = pods(&["Running", "Pending", "Running"]);
     let fewer = job(&json!({"completions": 5, "parallelism": 1}), &json!({}));
-    let (judged, report) = run(&fewer, &running, START);
-    assert_eq!(removed(&judged), ["p1", "p0"], "pending pods go first");
-    assert!(matches!(judged.change, Change::Remove(_)));
+    let (evaluated, report) = run(&fewer, &running, START);
+    assert_eq!(removed(&evaluated), ["p1", "p0"], "pending pods go first");
+    assert!(matches!(evaluated.change, Change::Remove(_)));
     assert!(report.untracked.is_empty());
     let status = report.status.unwrap();
     assert_eq!((status.active, status.terminating, status.failed), (Some(1), Some(2), None));
 
     let suspended =
         job(&json!({"completions": 5, "parallelism": 3, "suspend": true}), &json!({"startTime": START}));
-    let (judged, report) = run(&suspended, &running, after(9));
-    assert_eq!(removed(&judged).len(), 3);
+    let (evaluated, report) = run(&suspended, &running, after(9));
+    assert_eq!(removed(&evaluated).len(), 3);
     let status = report.status.unwrap();
     assert_eq!(condition(&status, "Suspended").unwrap(), ("True".into(), "JobSuspended".into()));
     assert_eq!(report.events, [(false, "Suspended".into(), "Job suspended".into())]);
@@ -152,8 +152,8 @@ fn pods_beyond_parallelism_or_of_a_suspended_job_go_without_being_counted() {
         &json!({"completions": 5, "parallelism": 3, "activeDeadlineSeconds": 30}),
         &serde_json::to_value(&status).unwrap(),
     );
-    let (judged, report) = run(&resumed, &[], after(60));
-    assert_eq!(created(&judged), 3);
+    let (evaluated, report) = run(&resumed, &[], after(60));
+    assert_eq!(created(&evaluated), 3);
     let status = report.status.unwrap();
     assert_eq!(condition(&status, "Suspended").unwrap(), ("False".into(), "JobResumed".into()));
     assert_eq!(status.start_time.unwrap().0, after(60), "a job that resumes begins anew");
@@ -161,14 +161,14 @@ fn pods_beyond_parallelism_or_of_a_suspended_job_go_without_being_counted() {
 }
 
 #[test]
-fn a_job_that_is_suspended_from_the_start_has_no_start_time_and_no_deadline() {
+fn a_job_suspended_at_creation_has_no_start_time_and_no_deadline() {
     let spec = json!({"completions": 1, "suspend": true, "activeDeadlineSeconds": 5});
-    let (judged, report) = run(&job(&spec, &json!({})), &[], after(100));
-    assert_eq!((&judged.change, judged.wake), (&Change::None, None));
+    let (evaluated, report) = run(&job(&spec, &json!({})), &[], after(100));
+    assert_eq!((&evaluated.change, evaluated.wake), (&Change::None, None));
     assert_eq!(report.status.unwrap().start_time, None);
 }
 
-/// Three writes count a pod, and each ending has its interim condition before.
+/// Three writes count a pod, and each end has its interim condition first.
 #[test]
 fn pods_are_listed_untracked_and_counted_before_the_job_completes() {
     let spec = json!({"completions": 1});
@@ -190,8 +190,8 @@ fn pods_are_listed_untracked_and_counted_before_the_job_completes() {
     assert_eq!(names(&again.untracked), ["p0"]);
 
     let free = [changed(&ended[0], |pod| pod.metadata.finalizers.clear())];
-    let (judged, last) = run(&job(&spec, &stored), &free, after(12));
-    assert_eq!(judged.change, Change::None);
+    let (evaluated, last) = run(&job(&spec, &stored), &free, after(12));
+    assert_eq!(evaluated.change, Change::None);
     let status = last.status.unwrap();
     assert_eq!(status.succeeded, Some(1));
     assert_eq!(status.uncounted_terminated_pods, Some(Default::default()));
@@ -201,11 +201,11 @@ fn pods_are_listed_untracked_and_counted_before_the_job_completes() {
 }
 
 #[test]
-fn a_failing_job_removes_its_pods_and_waits_for_their_end() {
+fn a_failing_job_deletes_its_pods_and_waits_for_them() {
     let spec = json!({"completions": 3, "parallelism": 2, "backoffLimit": 0});
     let all = pods(&["Failed", "Running"]);
-    let (judged, first) = run(&job(&spec, &json!({"startTime": START})), &all, after(10));
-    assert_eq!(removed(&judged), ["p1"]);
+    let (evaluated, first) = run(&job(&spec, &json!({"startTime": START})), &all, after(10));
+    assert_eq!(removed(&evaluated), ["p1"]);
     let status = first.status.unwrap();
     assert_eq!(condition(&status, "FailureTarget").unwrap(), ("True".into(), "BackoffLimitExceeded".into()));
     assert_eq!(names(&first.untracked), ["p0", "p1"], "every pod of a failing job counts as failed");
@@ -233,18 +233,18 @@ fn a_failing_job_removes_its_pods_and_waits_for_their_end() {
 }
 
 #[test]
-fn deletions_that_failed_delay_the_end() {
+fn failed_pod_deletions_delay_the_end_of_a_job() {
     let all = pods(&["Failed", "Running"]);
     let job = job(&json!({"completions": 3, "backoffLimit": 0}), &json!({"startTime": START}));
-    let judged = judged(&job, &all, START);
-    let report = report(seen(&job, &all), &judged, ChangeOutcome::default(), START);
+    let evaluated = evaluated(&job, &all, START);
+    let report = report(seen(&job, &all), &evaluated, ChangeOutcome::default(), START);
     let status = report.status.unwrap();
     assert_eq!((status.active, condition(&status, "FailureTarget")), (Some(1), None));
     assert_eq!(names(&report.untracked), ["p0"]);
 }
 
 #[test]
-fn the_first_reason_to_end_wins() {
+fn the_first_end_reason_of_a_job_wins() {
     let restarting = |count: i32| {
         let containers = json!([{"name": "main", "restartCount": count}]);
         let with = |pod: &mut Pod| pod.status.container_statuses = from_value(containers).unwrap();
@@ -278,10 +278,10 @@ fn the_first_reason_to_end_wins() {
         ),
     ];
     for (spec, pods, seconds, reason) in table {
-        let judged = judged(&job(&spec, &json!({"startTime": START})), &pods, after(seconds));
-        assert_eq!(judged.ending.as_ref().map(|e| e.reason.as_str()), reason, "{spec} {pods:?}");
+        let evaluated = evaluated(&job(&spec, &json!({"startTime": START})), &pods, after(seconds));
+        assert_eq!(evaluated.ending.as_ref().map(|e| e.reason.as_str()), reason, "{spec} {pods:?}");
         if spec["activeDeadlineSeconds"] == 5 && reason.is_none() {
-            assert_eq!(judged.wake, Some(Duration::from_secs(1)));
+            assert_eq!(evaluated.wake, Some(Duration::from_secs(1)));
         }
     }
 }
@@ -294,17 +294,17 @@ fn failed_pods_are_replaced_after_their_back_off() {
         vec![changed(&pods(&["Failed"])[0], |pod| pod.status.container_statuses = from_value(state).unwrap())]
     };
     let job = job(&json!({"completions": 1}), &json!({"startTime": START}));
-    let waiting = judged(&job, &failed_at(5), after(8));
+    let waiting = evaluated(&job, &failed_at(5), after(8));
     assert_eq!((&waiting.change, waiting.wake), (&Change::None, Some(Duration::from_secs(7))));
-    assert_eq!(created(&judged(&job, &failed_at(5), after(15))), 1);
-    // What earlier runs noted counts on.
+    assert_eq!(created(&evaluated(&job, &failed_at(5), after(15))), 1);
+    // The failures of earlier runs count.
     let pods = failed_at(5);
     let again = Observed { backoff: waiting.backoff, ..seen(&job, &pods) };
-    assert_eq!(judge(again, after(8)).wake, Some(Duration::from_secs(17)));
+    assert_eq!(evaluate(again, after(8)).wake, Some(Duration::from_secs(17)));
 }
 
 #[test]
-fn terminating_pods_hold_their_place_only_if_the_policy_says_so() {
+fn terminating_pods_are_replaced_by_the_replacement_policy() {
     let leaving = vec![changed(&pods(&["Running"])[0], |pod| {
         pod.metadata.deletion_timestamp = Some(crate::view::seconds(START));
     })];
@@ -313,15 +313,20 @@ fn terminating_pods_hold_their_place_only_if_the_policy_says_so() {
     for (policy, count, untracked) in table {
         let mut spec = spec.clone();
         spec["podReplacementPolicy"] = json!(policy);
-        let (judged, report) = run(&job(&spec, &json!({"startTime": START})), &leaving, START);
-        assert_eq!((created(&judged), names(&report.untracked).as_slice()), (count, untracked), "{policy}");
-        // The first waits because a deleted pod counts as failed and the Job backs off; the second until the pod has ended.
-        assert_eq!(judged.wake.is_some(), policy == "TerminatingOrFailed");
+        let (evaluated, report) = run(&job(&spec, &json!({"startTime": START})), &leaving, START);
+        assert_eq!(
+            (created(&evaluated), names(&report.untracked).as_slice()),
+            (count, untracked),
+            "{policy}"
+        );
+        // The first waits because a deleted pod counts as failed and the Job backs off; the second waits
+        // until the pod has ended.
+        assert_eq!(evaluated.wake.is_some(), policy == "TerminatingOrFailed");
     }
-    let later = judged(&job(&spec, &json!({"startTime": START})), &leaving, after(60));
+    let later = evaluated(&job(&spec, &json!({"startTime": START})), &leaving, after(60));
     assert_eq!(created(&later), 1);
     let failed_only = json!({"completions": 1, "podReplacementPolicy": "Failed"});
-    assert_eq!(created(&judged(&job(&failed_only, &json!({"startTime": START})), &leaving, after(60))), 0);
+    assert_eq!(created(&evaluated(&job(&failed_only, &json!({"startTime": START})), &leaving, after(60))), 0);
 }
 
 #[test]
@@ -334,8 +339,8 @@ fn an_indexed_job_runs_each_index_once() {
         indexed(7, "d", "Running"),
         Arc::new(pod("e", "Running")),
     ];
-    let (judged, report) = run(&job(&spec, &json!({"startTime": START})), &all, START);
-    let mut gone = removed(&judged);
+    let (evaluated, report) = run(&job(&spec, &json!({"startTime": START})), &all, START);
+    let mut gone = removed(&evaluated);
     gone.sort_unstable();
     assert_eq!(gone, ["c", "d", "e"], "a second pod of an index, and pods without a valid one");
     let status = report.status.unwrap();
@@ -344,14 +349,14 @@ fn an_indexed_job_runs_each_index_once() {
     assert_eq!(status.uncounted_terminated_pods, Some(Default::default()), "an index needs no list");
 
     let stored = serde_json::to_value(&status).unwrap();
-    let (judged, _) = run(&job(&spec, &stored), &all[1..2], START);
-    let Change::CreateIndexed(pods) = &judged.change else { panic!("{:?}", judged.change) };
+    let (evaluated, _) = run(&job(&spec, &stored), &all[1..2], START);
+    let Change::CreateIndexed(pods) = &evaluated.change else { panic!("{:?}", evaluated.change) };
     let prefixes: Vec<_> = pods.iter().map(|p| p.metadata.generate_name.as_deref().unwrap()).collect();
     assert_eq!(prefixes, ["work-2-", "work-3-"]);
 }
 
 #[test]
-fn pods_carry_what_their_job_says() {
+fn pods_have_the_labels_annotations_and_finalizer_of_their_job() {
     let spec = json!({"completions": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1});
     let job = job(&spec, &json!({}));
     let plain = serde_json::to_value(pod_of(&job, job.spec.as_ref().unwrap())).unwrap();
@@ -374,7 +379,7 @@ fn pods_carry_what_their_job_says() {
 }
 
 #[test]
-fn each_index_has_its_own_limit_of_failures() {
+fn each_index_has_its_own_failure_limit() {
     let spec = json!({"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimit": i32::MAX,
         "backoffLimitPerIndex": 1});
     let failed = |index, name: &str, count: &str| {
@@ -385,8 +390,8 @@ fn each_index_has_its_own_limit_of_failures() {
         })
     };
     let all = [failed(0, "a", "1"), failed(1, "b", "0"), indexed(2, "c", "Succeeded")];
-    let (judged, report) = run(&job(&spec, &json!({"startTime": START})), &all, after(1));
-    assert_eq!((&judged.change, judged.wake), (&Change::None, Some(Duration::from_secs(9))));
+    let (evaluated, report) = run(&job(&spec, &json!({"startTime": START})), &all, after(1));
+    assert_eq!((&evaluated.change, evaluated.wake), (&Change::None, Some(Duration::from_secs(9))));
     let status = report.status.unwrap();
     assert_eq!(
         (status.failed_indexes.as_deref(), status.completed_indexes.as_deref()),
@@ -398,15 +403,15 @@ fn each_index_has_its_own_limit_of_failures() {
         "a pod that waits for its successor keeps its finalizer"
     );
 
-    let (judged, _) = run(&job(&spec, &serde_json::to_value(&status).unwrap()), &all[1..2], after(10));
-    assert_eq!(created(&judged), 1);
+    let (evaluated, _) = run(&job(&spec, &serde_json::to_value(&status).unwrap()), &all[1..2], after(10));
+    assert_eq!(created(&evaluated), 1);
     let mut limited = spec.clone();
     limited["maxFailedIndexes"] = json!(0);
-    let (judged, _) = run(&job(&limited, &json!({"startTime": START})), &all, after(1));
-    assert_eq!(judged.ending.unwrap().reason, "MaxFailedIndexesExceeded");
+    let (evaluated, _) = run(&job(&limited, &json!({"startTime": START})), &all, after(1));
+    assert_eq!(evaluated.ending.unwrap().reason, "MaxFailedIndexesExceeded");
     let lost = [failed(0, "a", "1"), failed(1, "b", "1"), indexed(2, "c", "Succeeded")];
-    let (judged, _) = run(&job(&spec, &json!({"startTime": START})), &lost, after(1));
-    assert_eq!(judged.ending.unwrap().reason, "FailedIndexes");
+    let (evaluated, _) = run(&job(&spec, &json!({"startTime": START})), &lost, after(1));
+    assert_eq!(evaluated.ending.unwrap().reason, "FailedIndexes");
 }
 
 #[test]
@@ -414,8 +419,8 @@ fn a_success_policy_ends_a_job_early() {
     let spec = json!({"completions": 5, "parallelism": 5, "completionMode": "Indexed",
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]}});
     let all = [indexed(0, "a", "Succeeded"), indexed(1, "b", "Running")];
-    let (judged, report) = run(&job(&spec, &json!({"startTime": START})), &all, after(1));
-    assert_eq!(removed(&judged), ["b"]);
+    let (evaluated, report) = run(&job(&spec, &json!({"startTime": START})), &all, after(1));
+    assert_eq!(removed(&evaluated), ["b"]);
     let status = report.status.unwrap();
     assert_eq!(condition(&status, "SuccessCriteriaMet").unwrap(), ("True".into(), "SuccessPolicy".into()));
     assert_eq!(
@@ -437,11 +442,11 @@ fn the_list_of_uncounted_pods_is_bounded() {
 }
 
 #[test]
-fn a_job_that_is_being_deleted_frees_its_pods_and_creates_none() {
+fn a_terminating_job_releases_its_pods_and_creates_none() {
     let mut job = job(&json!({"completions": 3, "parallelism": 3}), &json!({"startTime": START}));
     job.metadata.deletion_timestamp = Some(crate::view::seconds(START));
     let all = pods(&["Running", "Succeeded"]);
-    let (judged, report) = run(&job, &all, START);
-    assert_eq!(judged.change, Change::None);
+    let (evaluated, report) = run(&job, &all, START);
+    assert_eq!(evaluated.change, Change::None);
     assert_eq!(names(&report.untracked), ["p0", "p1"]);
 }

@@ -1,4 +1,4 @@
-//! The writes of a run: what was judged, as actions. Pure.
+//! Converts the decisions of a run to actions. Pure.
 
 use super::plan::{Change, Observed};
 use super::pods::TRACKING;
@@ -12,7 +12,7 @@ use kstore_informer::Reference;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The Job as the object of an event.
+/// Event reference to the Job.
 pub(crate) fn about(job: &Job) -> Reference {
     subject("batch/v1", "Job", &job.metadata)
 }
@@ -28,8 +28,9 @@ pub(crate) fn change(change: &Change) -> Vec<Action> {
     }
 }
 
-/// Takes a pod away that is not to be counted. Both writes at one revision: a pod that is left without the finalizer would never be
-/// counted, and one that is deleted with it would count as failed. A pod that has changed since it was seen stays: it may have ended.
+/// Removes a pod that must not be counted. Both writes are one transaction: a pod left without the finalizer
+/// would never be counted, and one deleted with it would count as failed. A pod that changed meanwhile stays,
+/// because it may have ended.
 fn remove(pod: &Pod) -> Action {
     let mut untrack = untrack(pod);
     if let Action::Patch { patch, .. } = &mut untrack {
@@ -42,20 +43,20 @@ fn delete(pod: &Pod) -> Action {
     Action::Delete { target: pod.target(), propagation: Propagation::Default, force: false }
 }
 
-/// Takes the finalizer away from a pod whose end is counted, or which no Job will count.
+/// Removes the finalizer of a pod that is counted, or that no Job will count.
 pub(crate) fn untrack(pod: &Pod) -> Action {
     let metadata = json!({"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]});
     let patch = json!({ "metadata": metadata });
     Action::Patch { target: pod.target(), status: false, kind: PatchKind::Strategic, patch }
 }
 
-/// The status write.
+/// The status update.
 pub(crate) fn status(seen: Observed<'_>, status: JobStatus) -> Action {
     let job = Job { status: Some(status), ..seen.job.clone() };
     Action::UpdateStatus(Object::of(&job))
 }
 
-/// Pods that the Job adopts are tracked from now on.
+/// Adopts pods and adds the tracking finalizer.
 pub(crate) fn adopt(job: &ObjectMeta, claim: &Claim<Arc<Pod>>) -> Vec<Action> {
     let owner = controller_ref("batch/v1", "Job", job);
     let adopt = |pod: &Arc<Pod>| {
@@ -65,7 +66,7 @@ pub(crate) fn adopt(job: &ObjectMeta, claim: &Claim<Arc<Pod>>) -> Vec<Action> {
     claim.adopt.iter().map(adopt).collect()
 }
 
-/// Pods that no longer match are not tracked any more.
+/// Releases pods that no longer match and removes their tracking finalizer.
 pub(crate) fn release(job: &ObjectMeta, claim: &Claim<Arc<Pod>>) -> Vec<Action> {
     let uid = job.uid.as_deref().unwrap_or_default();
     let release =
@@ -77,7 +78,8 @@ fn untracked_finalizers(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.metadata.finalizers.iter().map(String::as_str).filter(|finalizer| *finalizer != TRACKING)
 }
 
-/// A merge patch of the owners that sets the finalizers, too. It carries the resourceVersion, so the list is that of the pod.
+/// Extends an owner patch by the finalizers. The patch contains the resourceVersion, so the list is the pod's
+/// own.
 fn with_finalizers(mut action: Action, finalizers: Vec<&str>) -> Action {
     if let Action::Patch { patch: Value::Object(patch), .. } = &mut action {
         patch["metadata"]["finalizers"] = json!(finalizers);

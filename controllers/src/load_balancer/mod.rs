@@ -1,15 +1,15 @@
-//! Stands in for the load balancers of a cloud: Services of type LoadBalancer get addresses from a pool, and nothing listens there. `plan`
-//! judges; this file reads the caches and has the plan carried out. Without a pool it does nothing: such Services stay pending, or another
-//! program looks after them.
+//! Fake cloud load balancers: Services of type LoadBalancer get addresses from a pool, without a listener.
+//! `plan` decides; this file reads the caches and executes the plan. Without a pool it does nothing: such
+//! Services stay pending, or another program handles them.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Services;
 use crate::networks::Blocks;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Service;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Key, Object};
@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// An address is given to one Service at a time.
+/// One worker, so that an address is assigned to one Service at a time.
 const WORKERS: usize = 1;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let pool = cluster.config.networks.load_balancers.clone();
     let work = (!pool.is_empty()).then(|| {
@@ -33,9 +33,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             .controller("service-lb")
             .watch_deltas(&services, move |delta| concerned(&of_feed, delta))
             .workers(WORKERS);
-        let hands = cluster.hands("service-controller");
+        let executor = cluster.executor("service-controller");
         let given = Mutex::default();
-        work(controller, cluster.stop.clone(), LoadBalancers { services, hands, pool, given, waiting })
+        work(controller, cluster.stop.clone(), LoadBalancers { services, executor, pool, given, waiting })
     });
     let stop = cluster.stop.clone();
     async move {
@@ -46,7 +46,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     }
 }
 
-/// The Service, if it has or had anything to do with load balancers; with it those that wait for an address, when one may be free.
+/// The Service, if it needs or needed a load balancer, and waiting Services when an address may be free.
 fn concerned(waiting: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Service>>) -> Vec<Key> {
     let service = delta.object();
     let before = if let Delta::Updated { old, .. } = delta { old } else { service };
@@ -61,16 +61,16 @@ fn concerned(waiting: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Service>>) -> Vec
 
 struct LoadBalancers {
     services: Services,
-    hands: Hands,
+    executor: Executor,
     pool: Blocks,
-    /// Addresses that were given lately: the cache need not show them yet.
+    /// Recently assigned addresses, which the cache may not show yet.
     given: Mutex<BTreeMap<IpAddr, Key>>,
     /// Services that found no free address.
     waiting: Arc<Mutex<BTreeSet<Key>>>,
 }
 
 impl Reconcile for LoadBalancers {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(service) = self.services.get(&cx.key) else {
             self.given.lock().retain(|_, holder| *holder != cx.key);
             self.waiting.lock().remove(&cx.key);
@@ -79,7 +79,7 @@ impl Reconcile for LoadBalancers {
         let taken = self.taken(&cx.key);
         let plan = plan::plan(Observed { service: &service, pool: &self.pool, taken: &taken });
         self.remember(&cx.key, &plan);
-        match self.hands.carry_out(&cx, &plan.actions).await.result() {
+        match self.executor.execute(&cx, &plan.actions).await.result() {
             Err(error) if !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Done),
         }
@@ -87,7 +87,7 @@ impl Reconcile for LoadBalancers {
 }
 
 impl LoadBalancers {
-    /// Notes the addresses that a Service is about to have, and whether it waits for one.
+    /// Records the assigned addresses of a Service, and whether it waits for one.
     fn remember(&self, own: &Key, plan: &Planned) {
         let mut given = self.given.lock();
         given.retain(|_, holder| holder != own);
@@ -98,7 +98,7 @@ impl LoadBalancers {
         }
     }
 
-    /// The addresses that other Services have.
+    /// The addresses of other Services.
     fn taken(&self, own: &Key) -> BTreeSet<IpAddr> {
         let services = self.services.list();
         let others = services.iter().filter(|service| service.key() != *own);

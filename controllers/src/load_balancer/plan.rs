@@ -1,7 +1,8 @@
-//! Which addresses a Service of type LoadBalancer has, and what becomes of them when it is something else. Pure.
+//! Addresses of a Service of type LoadBalancer, and their release when its type changes. Pure.
 //!
-//! A Service keeps the addresses that it has. For a family without one it gets `spec.loadBalancerIP`, if that is in the pool and free, or
-//! the lowest free address of the pool. A Service of a `loadBalancerClass` is another program's.
+//! A Service keeps its addresses. For a family without one it gets `spec.loadBalancerIP`, if that is free and
+//! in the pool, or the lowest free address of the pool. A Service with a `loadBalancerClass` belongs to
+//! another program.
 
 use crate::action::{Action, PatchKind, Target};
 use crate::networks::Blocks;
@@ -11,12 +12,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// Keeps a Service until its load balancer is gone.
+/// Finalizer that keeps a Service until its load balancer is removed.
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const NONE_FREE: &str =
     "Error syncing load balancer: failed to ensure load balancer: no address of the pool is free";
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     pub service: &'a Service,
@@ -25,17 +26,17 @@ pub(crate) struct Observed<'a> {
     pub taken: &'a BTreeSet<IpAddr>,
 }
 
-/// What is to be done.
+/// Result of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Planned {
     pub actions: Vec<Action>,
-    /// The addresses that the Service has then.
+    /// The resulting addresses of the Service.
     pub addresses: Vec<IpAddr>,
-    /// The pool has no address for one of its families.
+    /// Whether the pool has no free address for one of its families.
     pub is_short: bool,
 }
 
-/// Whether a Service has anything to do with this controller's load balancers.
+/// Whether a Service needs this controller.
 pub(crate) fn concerns(service: &Service) -> bool {
     wants(service) || has_finalizer(service)
 }
@@ -61,7 +62,7 @@ fn has_finalizer(service: &Service) -> bool {
     service.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// The next writes.
+/// Plans the addresses of the Service.
 pub(crate) fn plan(seen: Observed<'_>) -> Planned {
     let service = seen.service;
     let about = || subject("v1", "Service", &service.metadata);
@@ -91,7 +92,7 @@ pub(crate) fn plan(seen: Observed<'_>) -> Planned {
     Planned { actions, addresses, is_short }
 }
 
-/// One address of each family that the Service has and the pool knows, and whether one is missing.
+/// One address for each of the Service's families in the pool, and whether one is missing.
 fn choose(seen: Observed<'_>) -> (Vec<IpAddr>, bool) {
     let Some(spec) = &seen.service.spec else { return (vec![], false) };
     let have: Vec<IpAddr> = addresses(seen.service).collect();
@@ -108,7 +109,7 @@ fn choose(seen: Observed<'_>) -> (Vec<IpAddr>, bool) {
         let kept = have.iter().copied().find(|ip| ip.is_ipv4() == is_ipv4 && is_free(ip));
         match asked.or(kept).or_else(|| lowest(seen, is_ipv4)) {
             Some(address) => chosen.push(address),
-            // A family without addresses in the pool is left out.
+            // Skips a family without addresses in the pool.
             None => is_short |= seen.pool.of_family(is_ipv4).next().is_some(),
         }
     }
@@ -129,8 +130,8 @@ fn shown(addresses: &[IpAddr]) -> Value {
     addresses.iter().map(|ip| json!({"ip": ip.to_string(), "ipMode": "VIP"})).collect()
 }
 
-/// Sets or clears addresses and finalizer, if the Service still is what was seen. The account may write the status alone, and a write of
-/// the status may change finalizers.
+/// Sets or clears addresses and finalizer, if the Service is unchanged. The account may only write the
+/// status, and a status write may change finalizers.
 fn patch(service: &Service, is_held: bool, addresses: &[IpAddr]) -> Action {
     let mut finalizers = service.metadata.finalizers.clone().unwrap_or_default();
     finalizers.retain(|finalizer| finalizer != FINALIZER);

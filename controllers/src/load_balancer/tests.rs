@@ -1,4 +1,4 @@
-//! Addresses of load balancers, as tables, and that no two Services get one.
+//! Tests of load balancer addresses, and that no two Services share one.
 
 use super::plan::{Observed, Planned, concerns, plan};
 use crate::action::Action;
@@ -24,7 +24,7 @@ fn run(service: &Service, pool: &str, taken: &[&str]) -> Planned {
     plan(Observed { service, pool: &pool.parse().unwrap(), taken: &taken })
 }
 
-/// What is written, if anything.
+/// The planned patch, if any.
 fn patch(planned: &Planned) -> Option<Value> {
     planned.actions.iter().find_map(|action| match action {
         Action::Patch { patch, status: true, .. } => Some(patch.clone()),
@@ -33,7 +33,7 @@ fn patch(planned: &Planned) -> Option<Value> {
 }
 
 #[test]
-fn a_service_gets_one_address_of_each_family_that_the_pool_has() {
+fn a_service_gets_one_address_per_family_of_the_pool() {
     let pool = "192.0.2.0/29,2001:db8::/120";
     let dual = json!({"ipFamilies": ["IPv6", "IPv4"]});
     let table: [(Service, &[&str], &[&str]); 7] = [
@@ -63,7 +63,7 @@ fn address_and_finalizer_are_written_once() {
 }
 
 #[test]
-fn what_is_no_load_balancer_any_more_loses_address_and_finalizer() {
+fn services_that_change_their_type_lose_address_and_finalizer() {
     let gone = json!({"metadata": {"finalizers": ["x"], "resourceVersion": "3"}, "status": {"loadBalancer": {"ingress": null}}});
     let changed = service(json!({"type": "ClusterIP"}), &["192.0.2.1"], &["x", FINALIZER]);
     assert_eq!(patch(&run(&changed, "192.0.2.0/29", &[])), Some(gone.clone()));
@@ -77,7 +77,7 @@ fn what_is_no_load_balancer_any_more_loses_address_and_finalizer() {
 }
 
 #[test]
-fn an_empty_pool_is_told_of_once() {
+fn an_exhausted_pool_records_one_event() {
     let taken = ["192.0.2.1", "192.0.2.2"];
     let planned = run(&service(json!({}), &[], &[]), "192.0.2.0/30", &taken);
     assert!(planned.is_short);
@@ -88,7 +88,7 @@ fn an_empty_pool_is_told_of_once() {
 
 proptest! {
     #[test]
-    fn no_two_services_share_an_address(asks in prop::collection::vec(prop::option::of(0..9_u8), 1..12)) {
+    fn load_balancer_addresses_are_unique(asks in prop::collection::vec(prop::option::of(0..9_u8), 1..12)) {
         let mut taken = BTreeSet::new();
         for ask in asks {
             let spec = ask.map_or(json!({}), |last| json!({"loadBalancerIP": format!("192.0.2.{last}")}));

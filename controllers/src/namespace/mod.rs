@@ -1,16 +1,17 @@
-//! Empties namespaces that are being deleted, and lets them go. `plan` judges; this file lists what is left, and has the deletions
-//! and then the plan carried out. It runs when something vanishes from such a namespace, and at the plan's deadline.
+//! Namespace controller: deletes the content of terminating namespaces and then finalizes them. `plan`
+//! decides; this file lists the remaining content and executes first the deletions, then the plan. It runs
+//! when an object of such a namespace disappears, and at the plan's deadline.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Caches;
 use crate::garbage_collector::member::{Member, kinds};
 use crate::limits::EVENTS_COUNTED;
 use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Plain;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Namespace;
@@ -22,18 +23,18 @@ use std::sync::Arc;
 
 const WORKERS: usize = 10;
 
-/// Kinds that are listed at the same time.
+/// Kinds that are listed concurrently.
 const LISTS: usize = 8;
 
-/// Whether objects may be created in the namespace: it is not being deleted.
+/// Whether objects may be created in the namespace: it is not terminating.
 pub(crate) fn is_active(namespace: &Namespace) -> bool {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     namespace.metadata.deletion_timestamp.is_none() && phase != Some("Terminating")
 }
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let namespaces = caches.namespaces.clone();
     let controller = cluster
         .controller("namespace")
@@ -42,28 +43,28 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         })
         .watch_deltas(&caches.everything, move |delta| emptied(&namespaces, delta))
         .workers(WORKERS);
-    let hands = cluster.hands("namespace-controller");
+    let executor = cluster.executor("namespace-controller");
     let stop = cluster.stop.clone();
     let namespaced = kinds().values().filter(|k| k.namespaced).map(|k| k.resource.clone());
     let resources = namespaced.chain([EVENTS]).collect();
-    work(controller, stop, Namespaces { cluster, caches, hands, resources })
+    work(controller, stop, Namespaces { cluster, caches, executor, resources })
 }
 
-/// The namespace that has one object less and is to have none.
+/// The terminating namespace of a deleted object.
 fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<Member>) -> Option<Key> {
     let Delta::Deleted(member) = delta else { return None };
     let key = Key::new("", Some(member.namespace()).filter(|ns| !ns.is_empty())?);
     namespaces.get(&key).is_some_and(|ns| is_terminating(&ns)).then_some(key)
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     namespaces: Informer<Obj<Namespace>>,
     everything: Informer<Member>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { namespaces: caches.get(), everything: caches.get() }
     }
@@ -71,13 +72,13 @@ impl Reads {
 
 struct Namespaces {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     resources: Vec<Resource>,
 }
 
 impl Reconcile for Namespaces {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let Some(ns) = caches.namespaces.get(&cx.key).filter(|ns| is_terminating(ns)) else {
             return Ok(Next::Done);
@@ -95,35 +96,37 @@ impl Reconcile for Namespaces {
         }
         let seen = Observed { namespace: &ns, contents: &contents, failures: &failures };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
-        self.hands.carry_out(&cx, &plan.actions).await.result()?;
+        self.executor.execute(&cx, &plan.actions).await.result()?;
         match failures.first() {
-            Some(failure) => Err(Trouble::Content(failure.clone())),
+            Some(failure) => Err(ReconcileError::Content(failure.clone())),
             None => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }
     }
 }
 
 impl Namespaces {
-    /// Deletes what is due of every kind, also if that of another kind fails. Gives the failures in a fixed order of kinds.
+    /// Deletes what is due of every kind, even if another kind fails. Returns the failures in a fixed order
+    /// of kinds.
     async fn delete(&self, cx: &Context, contents: &[Content]) -> Vec<String> {
         let due = plan::deletions(cx.key.name(), contents);
-        let failures = self.hands.carry_out_lists(cx, due.iter().map(|(_, list)| list)).await;
+        let failures = self.executor.execute_lists(cx, due.iter().map(|(_, list)| list)).await;
         failures.iter().map(|(place, error)| plan::failure_of(due[*place].0, error)).collect()
     }
 
-    /// The namespaced kinds that CustomResourceDefinitions establish, in their stored versions, and why they are not known.
+    /// The namespaced kinds of CustomResourceDefinitions, in their storage versions, and the error if they
+    /// are unknown.
     async fn custom_resources(&self) -> (Vec<Resource>, Option<String>) {
-        let listed = self.hands.client.dynamic(gvr(&DEFINITIONS)).list("", &ListParams::default()).await;
+        let listed = self.executor.client.dynamic(gvr(&DEFINITIONS)).list("", &ListParams::default()).await;
         match listed {
             Ok((definitions, _)) => (definitions.iter().filter_map(plan::custom_resource).collect(), None),
             Err(error) => (Vec::new(), Some(plan::failure_of(&DEFINITIONS, &error.to_string()))),
         }
     }
 
-    /// What is left, in the order of `resources`, and what could not be listed.
+    /// Remaining content in the order of `resources`, and the list failures.
     async fn list(&self, namespace: &str, resources: &[Resource]) -> (Vec<Content>, Vec<String>) {
         let list = |resource: &Resource| {
-            let (api, resource) = (self.hands.client.dynamic(gvr(resource)), resource.clone());
+            let (api, resource) = (self.executor.client.dynamic(gvr(resource)), resource.clone());
             async move {
                 let all = ListParams::default();
                 let items = match resource == EVENTS {

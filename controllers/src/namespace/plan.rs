@@ -1,8 +1,8 @@
-//! How a namespace that is being deleted is emptied and let go. Pure.
+//! Deletion of a terminating namespace's content. Pure.
 //!
-//! Pods go first, everything else when they are gone; an object that is on its way out already is waited for. A kind that cannot be
-//! listed or deleted keeps no other kind waiting. When nothing is left of any kind, the `kubernetes` finalizer goes. Until then
-//! conditions say what holds the namespace up (True means trouble).
+//! Pods are deleted first, all other objects after them; terminating objects are waited for. A kind that
+//! cannot be listed or deleted delays no other kind. When no object is left, the `kubernetes` finalizer is
+//! removed. Until then conditions report what blocks the namespace (True means a problem).
 
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::definition::CustomKind;
@@ -16,13 +16,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The finalizer in the spec that keeps a namespace until it is empty.
+/// Finalizer in the spec that keeps a namespace until it is empty.
 pub(crate) const KUBERNETES: &str = "kubernetes";
 
-/// How long an object with a finalizer that nobody here knows is given.
+/// Assumed remaining time of an object with an unknown finalizer.
 const UNKNOWN_FINALIZER: Duration = Duration::from_secs(15);
 
-/// What there still is of one kind.
+/// Remaining objects of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     /// The kind.
@@ -31,28 +31,29 @@ pub(crate) struct Content {
     pub items: Vec<Meta>,
 }
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     /// The namespace.
     pub namespace: &'a Namespace,
-    /// What is in it; kinds without objects may be missing.
+    /// Its content; kinds without objects may be missing.
     pub contents: &'a [Content],
-    /// The kinds that could not be listed or deleted, and why. In the same order each time: another text is another condition.
+    /// Kinds that could not be listed or deleted, with the error. In a stable order: another text is another
+    /// condition.
     pub failures: &'a [String],
 }
 
-/// The resource of a CustomResourceDefinition; `None` if it has no objects in namespaces.
+/// The resource of a CustomResourceDefinition; `None` if it is not namespaced.
 pub(crate) fn custom_resource(definition: &Value) -> Option<Resource> {
     CustomKind::from_value(definition).filter(|kind| kind.namespaced).map(|kind| kind.resource)
 }
 
-/// Being deleted, and not let go yet.
+/// Whether the namespace is being deleted.
 pub(crate) fn is_terminating(namespace: &Namespace) -> bool {
     namespace.metadata.deletion_timestamp.is_some()
 }
 
-/// What follows the deletions: the conditions, or the finalization if nothing was left to delete.
+/// Plan after the deletions: the conditions, or the finalization if no content was left.
 pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     let ns = seen.namespace;
     if !is_terminating(ns) {
@@ -77,7 +78,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     plan
 }
 
-/// Nothing but events is left: they go at once, so whether they are gone can be seen at once.
+/// Whether only events are left: their deletion completes at once, so the run can check again at once.
 pub(crate) fn are_events(contents: &[Content]) -> bool {
     contents.iter().all(|c| c.resource == EVENTS)
 }
@@ -90,8 +91,8 @@ fn finalize(ns: &Namespace) -> Action {
     Action::Finalize(Box::new(ns))
 }
 
-/// The deletions that are due, each kind's a list of its own. Only pods while there are any. Events are deleted all at once: they are
-/// not all listed. Those of both groups are stored as one kind.
+/// The deletions that are due, in one list per kind. Only pods while there are any. Events are deleted as a
+/// collection, because not all are listed. The events of both API groups are stored as one kind.
 pub(crate) fn deletions<'a>(namespace: &str, contents: &'a [Content]) -> Vec<(&'a Resource, Vec<Action>)> {
     let pods_left = contents.iter().any(|c| c.resource == PODS && !c.items.is_empty());
     let due = contents.iter().filter(|c| !pods_left || c.resource == PODS);
@@ -104,7 +105,7 @@ pub(crate) fn deletions<'a>(namespace: &str, contents: &'a [Content]) -> Vec<(&'
     due.map(|content| (&content.resource, deletions(content))).filter(|(_, list)| !list.is_empty()).collect()
 }
 
-/// How a kind that could not be listed or deleted is named in a condition.
+/// Text of a kind's failure in a condition.
 pub(crate) fn failure_of(resource: &Resource, error: &impl std::fmt::Display) -> String {
     format!("{}.{}: {error}", resource.plural, resource.group)
 }
@@ -123,8 +124,9 @@ fn delete(content: &Content, item: &Meta) -> Action {
     }
 }
 
-/// How long the object may still take. Most pods end long before their grace is over: one without a finalizer is looked
-/// for again after as long as its deletion has taken so far, so that no namespace waits for half of a grace that nobody uses.
+/// How long the object may still take. Most pods end long before their grace is over. An object without a
+/// finalizer is therefore checked again after as long as its deletion has taken so far, so that a namespace
+/// does not wait for unused grace.
 fn patience(item: &Meta, now: Timestamp) -> Duration {
     let grace = Duration::from_secs(item.deletion_grace_period_seconds.unwrap_or(0).unsigned_abs());
     let passed = item.deletion_timestamp.as_ref().map_or(Duration::ZERO, |at| elapsed(at.0, now));

@@ -1,4 +1,4 @@
-//! How namespaces end.
+//! Tests of namespace deletion.
 
 use super::plan::{Content, Observed, are_events, deletions, failure_of, plan};
 use crate::action::Action;
@@ -37,7 +37,7 @@ fn conditions(actions: &[Action]) -> Vec<String> {
 }
 
 #[test]
-fn a_living_namespace_is_left_alone_and_an_empty_one_is_let_go() {
+fn active_namespaces_are_kept_and_empty_terminating_ones_finalized() {
     assert_eq!(run(&namespace(false), &[], &[]), (vec![], None));
     let (actions, wake) = run(&namespace(true), &[], &[]);
     let [Action::Finalize(ns)] = &actions[..] else { panic!("{actions:?}") };
@@ -46,7 +46,7 @@ fn a_living_namespace_is_left_alone_and_an_empty_one_is_let_go() {
 }
 
 #[test]
-fn pods_go_first_and_with_their_grace() {
+fn pods_are_deleted_first_with_their_grace_period() {
     let pods = items(json!([
         {"name": "a", "namespace": "n", "uid": "1"},
         {"name": "b", "namespace": "n", "uid": "2", "deletionTimestamp": START, "deletionGracePeriodSeconds": 30},
@@ -68,7 +68,7 @@ fn pods_go_first_and_with_their_grace() {
 }
 
 #[test]
-fn each_kind_is_deleted_by_itself_and_events_without_being_listed() {
+fn kinds_are_deleted_independently_and_events_as_a_collection() {
     let one = |name: &str| items(json!([{"name": name, "namespace": "n", "uid": name}]));
     let contents =
         [Content { resource: CONFIGMAPS, items: one("m") }, Content { resource: EVENTS, items: one("e") }];
@@ -90,7 +90,7 @@ fn each_kind_is_deleted_by_itself_and_events_without_being_listed() {
 }
 
 #[test]
-fn a_kind_that_cannot_be_deleted_is_named_in_the_condition() {
+fn a_kind_that_fails_to_delete_is_named_in_the_condition() {
     let failures = [failure_of(&CONFIGMAPS, &"denied by a webhook"), failure_of(&PODS, &"timeout")];
     let (actions, _) = run(&namespace(true), &[], &failures);
     let said = conditions(&actions);
@@ -99,7 +99,7 @@ fn a_kind_that_cannot_be_deleted_is_named_in_the_condition() {
 }
 
 #[test]
-fn pods_are_looked_for_again_after_as_long_as_their_deletion_has_taken() {
+fn terminating_pods_are_checked_again_with_growing_delays() {
     let wake = |passed: i64| {
         let end = START + jiff::SignedDuration::from_secs(30 - passed);
         let pod =
@@ -110,7 +110,7 @@ fn pods_are_looked_for_again_after_as_long_as_their_deletion_has_taken() {
 }
 
 #[test]
-fn what_holds_a_namespace_up_is_named() {
+fn conditions_name_what_blocks_a_namespace() {
     let maps = items(
         json!([{"name": "m", "namespace": "n", "uid": "3", "deletionTimestamp": START, "finalizers": ["x/y"]}]),
     );
@@ -126,7 +126,7 @@ fn what_holds_a_namespace_up_is_named() {
 }
 
 #[test]
-fn what_could_not_be_listed_counts_as_content() {
+fn unlisted_kinds_count_as_content() {
     let (actions, wake) = run(&namespace(true), &[], &["secrets.: refused".to_owned()]);
     assert!(!actions.iter().any(|a| matches!(a, Action::Finalize(_))));
     assert_eq!(wake, Some(1));

@@ -1,13 +1,14 @@
-//! Gives each node without a pod network one out of the cluster's. `plan` judges; this file reads the cache of nodes and has the plan carried
-//! out. Without a network of the cluster it does nothing. Simulated nodes bring networks of their own.
+//! Node IPAM controller: assigns each node without a pod CIDR one from the cluster's networks. `plan`
+//! decides; this file reads the cache of nodes and executes the plan. Without a cluster network it does
+//! nothing. Simulated nodes have their own CIDRs.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::networks::PodNetworks;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Node;
 use kstore_api::cidr::Cidr;
 use kstore_client::Obj;
@@ -16,10 +17,10 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A network is given to one node at a time.
+/// One worker, so that a CIDR is assigned to one node at a time.
 const WORKERS: usize = 1;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let networks = cluster.config.networks.pods.clone();
     let work = (!networks.is_empty()).then(|| {
@@ -29,9 +30,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             .controller("node-ipam")
             .watch_deltas(&nodes, move |delta| concerned(&others, delta))
             .workers(WORKERS);
-        let hands = cluster.hands("cidrAllocator");
+        let executor = cluster.executor("cidrAllocator");
         let stop = cluster.stop.clone();
-        work(controller, stop, PodCidrs { nodes, hands, networks, given: Mutex::default() })
+        work(controller, stop, PodCidrs { nodes, executor, networks, given: Mutex::default() })
     });
     let stop = cluster.stop.clone();
     async move {
@@ -42,7 +43,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     }
 }
 
-/// A node without a network; all of them, when a network becomes free.
+/// The node without a CIDR; all such nodes when a CIDR becomes free.
 fn concerned(nodes: &Informer<Obj<Node>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     match delta {
         Delta::Deleted(gone) => {
@@ -59,14 +60,14 @@ fn concerned(nodes: &Informer<Obj<Node>>, delta: &Delta<Obj<Node>>) -> Vec<Key> 
 
 struct PodCidrs {
     nodes: Informer<Obj<Node>>,
-    hands: Hands,
+    executor: Executor,
     networks: PodNetworks,
-    /// Networks that were given lately: the cache need not show them yet.
+    /// Recently assigned CIDRs, which the cache may not show yet.
     given: Mutex<BTreeMap<Key, Vec<Cidr>>>,
 }
 
 impl Reconcile for PodCidrs {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(node) = self.nodes.get(&cx.key) else {
             self.given.lock().remove(&cx.key);
             return Ok(Next::Done);
@@ -80,7 +81,7 @@ impl Reconcile for PodCidrs {
         taken.extend(self.given.lock().iter().filter(|(key, _)| **key != cx.key).flat_map(|(_, own)| own));
         let (chosen, action) = plan::plan(&node, &self.networks, &taken);
         self.given.lock().insert(cx.key.clone(), chosen);
-        self.hands.carry_out(&cx, &[action]).await.result()?;
+        self.executor.execute(&cx, &[action]).await.result()?;
         Ok(Next::Done)
     }
 }

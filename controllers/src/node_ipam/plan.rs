@@ -1,4 +1,4 @@
-//! Which pod network a node gets: of each network of the cluster the first part that overlaps no other node's. Pure.
+//! Pod CIDRs of a node: from each cluster network the first part that overlaps no other node's. Pure.
 
 use crate::action::{Action, PatchKind, Target};
 use crate::networks::PodNetworks;
@@ -8,14 +8,14 @@ use kstore_api::cidr::Cidr;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// The pod networks of a node.
+/// The pod CIDRs of a node.
 pub(crate) fn networks(node: &Node) -> Vec<Cidr> {
     let Some(spec) = &node.spec else { return vec![] };
     let all = spec.pod_cidrs.iter().flatten().chain(&spec.pod_cidr);
     all.filter_map(|text| text.parse().ok()).collect()
 }
 
-/// The networks that a node without any gets, and the write; or an event, if one of the networks of the cluster has no part left.
+/// The CIDRs for a node without any, and the write; or an event, if a cluster network has no free part.
 pub(crate) fn plan(node: &Node, networks: &PodNetworks, taken: &[Cidr]) -> (Vec<Cidr>, Action) {
     let chosen: Option<Vec<Cidr>> =
         networks.parts().map(|(network, bits)| first_free(network, bits, taken)).collect();
@@ -31,7 +31,7 @@ pub(crate) fn plan(node: &Node, networks: &PodNetworks, taken: &[Cidr]) -> (Vec<
     (chosen, Action::Patch { target, status: false, kind: PatchKind::Strategic, patch })
 }
 
-/// The first part of `network` with a prefix of `bits` that overlaps none of `taken`.
+/// The first part of `network` with prefix length `bits` that overlaps none of `taken`.
 fn first_free(network: Cidr, bits: u8, taken: &[Cidr]) -> Option<Cidr> {
     let relevant: Vec<Cidr> = taken.iter().copied().filter(|other| other.overlaps(network)).collect();
     let exact: BTreeSet<Cidr> = relevant.iter().copied().filter(|other| other.bits() == bits).collect();

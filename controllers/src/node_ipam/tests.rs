@@ -1,4 +1,4 @@
-//! Pod networks of nodes.
+//! Tests of the pod CIDRs of nodes.
 
 use super::plan::{networks, plan};
 use crate::action::Action;
@@ -21,7 +21,7 @@ fn cidrs(texts: &[&str]) -> Vec<Cidr> {
 }
 
 #[test]
-fn a_node_gets_the_first_free_part_of_each_network() {
+fn a_node_gets_the_first_free_cidr_of_each_network() {
     let dual = cluster("10.1.0.0/16,fd00:1::/48", 24);
     let table: [(&[&str], &[&str]); 4] = [
         (&[], &["10.1.0.0/24", "fd00:1::/64"]),
@@ -38,14 +38,14 @@ fn a_node_gets_the_first_free_part_of_each_network() {
 }
 
 #[test]
-fn a_cluster_without_room_is_told_of() {
+fn an_exhausted_network_records_an_event() {
     let (chosen, action) =
         plan(&node(), &cluster("10.1.0.0/24", 25), &cidrs(&["10.1.0.0/25", "10.1.0.128/25"]));
     assert!(chosen.is_empty() && matches!(action, Action::Event(_)));
 }
 
 #[test]
-fn the_networks_of_a_node_are_those_of_its_spec() {
+fn node_cidrs_are_read_from_the_spec() {
     let node: Node =
         from_value(json!({"metadata": {}, "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]}}))
             .unwrap();

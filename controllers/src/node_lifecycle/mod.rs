@@ -1,6 +1,7 @@
-//! Watches whether nodes are alive, says so in their conditions and taints, and marks the pods of dead ones. `plan` judges, `zone`
-//! limits; this file reads the caches, remembers heartbeats, and has the plan carried out. It wakes when a node or its lease
-//! changes, and when a node has been silent for too long: it polls only nodes that are not ready.
+//! Node lifecycle controller: monitors heartbeats, updates conditions and taints of nodes, and marks the pods
+//! of unreachable ones unready. `plan` decides, `zone` limits the eviction rate; this file reads the caches,
+//! remembers heartbeats, and executes the plan. It wakes when a node or its Lease changes, and when a
+//! heartbeat is overdue: it polls only nodes that are not ready.
 
 mod plan;
 #[cfg(test)]
@@ -10,10 +11,10 @@ mod zone;
 pub use plan::Patience;
 
 use crate::action::Plan;
-use crate::apply::Hands;
-use crate::caches::{Caches, Held, Pods, Sources, Watched};
+use crate::apply::Executor;
+use crate::caches::{Caches, LookupKey, Pods, Sources, Watched};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{self, Lease};
 use k8s_openapi::api::coordination::v1 as coordination;
 use k8s_openapi::api::core::v1::Node;
@@ -27,12 +28,12 @@ use zone::{Limiter, Zones, zone_of};
 
 const WORKERS: usize = 8;
 
-/// The namespace of the leases of nodes.
+/// The namespace of the nodes' Leases.
 const LEASES: &str = "kube-node-lease";
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let zones: Arc<Mutex<Zones>> = Arc::default();
     let observed = Arc::clone(&zones);
     let controller = cluster
@@ -40,12 +41,12 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| concerned(&observed, delta))
         .watch(&caches.leases, |lease: &Lease| [Key::new("", &lease.metadata.name)])
         .workers(WORKERS);
-    let hands = cluster.hands("node-controller");
+    let executor = cluster.executor("node-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Nodes { cluster, caches, hands, zones, memory: Mutex::default() })
+    work(controller, stop, Nodes { cluster, caches, executor, zones, memory: Mutex::default() })
 }
 
-/// The node itself, and those for which its turn changes what their zone allows.
+/// The node itself, and nodes whose eviction rate its change affects.
 fn concerned(zones: &Mutex<Zones>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     let key = delta.object().key();
     let node: Option<&Node> = match delta {
@@ -56,7 +57,7 @@ fn concerned(zones: &Mutex<Zones>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     std::iter::once(key).chain(others.iter().map(|name| Key::new("", name))).collect()
 }
 
-/// What is remembered between runs.
+/// Remembered data between runs.
 #[derive(Default)]
 struct Memory {
     /// Uid and health of each node, by name.
@@ -64,7 +65,7 @@ struct Memory {
     limiters: BTreeMap<String, Limiter>,
 }
 
-/// The leases by which nodes say that they live.
+/// Cache of the Leases that nodes renew as heartbeats.
 impl Watched for Informer<Lease> {
     fn start(from: &Sources<'_>) -> Self {
         let of_nodes = WatchParams::default().ns(LEASES);
@@ -73,15 +74,15 @@ impl Watched for Informer<Lease> {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     nodes: Informer<Obj<Node>>,
     leases: Informer<Lease>,
     pods: Pods,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { nodes: caches.get(), leases: caches.get(), pods: caches.get() }
     }
@@ -89,26 +90,26 @@ impl Reads {
 
 struct Nodes {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
-    /// As of the changes of nodes that were made into keys.
+    caches: ControllerCaches,
+    executor: Executor,
+    /// Zones as of the node changes that were mapped to keys.
     zones: Arc<Mutex<Zones>>,
     memory: Mutex<Memory>,
 }
 
 impl Reconcile for Nodes {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let name = cx.key.name();
         let Some(node) = caches.nodes.get(&cx.key) else {
             let known = self.memory.lock().nodes.remove(name);
             if let Some((uid, _)) = known {
-                self.hands.carry_out(&cx, &[plan::removed(name, &uid)]).await;
+                self.executor.execute(&cx, &[plan::removed(name, &uid)]).await;
             }
             return Ok(Next::Done);
         };
-        let plan = self.judge(name, &node);
-        self.hands.carry_out_plan(&cx, &plan).await?;
+        let plan = self.evaluate(name, &node);
+        self.executor.execute_plan(&cx, &plan).await?;
         if let Some((_, health)) = self.memory.lock().nodes.get_mut(name) {
             health.acted_on(&node);
         }
@@ -117,7 +118,7 @@ impl Reconcile for Nodes {
 }
 
 impl Nodes {
-    fn judge(&self, name: &str, node: &Node) -> Plan {
+    fn evaluate(&self, name: &str, node: &Node) -> Plan {
         let caches = &self.caches;
         let now = self.cluster.nondet.clock.now();
         let lease = caches.leases.get(&Key::new(LEASES, name));
@@ -126,7 +127,7 @@ impl Nodes {
         let pods = match readiness(node) {
             Readiness::Ready => vec![],
             Readiness::NotReady | Readiness::Unknown => {
-                caches.pods.by(&caches.pods.held, &Held::On(name.to_owned()))
+                caches.pods.by(&caches.pods.held, &LookupKey::Node(name.to_owned()))
             }
         };
         let mut memory = self.memory.lock();

@@ -1,8 +1,8 @@
-//! What the state of a node means for the node and its pods. Pure.
+//! Consequences of a node's health for the node and its pods. Pure.
 //!
-//! A node is alive as long as its heartbeat (the Ready condition's or its Lease's) keeps changing *as seen by this clock*; the
-//! times written in them are never compared with ours. Each run does one kind of write to the node: first conditions,
-//! then, when they are seen, taints.
+//! A node is alive while its heartbeat (the Ready condition's or its Lease's) changes *as seen by this
+//! clock*; the times in it are never compared with the local clock. Each run makes one kind of write to the
+//! node: first conditions, then, when the caches show them, taints.
 
 use super::zone::{Limiter, Zones};
 use crate::action::{Action, PatchKind, Plan, Target};
@@ -18,10 +18,10 @@ use std::time::Duration;
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Condition types that a silent kubelet makes unknown.
+/// Condition types that become Unknown when a kubelet is silent.
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// Conditions that become NoSchedule taints, with the status that does it.
+/// Conditions that become NoSchedule taints, with their status.
 const CONDITION_TAINTS: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -32,14 +32,14 @@ const CONDITION_TAINTS: [(&str, &str, &str); 6] = [
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// How patient the controller is.
+/// Time limits of the node lifecycle controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Silence after which a node's state is unknown.
+    /// Silence after which a node's status is unknown.
     pub grace: Duration,
-    /// The same for a node that has never reported.
+    /// Silence after which the status of a node that never reported is unknown.
     pub startup: Duration,
-    /// How often a sick node is looked at again.
+    /// Interval of checks of an unhealthy node.
     pub recheck: Duration,
 }
 
@@ -53,29 +53,29 @@ impl Default for Patience {
     }
 }
 
-/// What is remembered of a node between runs.
+/// Remembered health of a node between runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
     heartbeat: Option<Timestamp>,
     renewed: Option<Timestamp>,
-    /// When either changed, by this clock.
+    /// When a heartbeat last changed, by the local clock.
     changed: Timestamp,
-    /// The Ready status of the last run.
+    /// Ready status at the last run.
     ready: Readiness,
 }
 
-/// The Ready condition.
+/// Status of the Ready condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// True.
+    /// `True`.
     Ready,
-    /// False.
+    /// `False`.
     NotReady,
-    /// Unknown, or never reported.
+    /// `Unknown`, or never reported.
     Unknown,
 }
 
-/// The Ready condition of a node.
+/// The Ready status of a node.
 pub(crate) fn readiness(node: &Node) -> Readiness {
     match condition(node, "Ready").map(|c| c.status.as_str()) {
         Some("True") => Readiness::Ready,
@@ -85,7 +85,7 @@ pub(crate) fn readiness(node: &Node) -> Readiness {
 }
 
 impl Health {
-    /// Takes a fresh look at the signals of a node.
+    /// Updates the health from a node and its Lease.
     pub(crate) fn observe(
         before: Option<Self>,
         node: &Node,
@@ -96,33 +96,33 @@ impl Health {
         let fresh = Self { heartbeat, renewed, changed: now, ready: readiness(node) };
         match before {
             Some(old) if old.heartbeat == heartbeat && old.renewed == renewed => old,
-            // Our own Unknown keeps the heartbeat, so a change always comes from the node.
+            // The controller's own Unknown keeps the heartbeat time, so a change always comes from the node.
             Some(old) => Self { ready: old.ready, ..fresh },
             None => fresh,
         }
     }
 
-    /// Remembers the readiness that this run acted upon.
+    /// Remembers the readiness that this run has handled.
     pub(crate) fn acted_on(&mut self, node: &Node) {
         self.ready = readiness(node);
     }
 }
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     /// The node.
     pub node: &'a Node,
-    /// What is remembered of it.
+    /// Its remembered health.
     pub health: &'a Health,
-    /// Its pods. May be left out while it is ready.
+    /// Its pods. May be empty while the node is ready.
     pub pods: &'a [Arc<Pod>],
-    /// The state of all zones. Only read while the node is not ready.
+    /// The state of all zones. Used only while the node is not ready.
     pub zones: &'a Zones,
 }
 
-/// The next writes: those to the node, and for each of its pods a list of its own, so that one pod that changes meanwhile keeps
-/// neither the others nor the taints waiting. `limiter` says when another node of the zone may be emptied.
+/// Plans writes to the node, and an independent list for each of its pods, so that a changed pod delays
+/// neither other pods nor the taints. `limiter` decides when another node of the zone may be evicted.
 pub(crate) fn plan(seen: Observed<'_>, patience: Patience, limiter: &mut Limiter, now: Timestamp) -> Plan {
     let node = seen.node;
     let mut plan = Plan::nothing();
@@ -161,7 +161,7 @@ fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondition> {
     node.status.iter().flat_map(|s| s.conditions.iter().flatten()).find(|c| c.type_ == type_)
 }
 
-/// The patch that makes the conditions of a silent node unknown; `None` if they are already.
+/// The patch that sets the conditions of a silent node to Unknown; `None` if they already are.
 fn lost(node: &Node, now: Timestamp) -> Option<Action> {
     let mut conditions = node.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
     let before = conditions.clone();
@@ -202,7 +202,7 @@ fn lost(node: &Node, now: Timestamp) -> Option<Action> {
     })
 }
 
-/// Taints that keep new pods away follow the conditions at once. Taints of other keys and effects stay as they are.
+/// NoSchedule taints follow the conditions at once. Taints with other keys and effects stay.
 fn schedule_taints(node: &Node, have: &[Taint], now: Timestamp) -> Vec<Taint> {
     let mut wanted: Vec<&str> = CONDITION_TAINTS
         .iter()
@@ -216,7 +216,7 @@ fn schedule_taints(node: &Node, have: &[Taint], now: Timestamp) -> Vec<Taint> {
         t.effect == "NoSchedule"
             && (t.key == UNSCHEDULABLE || CONDITION_TAINTS.iter().any(|(_, _, key)| t.key == *key))
     };
-    // A node that has not reported yet keeps what it registered with.
+    // A node that has not reported yet keeps the taints of its registration.
     let silent = condition(node, "Ready").is_none();
     let keep = |t: &Taint| !ours(t) || wanted.contains(&t.key.as_str()) || silent && t.key == NOT_READY;
     let mut result: Vec<Taint> = have.iter().filter(|t| keep(t)).cloned().collect();
@@ -228,8 +228,8 @@ fn schedule_taints(node: &Node, have: &[Taint], now: Timestamp) -> Vec<Taint> {
     result
 }
 
-/// The taint that drives pods away. It changes its kind at once, and goes at once; it comes only as fast as the zone allows.
-/// Returns how long to wait for that.
+/// The NoExecute taint. It changes its key and disappears at once; it is added only at the zone's rate.
+/// Returns the wait for that.
 fn execute_taint(
     seen: Observed<'_>,
     ready: Readiness,
@@ -255,7 +255,7 @@ fn execute_taint(
     }
     let other = have.iter().find(|t| ours(t));
     let since = match other {
-        // The time pods were given keeps running.
+        // The toleration time of pods continues from the old taint.
         Some(other) => other.time_added.clone(),
         None => match limiter.take(seen.zones.rate_of(seen.node), now) {
             Ok(()) => None,
@@ -282,7 +282,7 @@ fn set_taints(node: &Node, taints: &[Taint]) -> Action {
     Action::Patch { target: target(node), status: false, kind: PatchKind::Merge, patch }
 }
 
-/// A pod of a node that is not ready is not ready either, whatever its containers do.
+/// Sets the Ready condition of a pod to false if its node is not ready, regardless of its containers.
 fn mark_not_ready(pod: &Pod, now: Timestamp) -> Option<Vec<Action>> {
     let mut conditions = pod.status.conditions.clone();
     let ready = conditions.iter_mut().find(|c| c.type_ == "Ready" && c.status == "True")?;
@@ -317,14 +317,14 @@ fn not_ready_event(node: &Node) -> Action {
     Action::normal(about(node), "NodeNotReady", format!("Node {name} status is now: NodeNotReady"))
 }
 
-/// Tells that the controller knows a node from now on.
+/// The event that the controller has registered a node.
 pub(crate) fn registered(node: &Node) -> Action {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let message = format!("Node {name} event: Registered Node {name} in Controller");
     Action::normal(about(node), "RegisteredNode", message)
 }
 
-/// Tells that a node is gone.
+/// The event that a node was removed.
 pub(crate) fn removed(name: &str, uid: &str) -> Action {
     let about = Reference {
         api_version: "v1".into(),

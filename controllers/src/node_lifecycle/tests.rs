@@ -1,4 +1,4 @@
-//! A node's way from healthy to lost and back, in virtual time; zones and their rates.
+//! Tests of node failures and recoveries in simulated time, and of zones and their rates.
 
 use super::plan::{Health, Observed, Patience, plan};
 use super::zone::{Limiter, Zones};
@@ -38,8 +38,8 @@ fn zones<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Zones {
     zones
 }
 
-/// One node among others, and what the controller remembers.
-struct World {
+/// One node among others, and the controller's memory.
+struct SimulatedCluster {
     node: Node,
     others: Vec<Node>,
     pods: Vec<Arc<Pod>>,
@@ -48,7 +48,7 @@ struct World {
     limiter: Limiter,
 }
 
-impl World {
+impl SimulatedCluster {
     fn new() -> Self {
         let others = vec![node("b", "True"), node("c", "True")];
         Self {
@@ -109,8 +109,8 @@ impl World {
 }
 
 #[test]
-fn a_crash_becomes_unknown_then_tainted_and_goes_again_when_the_node_returns() {
-    let mut w = World::new();
+fn a_crashed_node_becomes_unknown_then_tainted_until_it_returns() {
+    let mut w = SimulatedCluster::new();
     let plan = w.run(0);
     assert_eq!((plan.actions.len(), plan.wake.unwrap().as_secs()), (0, 40));
     w.renewed = Some(at(10));
@@ -131,7 +131,7 @@ fn a_crash_becomes_unknown_then_tainted_and_goes_again_when_the_node_returns() {
 
 #[test]
 fn a_flap_shorter_than_the_grace_changes_nothing() {
-    let mut w = World::new();
+    let mut w = SimulatedCluster::new();
     for round in 0..10 {
         w.renewed = Some(at(round * 39));
         assert_eq!(w.run(round * 39).actions, []);
@@ -139,8 +139,8 @@ fn a_flap_shorter_than_the_grace_changes_nothing() {
 }
 
 #[test]
-fn a_node_that_says_it_is_not_ready_swaps_taints_when_it_falls_silent_and_keeps_the_time() {
-    let mut w = World::new();
+fn a_not_ready_node_that_falls_silent_swaps_taints_and_keeps_their_time() {
+    let mut w = SimulatedCluster::new();
     w.run(0);
     w.set_ready("False", 5);
     w.run(5);
@@ -154,8 +154,8 @@ fn a_node_that_says_it_is_not_ready_swaps_taints_when_it_falls_silent_and_keeps_
 }
 
 #[test]
-fn when_all_nodes_are_down_nobody_is_driven_away() {
-    let mut w = World::new();
+fn no_pods_are_evicted_when_all_nodes_are_down() {
+    let mut w = SimulatedCluster::new();
     w.others.clear();
     w.run(0);
     w.run(41);
@@ -170,8 +170,8 @@ fn when_all_nodes_are_down_nobody_is_driven_away() {
 }
 
 #[test]
-fn conditions_and_cordons_become_taints_and_others_stay() {
-    let mut w = World::new();
+fn conditions_and_cordons_become_taints_and_foreign_taints_stay() {
+    let mut w = SimulatedCluster::new();
     let taints = json!([{"key": "mine", "effect": "NoExecute"}, {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
     w.node.spec = Some(from_value(json!({"unschedulable": true, "taints": taints})).unwrap());
     w.node.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].status = "True".into();
@@ -180,8 +180,8 @@ fn conditions_and_cordons_become_taints_and_others_stay() {
 }
 
 #[test]
-fn a_node_that_never_reported_gets_longer() {
-    let mut w = World::new();
+fn a_node_that_never_reported_has_a_longer_grace() {
+    let mut w = SimulatedCluster::new();
     w.node.status = None;
     assert_eq!(w.run(0).actions, []);
     assert_eq!(w.run(59).actions, []);
@@ -193,7 +193,7 @@ fn a_node_that_never_reported_gets_longer() {
 }
 
 #[test]
-fn a_zone_is_emptied_no_faster_than_its_state_allows() {
+fn nodes_of_a_zone_are_evicted_at_its_rate() {
     let zone = |ready: usize, down: usize| {
         let status = |i| if i < ready { "True" } else { "Unknown" };
         let nodes: Vec<Node> = (0..ready + down).map(|i| node(&format!("n{i}"), status(i))).collect();
@@ -212,7 +212,7 @@ fn a_zone_is_emptied_no_faster_than_its_state_allows() {
 }
 
 #[test]
-fn the_failure_of_a_thousand_nodes_makes_others_run_again_only_when_their_rate_changes() {
+fn mass_node_failures_requeue_nodes_only_on_rate_changes() {
     let mut zones = Zones::default();
     let name = |i: usize| format!("n{i:04}");
     for i in 0..1_000 {
@@ -234,8 +234,8 @@ fn the_failure_of_a_thousand_nodes_makes_others_run_again_only_when_their_rate_c
 }
 
 #[test]
-fn a_pod_that_changed_meanwhile_keeps_neither_other_pods_nor_taints_waiting() {
-    let mut w = World::new();
+fn a_pod_conflict_delays_neither_other_pods_nor_taints() {
+    let mut w = SimulatedCluster::new();
     w.run(0);
     w.pods = vec![pod(), pod()];
     w.set_ready("False", 5);

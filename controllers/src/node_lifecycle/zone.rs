@@ -1,4 +1,4 @@
-//! How fast nodes may be emptied: the health of zones, and a token bucket per zone. Pure.
+//! Eviction rate of nodes: the health of zones, and a token bucket per zone. Pure.
 
 use super::plan::{Readiness, readiness};
 use crate::view::elapsed;
@@ -7,36 +7,36 @@ use k8s_openapi::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Nodes per second that are emptied in a zone in normal state.
+/// Nodes per second that may be evicted in a healthy zone.
 const NORMAL_RATE: f64 = 0.1;
-/// The same while much of a large zone is down.
+/// Nodes per second that may be evicted in a large, mostly unhealthy zone.
 const CAREFUL_RATE: f64 = 0.01;
-/// A zone of more nodes than this is large.
+/// Number of nodes above which a zone is large.
 const LARGE: usize = 50;
-/// Much of a zone is down from this share on, if it is more than two nodes.
+/// Percentage of unready nodes from which a zone is mostly unhealthy, if there are more than two.
 const MUCH_PERCENT: usize = 55;
 
-/// The nodes of one zone that count.
+/// The counted nodes of one zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Zone {
-    /// How many are ready.
+    /// Number of ready nodes.
     ready: usize,
-    /// The names of the others.
+    /// Names of unready nodes.
     down: BTreeSet<String>,
 }
 
-/// Which nodes are ready and down, per zone. Kept up to date node by node: when a thousand nodes fail, each of them changes the
-/// counts once and reads them many times.
+/// Ready and unready nodes per zone, updated by node: when a thousand nodes fail, each changes the counts
+/// once and reads them many times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Zones {
     zones: BTreeMap<String, Zone>,
-    /// The zone of each node that counts, and whether it is counted as ready.
+    /// The zone of each counted node, and whether it counts as ready.
     nodes: BTreeMap<String, (String, bool)>,
     /// Ready nodes of all zones.
     ready: usize,
 }
 
-/// The name of a node's zone; empty without labels.
+/// Name of a node's zone; empty without labels.
 pub(crate) fn zone_of(node: &Node) -> String {
     let label = |key| node.metadata.labels.as_ref().and_then(|l| l.get(key)).map_or("", String::as_str);
     match (label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone")) {
@@ -58,9 +58,9 @@ impl Zone {
 }
 
 impl Zones {
-    /// Takes note of the state of a node; `None` for one that is gone. A node labeled to be left out counts nowhere.
+    /// Updates the state of a node; `None` for a removed one. A node with the exclusion label is not counted.
     ///
-    /// Gives the nodes that are down and may now be emptied at another rate than before: few changes of a node change that.
+    /// Returns the unready nodes whose eviction rate changed, which few updates cause.
     pub(crate) fn observe(&mut self, name: &str, node: Option<&Node>) -> Vec<String> {
         let excluded = |node: &Node| {
             let labels = node.metadata.labels.as_ref();
@@ -126,25 +126,25 @@ impl Zones {
         zones.iter().map(|zone| self.zones.get(zone).map_or(NORMAL_RATE, Zone::rate)).collect()
     }
 
-    /// No node anywhere is ready: more likely it is us who cannot see.
+    /// Whether no node is ready: more likely the controller is disconnected.
     pub(crate) fn all_down(&self) -> bool {
         self.ready == 0
     }
 
-    /// Nodes per second that may be emptied in the zone of `node`.
+    /// Nodes per second that may be evicted in the zone of `node`.
     pub(crate) fn rate_of(&self, node: &Node) -> f64 {
         self.zones.get(&zone_of(node)).map_or(NORMAL_RATE, Zone::rate)
     }
 }
 
-/// A token bucket of size one.
+/// A token bucket with one token.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limiter {
     last: Option<Timestamp>,
 }
 
 impl Limiter {
-    /// Takes the token, or says how long until there is one (`None`: not at this rate).
+    /// Takes the token, or returns the wait for the next (`None`: never at this rate).
     pub(crate) fn take(&mut self, rate: f64, now: Timestamp) -> Result<(), Option<Duration>> {
         if rate <= 0.0 {
             return Err(None);

@@ -1,12 +1,12 @@
-//! Annotates each node with how long its kubelet may keep Secrets and ConfigMaps without asking again, which grows with the cluster. `plan`
-//! judges; this file counts the nodes and has the plan carried out.
+//! Node TTL controller: annotates each node with the cache lifetime of Secrets and ConfigMaps in its kubelet,
+//! which grows with the cluster. `plan` decides; this file counts the nodes and executes the plan.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::apply::Executor;
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Node;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let nodes: Informer<Obj<Node>> = cluster.caches.get();
     let sizes: Arc<Mutex<Sizes>> = Arc::default();
@@ -27,11 +27,11 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("ttl")
         .watch_deltas(&nodes, move |delta| concerned(&observed, &seen, delta))
         .workers(WORKERS);
-    let hands = cluster.hands("ttl-controller");
-    work(controller, cluster.stop.clone(), Lifetimes { nodes, hands, sizes })
+    let executor = cluster.executor("ttl-controller");
+    work(controller, cluster.stop.clone(), Lifetimes { nodes, executor, sizes })
 }
 
-/// The node, unless nothing changed that counts here; all nodes if the size of the cluster comes to mean another time.
+/// The node, unless its annotation is unchanged; all nodes if the size of the cluster reaches another step.
 fn concerned(sizes: &Mutex<Sizes>, seen: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     let node = delta.object();
     let key = node.key();
@@ -49,16 +49,16 @@ fn concerned(sizes: &Mutex<Sizes>, seen: &Mutex<BTreeSet<Key>>, delta: &Delta<Ob
 
 struct Lifetimes {
     nodes: Informer<Obj<Node>>,
-    hands: Hands,
+    executor: Executor,
     sizes: Arc<Mutex<Sizes>>,
 }
 
 impl Reconcile for Lifetimes {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(node) = self.nodes.get(&cx.key) else { return Ok(Next::Done) };
         let seconds = self.sizes.lock().seconds();
         let action = plan::plan(&node, seconds);
-        self.hands.carry_out(&cx, action.as_slice()).await.result()?;
+        self.executor.execute(&cx, action.as_slice()).await.result()?;
         Ok(Next::Done)
     }
 }

@@ -1,5 +1,5 @@
-//! How long what kubelets keep is good, by the number of nodes. Pure; the steps are those of Kubernetes and overlap, so that a cluster whose
-//! size goes to and fro about one of them does not write all of its nodes each time.
+//! Cache lifetime by number of nodes. Pure. The steps are those of Kubernetes and overlap, so that a size
+//! oscillating around a step does not rewrite all nodes each time.
 
 use crate::action::{Action, PatchKind, Target};
 use k8s_openapi::api::core::v1::Node;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
-/// Fewest nodes, most nodes, and the seconds for clusters of that size.
+/// Smallest size, largest size, and lifetime in seconds of each step.
 const STEPS: [(usize, usize, u32); 6] = [
     (0, 100, 0),
     (90, 500, 15),
@@ -17,14 +17,14 @@ const STEPS: [(usize, usize, u32); 6] = [
     (9000, usize::MAX, 600),
 ];
 
-/// The step that the cluster is on.
+/// Current step of the cluster's size.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     step: usize,
 }
 
 impl Sizes {
-    /// Takes the number of nodes in. True if another time holds now.
+    /// Updates the number of nodes. Returns whether the lifetime changed.
     pub(crate) fn count(&mut self, nodes: usize) -> bool {
         let before = self.step;
         while nodes > STEPS[self.step].1 {
@@ -36,18 +36,18 @@ impl Sizes {
         self.step != before
     }
 
-    /// How many seconds hold.
+    /// The current lifetime in seconds.
     pub(crate) fn seconds(&self) -> u32 {
         STEPS[self.step].2
     }
 }
 
-/// What the node says.
+/// The TTL annotation of a node.
 pub(crate) fn annotation(node: &Node) -> Option<&str> {
     node.metadata.annotations.as_ref()?.get(ANNOTATION).map(String::as_str)
 }
 
-/// The patch of a node that says something else.
+/// The patch of a node whose annotation differs.
 pub(crate) fn plan(node: &Node, seconds: u32) -> Option<Action> {
     let is_said = annotation(node).and_then(|text| text.parse().ok()) == Some(seconds);
     let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});

@@ -1,4 +1,4 @@
-//! The time that nodes are told, as a table.
+//! Tests of the TTL annotation.
 
 use super::plan::{Sizes, plan};
 use crate::action::Action;
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{from_value, json};
 
 #[test]
-fn larger_clusters_keep_longer_and_steps_overlap() {
+fn larger_clusters_have_a_longer_ttl_with_overlapping_steps() {
     let mut sizes = Sizes::default();
     let table = [
         (1, 0, false),
@@ -27,7 +27,7 @@ fn larger_clusters_keep_longer_and_steps_overlap() {
 }
 
 #[test]
-fn a_node_is_written_if_it_says_something_else() {
+fn a_node_with_another_ttl_annotation_is_patched() {
     let node = |annotations| -> Node {
         from_value(json!({"metadata": {"name": "n", "annotations": annotations}})).unwrap()
     };

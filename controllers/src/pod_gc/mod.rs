@@ -1,13 +1,14 @@
-//! Removes pods that nobody else will ever remove. `plan` judges; this file says when to sweep and has the plan carried out.
+//! Pod garbage collector: deletes pods that no other component will delete. `plan` decides; this file
+//! schedules sweeps and executes the plan.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Pods};
 use crate::limits::{SWEEP_INTERVAL, TERMINATED_PODS};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -18,9 +19,9 @@ use plan::{Missing, Observed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (pods, nodes) = (caches.pods.clone(), caches.nodes.clone());
     let controller = cluster
         .controller("pod-gc")
@@ -34,17 +35,17 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         })
         .watch_deltas(&caches.pods, move |delta| is_waste(&pods, &nodes, delta).then(sweep))
         .workers(1);
-    let hands = cluster.hands("pod-garbage-collector");
+    let executor = cluster.executor("pod-garbage-collector");
     let stop = cluster.stop.clone();
-    work(controller, stop, PodGc { cluster, caches, hands, memory: Mutex::default() })
+    work(controller, stop, PodGc { cluster, caches, executor, memory: Mutex::default() })
 }
 
-/// There is one key: all pods.
+/// The single key, for all pods.
 fn sweep() -> Key {
     Key::new("", "sweep")
 }
 
-/// A pod that a sweep might remove.
+/// Whether a sweep might delete the pod.
 fn is_waste(pods: &Informer<Pod>, nodes: &Informer<Obj<Node>>, delta: &Delta<Pod>) -> bool {
     let pod = match delta {
         Delta::Added(pod) | Delta::Updated { new: pod, .. } | Delta::Resync(pod) => pod,
@@ -64,14 +65,14 @@ struct Memory {
     last: Option<Timestamp>,
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     pods: Pods,
     nodes: Informer<Obj<Node>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { pods: caches.get(), nodes: caches.get() }
     }
@@ -79,13 +80,13 @@ impl Reads {
 
 struct PodGc {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     memory: Mutex<Memory>,
 }
 
 impl Reconcile for PodGc {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let now = self.cluster.nondet.clock.now();
         let last = self.memory.lock().last;
@@ -103,7 +104,7 @@ impl Reconcile for PodGc {
             memory.last = Some(now);
             plan::plan(Observed { pods: &pods, nodes: &nodes }, &mut memory.missing, now)
         };
-        self.hands.carry_out_plan(&cx, &plan).await?;
+        self.executor.execute_plan(&cx, &plan).await?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }

@@ -1,4 +1,4 @@
-//! Which pods nobody else will ever remove. Pure.
+//! Pods that no other component will delete. Pure.
 
 use crate::action::{Action, Plan, Propagation};
 use crate::disruption_target;
@@ -15,7 +15,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// When each missing node was first found missing.
 pub(crate) type Missing = BTreeMap<String, Timestamp>;
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     /// All pods.
@@ -24,11 +24,12 @@ pub(crate) struct Observed<'a> {
     pub nodes: &'a BTreeMap<&'a str, &'a Node>,
 }
 
-/// The removals by force, each pod's a list of its own, and when to look again. `missing` remembers since when nodes are missing.
+/// The forced deletions, as independent lists per pod, and the delay until the next sweep. `missing`
+/// remembers since when nodes are missing.
 ///
-/// Removed are: terminated pods above the limit, oldest first (evicted ones before others); pods of nodes that have been
-/// missing for long enough; pods being deleted that were never scheduled; pods being deleted on a node that is not ready
-/// and taken out of service.
+/// Deleted pods are: terminated pods above the limit, oldest first (evicted ones before others); pods of
+/// nodes that have been missing for long enough; terminating pods that were never scheduled; terminating pods
+/// on a node that is not ready and has the out-of-service taint.
 pub(crate) fn plan(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) -> Plan {
     let mut removals = excess(seen.pods, now);
     note_missing(seen, missing, now);
@@ -82,7 +83,7 @@ fn note_missing(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) {
     missing.retain(|node, _| used.binary_search(&node.as_str()).is_ok());
 }
 
-/// Not ready, and someone said that its pods will not run again.
+/// Whether a node is not ready and has the out-of-service taint, so that its pods will not run again.
 pub(crate) fn is_out_of_service(node: &Node) -> bool {
     let ready = node
         .status
@@ -93,7 +94,7 @@ pub(crate) fn is_out_of_service(node: &Node) -> bool {
     !ready && node.spec.as_ref().and_then(|s| s.taints.as_ref()).is_some_and(|t| t.iter().any(tainted))
 }
 
-/// Marks the pod as failed, so that whoever counts its end sees it, then deletes it at once.
+/// Marks the pod as failed, so that controllers can count it, then deletes it without grace.
 fn remove(pod: &Pod, why: Option<&str>, now: Timestamp) -> Vec<Action> {
     let mut actions = vec![];
     if !pod.status.phase.is_terminal() {

@@ -1,4 +1,4 @@
-//! Which pods are swept away.
+//! Tests of pod garbage collection.
 
 use super::plan::{Missing, Observed, plan};
 use crate::action::Action;
@@ -37,7 +37,7 @@ fn sweep(pods: &[Arc<Pod>], nodes: &[Node], missing: &mut Missing, at: i64) -> (
 }
 
 #[test]
-fn pods_of_a_missing_node_go_after_its_quarantine_and_not_if_it_returns() {
+fn pods_of_a_missing_node_are_deleted_after_its_quarantine() {
     let pods = [pod("a", "n1", "Running", false), pod("b", "n2", "Running", false)];
     let nodes = [node(json!({"metadata": {"name": "n1"}}))];
     let mut missing = Missing::new();
@@ -51,7 +51,7 @@ fn pods_of_a_missing_node_go_after_its_quarantine_and_not_if_it_returns() {
 }
 
 #[test]
-fn a_swept_pod_is_marked_failed_before_it_goes() {
+fn a_collected_pod_is_marked_failed_before_its_deletion() {
     let pods = [pod("b", "n2", "Running", false)];
     let mut missing = Missing::from([("n2".to_owned(), START)]);
     let now = START.checked_add(SignedDuration::from_secs(60)).unwrap();
@@ -65,7 +65,7 @@ fn a_swept_pod_is_marked_failed_before_it_goes() {
 }
 
 #[test]
-fn pods_that_were_never_scheduled_or_sit_on_a_node_out_of_service_do_not_linger() {
+fn unscheduled_and_out_of_service_terminating_pods_are_deleted() {
     let taint = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
     let nodes = [
         node(json!({"metadata": {"name": "down"}, "spec": {"taints": taint}})),
@@ -83,7 +83,7 @@ fn pods_that_were_never_scheduled_or_sit_on_a_node_out_of_service_do_not_linger(
 }
 
 #[test]
-fn the_oldest_ended_pods_above_the_limit_go() {
+fn the_oldest_ended_pods_above_the_limit_are_deleted() {
     let nodes = [node(json!({"metadata": {"name": "n"}}))];
     let mut pods: Vec<Arc<Pod>> =
         (0..TERMINATED_PODS).map(|i| pod(&format!("p{i:05}"), "n", "Succeeded", false)).collect();

@@ -1,14 +1,15 @@
-//! Checks the expressions of validating admission policies against the types of the kinds that they are about, and reports what does not
-//! fit in `status.typeChecking`. Once for each generation of a policy: a kind that changes later is not looked at again, as in Kubernetes.
-//! `kstore_api` has the checker and `plan` the report; this file reads the schemas of custom kinds from the API.
+//! Type checking of validating admission policies: checks their expressions against the types of the matched
+//! kinds, and reports mismatches in `status.typeChecking`. It runs once per generation of a policy: a later
+//! change of a kind is not checked, as in Kubernetes. `kstore_api` has the checker and `plan` the report;
+//! this file reads the schemas of custom kinds from the API.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::resource::{DEFINITIONS, gvr};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kstore_api::admission::policy::type_checking::{Checks, param_kind, resources};
 use kstore_client::{ApiError, Client, ListParams, Obj};
@@ -18,30 +19,30 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Checks take processor time and nothing waits for them.
+/// One worker: checks use CPU time and nothing waits for them.
 const WORKERS: usize = 1;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let policies = cluster.caches.whole();
     let controller = cluster
         .controller("validatingadmissionpolicy-status")
         .watch(&policies, |policy: &Obj<ValidatingAdmissionPolicy>| [policy.key()])
         .workers(WORKERS);
-    let hands = cluster.hands("validatingadmissionpolicy-status-controller");
+    let executor = cluster.executor("validatingadmissionpolicy-status-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Policies { client: cluster.client.clone(), policies, hands })
+    work(controller, stop, Policies { client: cluster.client.clone(), policies, executor })
 }
 
 struct Policies {
-    /// Lists definitions, which the controller's account may not read.
+    /// Client for listing definitions, which the controller's account may not read.
     client: Client,
     policies: Informer<Obj<ValidatingAdmissionPolicy>>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Policies {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let policy = self.policies.get(&cx.key).filter(|policy| is_due(policy));
         let Some(policy) = policy else { return Ok(Next::Done) };
         let value = serde_json::to_value(&**policy).map_err(|error| ApiError::Json(error.to_string()))?;
@@ -53,7 +54,7 @@ impl Reconcile for Policies {
             // Other controllers share the thread.
             tokio::task::yield_now().await;
         }
-        match self.hands.carry_out(&cx, &[report(&policy, &warnings)]).await.result() {
+        match self.executor.execute(&cx, &[report(&policy, &warnings)]).await.result() {
             Err(error) if !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Done),
         }
@@ -61,11 +62,11 @@ impl Reconcile for Policies {
 }
 
 impl Policies {
-    /// The definitions of the custom kinds that a policy names, as far as there are any.
+    /// The existing definitions of the custom kinds that a policy names.
     async fn definitions(&self, policy: &Value) -> Result<Definitions, ApiError> {
         let api = self.client.dynamic(gvr(&DEFINITIONS));
         let mut found = Definitions::default();
-        // The plural of a kind of parameters is known to its definition alone.
+        // Only the definition has the plural of a parameter kind, so all are listed.
         if param_kind(policy).is_some_and(plan::may_be_custom) {
             let (all, _) = api.list("", &ListParams::default()).await?;
             all.iter().for_each(|definition| found.add(definition));

@@ -1,4 +1,4 @@
-//! When a policy is to be checked, which kinds there are, and what the report says. Pure.
+//! When a policy is checked, the known kinds, and the report. Pure.
 
 use crate::action::{Action, PatchKind, Target};
 use crate::resource::POLICIES;
@@ -10,17 +10,17 @@ use kstore_api::{kind, schema};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Whether the policy has changed since it was checked last.
+/// Whether the policy has changed since its last check.
 pub(super) fn is_due(policy: &ValidatingAdmissionPolicy) -> bool {
     let observed = policy.status.as_ref().and_then(|status| status.observed_generation);
     policy.metadata.generation.unwrap_or_default() > observed.unwrap_or_default()
 }
 
-/// The write of a finished check. It is of the revision that was checked: after a later one there is another check.
+/// The status update of a check. Its precondition is the checked revision: a later one is checked again.
 pub(super) fn report(policy: &ValidatingAdmissionPolicy, warnings: &[ExpressionWarning]) -> Action {
     let metadata = &policy.metadata;
     let warnings: Vec<Value> = warnings.iter().map(ExpressionWarning::to_json).collect();
-    // Null takes away what an earlier check found.
+    // Null removes earlier warnings.
     let warnings = if warnings.is_empty() { Value::Null } else { warnings.into() };
     let target = Target {
         resource: POLICIES,
@@ -39,19 +39,19 @@ pub(super) fn report(policy: &ValidatingAdmissionPolicy, warnings: &[ExpressionW
     Action::Patch { target, status: true, kind: PatchKind::Merge, patch }
 }
 
-/// The definition that a resource has if it is a custom one; `None` if it is built in.
+/// The definition name of a custom resource; `None` for a built-in one.
 pub(super) fn definition_of(resource: ResourceName<'_>) -> Option<String> {
     let ResourceName { group, version, resource } = resource;
     let is_custom = !group.is_empty() && kind::lookup(group, version, resource).is_none();
     is_custom.then(|| format!("{resource}.{group}"))
 }
 
-/// Whether a kind, by group, version and kind, is not a built-in one.
+/// Whether a kind, by group, version and kind, is not built in.
 pub(super) fn may_be_custom((group, version, name): (&str, &str, &str)) -> bool {
     !group.is_empty() && kind::lookup_kind(group, version, name).is_none()
 }
 
-/// The built-in kinds, and the custom kinds of some definitions.
+/// The built-in kinds, and the custom kinds of these definitions.
 #[derive(Debug, Default)]
 pub(super) struct Definitions(Vec<Definition>);
 
@@ -61,7 +61,7 @@ impl Definitions {
         self.0.extend(Definition::compile(definition).ok().filter(Definition::is_served));
     }
 
-    /// The fields of the custom kind of these names; `is_it` says which kind of its group it is.
+    /// The schema of a custom kind; `is_it` selects the kind within its group.
     fn custom(
         &self,
         group: &str,

@@ -1,4 +1,4 @@
-//! When a policy is checked, where types come from, and what is written.
+//! Tests of when a policy is checked, of the known types, and of the report.
 
 use super::plan::{Definitions, definition_of, is_due, may_be_custom, report};
 use crate::action::Action;
@@ -27,7 +27,7 @@ fn definition(established: bool) -> Value {
         "status": {"acceptedNames": names, "conditions": [is_true("NamesAccepted"), is_true("Established")]}})
 }
 
-/// The warnings of a policy for lamps of a version that has lamps as parameters.
+/// Warnings of a policy for `lamps` of this version, with `lamps` as parameters.
 fn warned(definitions: &[Value], version: &str) -> Vec<String> {
     let mut known = Definitions::default();
     definitions.iter().for_each(|definition| known.add(definition));
@@ -42,14 +42,14 @@ fn warned(definitions: &[Value], version: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_generation_is_checked_once() {
+fn each_policy_generation_is_checked_once() {
     assert!(is_due(&policy(1, None)));
     assert!(is_due(&policy(2, Some(1))));
     assert!(!is_due(&policy(2, Some(2))));
 }
 
 #[test]
-fn a_report_is_of_the_revision_that_was_checked_and_replaces_earlier_ones() {
+fn a_type_check_report_replaces_earlier_ones_at_the_checked_revision() {
     let Action::Patch { target, status, patch, .. } = report(&policy(3, Some(2)), &[]) else { panic!() };
     assert_eq!((&*target.name, &*target.uid, status), ("p", "u", true));
     assert_eq!(
@@ -60,7 +60,7 @@ fn a_report_is_of_the_revision_that_was_checked_and_replaces_earlier_ones() {
 }
 
 #[test]
-fn custom_kinds_are_known_from_their_definitions_while_they_are_served() {
+fn custom_kinds_are_known_while_served() {
     let found = warned(&[definition(true)], "v1");
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("/v1, Kind=ConfigMap: ERROR: <input>:1:7: undefined field 'nothing'"));
@@ -76,7 +76,7 @@ fn custom_kinds_are_known_from_their_definitions_while_they_are_served() {
 }
 
 #[test]
-fn definitions_are_read_of_what_is_not_built_in() {
+fn definitions_are_read_for_custom_kinds_only() {
     let named = |group, version, resource| definition_of(ResourceName { group, version, resource });
     assert_eq!(named("light.test", "v1", "lamps").as_deref(), Some("lamps.light.test"));
     assert_eq!((named("apps", "v1", "deployments"), named("", "v1", "things")), (None, None));

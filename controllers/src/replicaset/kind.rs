@@ -1,5 +1,5 @@
-//! [`SetKind`]: the kinds that keep a number of pods alike, ReplicaSets and ReplicationControllers. A ReplicationController is read as the
-//! ReplicaSet that it would be, and written back as itself. Pure.
+//! [`SetKind`]: ReplicaSets and ReplicationControllers. A ReplicationController is read as the equivalent
+//! ReplicaSet and written back as itself. Pure.
 
 use crate::claim::controller_ref;
 use crate::object::Object;
@@ -13,17 +13,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use kstore_client::Obj;
 use kstore_informer::Reference;
 
-/// A kind that keeps a number of pods alike.
+/// A kind that keeps a number of identical pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetKind {
-    /// Of apps/v1, which Deployments make.
+    /// apps/v1, created by Deployments.
     ReplicaSet,
-    /// Of v1. Its selector is a plain map, and its status does not count terminating pods.
+    /// v1. Its selector is a plain map, and its status does not count terminating pods.
     ReplicationController,
 }
 
 impl SetKind {
-    /// The name of the kind.
+    /// Name of the kind.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ReplicaSet => "ReplicaSet",
@@ -38,17 +38,17 @@ impl SetKind {
         }
     }
 
-    /// The reference that makes a set of this kind the controller of an object.
+    /// The controller reference to a set of this kind.
     pub(crate) fn reference(self, set: &ObjectMeta) -> OwnerReference {
         controller_ref(self.api_version(), self.name(), set)
     }
 
-    /// A set of this kind as the object of an event.
+    /// Event reference to a set of this kind.
     pub(crate) fn about(self, set: &ReplicaSet) -> Reference {
         subject(self.api_version(), self.name(), &set.metadata)
     }
 
-    /// The object to be written.
+    /// The object to write.
     pub(crate) fn object(self, set: &ReplicaSet) -> Object {
         match self {
             Self::ReplicaSet => Object::of(set),
@@ -56,7 +56,7 @@ impl SetKind {
         }
     }
 
-    /// The status as objects of this kind have it.
+    /// The status with the fields of this kind.
     pub(crate) fn status(self, status: ReplicaSetStatus) -> ReplicaSetStatus {
         match self {
             Self::ReplicaSet => status,
@@ -65,12 +65,12 @@ impl SetKind {
     }
 }
 
-/// Reads a ReplicationController as a ReplicaSet.
+/// Decodes a ReplicationController as a ReplicaSet.
 pub(crate) fn decode_replication_controller(json: &[u8]) -> Result<Obj<ReplicaSet>, serde_json::Error> {
     decode::<ReplicationController>(json).map(|controller| Obj::new(as_replica_set(controller)))
 }
 
-/// The ReplicaSet that a ReplicationController would be.
+/// The ReplicaSet equivalent to a ReplicationController.
 pub(super) fn as_replica_set(controller: ReplicationController) -> ReplicaSet {
     let spec = controller.spec.map(|spec| ReplicaSetSpec {
         min_ready_seconds: spec.min_ready_seconds,
@@ -97,7 +97,7 @@ pub(super) fn as_replica_set(controller: ReplicationController) -> ReplicaSet {
     ReplicaSet { metadata: controller.metadata, spec, status }
 }
 
-/// The ReplicationController that was read as this ReplicaSet.
+/// The ReplicationController that was decoded as this ReplicaSet.
 pub(super) fn as_replication_controller(set: ReplicaSet) -> ReplicationController {
     let spec = set.spec.map(|spec| ReplicationControllerSpec {
         min_ready_seconds: spec.min_ready_seconds,

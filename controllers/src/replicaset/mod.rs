@@ -1,5 +1,6 @@
-//! Keeps as many pods of a template running as a ReplicaSet, or a ReplicationController, wants. `plan` judges, `victims` chooses who goes,
-//! `kind` has what differs between the two; this file reads the caches and has the plan carried out.
+//! ReplicaSet and ReplicationController controller: keeps the desired number of pods. `plan` decides,
+//! `victims` selects pods to delete, `kind` has the differences between the two kinds; this file reads the
+//! caches and executes the plan.
 
 pub(crate) mod kind;
 pub(crate) mod plan;
@@ -9,10 +10,10 @@ mod victims;
 
 use crate::action::Action;
 use crate::adoption::settle;
-use crate::apply::{Hands, Outcome};
-use crate::caches::{Held, Pods, ReplicaSets, ReplicationControllers};
+use crate::apply::{Executor, Outcome};
+use crate::caches::{LookupKey, Pods, ReplicaSets, ReplicationControllers};
 use crate::claim::{Claim, claim, controller_of};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::Pod;
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ use victims::Neighbours;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let sets = cluster.caches.get();
     start(cluster, SetKind::ReplicaSet, ("replicaset", "replicaset-controller"), sets)
@@ -43,26 +44,26 @@ pub(crate) fn run_replication_controllers(cluster: Arc<Cluster>) -> impl Future<
     start(cluster, SetKind::ReplicationController, names, sets)
 }
 
-/// Sets a controller up, under its names as a queue and as a component.
+/// Sets up a controller with its queue name and component name.
 fn start(
     cluster: Arc<Cluster>,
     kind: SetKind,
     (name, component): (&str, &str),
     sets: ReplicaSets,
 ) -> impl Future<Output = ()> + use<> {
-    let caches = Reads { sets, pods: cluster.caches.get() };
+    let caches = ControllerCaches { sets, pods: cluster.caches.get() };
     let all = caches.sets.clone();
     let controller = cluster
         .controller(name)
         .watch(&caches.sets, |set: &Obj<ReplicaSet>| [kstore_informer::Object::key(set)])
         .watch(&caches.pods, move |pod: &Pod| sets_of(kind, &all, pod))
         .workers(WORKERS);
-    let hands = cluster.hands(component);
+    let executor = cluster.executor(component);
     let stop = cluster.stop.clone();
-    work(controller, stop, Sizes { cluster, kind, caches, hands, memory: Mutex::default() })
+    work(controller, stop, Sizes { cluster, kind, caches, executor, memory: Mutex::default() })
 }
 
-/// The set that controls a pod; of a pod without a controller, every set that would adopt it.
+/// The set that controls a pod; for an orphan, every set that would adopt it.
 fn sets_of(kind: SetKind, sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Key> {
     let ns = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
@@ -78,9 +79,9 @@ fn sets_of(kind: SetKind, sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Ke
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     sets: ReplicaSets,
     pods: Pods,
 }
@@ -88,24 +89,24 @@ struct Reads {
 struct Sizes {
     cluster: Arc<Cluster>,
     kind: SetKind,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
-/// What is remembered of a set between runs.
+/// Remembered data of a set between runs.
 #[derive(Clone, Copy, Default)]
 struct Memory {
-    /// When its status was written last.
+    /// Time of the last status update.
     reported: Option<Timestamp>,
-    /// Its last run created or deleted as many pods as one run may, and more may be left to do.
+    /// Whether the last run reached the bound on created or deleted pods.
     unfinished: bool,
 }
 
 impl Reconcile for Sizes {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.stale {
-            // Pods that it made may not be seen: it would make them again.
+            // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
         }
         let caches = &self.caches;
@@ -114,15 +115,17 @@ impl Reconcile for Sizes {
             return Ok(Next::Done);
         };
         let Memory { reported, unfinished } = self.memory.lock().get(&cx.key).copied().unwrap_or_default();
-        // A large set that rested between bursts would grow by five thousand pods a second at most.
+        // With a delay between bursts, a large set could grow by at most five thousand pods a second.
         if let Some(rest) = plan::rest(&set, reported, self.now()).filter(|_| !unfinished) {
             return Ok(Next::Again(rest));
         }
         let Some((set, claim)) = self.look(&cx).await? else { return Ok(Next::Done) };
         let is_unsettled = match self.kind {
-            SetKind::ReplicaSet => settle::<ReplicaSet, _>(&self.hands, &cx, &set.metadata, &claim).await?,
+            SetKind::ReplicaSet => {
+                settle::<ReplicaSet, _>(&self.executor, &cx, &set.metadata, &claim).await?
+            }
             SetKind::ReplicationController => {
-                settle::<ReplicationController, _>(&self.hands, &cx, &set.metadata, &claim).await?
+                settle::<ReplicationController, _>(&self.executor, &cx, &set.metadata, &claim).await?
             }
         };
         if is_unsettled {
@@ -133,7 +136,7 @@ impl Reconcile for Sizes {
         self.memory.lock().entry(cx.key.clone()).or_default().unfinished = unfinished;
         let plan = plan::report(seen, failure.as_ref(), self.now());
         if !plan.actions.is_empty() {
-            self.hands.carry_out(&cx, &plan.actions).await.result()?;
+            self.executor.execute(&cx, &plan.actions).await.result()?;
             self.memory.lock().entry(cx.key.clone()).or_default().reported = Some(self.now());
         }
         match error {
@@ -144,25 +147,25 @@ impl Reconcile for Sizes {
     }
 }
 
-/// How a change of the number of pods went.
+/// Result of a change of the number of pods.
 #[derive(Default)]
 struct Resized {
     failure: Option<Failure>,
     error: Option<ApiError>,
-    /// All of it was done, and it was as much as one run may do.
+    /// Whether the change succeeded and reached the bound of one run.
     unfinished: bool,
 }
 
 impl Sizes {
-    /// The set, and the pods that it owns or may own, all at one revision.
+    /// The set with its owned and adoptable pods, at one revision.
     async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<ReplicaSet>>, Claim<Arc<Pod>>)>, CutError> {
         let caches = &self.caches;
         let (sets, pods) = cx.cut((&*caches.sets, &*caches.pods)).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = set.spec.as_ref() else { return Ok(None) };
         let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let mut candidates = held(Held::By(set.metadata.uid.clone().unwrap_or_default()));
-        candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
+        let mut candidates = held(LookupKey::Controller(set.metadata.uid.clone().unwrap_or_default()));
+        candidates.extend(held(LookupKey::Orphan(cx.key.namespace().to_owned())));
         let claim = claim(&set.metadata, &spec.selector, candidates);
         Ok(Some((set, claim)))
     }
@@ -171,7 +174,7 @@ impl Sizes {
         self.cluster.nondet.clock.now()
     }
 
-    /// Creates or deletes pods, and tells users about each.
+    /// Creates or deletes pods, and records an event for each.
     async fn resize(&self, cx: &Context, seen: Observed<'_>) -> Resized {
         let caches = &self.caches;
         let (change, actions) = tracing::debug_span!("plan").in_scope(|| {
@@ -182,9 +185,9 @@ impl Sizes {
         if actions.is_empty() {
             return Resized::default();
         }
-        let outcome = self.hands.carry_out(cx, &actions).await;
+        let outcome = self.executor.execute(cx, &actions).await;
         let notices = notices(seen.kind.about(seen.set), &change, &outcome);
-        self.hands.carry_out(cx, &notices).await;
+        self.executor.execute(cx, &notices).await;
         let reason = match change {
             Change::Delete(_) => "FailedDelete",
             Change::Create(_) | Change::None => "FailedCreate",
@@ -219,20 +222,21 @@ fn notices(about: Reference, change: &Change, outcome: &Outcome) -> Vec<Action> 
     all
 }
 
-/// Active pods per node, of all sets that share the owner of this one.
-fn neighbours(caches: &Reads, set: &ReplicaSet) -> Neighbours {
+/// Active pods per node, over all sets with the same owner.
+fn neighbours(caches: &ControllerCaches, set: &ReplicaSet) -> Neighbours {
     let owner = controller_of(set.metadata.owner_references.as_deref().unwrap_or_default());
     let sets: Vec<String> = match owner {
         Some(owner) => caches
             .sets
-            .by(&caches.sets.held, &Held::By(owner.uid.clone()))
+            .by(&caches.sets.held, &LookupKey::Controller(owner.uid.clone()))
             .iter()
             .filter_map(|s| s.metadata.uid.clone())
             .collect(),
         None => set.metadata.uid.clone().into_iter().collect(),
     };
     let mut count = Neighbours::new();
-    for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods.held, &Held::By(uid))) {
+    for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods.held, &LookupKey::Controller(uid)))
+    {
         if pod.active() && !pod.spec.node_name.is_empty() {
             *count.entry(pod.spec.node_name.clone()).or_default() += 1;
         }

@@ -1,4 +1,4 @@
-//! What a ReplicaSet, or a ReplicationController, needs next: pods to create, pods to delete, and its status. Pure.
+//! Plan of a ReplicaSet or ReplicationController: pods to create, pods to delete, and its status. Pure.
 
 use super::kind::SetKind;
 use super::victims::{Neighbours, rank};
@@ -16,30 +16,30 @@ use std::time::Duration;
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
-    /// Its kind.
+    /// Kind of the set.
     pub kind: SetKind,
     /// The set.
     pub set: &'a ReplicaSet,
-    /// All pods it has claimed, also those on their way out.
+    /// All claimed pods, including terminating ones.
     pub pods: &'a [Arc<Pod>],
 }
 
-/// The pods that are missing or too many.
+/// Pods to create or delete.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Change {
-    /// As many as wanted.
+    /// No change.
     None,
-    /// So many are missing.
+    /// Create this many pods.
     Create(usize),
-    /// These are too many.
+    /// Delete these pods.
     Delete(Vec<Arc<Pod>>),
 }
 
 impl Change {
-    /// It is as large as a change of one run may be: more may be needed.
+    /// Whether the change reaches the bound of one run, so that more may be needed.
     pub(crate) fn is_full_burst(&self) -> bool {
         match self {
             Self::None => false,
@@ -49,7 +49,7 @@ impl Change {
     }
 }
 
-/// How carrying a change out went.
+/// Failure of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// `FailedCreate` or `FailedDelete`.
@@ -58,14 +58,14 @@ pub(crate) struct Failure {
     pub message: String,
 }
 
-/// The size a set is to have.
+/// The desired size of a set.
 pub(crate) fn wanted(set: &ReplicaSet) -> usize {
     let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
     usize::try_from(replicas).unwrap_or(0)
 }
 
-/// What is missing or too many, at most `REPLICA_BURST` at once. `neighbours` is asked only for a choice of victims. A
-/// set that is being deleted changes nothing.
+/// The missing or surplus pods, at most `REPLICA_BURST`. `neighbours` is called only to select pods to
+/// delete. A set that is being deleted changes nothing.
 pub(crate) fn change(seen: Observed<'_>, now: Timestamp, neighbours: impl FnOnce() -> Neighbours) -> Change {
     if seen.set.metadata.deletion_timestamp.is_some() {
         return Change::None;
@@ -92,7 +92,7 @@ pub(crate) fn change(seen: Observed<'_>, now: Timestamp, neighbours: impl FnOnce
 pub(crate) fn actions(kind: SetKind, set: &ReplicaSet, change: &Change) -> Vec<Action> {
     match change {
         Change::None => vec![],
-        // All are alike: the server makes their names.
+        // The pods are identical: the server generates their names.
         Change::Create(count) => vec![Action::CreateBatch(vec![Object::of(&pod_of(kind, set)); *count])],
         Change::Delete(victims) => {
             let delete = |p: &Arc<Pod>| Action::Delete {
@@ -105,7 +105,7 @@ pub(crate) fn actions(kind: SetKind, set: &ReplicaSet, change: &Change) -> Vec<A
     }
 }
 
-/// The pod that a set makes: its template, a generated name, and the set as controller.
+/// The pod of a set: its template, a generated name, and the set as controller.
 pub(crate) fn pod_of(kind: SetKind, set: &ReplicaSet) -> core::Pod {
     let template = set.spec.as_ref().and_then(|s| s.template.clone()).unwrap_or_default();
     let meta = template.metadata.unwrap_or_default();
@@ -124,7 +124,7 @@ pub(crate) fn pod_of(kind: SetKind, set: &ReplicaSet) -> core::Pod {
     }
 }
 
-/// How long a set that reported at `reported` is to rest before it is looked at again. A changed spec does not wait.
+/// Remaining delay of a set after its status update at `reported`. A changed spec has no delay.
 pub(crate) fn rest(set: &ReplicaSet, reported: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     let observed = set.status.as_ref().and_then(|s| s.observed_generation);
     if observed < set.metadata.generation || set.metadata.deletion_timestamp.is_some() {
@@ -135,7 +135,8 @@ pub(crate) fn rest(set: &ReplicaSet, reported: Option<Timestamp>, now: Timestamp
     rest.checked_sub(elapsed(reported?, now)).filter(|left| !left.is_zero())
 }
 
-/// The status after a run, and when to look again. `failure` is how the change of this run failed, if it did.
+/// The status update after a run, and the delay until the next. `failure` is the failure of this run's
+/// change.
 pub(crate) fn report(seen: Observed<'_>, failure: Option<&Failure>, now: Timestamp) -> Plan {
     let (status, available_in) = status(seen, failure, now);
     let status = seen.kind.status(status);

@@ -1,4 +1,4 @@
-//! The ReplicaSet plan against tables, and against pods that come and go at random.
+//! Tests of the ReplicaSet plan, with tables and random changes of pods.
 
 use super::kind::SetKind::{self, ReplicaSet};
 use super::kind::{as_replica_set, as_replication_controller};
@@ -61,7 +61,7 @@ fn pods_carry_template_name_prefix_and_controller() {
 }
 
 #[test]
-fn missing_pods_are_created_in_bursts_and_ended_or_leaving_ones_do_not_count() {
+fn missing_pods_are_created_in_bursts_ignoring_ended_and_terminating_ones() {
     let pods = [
         pod("a", json!({})),
         pod("b", json!({"status": {"phase": "Failed"}})),
@@ -80,7 +80,7 @@ fn missing_pods_are_created_in_bursts_and_ended_or_leaving_ones_do_not_count() {
 }
 
 #[test]
-fn victims_go_in_the_documented_order() {
+fn surplus_pods_are_deleted_in_the_documented_order() {
     let on = |more: Value| {
         let mut base = json!({"spec": {"nodeName": "n1"}, "status": {"phase": "Running", "conditions": ready(64)},
             "metadata": {"creationTimestamp": START.checked_sub(SignedDuration::from_secs(100)).unwrap()}});
@@ -145,7 +145,7 @@ fn the_status_counts_and_wakes_when_a_pod_becomes_available() {
 }
 
 #[test]
-fn a_large_set_rests_after_it_has_reported_unless_its_spec_changed() {
+fn a_large_set_delays_runs_after_a_status_update_unless_its_spec_changed() {
     let rest = |replicas: i32, observed: i64, millis: i64| {
         let mut set = set(replicas, 0);
         set.status = Some(from_value(json!({"replicas": 0, "observedGeneration": observed})).unwrap());
@@ -160,7 +160,7 @@ fn a_large_set_rests_after_it_has_reported_unless_its_spec_changed() {
 }
 
 #[test]
-fn a_failure_shows_as_a_condition_until_it_is_over() {
+fn a_failure_sets_a_condition_while_it_lasts() {
     let mut set = set(2, 0);
     let failed = Failure { reason: "FailedCreate", message: "quota".into() };
     let status =
@@ -182,7 +182,7 @@ fn a_failure_shows_as_a_condition_until_it_is_over() {
 }
 
 #[test]
-fn a_replication_controller_is_served_as_the_replica_set_that_it_would_be() {
+fn a_replication_controller_behaves_like_a_replica_set() {
     let controller: ReplicationController = from_value(json!({
         "metadata": {"name": "web", "namespace": "default", "uid": "rc", "generation": 2, "resourceVersion": "7"},
         "spec": {
@@ -214,7 +214,7 @@ fn a_replication_controller_is_served_as_the_replica_set_that_it_would_be() {
 
 proptest! {
     #[test]
-    fn any_loss_is_made_good_and_only_own_pods_are_deleted(
+    fn lost_pods_are_replaced_and_only_own_pods_are_deleted(
         wanted in 0i32..30,
         seed in any::<u64>(),
         losses in prop::collection::vec(0usize..10, 0..10),

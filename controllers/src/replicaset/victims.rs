@@ -1,8 +1,9 @@
-//! Which pods go first when a ReplicaSet shrinks.
+//! Order in which a ReplicaSet deletes surplus pods.
 //!
-//! Smaller rank goes first. In this order: not assigned to a node; Pending before Unknown before the rest; not ready; lower
-//! deletion cost; more siblings on the same node; ready more recently; more restarts; younger; uid. Ages are compared in
-//! powers of two, so that old pods of about the same age are chosen between by uid, which spreads the loss.
+//! Pods with a smaller rank are deleted first. In this order: not assigned to a node; Pending before Unknown
+//! before the rest; not ready; lower deletion cost; more siblings on the same node; ready more recently; more
+//! restarts; younger; uid. Ages are compared in powers of two, so that uids decide among old pods of similar
+//! age, which spreads deletions.
 
 use crate::view::{Phase, Pod, elapsed};
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ pub(crate) type Neighbours = BTreeMap<String, usize>;
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The place of a pod in the order of victims.
+/// Sort key of a pod for deletion.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     assigned: bool,
@@ -28,7 +29,7 @@ pub(crate) struct Rank {
     uid: String,
 }
 
-/// Ranks a pod.
+/// The rank of a pod.
 pub(crate) fn rank(pod: &Pod, neighbours: &Neighbours, now: Timestamp) -> Rank {
     let node = &pod.spec.node_name;
     let cost = pod.metadata.annotations.get(DELETION_COST).and_then(|c| c.parse().ok());
@@ -50,7 +51,7 @@ pub(crate) fn rank(pod: &Pod, neighbours: &Neighbours, now: Timestamp) -> Rank {
     }
 }
 
-/// The binary logarithm of an age in seconds, plus one; 0 for none.
+/// The binary logarithm of an age in seconds, plus one; 0 without a time.
 fn bucket(since: Option<Timestamp>, now: Timestamp) -> u32 {
     since.map_or(0, |since| u64::BITS - elapsed(since, now).as_secs().leading_zeros())
 }

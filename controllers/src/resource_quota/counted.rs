@@ -1,4 +1,4 @@
-//! [`Counted`]: what one object uses; [`QuotaObject`]: a quota, read once for all who look at it.
+//! [`Counted`]: usage of one object; [`QuotaObject`]: a ResourceQuota, decoded once for all readers.
 
 use super::kinds::CountedKind;
 use crate::caches::{Sources, Watched};
@@ -12,7 +12,7 @@ use kstore_informer::{Builder, Informer, Key, Object, Revision};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// An object, as far as quotas go.
+/// An object with its quota usage.
 #[derive(Clone, Debug)]
 pub(super) struct Counted {
     key: Key,
@@ -21,7 +21,7 @@ pub(super) struct Counted {
     namespace: String,
     group: String,
     kind: String,
-    /// What it uses; `None` for kinds whose objects are only counted.
+    /// Usage of the object; `None` for kinds whose objects are only counted.
     usage: Option<Box<Usage>>,
 }
 
@@ -30,12 +30,12 @@ impl Counted {
         &self.namespace
     }
 
-    /// Whether it is of a kind.
+    /// Whether the object has this kind.
     pub(super) fn is(&self, kind: &CountedKind) -> bool {
         self.kind == kind.kind && self.group == kind.resource.group
     }
 
-    /// What it uses beside its being there.
+    /// Usage of the object beside its count.
     pub(super) fn usage(&self) -> Option<&Usage> {
         self.usage.as_deref()
     }
@@ -63,7 +63,7 @@ pub(super) fn decode(json: &[u8]) -> Result<Counted, serde_json::Error> {
         Ok::<_, serde_json::Error>(Box::new(Evaluator::of("", plural).usage(&object)))
     };
     Ok(Counted {
-        // One stream has several kinds, so the kind belongs to the key.
+        // One stream has several kinds, so the kind is part of the key.
         key: Key::new(&metadata.namespace, &format!("{kind}.{group}:{}", metadata.name)),
         uid: metadata.uid,
         revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
@@ -86,7 +86,7 @@ impl Object for Counted {
     }
 }
 
-/// A ResourceQuota.
+/// A cached ResourceQuota.
 #[derive(Clone, Debug)]
 pub(super) struct QuotaObject {
     key: Key,
@@ -97,7 +97,7 @@ pub(super) struct QuotaObject {
 }
 
 impl QuotaObject {
-    /// What its rules read.
+    /// The quota's rules and amounts.
     pub(super) fn quota(&self) -> &Quota {
         &self.quota
     }

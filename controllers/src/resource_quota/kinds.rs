@@ -1,4 +1,4 @@
-//! [`Kinds`]: which kinds the bounds of quotas are about: built-in ones, and custom ones by their definitions.
+//! [`Kinds`]: the kinds that quotas can count: built-in ones, and custom ones from their definitions.
 
 use super::counted::Counted;
 use crate::caches::{Sources, Watched};
@@ -21,13 +21,13 @@ use std::sync::Arc;
 /// A kind whose objects quotas count.
 #[derive(Clone, Debug)]
 pub(super) struct CountedKind {
-    /// Where its objects are watched.
+    /// Resource of the kind, for the watch.
     pub(super) resource: Resource,
-    /// Its name.
+    /// Name of the kind.
     pub(super) kind: String,
-    /// What its objects use.
+    /// Computes the usage of its objects.
     pub(super) evaluator: Evaluator,
-    /// What each of its objects uses, if they are only counted.
+    /// Usage of each object, if the kind is only counted.
     each: Usage,
 }
 
@@ -37,12 +37,12 @@ impl CountedKind {
         Self { resource, kind: kind.to_owned(), evaluator, each }
     }
 
-    /// What an object uses, if it is of this kind.
+    /// The usage of an object, if it has this kind.
     pub(super) fn usage<'u>(&'u self, object: &'u Counted) -> Option<&'u Usage> {
         object.is(self).then(|| object.usage().unwrap_or(&self.each))
     }
 
-    /// Whether a quota bounds something that objects of the kind use.
+    /// Whether a quota bounds a resource that objects of the kind use.
     pub(super) fn is_bounded_by(&self, quota: &Quota) -> bool {
         quota.wanted.keys().any(|name| self.evaluator.covers(name))
     }
@@ -72,13 +72,13 @@ impl Ord for CountedKind {
     }
 }
 
-/// The kinds that can be counted.
+/// All countable kinds.
 pub(super) struct Kinds {
     custom: BTreeMap<String, Arc<CustomKind>>,
 }
 
 impl Kinds {
-    /// The built-in kinds and these.
+    /// The built-in kinds plus these custom ones.
     pub(super) fn with(custom: impl Iterator<Item = Arc<CustomKind>>) -> Self {
         let of_namespaces = custom.filter(|kind| kind.namespaced);
         Self {
@@ -88,8 +88,8 @@ impl Kinds {
         }
     }
 
-    /// The kinds that use what a quota bounds, and the resources that they use, with amounts of zero. Resources of kinds that
-    /// are not served are left out.
+    /// The kinds that use the bounded resources of a quota, and these resources with zero amounts. Omits
+    /// resources of kinds that are not served.
     pub(super) fn counted_by(&self, quota: &Quota) -> (BTreeSet<CountedKind>, Amounts) {
         let (mut kinds, mut amounts) = (BTreeSet::new(), Amounts::new());
         for name in quota.wanted.keys() {
@@ -104,7 +104,7 @@ impl Kinds {
 
     fn find(&self, group: &str, plural: &str) -> Option<CountedKind> {
         let evaluator = Evaluator::of(group, plural);
-        // Events are one kind in two groups, and all of them are stored in one.
+        // Events are one kind in two API groups, stored in one of them.
         if plural == "events" && matches!(group, "" | "events.k8s.io") {
             return Some(CountedKind::new(EVENTS, "Event", evaluator));
         }
@@ -124,7 +124,7 @@ impl Kinds {
     }
 }
 
-/// A CustomResourceDefinition, as far as quotas go.
+/// Kind and resource of a CustomResourceDefinition.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
     key: Key,
@@ -134,12 +134,12 @@ pub(super) struct Definition {
 }
 
 impl Definition {
-    /// The kind that it declares, if it is established.
+    /// The declared kind, if the definition is established.
     pub(super) fn declares(&self) -> Option<&Arc<CustomKind>> {
         self.declares.as_ref()
     }
 
-    /// The resource that counts objects of the kind.
+    /// The object count resource of the kind.
     pub(super) fn count(&self) -> Option<String> {
         self.declares().map(|kind| count_of(&kind.resource.group, &kind.resource.plural))
     }

@@ -1,11 +1,12 @@
-//! Recounts what ResourceQuotas have used: when their bounds change, when something that they count goes or comes to use less, and every
-//! five minutes. Admission charges what is created; it gives nothing back.
+//! ResourceQuota controller: recounts the usage of quotas when their bounds change, when a counted object is
+//! deleted or uses less, and every five minutes. Admission charges created objects; it releases nothing.
 //!
-//! `plan` writes the status; `kinds` knows which kinds a quota counts, `counted` what one object uses, `streams` watches the objects of
-//! those kinds that some quota counts, and of no others. This file puts them together.
+//! `plan` writes the status; `kinds` finds the counted kinds of a quota, `counted` computes the usage of one
+//! object, `streams` watches the objects of counted kinds only. This file joins them.
 //!
-//! A count never undoes a charge: it is made of objects that are at least as new as the quota that was read, and stored only if that is
-//! still the newest. A charge in between writes the quota, and the count is made again.
+//! A count never undoes a charge. It covers objects at least as new as the quota that was read, and is stored
+//! only if that quota is still the newest. A charge in between writes the quota, and the quota is counted
+//! again.
 
 mod counted;
 mod kinds;
@@ -14,9 +15,9 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::limits::{QUOTA_RESYNC, QUOTA_WAIT};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use counted::QuotaObject;
 use kinds::{Definition, Kinds};
 use kstore_api::quota::Amounts;
@@ -27,14 +28,14 @@ use streams::Streams;
 
 const WORKERS: usize = 5;
 
-/// The key of the look at which kinds quotas count.
+/// Queue key for updating the watched kinds.
 fn kinds_key() -> Key {
     Key::new("", "kinds")
 }
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads { quotas: cluster.caches.get(), definitions: cluster.caches.get() };
+    let caches = ControllerCaches { quotas: cluster.caches.get(), definitions: cluster.caches.get() };
     let all = caches.quotas.clone();
     let controller = cluster
         .controller("resourcequota")
@@ -44,12 +45,12 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let queue = controller.queue();
     let streams = Arc::new(Streams::new(caches.quotas.clone(), queue));
     Streams::start(&streams, &cluster);
-    let hands = cluster.hands("resourcequota-controller");
+    let executor = cluster.executor("resourcequota-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Quotas { cluster, caches, streams, hands })
+    work(controller, stop, Quotas { cluster, caches, streams, executor })
 }
 
-/// What a change of a quota asks for: nothing where only a charge was made.
+/// The keys for a change of a quota: none if only a charge was made.
 fn changed(delta: &Delta<QuotaObject>) -> Vec<Key> {
     match delta {
         Delta::Added(quota) => vec![quota.key(), kinds_key()],
@@ -68,7 +69,7 @@ fn changed(delta: &Delta<QuotaObject>) -> Vec<Key> {
     }
 }
 
-/// What a change of a definition asks for: a count by quotas that bound the kind.
+/// The keys for a change of a definition: all quotas that bound the kind.
 fn defined(quotas: &Informer<QuotaObject>, delta: &Delta<Definition>) -> Vec<Key> {
     let names = match delta {
         Delta::Updated { old, new } if old.declares() == new.declares() => return Vec::new(),
@@ -85,15 +86,15 @@ fn defined(quotas: &Informer<QuotaObject>, delta: &Delta<Definition>) -> Vec<Key
     keys
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     quotas: Informer<QuotaObject>,
     definitions: Informer<Definition>,
 }
 
-impl Reads {
-    /// The kinds that quotas can count.
+impl ControllerCaches {
+    /// The countable kinds.
     fn kinds(&self) -> Kinds {
         Kinds::with(self.definitions.list().iter().filter_map(|one| one.declares().cloned()))
     }
@@ -101,13 +102,13 @@ impl Reads {
 
 struct Quotas {
     cluster: Arc<Cluster>,
-    caches: Reads,
+    caches: ControllerCaches,
     streams: Arc<Streams>,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Quotas {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.key == kinds_key() {
             let kinds = self.caches.kinds();
             let quotas = self.caches.quotas.list();
@@ -115,10 +116,10 @@ impl Reconcile for Quotas {
             return Ok(Next::Done);
         }
         let Some(quota) = self.caches.quotas.get(&cx.key) else { return Ok(Next::Done) };
-        // A kind that is not shown yet: its stream says when it is.
+        // A kind is not shown yet: its stream will queue the quota.
         let Some((counted, ends)) = self.count(&quota).await? else { return Ok(Next::Done) };
         let plan = plan::plan(&quota, &counted);
-        match self.hands.carry_out(&cx, &plan.actions).await.result() {
+        match self.executor.execute(&cx, &plan.actions).await.result() {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             Err(_) | Ok(()) => {}
         }
@@ -128,9 +129,12 @@ impl Reconcile for Quotas {
 }
 
 impl Quotas {
-    /// What the objects of the namespace use of the bounded resources, at the revision of the quota or later; and after how long it will
-    /// be less if nothing happens. `None` if objects of a kind are not shown yet.
-    async fn count(&self, quota: &QuotaObject) -> Result<Option<(Amounts, Option<Duration>)>, Trouble> {
+    /// Usage of the bounded resources in the namespace, at the quota's revision or later, and the time until
+    /// it decreases without a change. `None` if objects of a kind are not shown yet.
+    async fn count(
+        &self,
+        quota: &QuotaObject,
+    ) -> Result<Option<(Amounts, Option<Duration>)>, ReconcileError> {
         let (kinds, mut amounts) = self.caches.kinds().counted_by(quota.quota());
         let (mut ends, now) = (None, self.cluster.nondet.clock.now());
         for kind in &kinds {
@@ -154,7 +158,7 @@ impl Quotas {
     }
 }
 
-/// Says to `queue` that a quota may count less.
+/// Queues quotas whose usage may have decreased.
 fn recount(queue: &kstore_informer::Queue<Key>, quotas: impl Iterator<Item = Key>, revision: Revision) {
     quotas.for_each(|key| queue.add(key, Causes::one(revision)));
 }

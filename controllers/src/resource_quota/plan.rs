@@ -1,4 +1,4 @@
-//! What the status of a quota says after a count. Pure.
+//! Status of a quota after a count. Pure.
 
 use super::counted::QuotaObject;
 use crate::action::{Action, Plan};
@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use kstore_api::quota::{Amounts, to_value};
 use serde_json::json;
 
-/// The write of the status, if it says something else by now.
+/// The status update, if the status differs.
 ///
-/// Bounds of the spec take effect with it. Until admission has seen them, an object may still come without a charge: so a count that
-/// changes bounds is made again soon. What is bounded and could not be counted keeps the amount that it had, or has none.
+/// Bounds of the spec take effect with this update. Until admission has observed them, an object may still be
+/// created without a charge, so a count with changed bounds is repeated soon. A bounded resource that could
+/// not be counted keeps its amount, if it had one.
 pub(super) fn plan(seen: &QuotaObject, counted: &Amounts) -> Plan {
     let quota = seen.quota();
     let mut used = quota.used.clone();

@@ -1,11 +1,11 @@
-//! [`Streams`]: watches the objects that quotas count. Only kinds that some quota counts are watched: a cluster without quotas pays nothing.
-//! Pods, Services and claims have a stream each; all other kinds, kept as metadata only, share one, which is opened anew when
-//! one of them comes or goes.
+//! [`Streams`]: watches the objects that quotas count. Without quotas nothing is watched. Pods, Services and
+//! claims have one stream each. All other kinds, cached as metadata only, share one, which is reopened when a
+//! kind is added or removed.
 
 use super::counted::{Counted, QuotaObject, decode};
 use super::kinds::CountedKind;
 use super::recount;
-use crate::garbage_collector::latest::Latest;
+use crate::garbage_collector::latest::LatestValue;
 use crate::resource::gvr;
 use crate::runner::Cluster;
 use kstore_client::WatchParams;
@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 type Kinds = BTreeSet<CountedKind>;
 
-/// The streams, by the names of their informers.
+/// Names of the streams' informers.
 const NAMES: [&str; 4] = ["quota-pods", "quota-services", "quota-claims", "quota-counts"];
 
-/// The objects that quotas count.
+/// Watch streams of the counted objects.
 pub(super) struct Streams {
     slots: [Slot; NAMES.len()],
     by_namespace: Index<Counted, String>,
@@ -33,8 +33,8 @@ pub(super) struct Streams {
 /// One stream.
 #[derive(Default)]
 struct Slot {
-    wanted: Latest<Kinds>,
-    /// What the stream shows, once it shows all of it.
+    wanted: LatestValue<Kinds>,
+    /// The complete cache of the stream, after its initial sync.
     shown: Mutex<Option<(Kinds, Informer<Counted>)>>,
 }
 
@@ -48,7 +48,7 @@ fn slot_of(kind: &CountedKind) -> usize {
 }
 
 impl Streams {
-    /// No kind is watched yet. Quotas that may have to be counted again go into `queue`.
+    /// No kinds yet. Quotas to recount are added to `queue`.
     pub(super) fn new(quotas: Informer<QuotaObject>, queue: Queue<Key>) -> Self {
         let by_namespace = Index::new(|object: &Counted, emit: &mut dyn FnMut(String)| {
             emit(object.namespace().to_owned());
@@ -63,7 +63,7 @@ impl Streams {
         }
     }
 
-    /// Watches these kinds and no others.
+    /// Sets the kinds to watch.
     pub(super) fn want(&self, kinds: Kinds) {
         for (at, slot) in self.slots.iter().enumerate() {
             let own: Kinds = kinds.iter().filter(|kind| slot_of(kind) == at).cloned().collect();
@@ -71,13 +71,13 @@ impl Streams {
         }
     }
 
-    /// Where the objects of a kind are shown; `None`: they are not yet. All quotas that count them are queued when they are.
+    /// The cache of a kind; `None` before its initial sync, which queues all quotas that count the kind.
     pub(super) fn shown(&self, kind: &CountedKind) -> Option<Informer<Counted>> {
         let shown = self.slots[slot_of(kind)].shown.lock();
         shown.as_ref().filter(|(kinds, _)| kinds.contains(kind)).map(|(_, informer)| informer.clone())
     }
 
-    /// By the namespaces of objects.
+    /// Index of objects by namespace.
     pub(super) fn by_namespace(&self) -> &Index<Counted, String> {
         &self.by_namespace
     }
@@ -90,14 +90,14 @@ impl Streams {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.slots[at].wanted.differs_from(&kinds) => {}
-                // It ends with an informer that ends, which nothing but the stop does.
+                // An error means that the informer stopped, which only a shutdown causes.
                 result = self.follow(at, kinds.clone(), &cluster) => if result.is_err() { return },
             }
             *self.slots[at].shown.lock() = None;
         }
     }
 
-    /// Shows the objects of these kinds, and never ends by itself; dropping it ends the informer behind it.
+    /// Caches the objects of these kinds. Never ends by itself; dropping it ends its informer.
     async fn follow(&self, at: usize, kinds: Kinds, cluster: &Cluster) -> Result<(), Stopped> {
         let resources: BTreeSet<_> = kinds.iter().map(|kind| &kind.resource).collect();
         let mut resources = resources.into_iter().map(gvr);
@@ -109,7 +109,7 @@ impl Streams {
         let builder = Builder::new(source).name(NAMES[at]).rng(&cluster.nondet.rng).index(&self.by_namespace);
         let (informer, driver) = builder.build(&cluster.stop);
         cluster.spawn(driver);
-        // An object that came to use less in between must be heard of.
+        // Lossless: a temporary decrease of an object's usage must trigger a recount.
         let every = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
         let mut changes = informer.subscribe_with(every);
         informer.synced().await?;
@@ -134,7 +134,7 @@ impl Streams {
     }
 }
 
-/// The object, if it went or uses something else than before: what comes is charged when it comes.
+/// The object, if it was deleted or its usage changed: creations are charged by admission.
 fn uses_less(delta: &Delta<Counted>) -> Option<&Counted> {
     match delta {
         Delta::Deleted(object) => Some(object),

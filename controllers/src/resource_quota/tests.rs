@@ -1,4 +1,4 @@
-//! Which kinds quotas count, what a change asks for, and what the status says after a count.
+//! Tests of the counted kinds, of the keys for changes, and of the status after a count.
 
 use super::counted::{QuotaObject, decode};
 use super::kinds::Kinds;
@@ -21,7 +21,7 @@ fn quota(hard: &Value, status: &Value) -> QuotaObject {
     QuotaObject::decode(object.to_string().as_bytes()).unwrap()
 }
 
-/// The status that is written, if one is.
+/// The written status, if any.
 fn written(plan: &Plan) -> Option<Value> {
     let [Action::UpdateStatus(object)] = &plan.actions[..] else { return None };
     let quota: ResourceQuota = object.typed().unwrap();
@@ -30,7 +30,7 @@ fn written(plan: &Plan) -> Option<Value> {
 }
 
 #[test]
-fn new_bounds_take_effect_with_a_count_and_are_counted_once_more() {
+fn new_quota_bounds_are_counted_twice() {
     let hard = json!({"pods": "3", "count/lamps.example.com": "1"});
     let first = plan(&quota(&hard, &json!({})), &amounts(&json!({"pods": "2"})));
     assert_eq!(
@@ -45,7 +45,7 @@ fn new_bounds_take_effect_with_a_count_and_are_counted_once_more() {
 }
 
 #[test]
-fn a_count_is_written_if_it_differs() {
+fn a_changed_count_updates_the_status() {
     let status = |used: &str| json!({"hard": {"cpu": "1"}, "used": {"cpu": used}});
     let hard = json!({"cpu": "1000m"});
     for (used, counted, want) in [("1", "1000m", None), ("700m", "0.2", Some("200m")), ("0", "2", Some("2"))]
@@ -54,13 +54,13 @@ fn a_count_is_written_if_it_differs() {
         assert_eq!(written(&plan).map(|status| status["used"]["cpu"].clone()), want.map(|text| json!(text)));
         assert_eq!(plan.wake, None);
     }
-    // What could not be counted keeps its amount.
+    // A resource that could not be counted keeps its amount.
     let kept = plan(&quota(&hard, &status("700m")), &amounts(&json!({})));
     assert_eq!(kept, Plan::nothing());
 }
 
 #[test]
-fn charges_ask_for_no_count() {
+fn charges_cause_no_recount() {
     let of = |hard: &str, bound: &str, used: &str| {
         Arc::new(quota(&json!({"pods": hard}), &json!({"hard": {"pods": bound}, "used": {"pods": used}})))
     };
@@ -77,7 +77,7 @@ fn charges_ask_for_no_count() {
 }
 
 #[test]
-fn kinds_are_found_by_what_is_bounded() {
+fn counted_kinds_follow_from_the_bounds() {
     let custom = |plural: &'static str, namespaced: bool| {
         let resource = crate::resource::Resource {
             group: "example.com".into(),

@@ -1,6 +1,7 @@
-//! [`ControllerRevisions`]: the cache of all ControllerRevisions, which the controllers of StatefulSets and DaemonSets share.
+//! [`ControllerRevisions`]: cache of the ControllerRevisions, shared by the StatefulSet and DaemonSet
+//! controllers.
 
-use crate::caches::{Held, Sources, Watched};
+use crate::caches::{LookupKey, Sources, Watched};
 use crate::claim::Claimable as _;
 use crate::claim::controller_of;
 use crate::resource::resource_of;
@@ -10,18 +11,18 @@ use kstore_informer::{Builder, Index, Informer, Key, View};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// All ControllerRevisions.
+/// Cache of all ControllerRevisions.
 #[derive(Clone)]
 pub(crate) struct ControllerRevisions {
     informer: Informer<Obj<ControllerRevision>>,
-    /// By controller or namespace.
-    held: Index<Obj<ControllerRevision>, Held>,
+    /// Index by controller or namespace.
+    held: Index<Obj<ControllerRevision>, LookupKey>,
 }
 
 impl Watched for ControllerRevisions {
     fn start(from: &Sources<'_>) -> Self {
-        let held = Index::new(|revision: &Obj<ControllerRevision>, emit: &mut dyn FnMut(Held)| {
-            emit(Held::of(&**revision, revision.metadata.namespace.as_deref().unwrap_or_default()));
+        let held = Index::new(|revision: &Obj<ControllerRevision>, emit: &mut dyn FnMut(LookupKey)| {
+            emit(LookupKey::of(&**revision, revision.metadata.namespace.as_deref().unwrap_or_default()));
         });
         let source = from.multi.source::<ControllerRevision>(WatchParams::default());
         let builder = Builder::new(source).index(&held);
@@ -38,19 +39,19 @@ impl Deref for ControllerRevisions {
 }
 
 impl ControllerRevisions {
-    /// The revisions in `view` that the owner of this uid has, and those of its namespace that have no controller.
+    /// The revisions in `view` owned by this uid, and the orphans of its namespace.
     pub(crate) fn candidates(
         &self,
         view: &View<Obj<ControllerRevision>>,
         uid: &str,
         namespace: &str,
     ) -> Vec<Arc<Obj<ControllerRevision>>> {
-        let keys = [Held::By(uid.to_owned()), Held::Free(namespace.to_owned())];
+        let keys = [LookupKey::Controller(uid.to_owned()), LookupKey::Orphan(namespace.to_owned())];
         keys.iter().flat_map(|key| view.by(&self.held, key).cloned().collect::<Vec<_>>()).collect()
     }
 }
 
-/// The controller of a revision if it is of this kind.
+/// The controller of a revision, if it has this kind.
 pub(crate) fn owner_of(revision: &ControllerRevision, kind: &str) -> Option<Key> {
     let owner = controller_of(revision.owners()).filter(|owner| owner.kind == kind)?;
     Some(Key::new(revision.metadata.namespace.as_deref().unwrap_or_default(), &owner.name))

@@ -1,9 +1,9 @@
-//! ControllerRevisions: the history of the pod templates of a StatefulSet or DaemonSet, from which `kubectl rollout` shows and
-//! restores templates. Which revision has the newest template, which revisions are no longer needed, what a clash of names means.
-//! Pure.
+//! ControllerRevisions: the template history of a StatefulSet or DaemonSet, which `kubectl rollout` shows and
+//! restores. This module finds the newest revision, obsolete revisions, and handles name collisions. Pure.
 //!
-//! A revision holds a strategic merge patch that puts its template back: only `spec.template`, with `$patch: replace`. A template
-//! that was there before is found again by its content and gets a new number; its name never changes.
+//! A revision contains a strategic merge patch that restores its template: only `spec.template`, with
+//! `$patch: replace`. A template that existed before is found by its content and gets a new number; its name
+//! never changes.
 
 mod cache;
 #[cfg(test)]
@@ -24,53 +24,56 @@ use kstore_client::Obj;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The label of pods that names their revision: by its name (StatefulSet) or its hash (DaemonSet).
+/// Pod label with the revision: its name (StatefulSet) or its hash (DaemonSet).
 pub(crate) const POD_LABEL: &str = "controller-revision-hash";
 
-/// Characters of an owner's name that the names of its revisions begin with, as upstream; with the hash, they fit a name.
+/// Largest length of the owner's name in a revision name, as upstream, so that the name with the hash is
+/// valid.
 const NAME_PREFIX: usize = 223;
 
-/// Revisions that are kept besides those in use, where a set does not say.
+/// Default number of kept revisions beside those in use.
 const DEFAULT_LIMIT: i32 = 10;
 
-/// A set that has revisions.
+/// Owner of revisions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner<'a> {
-    /// Its kind, of the group apps/v1.
+    /// Kind, in the group apps/v1.
     pub kind: &'static str,
-    /// Its metadata.
+    /// Metadata of the owner.
     pub metadata: &'a ObjectMeta,
-    /// Which revisions are its own if they have no controller.
+    /// Selector for adopting revisions.
     pub selector: &'a LabelSelector,
-    /// Its pod template.
+    /// Pod template.
     pub template: &'a PodTemplateSpec,
     /// `status.collisionCount`.
     pub collisions: Option<i32>,
     /// `spec.revisionHistoryLimit`.
     pub limit: Option<i32>,
-    /// The label of revisions that holds their hash.
+    /// Label of a revision with its hash.
     pub label: &'static str,
 }
 
-/// Which revision has the template of the owner.
+/// The revision of the owner's template.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Newest<'a> {
-    /// This one, and its number is the highest.
+pub(crate) enum NewestRevision<'a> {
+    /// This revision, and its number is the highest.
     Is(&'a ControllerRevision),
-    /// It is there only after this write: a revision is created, or an earlier one gets the highest number.
+    /// This write is needed first: it creates a revision, or gives an earlier one the highest number.
     After(Box<Action>),
 }
 
-/// What it means that a revision cannot be created because its name is taken.
+/// Kind of name collision of a new revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clash {
-    /// It will not last: the holder is the wanted revision, not yet seen or not yet adopted, or is about to be collected.
-    Passing,
-    /// Another revision has the name for good: the collision count has to move.
-    Lasting,
+pub(crate) enum RevisionCollision {
+    /// Temporary: the holder is the wanted revision, not yet visible or not yet adopted, or is about to be
+    /// deleted.
+    Temporary,
+    /// Permanent: another revision has the name, so the collision count must change.
+    Permanent,
 }
 
-/// The patch that puts `template` back, as Kubernetes' own controllers write it: clients compare its bytes.
+/// The patch that restores `template`, byte for byte as Kubernetes' controllers write it, because clients
+/// compare it.
 pub(crate) fn data(template: &PodTemplateSpec) -> Value {
     let mut template = serde_json::to_value(template).expect("a pod template serializes");
     add_structs_without_omission(&mut template);
@@ -78,7 +81,7 @@ pub(crate) fn data(template: &PodTemplateSpec) -> Value {
     json!({ "spec": { "template": template } })
 }
 
-/// Adds the empty objects that Go writes where nothing is said: those of members that are no pointers.
+/// Adds the empty objects that Go writes for struct fields without `omitempty`.
 fn add_structs_without_omission(template: &mut Value) {
     fn add<'v>(object: &'v mut Value, member: &str) -> &'v mut Value {
         let members = object.as_object_mut().expect("these members are objects");
@@ -100,22 +103,22 @@ fn add_structs_without_omission(template: &mut Value) {
     }
 }
 
-/// The template that a revision puts back; `None` if its data is none of ours.
+/// The template of a revision; `None` if its data has another form.
 pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.as_ref()?.0.pointer("/spec/template")?.clone();
     template.as_object_mut()?.remove("$patch");
     serde_json::from_value(template).ok()
 }
 
-/// A short text that follows from the data of a revision and the collision count: FNV-1, as upstream. Two revisions may share it; their
-/// names then clash.
+/// Hash of a revision's data and the collision count: FNV-1, as upstream. Two revisions may share it; their
+/// names then collide.
 fn hash(data: &Value, collisions: i32) -> String {
     let bytes = data.to_string().into_bytes().into_iter().chain(collisions.to_string().into_bytes());
     let hash = bytes.fold(0x811c_9dc5_u32, |h, b| h.wrapping_mul(0x0100_0193) ^ u32::from(b));
     encoded(hash)
 }
 
-/// The revision of the owner's template, as it would be created.
+/// A new revision of the owner's template.
 fn create(owner: Owner<'_>, number: i64) -> ControllerRevision {
     let data = data(owner.template);
     let hash = hash(&data, owner.collisions.unwrap_or(0));
@@ -137,7 +140,7 @@ fn create(owner: Owner<'_>, number: i64) -> ControllerRevision {
     }
 }
 
-/// Oldest first: by number, then by age, then by name.
+/// Sort key of revisions, oldest first: by number, age, then name.
 fn order(revision: &ControllerRevision) -> impl Ord + use<'_> {
     let created = revision.metadata.creation_timestamp.as_ref().map(|t| t.0);
     (revision.revision, created, revision.metadata.name.as_deref())
@@ -147,7 +150,7 @@ fn has_template(revision: &ControllerRevision, wanted: &Value) -> bool {
     revision.data.as_ref().is_some_and(|data| pruned_value(data.0.clone()) == *wanted)
 }
 
-/// The revisions that have the owner's template, oldest first. More than one have it if somebody adopted or copied them.
+/// The revisions with the owner's template, oldest first. Adopted or copied revisions can lead to several.
 pub(crate) fn equal<'a>(
     owner: Owner<'_>,
     revisions: &[&'a ControllerRevision],
@@ -158,23 +161,23 @@ pub(crate) fn equal<'a>(
     equal
 }
 
-/// Finds the revision of the owner's template among its own. Of equal ones, the last counts. The numbers of revisions with other
-/// templates must be lower, so a template that comes back gets a new number.
-pub(crate) fn newest<'a>(owner: Owner<'_>, revisions: &[&'a ControllerRevision]) -> Newest<'a> {
+/// Finds the revision of the owner's template. Of several equal ones, the last counts. Its number must be
+/// higher than those of other templates, so a restored template gets a new number.
+pub(crate) fn newest<'a>(owner: Owner<'_>, revisions: &[&'a ControllerRevision]) -> NewestRevision<'a> {
     let equal = equal(owner, revisions);
     let is_other = |r: &&&ControllerRevision| !equal.iter().any(|e| e.metadata.name == r.metadata.name);
     let highest = revisions.iter().filter(is_other).map(|r| r.revision).max().unwrap_or(0);
     match equal.last() {
-        Some(found) if found.revision > highest => Newest::Is(found),
+        Some(found) if found.revision > highest => NewestRevision::Is(found),
         Some(found) => {
             let renumbered = ControllerRevision { revision: highest + 1, ..(*found).clone() };
-            Newest::After(Box::new(Action::Update(Object::of(&renumbered))))
+            NewestRevision::After(Box::new(Action::Update(Object::of(&renumbered))))
         }
-        None => Newest::After(Box::new(Action::Create(Object::of(&create(owner, highest + 1))))),
+        None => NewestRevision::After(Box::new(Action::Create(Object::of(&create(owner, highest + 1))))),
     }
 }
 
-/// Deletes the oldest of the `old` revisions, as far as they are more than the limit of the owner. Those that are in use stay.
+/// Deletes the oldest of the `old` revisions beyond the owner's limit. Revisions in use stay.
 pub(crate) fn surplus(
     owner: Owner<'_>,
     old: &[&ControllerRevision],
@@ -187,26 +190,30 @@ pub(crate) fn surplus(
     unused.into_iter().take(excess).map(remove).collect()
 }
 
-/// Deletes a revision, if it still is the one that was seen.
+/// Deletes a revision, if its uid is unchanged.
 pub(crate) fn remove(revision: &ControllerRevision) -> Action {
     let target = Target { resource_version: None, ..revision.at_version() };
     Action::Delete { target, propagation: Propagation::Default, force: false }
 }
 
-/// Judges the `holder` of the name that a new revision of the owner should have.
-pub(crate) fn clash(owner: Owner<'_>, holder: &ControllerRevision) -> Clash {
+/// Classifies a collision with the `holder` of the name of a new revision.
+pub(crate) fn clash(owner: Owner<'_>, holder: &ControllerRevision) -> RevisionCollision {
     let is_same = has_template(holder, &pruned_value(data(owner.template)));
     let is_reachable = match controller_of(holder.owners()) {
-        // An earlier owner of the same name is gone, and its revisions follow it.
+        // An earlier owner of the same name is gone, and its revisions will be collected.
         Some(reference) => {
             reference.kind == owner.kind && Some(&reference.name) == owner.metadata.name.as_ref()
         }
         None => selector::matches(owner.selector, holder.labels()),
     };
-    if holder.deleting() || is_same && is_reachable { Clash::Passing } else { Clash::Lasting }
+    if holder.deleting() || is_same && is_reachable {
+        RevisionCollision::Temporary
+    } else {
+        RevisionCollision::Permanent
+    }
 }
 
-/// The names of revisions that pods say they have.
+/// The revision names in the labels of pods.
 pub(crate) fn labels_of<'a>(
     pods: impl IntoIterator<Item = &'a BTreeMap<String, String>>,
 ) -> BTreeSet<&'a str> {

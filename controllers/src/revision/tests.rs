@@ -1,7 +1,9 @@
-//! The history of templates against tables: data, names, numbers, limits and clashes; and against templates that change at random.
+//! Tests of the revision history: data, names, numbers, limits and collisions, with tables and random
+//! templates.
 
 use super::{
-    Clash, Newest, Owner, POD_LABEL, clash, create, data, equal, hash, newest, surplus, template_of,
+    NewestRevision, Owner, POD_LABEL, RevisionCollision, clash, create, data, equal, hash, newest, surplus,
+    template_of,
 };
 use crate::action::Action;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
@@ -36,13 +38,13 @@ fn owner(set: &StatefulSet, collisions: Option<i32>) -> Owner<'_> {
     }
 }
 
-/// The revision that a set would get with this number.
+/// The revision of a set with this number.
 fn revision(set: &StatefulSet, number: i64) -> ControllerRevision {
     create(owner(set, None), number)
 }
 
-fn written(newest: Newest<'_>) -> ControllerRevision {
-    let Newest::After(action) = newest else { panic!("nothing is written") };
+fn written(newest: NewestRevision<'_>) -> ControllerRevision {
+    let NewestRevision::After(action) = newest else { panic!("nothing is written") };
     match *action {
         Action::Create(object) | Action::Update(object) => object.typed().unwrap(),
         other => panic!("no revision is written: {other:?}"),
@@ -74,7 +76,7 @@ fn a_revision_is_a_patch_that_replaces_the_template() {
 }
 
 #[test]
-fn data_has_the_empty_objects_that_go_writes() {
+fn revision_data_has_gos_empty_objects() {
     let claim = json!({"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}});
     let template = json!({"spec": {
         "containers": [{"name": "c"}, {"name": "d", "resources": {"limits": {"cpu": "1"}}}],
@@ -94,7 +96,7 @@ fn data_has_the_empty_objects_that_go_writes() {
 }
 
 #[test]
-fn hashes_depend_on_data_and_collision_count_and_have_safe_letters() {
+fn hashes_depend_on_data_and_collision_count() {
     let data = data(&set("nginx:1", json!({})).spec.unwrap().template);
     let hashes = [hash(&data, 0), hash(&data, 1), hash(&json!({}), 0)];
     assert!(hashes[0] != hashes[1] && hashes[0] != hashes[2]);
@@ -102,13 +104,13 @@ fn hashes_depend_on_data_and_collision_count_and_have_safe_letters() {
         hashes.iter().all(|h| h.bytes().all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b))),
         "{hashes:?}"
     );
-    // FNV-1 of the four bytes `null` and of the digit `0`, worked out by hand from its definition.
+    // FNV-1 of the four bytes `null` and of the digit `0`, computed by hand from its definition.
     let expected = b"null0".iter().fold(2_166_136_261_u32, |h, b| h.wrapping_mul(16_777_619) ^ u32::from(*b));
     assert_eq!(hash(&Value::Null, 0), crate::template::encoded(expected));
 }
 
 #[test]
-fn long_names_are_cut_so_that_the_hash_fits() {
+fn long_revision_names_are_truncated() {
     let mut set = set("nginx:1", json!({}));
     set.metadata.name = Some("n".repeat(253));
     let name = revision(&set, 1).metadata.name.unwrap();
@@ -122,24 +124,24 @@ fn long_names_are_cut_so_that_the_hash_fits() {
 fn equal_templates_reuse_their_revision_with_a_higher_number() {
     let [one, two] = ["nginx:1", "nginx:2"].map(|image| set(image, json!({})));
     let (first, second) = (revision(&one, 1), revision(&two, 2));
-    assert_eq!(newest(owner(&two, None), &[&first, &second]), Newest::Is(&second));
+    assert_eq!(newest(owner(&two, None), &[&first, &second]), NewestRevision::Is(&second));
     // Back to the first template: the same name, the highest number.
     let back = written(newest(owner(&one, None), &[&second, &first]));
     assert_eq!((&back.metadata.name, back.revision), (&first.metadata.name, 3));
-    assert_eq!(newest(owner(&one, None), &[&second, &back]), Newest::Is(&back));
-    // Numbers that clash are put right too.
+    assert_eq!(newest(owner(&one, None), &[&second, &back]), NewestRevision::Is(&back));
+    // Equal numbers are corrected too.
     let twin = ControllerRevision { revision: 1, ..second };
     assert_eq!(written(newest(owner(&two, None), &[&first, &twin])).revision, 2);
 }
 
 #[test]
-fn data_of_an_older_release_that_says_nothing_more_is_equal() {
+fn revision_data_of_an_older_release_is_equal() {
     let set = set("nginx:1", json!({}));
     let mut old = revision(&set, 4);
     let template = &mut old.data.as_mut().unwrap().0["spec"]["template"];
     template["metadata"]["creationTimestamp"] = Value::Null;
-    assert_eq!(newest(owner(&set, None), &[&old]), Newest::Is(&old));
-    // An empty selector says something.
+    assert_eq!(newest(owner(&set, None), &[&old]), NewestRevision::Is(&old));
+    // An empty selector has a meaning.
     let term = |selector: Value| {
         let term = json!({"topologyKey": "z", "namespaceSelector": selector});
         json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}], "affinity":
@@ -147,16 +149,16 @@ fn data_of_an_older_release_that_says_nothing_more_is_equal() {
     };
     let [absent, empty] = [Value::Null, json!({})].map(|s| self::set("", json!({"template": term(s)})));
     let first = revision(&absent, 1);
-    assert!(matches!(newest(owner(&empty, None), &[&first]), Newest::After(_)));
+    assert!(matches!(newest(owner(&empty, None), &[&first]), NewestRevision::After(_)));
 }
 
 #[test]
-fn of_several_equal_revisions_the_last_counts() {
+fn the_last_of_several_equal_revisions_is_used() {
     let set = set("nginx:1", json!({}));
     let [mut a, mut b] = [revision(&set, 3), revision(&set, 5)];
     a.metadata.name = Some("copied".into());
     b.metadata.name = Some("web-b".into());
-    assert_eq!(newest(owner(&set, None), &[&b, &a]), Newest::Is(&b));
+    assert_eq!(newest(owner(&set, None), &[&b, &a]), NewestRevision::Is(&b));
     assert_eq!(equal(owner(&set, None), &[&b, &a]), [&a, &b]);
 }
 
@@ -183,7 +185,7 @@ fn the_oldest_unused_revisions_beyond_the_limit_are_deleted() {
 }
 
 #[test]
-fn a_clash_of_names_is_lasting_only_if_the_holder_will_not_become_the_wanted_revision() {
+fn a_name_collision_is_permanent_only_if_the_holder_cannot_become_the_revision() {
     let [one, two] = ["nginx:1", "nginx:2"].map(|image| set(image, json!({})));
     let owned = revision(&one, 1);
     let with = |change: &dyn Fn(&mut ControllerRevision)| {
@@ -191,27 +193,31 @@ fn a_clash_of_names_is_lasting_only_if_the_holder_will_not_become_the_wanted_rev
         change(&mut holder);
         clash(owner(&one, None), &holder)
     };
-    assert_eq!(with(&|_| {}), Clash::Passing, "its own, not seen yet");
-    assert_eq!(with(&|r| r.metadata.owner_references = None), Clash::Passing, "about to be adopted");
+    assert_eq!(with(&|_| {}), RevisionCollision::Temporary, "its own, not seen yet");
+    assert_eq!(
+        with(&|r| r.metadata.owner_references = None),
+        RevisionCollision::Temporary,
+        "about to be adopted"
+    );
     let stray = |r: &mut ControllerRevision| {
         r.metadata.owner_references = None;
         r.metadata.labels = None;
     };
-    assert_eq!(with(&stray), Clash::Lasting, "nobody adopts it");
+    assert_eq!(with(&stray), RevisionCollision::Permanent, "no controller adopts it");
     let earlier =
         |r: &mut ControllerRevision| r.metadata.owner_references.as_mut().unwrap()[0].uid = "s0".into();
-    assert_eq!(with(&earlier), Clash::Passing, "of an earlier set, about to be collected");
+    assert_eq!(with(&earlier), RevisionCollision::Temporary, "of an earlier set, about to be collected");
     let foreign = |r: &mut ControllerRevision| {
         r.metadata.owner_references.as_mut().unwrap()[0].kind = "DaemonSet".into();
     };
-    assert_eq!(with(&foreign), Clash::Lasting);
-    assert_eq!(clash(owner(&two, None), &owned), Clash::Lasting, "another template");
+    assert_eq!(with(&foreign), RevisionCollision::Permanent);
+    assert_eq!(clash(owner(&two, None), &owned), RevisionCollision::Permanent, "another template");
     let renamed = create(owner(&one, Some(1)), 1);
     assert_ne!(renamed.metadata.name, owned.metadata.name);
 }
 
 proptest! {
-    /// Numbers only rise, the newest is the highest, names are not used twice, and as many revisions are kept as wanted.
+    /// Numbers only increase, the newest is the highest, names are unique, and the limit is respected.
     #[test]
     fn numbers_rise_and_history_is_bounded(images in prop::collection::vec(0u8..5, 1..30), limit in 0i32..4) {
         let mut revisions: Vec<ControllerRevision> = vec![];
@@ -220,14 +226,14 @@ proptest! {
             let set = set(&format!("nginx:{image}"), json!({"revisionHistoryLimit": limit}));
             let owner = owner(&set, None);
             let all: Vec<_> = revisions.iter().collect();
-            if let Newest::After(action) = newest(owner, &all) {
-                let new = written(Newest::After(action));
+            if let NewestRevision::After(action) = newest(owner, &all) {
+                let new = written(NewestRevision::After(action));
                 prop_assert!(new.revision > highest);
                 revisions.retain(|r| r.metadata.name != new.metadata.name);
                 revisions.push(new);
             }
             let all: Vec<_> = revisions.iter().collect();
-            let Newest::Is(current) = newest(owner, &all) else { panic!("one run settles it") };
+            let NewestRevision::Is(current) = newest(owner, &all) else { panic!("one run settles it") };
             prop_assert_eq!(current.revision, revisions.iter().map(|r| r.revision).max().unwrap());
             prop_assert_eq!(template_of(current).unwrap(), set.spec.clone().unwrap().template);
             highest = current.revision;

@@ -1,4 +1,5 @@
-//! Publishes the cluster's root certificate in every namespace. `plan` judges; this file reads the caches and has the plan carried out.
+//! Root CA publisher: publishes the cluster's root certificate in every namespace. `plan` decides; this file
+//! reads the caches and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -6,10 +7,10 @@ mod tests;
 
 pub(crate) use plan::ROOT_CA;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Sources, Watched};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Informer, Key};
@@ -17,9 +18,9 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let controller = cluster
         .controller("root-ca")
         .watch(&caches.namespaces, |ns: &Obj<Namespace>| [kstore_informer::Object::key(ns)])
@@ -27,12 +28,12 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             map.metadata.namespace.as_ref().map(|ns| Key::new("", ns))
         })
         .workers(WORKERS);
-    let hands = cluster.hands("root-ca-cert-publisher");
+    let executor = cluster.executor("root-ca-cert-publisher");
     let stop = cluster.stop.clone();
-    work(controller, stop, Publisher { cluster, caches, hands })
+    work(controller, stop, Publisher { cluster, caches, executor })
 }
 
-/// The ConfigMaps that hold the root certificate.
+/// Informer of the ConfigMaps with the root certificate.
 #[derive(Clone)]
 struct RootCas(Informer<Obj<ConfigMap>>);
 
@@ -44,14 +45,14 @@ impl Watched for RootCas {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     namespaces: Informer<Obj<Namespace>>,
     root_cas: RootCas,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { namespaces: caches.get(), root_cas: caches.get() }
     }
@@ -59,12 +60,12 @@ impl Reads {
 
 struct Publisher {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Publisher {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let Some(namespace) = caches.namespaces.get(&cx.key) else { return Ok(Next::Done) };
         let published = caches.root_cas.0.get(&Key::new(cx.key.name(), ROOT_CA));
@@ -72,8 +73,8 @@ impl Reconcile for Publisher {
         let Some(action) = plan::plan(&namespace, published, &self.cluster.config.root_ca) else {
             return Ok(Next::Done);
         };
-        match self.hands.carry_out(&cx, &[action]).await.result() {
-            // Another client made it; the cache will show it.
+        match self.executor.execute(&cx, &[action]).await.result() {
+            // Another client created it; the cache will show it.
             Err(error) if error.is_already_exists() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),
         }

@@ -1,4 +1,4 @@
-//! What every namespace must have: the cluster's root certificate in a ConfigMap. Pure.
+//! The ConfigMap with the root certificate that every namespace needs. Pure.
 
 use crate::action::Action;
 use crate::namespace::is_active;
@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// Where pods find the certificate to check the API server with.
+/// Name of the ConfigMap in which pods find the CA of the API server.
 pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";
 const CA_FILE: &str = "ca.crt";
 
-/// The ConfigMap, if it is missing or has another content. `ca` is the certificate (PEM); empty: there is none to publish.
+/// Creates or updates the ConfigMap if needed. `ca` is the certificate (PEM); empty means none.
 pub(crate) fn plan(namespace: &Namespace, published: Option<&ConfigMap>, ca: &str) -> Option<Action> {
     if ca.is_empty() || !is_active(namespace) {
         return None;

@@ -1,11 +1,11 @@
-//! What a namespace gets.
+//! Tests of the published certificate.
 
 use super::plan::plan;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::{from_value, json};
 
 #[test]
-fn a_namespace_gets_the_certificate_and_each_new_one() {
+fn a_namespace_gets_each_new_root_certificate() {
     let ns: Namespace = from_value(json!({"metadata": {"name": "n"}})).unwrap();
     let action = plan(&ns, None, "PEM");
     let map: ConfigMap = action.unwrap().created().unwrap();
@@ -19,7 +19,7 @@ fn a_namespace_gets_the_certificate_and_each_new_one() {
 }
 
 #[test]
-fn a_namespace_that_ends_gets_nothing() {
+fn a_terminating_namespace_gets_no_certificate() {
     for ending in [
         json!({"metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
         json!({"metadata": {"name": "n"}, "status": {"phase": "Terminating"}}),

@@ -1,4 +1,5 @@
-//! Gives every namespace its ServiceAccount `default`. `plan` judges; this file reads the caches and has the plan carried out.
+//! ServiceAccount controller: creates the ServiceAccount `default` in every namespace. `plan` decides; this
+//! file reads the caches and executes the plan.
 
 mod plan;
 #[cfg(test)]
@@ -6,10 +7,10 @@ mod tests;
 
 pub(crate) use plan::DEFAULT;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Sources, Watched};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{self, Plain};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kstore_client::{Obj, WatchParams};
@@ -18,20 +19,20 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let controller = cluster
         .controller("service-account")
         .watch(&caches.namespaces, |ns: &Obj<Namespace>| [kstore_informer::Object::key(ns)])
         .watch(&caches.accounts, |account: &Plain| [Key::new("", &account.metadata.namespace)])
         .workers(WORKERS);
-    let hands = cluster.hands("service-account-controller");
+    let executor = cluster.executor("service-account-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Accounts { caches, hands })
+    work(controller, stop, Accounts { caches, executor })
 }
 
-/// The accounts named `default`.
+/// Cache of the ServiceAccounts named `default`.
 impl Watched for Informer<Plain> {
     fn start(from: &Sources<'_>) -> Self {
         let named = WatchParams::default().fields(&format!("metadata.name={DEFAULT}"));
@@ -40,32 +41,32 @@ impl Watched for Informer<Plain> {
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     namespaces: Informer<Obj<Namespace>>,
     accounts: Informer<Plain>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { namespaces: caches.get(), accounts: caches.get() }
     }
 }
 
 struct Accounts {
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Accounts {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let Some(namespace) = caches.namespaces.get(&cx.key) else { return Ok(Next::Done) };
         let has_account = caches.accounts.get(&Key::new(cx.key.name(), DEFAULT)).is_some();
         let Some(action) = plan::plan(&namespace, has_account) else { return Ok(Next::Done) };
-        match self.hands.carry_out(&cx, &[action]).await.result() {
-            // Another client made it; the cache will show it.
+        match self.executor.execute(&cx, &[action]).await.result() {
+            // Another client created it; the cache will show it.
             Err(error) if error.is_already_exists() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),
         }

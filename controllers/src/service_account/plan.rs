@@ -1,4 +1,4 @@
-//! What every namespace must have: the ServiceAccount `default`. Pure.
+//! The ServiceAccount `default` that every namespace needs. Pure.
 
 use crate::action::Action;
 use crate::namespace::is_active;
@@ -6,10 +6,10 @@ use crate::object::Object;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// The account that pods get that name none.
+/// Account of pods that name none.
 pub(crate) const DEFAULT: &str = "default";
 
-/// The account, if the namespace needs one.
+/// Creates the account, if the namespace needs one.
 pub(crate) fn plan(namespace: &Namespace, has_account: bool) -> Option<Action> {
     if has_account || !is_active(namespace) {
         return None;

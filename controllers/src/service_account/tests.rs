@@ -1,11 +1,11 @@
-//! What a namespace gets.
+//! Tests of the default ServiceAccount.
 
 use super::plan::plan;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use serde_json::{from_value, json};
 
 #[test]
-fn a_namespace_gets_its_account_once() {
+fn each_namespace_gets_its_default_account_once() {
     let ns: Namespace = from_value(json!({"metadata": {"name": "n"}})).unwrap();
     let action = plan(&ns, false);
     let account: ServiceAccount = action.unwrap().created().unwrap();
@@ -17,7 +17,7 @@ fn a_namespace_gets_its_account_once() {
 }
 
 #[test]
-fn a_namespace_that_ends_gets_none() {
+fn a_terminating_namespace_gets_no_account() {
     for ending in [
         json!({"metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
         json!({"metadata": {"name": "n"}, "status": {"phase": "Terminating"}}),

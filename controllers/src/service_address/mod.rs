@@ -1,6 +1,6 @@
-//! Holds services and the records of their addresses to each other, should somebody have changed the one without the other. `plan`
-//! judges; this file reads the caches and has the plan carried out. Servers give and take back addresses by themselves, in the
-//! commits of services; in a cluster that nobody tampers with there is nothing to do here.
+//! Repair of Services and IPAddress objects that do not match, for example after a client changed one of
+//! them. `plan` decides; this file reads the caches and executes the plan. Servers allocate and release
+//! addresses in the commits of Services, so normally there is nothing to repair.
 
 mod plan;
 #[cfg(test)]
@@ -8,9 +8,9 @@ mod tests;
 
 pub(crate) use plan::{MANAGED_BY, MANAGER, addresses_of};
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Services};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::service_cidr::blocks;
 use crate::view::Address;
 use k8s_openapi::api::core::v1::Service;
@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let controller = cluster
         .controller("service-address")
         .watch(&caches.services, |service: &Obj<Service>| {
@@ -33,20 +33,20 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         })
         .watch(&caches.addresses, |record: &Address| [record.key()])
         .workers(WORKERS);
-    let hands = cluster.hands("ipallocator-repair-controller");
+    let executor = cluster.executor("ipallocator-repair-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Addresses { cluster, caches, hands })
+    work(controller, stop, Addresses { cluster, caches, executor })
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     services: Services,
     addresses: Informer<Address>,
     service_cidrs: Informer<Obj<ServiceCIDR>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { services: caches.get(), addresses: caches.get(), service_cidrs: caches.get() }
     }
@@ -54,12 +54,12 @@ impl Reads {
 
 struct Addresses {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Addresses {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let name = cx.key.name();
         let Ok(address) = name.parse::<IpAddr>() else { return Ok(Next::Done) };
@@ -76,8 +76,8 @@ impl Reconcile for Addresses {
             in_range: cidrs.iter().any(|cidr| blocks(cidr).any(|block| block.gives(address))),
         };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
-        match self.hands.carry_out(&cx, &plan.actions).await.result() {
-            // Somebody else was faster.
+        match self.executor.execute(&cx, &plan.actions).await.result() {
+            // Another writer was faster.
             Err(error) if !error.is_not_found() && !error.is_already_exists() => Err(error.into()),
             Err(_) | Ok(()) => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }

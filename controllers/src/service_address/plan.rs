@@ -1,4 +1,4 @@
-//! Whether an address and its record belong together, and what is to be done if not. Pure.
+//! Consistency of an address and its IPAddress object, and the repair. Pure.
 
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::limits::ADDRESS_GRACE;
@@ -13,33 +13,34 @@ use kstore_informer::Reference;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Says who looks after a record.
+/// Label with the manager of an IPAddress.
 pub(crate) const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
-/// Those of servers, which give addresses to services.
+/// Manager value of addresses that servers allocate for Services.
 pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
 const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
 
-/// What a plan is made from, all at one revision.
+/// Input of a plan, at one revision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
     /// The address.
     pub address: IpAddr,
-    /// The record that it is taken.
+    /// Its IPAddress object.
     pub record: Option<&'a Address>,
-    /// The services that have it; one, unless something went wrong.
+    /// The Services with the address; at most one, unless there is a conflict.
     pub holders: &'a [&'a Service],
-    /// The service that the record names exists.
+    /// Whether the Service that the IPAddress references exists.
     pub owner_is_there: bool,
-    /// Some network has the address.
+    /// Whether a ServiceCIDR contains the address.
     pub in_range: bool,
 }
 
-/// The repair, if there is anything to repair, and when to look again.
+/// The repair, if needed, and the delay until the next check.
 ///
-/// An address that a service has is written down for the service; of several, for the one that the record names, else for the oldest,
-/// and the others are told. A record of the servers' that belongs to no service goes: at once if it names a service without the
-/// address, or none at all; after a minute if it names a service that is not there. Addresses outside all networks are only told of.
-/// Records that others look after stay as they are, unless a service has their address.
+/// An address of a Service needs an IPAddress for that Service. If several Services have it, the one that the
+/// IPAddress references keeps it, else the oldest; the others get an event. An IPAddress of the servers
+/// without a matching Service is deleted: at once if its Service lacks the address or it references none;
+/// after a minute if its Service does not exist. Addresses outside all ServiceCIDRs only cause an event.
+/// IPAddress objects of other managers stay, unless a Service has their address.
 pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     let mut holders = seen.holders.to_vec();
     holders.sort_by_key(|service| {
@@ -67,7 +68,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     Plan::of(actions)
 }
 
-/// The addresses that a service has, in the one way in which records are called after them.
+/// The addresses of a Service, in the canonical form of IPAddress names.
 pub(crate) fn addresses_of(service: &Service) -> impl Iterator<Item = IpAddr> {
     let spec = service.spec.as_ref();
     let named = spec.is_some_and(|spec| spec.type_.as_deref() == Some("ExternalName"));
@@ -75,7 +76,7 @@ pub(crate) fn addresses_of(service: &Service) -> impl Iterator<Item = IpAddr> {
     all.iter().filter_map(|ip| ip.parse().ok())
 }
 
-/// A record whose address no service has.
+/// An IPAddress whose address no Service has.
 fn forgotten(seen: Observed<'_>, record: &Address, now: Timestamp) -> Plan {
     if record.metadata.labels.get(MANAGED_BY).is_none_or(|by| by != MANAGER) {
         return Plan::nothing();
@@ -127,7 +128,7 @@ fn is_labelled(address: IpAddr, record: &Address) -> bool {
     labels(address).iter().all(|(name, value)| record.metadata.labels.get(name) == Some(value))
 }
 
-/// What a record says cannot be changed: it makes room for another one.
+/// The references of an IPAddress are immutable: it is deleted and created again.
 fn recreate(seen: Observed<'_>, record: &Address, service: &Service) -> Vec<Action> {
     vec![delete(record), create(seen, service)]
 }

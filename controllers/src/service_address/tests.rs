@@ -1,4 +1,4 @@
-//! What is repaired, and what is left alone.
+//! Tests of repairs.
 
 use super::plan::{Observed, addresses_of, plan};
 use crate::action::Action;
@@ -27,20 +27,20 @@ fn of_service(name: &str) -> Address {
     record(json!({ "resource": "services", "namespace": "n", "name": name }), "ipallocator.k8s.io")
 }
 
-/// What is done, in words, and when it is looked at again.
+/// Planned actions in words, and the delay until the next check.
 fn done(
     record: Option<&Address>,
     holders: &[&Service],
     owner_is_there: bool,
     at: i64,
 ) -> (Vec<String>, Option<u64>) {
-    judge(
+    evaluate(
         Observed { address: "10.0.0.7".parse().unwrap(), record, holders, owner_is_there, in_range: true },
         at,
     )
 }
 
-fn judge(seen: Observed<'_>, at: i64) -> (Vec<String>, Option<u64>) {
+fn evaluate(seen: Observed<'_>, at: i64) -> (Vec<String>, Option<u64>) {
     let plan = plan(seen, START.checked_add(SignedDuration::from_secs(at)).unwrap());
     let word = |action: &Action| match action {
         Action::Create(_) => {
@@ -67,37 +67,38 @@ fn words(all: &[&str]) -> (Vec<String>, Option<u64>) {
 }
 
 #[test]
-fn a_service_and_its_record_need_nothing() {
+fn a_consistent_service_and_ip_address_need_no_repair() {
     assert_eq!(done(Some(&of_service("a")), &[&service("a", 0)], true, 0), nothing());
     assert_eq!(done(None, &[], false, 0), nothing());
 }
 
 #[test]
-fn a_service_without_record_gets_it_again() {
+fn a_missing_ip_address_is_recreated() {
     let wanted = words(&["create 10.0.0.7 for a", "ClusterIPNotAllocated to a"]);
     assert_eq!(done(None, &[&service("b", 5), &service("a", 4)], false, 0), wanted, "the older one has it");
 }
 
 #[test]
-fn a_record_for_somebody_without_the_address_is_made_anew() {
+fn an_ip_address_of_the_wrong_service_is_recreated() {
     let anew = words(&["delete 10.0.0.7", "create 10.0.0.7 for a", "ClusterIPNotAllocated to a"]);
     let a = service("a", 0);
     assert_eq!(done(Some(&of_service("other")), &[&a], true, 0), anew);
-    let gateway = record(json!({ "group": "g", "resource": "gateways", "name": "a" }), "somebody");
+    let gateway = record(json!({ "group": "g", "resource": "gateways", "name": "a" }), "another-manager");
     assert_eq!(done(Some(&gateway), &[&a], false, 0), anew);
-    let unlabelled = record(json!({ "resource": "services", "namespace": "n", "name": "a" }), "somebody");
+    let unlabelled =
+        record(json!({ "resource": "services", "namespace": "n", "name": "a" }), "another-manager");
     let again = words(&["delete 10.0.0.7", "create 10.0.0.7 for a"]);
     assert_eq!(done(Some(&unlabelled), &[&a], true, 0), again);
 }
 
 #[test]
-fn of_two_services_with_one_address_the_one_without_record_is_told() {
+fn a_duplicate_address_records_an_event_on_the_service_without_ip_address() {
     let told = words(&["ClusterIPAlreadyAllocated to a"]);
     assert_eq!(done(Some(&of_service("b")), &[&service("a", 0), &service("b", 1)], true, 0), told);
 }
 
 #[test]
-fn a_record_without_service_goes_after_a_minute() {
+fn an_ip_address_without_service_is_deleted_after_a_minute() {
     let leaked = of_service("gone");
     assert_eq!(done(Some(&leaked), &[], false, 20), (vec![], Some(40)));
     let gone = words(&["delete 10.0.0.7", "IPAddressNotAllocated to 10.0.0.7"]);
@@ -106,12 +107,12 @@ fn a_record_without_service_goes_after_a_minute() {
     assert_eq!(done(Some(&leaked), &[], true, 0), wrong, "its service has another address");
     let modified = record(json!({ "group": "g", "resource": "gateways", "name": "a" }), "ipallocator.k8s.io");
     assert_eq!(done(Some(&modified), &[], false, 0), gone);
-    let theirs = record(json!({ "group": "g", "resource": "gateways", "name": "a" }), "somebody");
+    let theirs = record(json!({ "group": "g", "resource": "gateways", "name": "a" }), "another-manager");
     assert_eq!(done(Some(&theirs), &[], false, 99), nothing(), "others look after their own");
 }
 
 #[test]
-fn an_address_outside_all_networks_is_only_told_of() {
+fn an_address_outside_all_service_cidrs_only_records_an_event() {
     let a = service("a", 0);
     let seen = Observed {
         address: "10.0.0.7".parse().unwrap(),
@@ -120,11 +121,11 @@ fn an_address_outside_all_networks_is_only_told_of() {
         owner_is_there: false,
         in_range: false,
     };
-    assert_eq!(judge(seen, 0), words(&["ClusterIPOutOfRange to a"]));
+    assert_eq!(evaluate(seen, 0), words(&["ClusterIPOutOfRange to a"]));
 }
 
 #[test]
-fn names_have_no_address() {
+fn external_name_services_have_no_address() {
     for (spec, wanted) in [
         (json!({ "clusterIPs": ["10.0.0.1", "fd00:0::01"] }), vec!["10.0.0.1", "fd00::1"]),
         (json!({ "clusterIPs": ["None"] }), vec![]),

@@ -1,13 +1,13 @@
-//! Networks that services have their addresses from: says that they are ready, and keeps those that are being deleted as long as
-//! addresses of theirs have nowhere else to be. `plan` judges; this file reads the caches and has the plan carried out.
+//! ServiceCIDR controller: sets the Ready condition, and keeps deleted ServiceCIDRs while allocated addresses
+//! are in no other one. `plan` decides; this file reads the caches and executes the plan.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Caches;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Address;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kstore_client::Obj;
@@ -18,15 +18,15 @@ use std::sync::Arc;
 
 pub(crate) use plan::blocks;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (all, of_addresses) = (caches.service_cidrs.clone(), caches.service_cidrs.clone());
     let controller = cluster
         .controller("service-cidr")
         .watch_deltas(&caches.service_cidrs, move |delta: &Delta<Obj<ServiceCIDR>>| {
             let cidr = delta.object();
-            // Others that are being deleted may have waited for this one to come, or must now wait since it goes.
+            // Other deleted ServiceCIDRs may have waited for this one, or must wait now if it is deleted.
             let others = all.list().into_iter().filter(|other| is_deleting(other) && overlap(other, cidr));
             let mut keys: Vec<Key> = others.map(|other| other.key()).collect();
             keys.push(cidr.key());
@@ -41,16 +41,16 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             of_addresses.list().iter().filter(|cidr| holds(cidr)).map(|cidr| cidr.key()).collect()
         })
         .workers(1);
-    let hands = cluster.hands("service-cidr-controller");
+    let executor = cluster.executor("service-cidr-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Networks { cluster, caches, hands })
+    work(controller, stop, Networks { cluster, caches, executor })
 }
 
 fn overlap(a: &ServiceCIDR, b: &ServiceCIDR) -> bool {
     blocks(a).any(|a| blocks(b).any(|b| a.overlaps(b)))
 }
 
-/// The address, if it is one that a server gave to a service.
+/// The address of an IPAddress that a server allocated for a Service.
 fn address_of(record: &Address) -> Option<IpAddr> {
     let labels = &record.metadata.labels;
     let given = labels
@@ -59,14 +59,14 @@ fn address_of(record: &Address) -> Option<IpAddr> {
     record.metadata.name.parse().ok().filter(|_| given)
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     service_cidrs: Informer<Obj<ServiceCIDR>>,
     addresses: Informer<Address>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { service_cidrs: caches.get(), addresses: caches.get() }
     }
@@ -74,12 +74,12 @@ impl Reads {
 
 struct Networks {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Networks {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let (cidrs, addresses) = cx.cut((&caches.service_cidrs, &caches.addresses)).await?;
         let Some(cidr) = cidrs.get(&cx.key) else { return Ok(Next::Done) };
@@ -90,7 +90,7 @@ impl Reconcile for Networks {
         };
         let seen = Observed { cidr, all: &all, taken: &taken };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
-        match self.hands.carry_out(&cx, &plan.actions).await.result() {
+        match self.executor.execute(&cx, &plan.actions).await.result() {
             Err(error) if !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }

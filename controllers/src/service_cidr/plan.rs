@@ -1,4 +1,4 @@
-//! What becomes of a network of services. Pure.
+//! Plan of a ServiceCIDR: finalizer, Ready condition, and deletion. Pure.
 
 use crate::action::{Action, PatchKind, Plan, Target};
 use crate::limits::NETWORK_GRACE;
@@ -15,22 +15,23 @@ const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const IN_USE: &str =
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
-    /// The network.
+    /// The ServiceCIDR.
     pub cidr: &'a ServiceCIDR,
-    /// All networks, this one too.
+    /// All ServiceCIDRs, including this one.
     pub all: &'a [&'a ServiceCIDR],
-    /// The addresses that services have; needed only if the network is being deleted.
+    /// Allocated addresses; needed only if the ServiceCIDR is being deleted.
     pub taken: &'a [IpAddr],
 }
 
-/// The next write, if any, and when to look again.
+/// The next write, if any, and the delay until the next run.
 ///
-/// A network gets the finalizer, then the condition Ready. One that is being deleted goes when ten seconds have passed and each
-/// taken address in it is in another network as well; before, its condition says why it stays. Another network that is being deleted,
-/// too, counts only if its name comes later: of two that could go, for the sake of each other, one stays.
+/// A ServiceCIDR gets the finalizer, then the condition Ready. A deleted one is finalized when ten seconds
+/// have passed and another ServiceCIDR contains each allocated address of it; before, its condition gives the
+/// reason. Another deleted ServiceCIDR counts only if its name sorts later, so that of two mutually covering
+/// ones exactly one stays.
 pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     let Some(deleted) = &seen.cidr.metadata.deletion_timestamp else {
         return Plan::of(keep(seen.cidr, now).into_iter().collect());
@@ -49,12 +50,12 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     Plan::of(vec![finalize(seen.cidr, &others)])
 }
 
-/// Deletion was asked for.
+/// Whether the ServiceCIDR is being deleted.
 pub(crate) fn is_deleting(cidr: &ServiceCIDR) -> bool {
     cidr.metadata.deletion_timestamp.is_some()
 }
 
-/// The blocks of addresses of a network.
+/// The address blocks of a ServiceCIDR.
 pub(crate) fn blocks(cidr: &ServiceCIDR) -> impl Iterator<Item = Cidr> {
     let cidrs = cidr.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
     cidrs.filter_map(|cidr| cidr.parse().ok())
@@ -68,7 +69,7 @@ fn keep(cidr: &ServiceCIDR, now: Timestamp) -> Option<Action> {
     Some(finalize(cidr, &all))
 }
 
-/// Whether a taken address would be in no network without this one.
+/// Whether an allocated address would be in no other ServiceCIDR.
 fn is_needed(seen: Observed<'_>) -> bool {
     let name = seen.cidr.metadata.name.as_ref();
     let stays = |other: &&&ServiceCIDR| {
@@ -85,12 +86,12 @@ fn finalizers(cidr: &ServiceCIDR) -> impl Iterator<Item = &str> {
 }
 
 fn finalize(cidr: &ServiceCIDR, finalizers: &[&str]) -> Action {
-    // Lists are replaced as a whole: not if somebody else has changed it meanwhile.
+    // The patch replaces the list as a whole, so it needs the resourceVersion as precondition.
     let version = &cidr.metadata.resource_version;
     patch(cidr, false, json!({ "metadata": { "resourceVersion": version, "finalizers": finalizers } }))
 }
 
-/// The condition Ready, if it says something else by now.
+/// Updates the condition Ready, if it differs.
 fn say(cidr: &ServiceCIDR, (status, reason, message): (&str, &str, &str), now: Timestamp) -> Option<Action> {
     let all: &[Condition] = cidr.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let old = all.iter().find(|condition| condition.type_ == "Ready");

@@ -1,4 +1,4 @@
-//! When a network is ready, when it may go, and what keeps it.
+//! Tests of readiness and deletion of ServiceCIDRs.
 
 use super::plan::{Observed, plan};
 use crate::action::{Action, Plan};
@@ -20,7 +20,7 @@ fn cidr(name: &str, cidrs: &[&str], deleting: bool) -> ServiceCIDR {
     from_value(value).unwrap()
 }
 
-/// The plan for the first of these, `at` seconds after deletions were asked for.
+/// The plan for the first of these, `at` seconds after the deletions.
 fn planned(all: &[ServiceCIDR], taken: &[&str], at: i64) -> Plan {
     let now = START.checked_add(SignedDuration::from_secs(at)).unwrap();
     let taken: Vec<IpAddr> = taken.iter().map(|ip| ip.parse().unwrap()).collect();
@@ -43,7 +43,7 @@ fn goes(all: &[ServiceCIDR], taken: &[&str]) -> bool {
 }
 
 #[test]
-fn a_network_gets_its_finalizer_and_then_is_ready() {
+fn a_service_cidr_gets_its_finalizer_and_becomes_ready() {
     let mut new = cidr("a", &["10.0.0.0/24"], false);
     new.metadata.finalizers = Some(vec!["mine".to_owned()]);
     let (status, patch) = patched(&planned(&[new.clone()], &[], 0));
@@ -65,7 +65,7 @@ fn a_network_gets_its_finalizer_and_then_is_ready() {
 }
 
 #[test]
-fn a_network_goes_ten_seconds_after_its_deletion_when_nothing_is_in_it() {
+fn an_unused_service_cidr_is_finalized_after_ten_seconds() {
     let gone = [cidr("a", &["10.0.0.0/24"], true)];
     assert_eq!(
         planned(&gone, &["10.0.1.1"], 4),
@@ -78,11 +78,11 @@ fn a_network_goes_ten_seconds_after_its_deletion_when_nothing_is_in_it() {
 }
 
 #[test]
-fn an_address_that_is_in_no_other_network_keeps_it() {
+fn an_address_in_no_other_service_cidr_prevents_finalization() {
     let mut kept = [cidr("a", &["10.0.0.0/24", "fd00::/112"], true)];
     assert!(!goes(&kept, &["10.0.0.7"]));
     assert!(!goes(&kept, &["fd00::7"]));
-    assert!(goes(&kept, &["10.0.0.255", "10.0.0.0", "fd00::"]), "these are nobody's to give");
+    assert!(goes(&kept, &["10.0.0.255", "10.0.0.0", "fd00::"]), "servers never allocate these addresses");
     let (_, patch) = patched(&planned(&kept, &["10.0.0.7"], 0));
     let ready = &patch["status"]["conditions"][0];
     assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("Terminating")));
@@ -91,7 +91,7 @@ fn an_address_that_is_in_no_other_network_keeps_it() {
 }
 
 #[test]
-fn another_network_with_its_addresses_lets_it_go() {
+fn another_service_cidr_with_its_addresses_allows_finalization() {
     let dying = || cidr("m", &["10.0.0.0/24"], true);
     for (other, cidrs, deleting, lets_go) in [
         ("wider", &["10.0.0.0/8"][..], false, true),

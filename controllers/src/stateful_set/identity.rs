@@ -1,5 +1,5 @@
-//! What belongs to an ordinal of a StatefulSet: the names of its pod and claims, the pod and the claims themselves, and whether a pod
-//! has the identity and the storage of its ordinal. Pure.
+//! Identity of an ordinal of a StatefulSet: names and construction of its pod and claims, and checks of a
+//! pod's identity and storage. Pure.
 
 use crate::action::{Action, PatchKind};
 use crate::claim::controller_ref;
@@ -16,16 +16,16 @@ use serde_json::json;
 const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// The name of a set.
+/// Name of a StatefulSet.
 pub(crate) fn name(set: &StatefulSet) -> &str {
     set.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The ordinal of a pod by its name; `None` if it is not the name that the set gives to a pod.
+/// The ordinal in a pod's name; `None` if the StatefulSet does not use that name.
 pub(crate) fn ordinal(set: &StatefulSet, pod: &str) -> Option<i32> {
     let digits = pod.strip_prefix(name(set))?.strip_prefix('-')?;
     let ordinal: i32 = digits.parse().ok()?;
-    // No sign, no leading zero: one ordinal has one name.
+    // Without sign and leading zeros: each ordinal has one name.
     (ordinal.to_string() == digits && ordinal >= 0).then_some(ordinal)
 }
 
@@ -34,12 +34,12 @@ pub(crate) fn pod_name(set: &StatefulSet, ordinal: i32) -> String {
     format!("{}-{ordinal}", name(set))
 }
 
-/// The name of the claim that a pod has of a claim template.
+/// The name of a pod's claim for a claim template.
 fn claim_name(template: &PersistentVolumeClaim, pod: &str) -> String {
     format!("{}-{pod}", template.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The claim templates of a set.
+/// The claim templates of a StatefulSet.
 fn templates(set: &StatefulSet) -> &[PersistentVolumeClaim] {
     set.spec.as_ref().and_then(|s| s.volume_claim_templates.as_deref()).unwrap_or_default()
 }
@@ -49,7 +49,7 @@ pub(crate) fn claim_names<'a>(set: &'a StatefulSet, pod: &'a str) -> impl Iterat
     templates(set).iter().map(move |template| claim_name(template, pod))
 }
 
-/// A pod of the set would call one of its claims so.
+/// Whether a pod of the StatefulSet would have a claim with this name.
 pub(crate) fn owns_claim(set: &StatefulSet, claim: &str) -> bool {
     templates(set).iter().any(|template| {
         let prefix = template.metadata.name.as_deref().unwrap_or_default();
@@ -58,35 +58,35 @@ pub(crate) fn owns_claim(set: &StatefulSet, claim: &str) -> bool {
     })
 }
 
-/// The ordinals that a set wants a pod for.
+/// Range of the desired ordinals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// The first.
+    /// First desired ordinal.
     pub start: i64,
-    /// The first that is wanted no longer.
+    /// End of the range, exclusive.
     pub end: i64,
 }
 
 impl Range {
-    /// From `spec.ordinals.start`, as many as replicas. Ordinals have 32 bits: there are none beyond.
+    /// From `spec.ordinals.start`, with `replicas` ordinals, limited to 32 bits.
     pub(crate) fn of(spec: &StatefulSetSpec) -> Self {
         let start = i64::from(spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or(0).max(0));
         let end = start + i64::from(spec.replicas.unwrap_or(1).max(0));
         Self { start, end: end.min(i64::from(i32::MAX) + 1) }
     }
 
-    /// The ordinal is wanted.
+    /// Whether the ordinal is desired.
     pub(crate) fn contains(self, ordinal: i32) -> bool {
         (self.start..self.end).contains(&i64::from(ordinal))
     }
 
-    /// Number of pods wanted.
+    /// Number of desired pods.
     pub(crate) fn len(self) -> i64 {
         self.end - self.start
     }
 }
 
-/// The claims of an ordinal: the claim templates under the claim's own name, with the labels that the set selects.
+/// The claims of an ordinal: the claim templates with the claim's name and the labels of the selector.
 pub(crate) fn claims(set: &StatefulSet, ordinal: i32) -> impl Iterator<Item = PersistentVolumeClaim> + '_ {
     let selected = set.spec.as_ref().and_then(|s| s.selector.match_labels.clone()).unwrap_or_default();
     templates(set).iter().map(move |template| {
@@ -105,7 +105,7 @@ pub(crate) fn claims(set: &StatefulSet, ordinal: i32) -> impl Iterator<Item = Pe
     })
 }
 
-/// The pod of an ordinal, from a template that the revision of this name has.
+/// The pod of an ordinal, from the template of this revision.
 pub(crate) fn new_pod(
     set: &StatefulSet,
     ordinal: i32,
@@ -151,12 +151,12 @@ fn volume(template: &PersistentVolumeClaim, pod: &str) -> Volume {
     }
 }
 
-/// The pod says its own name in its labels. An adopted pod may not.
+/// Whether the pod's labels have its name. An adopted pod may lack it.
 fn has_identity(pod: &Pod) -> bool {
     pod.metadata.labels.get(NAME_LABEL) == Some(&pod.metadata.name)
 }
 
-/// The pod mounts the claims of its ordinal.
+/// Whether the pod mounts the claims of its ordinal.
 pub(crate) fn has_storage(set: &StatefulSet, pod: &Pod) -> bool {
     templates(set).iter().all(|template| {
         let (volume, claim) = (template.metadata.name.as_deref(), claim_name(template, &pod.metadata.name));
@@ -166,8 +166,8 @@ pub(crate) fn has_storage(set: &StatefulSet, pod: &Pod) -> bool {
     })
 }
 
-/// The patch that gives a pod its identity and storage; `None` if it has both. The server refuses new volumes: then the pod stays as it
-/// is, and the refusal tells the user that it has to be deleted.
+/// The patch that corrects a pod's identity and storage; `None` if it needs none. The server refuses new
+/// volumes: the pod then stays unchanged, and the error tells the user to delete it.
 pub(crate) fn correction(set: &StatefulSet, pod: &Pod, ordinal: i32) -> Option<Action> {
     let (identity, storage) = (has_identity(pod), has_storage(set, pod));
     if identity && storage {

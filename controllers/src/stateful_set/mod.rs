@@ -1,6 +1,6 @@
-//! Keeps pods with lasting names, in order, and their storage: a StatefulSet. `plan` judges; `identity` names and makes pods and claims,
-//! `retention` says who owns claims, `step` is what one pod needs, `status` reports. This file reads the caches and has the plan
-//! carried out.
+//! StatefulSet controller: keeps pods with stable names, in order, and their storage. `plan` decides;
+//! `identity` names and builds pods and claims, `retention` decides the owners of claims, `step` has the
+//! writes for one pod, `status` reports. This file reads the caches and executes the plan.
 
 mod identity;
 mod plan;
@@ -12,19 +12,19 @@ mod tests;
 
 use crate::action::Action;
 use crate::adoption::settle;
-use crate::apply::Hands;
-use crate::caches::{Caches, Held, Pods};
+use crate::apply::Executor;
+use crate::caches::{Caches, LookupKey, Pods};
 use crate::claim::{Claim, Claimable, claim, controller_of};
 use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
-use crate::revision::{Clash, ControllerRevisions, clash, owner_of};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::revision::{ControllerRevisions, RevisionCollision, clash, owner_of};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::Pod;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kstore_client::{ApiError, Obj};
 use kstore_informer::{Action as Next, Context, CutError, Informer, Key, View, slow_start};
-use plan::{Observed, Work, owner, plan};
+use plan::{Observed, PlannedWrites, owner, plan};
 use std::sync::Arc;
 use std::time::Duration;
 use step::Step;
@@ -33,9 +33,9 @@ const WORKERS: usize = 5;
 
 type Sets = Informer<Obj<StatefulSet>>;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (of_pods, of_revisions, of_claims) = (caches.sets.clone(), caches.sets.clone(), caches.sets.clone());
     let controller = cluster
         .controller("statefulset")
@@ -46,12 +46,12 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         })
         .watch(&caches.claims, move |claim: &Obj<PersistentVolumeClaim>| sets_of_claim(&of_claims, claim))
         .workers(WORKERS);
-    let hands = cluster.hands("statefulset-controller");
+    let executor = cluster.executor("statefulset-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, StatefulSets { cluster, caches, hands })
+    work(controller, stop, StatefulSets { cluster, caches, executor })
 }
 
-/// The sets of a namespace that would adopt something with these labels.
+/// The StatefulSets of a namespace whose selectors match an object.
 fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
     let fits = |set: &&Arc<Obj<StatefulSet>>| {
         set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, object.labels()))
@@ -59,7 +59,7 @@ fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
     sets.namespace(namespace).iter().filter(fits).map(kstore_informer::Object::key).collect()
 }
 
-/// The set that controls a pod; of a pod without a controller, every set that may adopt it.
+/// The StatefulSet that controls a pod; for an orphan, every StatefulSet that may adopt it.
 fn sets_of(sets: &Sets, pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_str();
     match controller_of(&pod.metadata.owner_references) {
@@ -76,23 +76,23 @@ fn sets_of_revision(sets: &Sets, revision: &ControllerRevision) -> Vec<Key> {
     }
 }
 
-/// The sets whose pods would call a claim by this name: they may be waiting for it to go.
+/// The StatefulSets with a pod for this claim name: they may wait for its deletion.
 fn sets_of_claim(sets: &Sets, claim: &PersistentVolumeClaim) -> Vec<Key> {
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let all = sets.namespace(claim.metadata.namespace.as_deref().unwrap_or_default());
     all.iter().filter(|set| identity::owns_claim(set, name)).map(kstore_informer::Object::key).collect()
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     sets: Sets,
     pods: Pods,
     revisions: ControllerRevisions,
     claims: Informer<Obj<PersistentVolumeClaim>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { sets: caches.get(), pods: caches.get(), revisions: caches.get(), claims: caches.get() }
     }
@@ -100,12 +100,12 @@ impl Reads {
 
 struct StatefulSets {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
-/// What one run looks at, all of one revision of the store.
-struct Seen {
+/// Input of one run, at one revision of the store.
+struct RunInput {
     set: Arc<Obj<StatefulSet>>,
     pods: Claim<Arc<Pod>>,
     revisions: Claim<Arc<Obj<ControllerRevision>>>,
@@ -113,16 +113,16 @@ struct Seen {
 }
 
 impl Reconcile for StatefulSets {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.stale {
-            // Pods that it made may not be seen.
+            // Pods of earlier runs may not be visible.
             return Ok(Next::Again(Duration::ZERO));
         }
-        let Some(Seen { set, pods, revisions, claims }) = self.look(&cx).await? else {
+        let Some(RunInput { set, pods, revisions, claims }) = self.look(&cx).await? else {
             return Ok(Next::Done);
         };
-        let settled = settle::<StatefulSet, _>(&self.hands, &cx, &set.metadata, &revisions).await?;
-        if settle::<StatefulSet, _>(&self.hands, &cx, &set.metadata, &pods).await? || settled {
+        let settled = settle::<StatefulSet, _>(&self.executor, &cx, &set.metadata, &revisions).await?;
+        if settle::<StatefulSet, _>(&self.executor, &cx, &set.metadata, &pods).await? || settled {
             return Ok(Next::Done);
         }
         let now = self.cluster.nondet.clock.now();
@@ -131,46 +131,51 @@ impl Reconcile for StatefulSets {
             let find = |name: &str| claims.get(&Key::new(cx.key.namespace(), name)).map(|claim| &***claim);
             plan(Observed { set: &set, pods: &pods.owned, revisions: &revisions, claims: &find }, now)
         });
-        self.carry_out(&cx, &set, work).await
+        self.execute(&cx, &set, work).await
     }
 }
 
 impl StatefulSets {
-    /// The set, and what it owns or may own.
-    async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
+    /// The StatefulSet with its owned and adoptable objects.
+    async fn look(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
         let caches = &self.caches;
         let parts = (&caches.sets, &*caches.pods, &*caches.revisions, &caches.claims);
         let (sets, pods, revisions, claims) = cx.cut(parts).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
-        // A selector of everything would adopt everything; validation refuses it.
+        // An empty selector would adopt everything; validation refuses it.
         let Some(spec) = set.spec.as_ref().filter(|s| !selector::selects_everything(&s.selector)) else {
             return Ok(None);
         };
         let (uid, namespace) = (set.metadata.uid.as_deref().unwrap_or_default(), cx.key.namespace());
         let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let own = held(Held::By(uid.to_owned()));
-        let free = held(Held::Free(namespace.to_owned()));
+        let own = held(LookupKey::Controller(uid.to_owned()));
+        let free = held(LookupKey::Orphan(namespace.to_owned()));
         let pods = only_members(&set, claim(&set.metadata, &spec.selector, own.into_iter().chain(free)));
         let revisions = caches.revisions.candidates(&revisions, uid, namespace);
         let revisions = claim(&set.metadata, &spec.selector, revisions);
-        Ok(Some(Seen { set, pods, revisions, claims }))
+        Ok(Some(RunInput { set, pods, revisions, claims }))
     }
 
-    async fn carry_out(&self, cx: &Context, set: &StatefulSet, work: Work) -> Result<Next, Trouble> {
+    async fn execute(
+        &self,
+        cx: &Context,
+        set: &StatefulSet,
+        work: PlannedWrites,
+    ) -> Result<Next, ReconcileError> {
         if let Some(revision) = &work.revision {
             self.write_revision(cx, set, revision).await?;
             return Ok(Next::Done);
         }
         let steps = self.take(cx, set, &work).await;
-        let status = self.hands.carry_out(cx, work.status.as_slice()).await.result();
+        let status = self.executor.execute(cx, work.status.as_slice()).await.result();
         steps?;
         status?;
-        self.hands.carry_out(cx, &work.history).await.result()?;
+        self.executor.execute(cx, &work.history).await.result()?;
         Ok(work.wake.map_or(Next::Done, Next::Again))
     }
 
-    /// Takes the steps: in order up to the first that fails, or cautiously many at once.
-    async fn take(&self, cx: &Context, set: &StatefulSet, work: &Work) -> Result<(), ApiError> {
+    /// Executes the steps: in order up to the first failure, or concurrently with a slow start.
+    async fn take(&self, cx: &Context, set: &StatefulSet, work: &PlannedWrites) -> Result<(), ApiError> {
         if !work.is_parallel {
             for step in &work.steps {
                 self.take_one(cx, set, step).await?;
@@ -184,21 +189,21 @@ impl StatefulSets {
     }
 
     async fn take_one(&self, cx: &Context, set: &StatefulSet, step: &Step) -> Result<(), ApiError> {
-        let Some(failed) = self.hands.carry_out(cx, &step.actions).await.failure else { return Ok(()) };
+        let Some(failed) = self.executor.execute(cx, &step.actions).await.failure else { return Ok(()) };
         let exists = failed.error.is_already_exists();
         let events = step.failure(set, failed.at, &failed.error.to_string(), exists);
-        self.hands.carry_out(cx, &events).await;
+        self.executor.execute(cx, &events).await;
         Err(failed.error)
     }
 
-    /// Writes the newest revision. If its name is taken for good, the next one is to have another.
+    /// Writes the newest revision. If its name is permanently taken, increments the collision count.
     async fn write_revision(
         &self,
         cx: &Context,
         set: &StatefulSet,
         revision: &Action,
-    ) -> Result<(), Trouble> {
-        let Err(error) = self.hands.carry_out(cx, std::slice::from_ref(revision)).await.result() else {
+    ) -> Result<(), ReconcileError> {
+        let Err(error) = self.executor.execute(cx, std::slice::from_ref(revision)).await.result() else {
             return Ok(());
         };
         let (Action::Create(object), Some(spec)) = (revision, set.spec.as_ref()) else {
@@ -206,10 +211,10 @@ impl StatefulSets {
         };
         if error.is_already_exists() {
             let holder =
-                self.hands.client.api::<ControllerRevision>().get(&object.namespace, &object.name).await?;
+                self.executor.client.api::<ControllerRevision>().get(&object.namespace, &object.name).await?;
             let owner = owner(set, spec);
-            if clash(owner, &holder) == Clash::Lasting {
-                self.hands.carry_out(cx, &[plan::rename_revision(set)]).await.result()?;
+            if clash(owner, &holder) == RevisionCollision::Permanent {
+                self.executor.execute(cx, &[plan::rename_revision(set)]).await.result()?;
                 return Ok(());
             }
         }
@@ -217,7 +222,8 @@ impl StatefulSets {
     }
 }
 
-/// Pods whose names the set does not give are none of its own, whatever their labels say: they are let go and not adopted.
+/// Pods with other names do not belong to the StatefulSet, even if their labels match: they are released and
+/// not adopted.
 fn only_members(set: &StatefulSet, pods: Claim<Arc<Pod>>) -> Claim<Arc<Pod>> {
     let is_member = |pod: &Arc<Pod>| identity::ordinal(set, &pod.metadata.name).is_some();
     let (owned, strangers): (Vec<_>, Vec<_>) = pods.owned.into_iter().partition(is_member);

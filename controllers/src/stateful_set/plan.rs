@@ -1,12 +1,12 @@
-//! What a StatefulSet needs next: which pods and claims are created, corrected or deleted, in which order, and what its status says. Pure.
+//! Plan of a StatefulSet: pods and claims to create, correct or delete, their order, and the status. Pure.
 //!
-//! Under `OrderedReady` the walk goes from the lowest ordinal up and stops at the first pod that is missing, on its way out, or not
-//! available; only behind the last one surplus pods are deleted, from the highest ordinal down, one at a time; only when none is left
-//! a pod with an old template is deleted. Under `Parallel` nothing waits for another pod, but updates still go from the highest
-//! ordinal down and wait for each pod.
+//! With `OrderedReady` the plan walks from the lowest ordinal up and stops at the first pod that is missing,
+//! terminating or unavailable. Only then are surplus pods deleted, from the highest ordinal down, one at a
+//! time. Only when none is left, an outdated pod is deleted. With `Parallel` no pod waits for another, but
+//! updates still proceed from the highest ordinal down and wait for each pod.
 //!
-//! A pod keeps its name, so a new one can be created only when the old object is gone: a pod on a node that does not answer is not
-//! replaced before somebody has removed it.
+//! A pod keeps its name, so its successor can be created only after the old object is gone. A pod on an
+//! unreachable node is therefore not replaced until a user removes it.
 
 use super::identity::{Range, claim_names, claims, correction, has_storage, new_pod, ordinal, pod_name};
 use super::retention::{Ownership, Policy, is_conflicting};
@@ -16,7 +16,7 @@ use crate::action::Action;
 use crate::limits::STATEFUL_BURST;
 use crate::object::Object;
 use crate::portion::{Round, portion};
-use crate::revision::{Newest, Owner, POD_LABEL, labels_of, newest, surplus, template_of};
+use crate::revision::{NewestRevision, Owner, POD_LABEL, labels_of, newest, surplus, template_of};
 use crate::view::{Phase, Pod};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{
@@ -28,43 +28,43 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The label of revisions that holds their hash.
+/// Label of a revision with its hash.
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 
-/// Finds a claim of the set's namespace by its name.
+/// Finds a claim in the StatefulSet's namespace by name.
 pub(crate) type FindClaim<'a> = &'a dyn Fn(&str) -> Option<&'a PersistentVolumeClaim>;
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed<'a> {
-    /// The set.
+    /// The StatefulSet.
     pub set: &'a StatefulSet,
-    /// The pods that it has claimed, all with names that it gives, also those on their way out.
+    /// The claimed pods, all with valid names, including terminating ones.
     pub pods: &'a [Arc<Pod>],
-    /// The revisions that it has claimed.
+    /// The claimed revisions.
     pub revisions: &'a [&'a ControllerRevision],
     /// The claims of its namespace.
     pub claims: FindClaim<'a>,
 }
 
-/// The next writes.
+/// Writes of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Work {
-    /// The newest revision has to be written first. Then there is nothing else in here.
+pub(crate) struct PlannedWrites {
+    /// Write of the newest revision that must come first; all other fields are empty then.
     pub revision: Option<Action>,
-    /// What the pods need.
+    /// Writes for the pods.
     pub steps: Vec<Step>,
-    /// The steps do not depend on one another.
+    /// Whether the steps are independent.
     pub is_parallel: bool,
-    /// The write of the status, if it changes; to be tried even if a step fails.
+    /// The status update, if it changed; executed even if a step fails.
     pub status: Option<Action>,
-    /// Revisions that are no longer needed.
+    /// Obsolete revisions to delete.
     pub history: Vec<Action>,
-    /// When to look again if nothing happens before.
+    /// Delay until the next run without a change.
     pub wake: Option<Duration>,
 }
 
-/// The set as the owner of its revisions.
+/// The StatefulSet as owner of its revisions.
 pub(crate) fn owner<'a>(set: &'a StatefulSet, spec: &'a StatefulSetSpec) -> Owner<'a> {
     Owner {
         kind: "StatefulSet",
@@ -77,7 +77,7 @@ pub(crate) fn owner<'a>(set: &'a StatefulSet, spec: &'a StatefulSetSpec) -> Owne
     }
 }
 
-/// Makes the next revision of a set have another name.
+/// Increments the collision count, so that the next revision gets another name.
 pub(crate) fn rename_revision(set: &StatefulSet) -> Action {
     let mut set = set.clone();
     let count = &mut set.status.get_or_insert_default().collision_count;
@@ -85,25 +85,27 @@ pub(crate) fn rename_revision(set: &StatefulSet) -> Action {
     Action::UpdateStatus(Object::of(&set))
 }
 
-/// Plans a run.
-pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Work {
-    let Some(spec) = seen.set.spec.as_ref() else { return Work::default() };
+/// Plans a run of the StatefulSet.
+pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> PlannedWrites {
+    let Some(spec) = seen.set.spec.as_ref() else { return PlannedWrites::default() };
     let owner = owner(seen.set, spec);
     let is_deleting = seen.set.metadata.deletion_timestamp.is_some();
     let update = match newest(owner, seen.revisions) {
-        Newest::Is(revision) => revision,
-        Newest::After(_) if is_deleting => return Work::default(),
-        Newest::After(action) => return Work { revision: Some(*action), ..Work::default() },
+        NewestRevision::Is(revision) => revision,
+        NewestRevision::After(_) if is_deleting => return PlannedWrites::default(),
+        NewestRevision::After(action) => {
+            return PlannedWrites { revision: Some(*action), ..PlannedWrites::default() };
+        }
     };
     let before = seen.set.status.as_ref().and_then(|s| s.current_revision.as_deref());
     let is_current = |r: &&&ControllerRevision| before.is_some() && r.metadata.name.as_deref() == before;
     let current = seen.revisions.iter().find(is_current).copied().unwrap_or(update);
     let (status, wake) = report(seen, spec, Revisions { current, update }, now);
-    let mut work = Work {
+    let mut work = PlannedWrites {
         is_parallel: spec.pod_management_policy.as_deref() == Some("Parallel"),
         status,
         wake,
-        ..Work::default()
+        ..PlannedWrites::default()
     };
     if !is_deleting {
         let mut walk = Walk::new(seen, spec, Revisions { current, update }, now, work.is_parallel);
@@ -121,7 +123,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Work {
     work
 }
 
-/// A run under way.
+/// State of a run.
 struct Walk<'a> {
     set: &'a StatefulSet,
     spec: &'a StatefulSetSpec,
@@ -131,18 +133,18 @@ struct Walk<'a> {
     is_parallel: bool,
     range: Range,
     policy: Policy,
-    /// Pods of wanted ordinals.
+    /// Pods of desired ordinals.
     wanted: BTreeMap<i32, &'a Arc<Pod>>,
     /// Pods of other ordinals.
     condemned: BTreeMap<i32, &'a Arc<Pod>>,
     /// Ordinals whose pods this run deletes.
     doomed: BTreeSet<i32>,
-    /// Ordinals whose claims have been looked at.
+    /// Ordinals whose claims have been checked.
     settled: BTreeSet<i32>,
     steps: Vec<Step>,
 }
 
-/// Whether the walk goes on.
+/// Whether the walk continues.
 type Flow = ControlFlow<()>;
 
 const STOP: Flow = ControlFlow::Break(());
@@ -192,13 +194,13 @@ impl<'a> Walk<'a> {
         self.update()
     }
 
-    /// Wanted ordinals without a pod, lowest first.
+    /// Desired ordinals without a pod, lowest first.
     fn missing(&self) -> impl Iterator<Item = i32> {
         let all = (self.range.start..self.range.end).filter_map(|ordinal| i32::try_from(ordinal).ok());
         all.filter(|ordinal| !self.wanted.contains_key(ordinal))
     }
 
-    /// The ordered walk over wanted ordinals: stops at the first that is not as it should be.
+    /// Ordered walk over desired ordinals; stops at the first pod that needs work or is unavailable.
     fn ascend(&mut self) -> Flow {
         let first_missing = self.missing().next();
         let before = |ordinal: &i32| first_missing.is_none_or(|missing| *ordinal < missing);
@@ -216,10 +218,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Looks after a pod of a wanted ordinal. Ordered walks stop at a pod that is not available.
+    /// Handles a pod of a desired ordinal. Ordered walks stop at an unavailable pod.
     fn visit(&mut self, ordinal: i32, pod: &Pod) -> Flow {
         if pod.status.phase.is_terminal() && !pod.metadata.deleting() {
-            // The next one has the same name: it can come only when this one is gone.
+            // The successor has the same name: it can be created only after this pod is gone.
             self.delete(ordinal, pod);
             return STOP;
         }
@@ -231,19 +233,19 @@ impl<'a> Walk<'a> {
         GO_ON
     }
 
-    /// Running, and ready for as long as `minReadySeconds` asks. Whether it is on its way out does not matter here.
+    /// Whether the pod is running and has been ready for `minReadySeconds`, terminating or not.
     fn is_available(&self, pod: &Pod) -> bool {
         let min_ready = self.spec.min_ready_seconds.unwrap_or(0);
         pod.status.phase == Phase::Running
             && pod.available_in(min_ready, self.now).is_some_and(|wait| wait.is_zero())
     }
 
-    /// Neither available and staying: it counts against availability.
+    /// Whether the pod counts as unavailable: it is not available, is terminating, or is deleted by this run.
     fn is_unavailable(&self, ordinal: i32, pod: &Pod) -> bool {
         !self.is_available(pod) || pod.metadata.deleting() || self.doomed.contains(&ordinal)
     }
 
-    /// Deletes a pod, after its claims have got the owners that they should have without it.
+    /// Deletes a pod, after updating the owners of its claims.
     fn delete(&mut self, ordinal: i32, pod: &Pod) {
         self.doomed.insert(ordinal);
         let mut step = Step::new(Verb::Delete, &pod.metadata.name);
@@ -252,7 +254,7 @@ impl<'a> Walk<'a> {
         self.steps.push(step);
     }
 
-    /// Creates the claims that a pod lacks, then the pod.
+    /// Creates the missing claims of a pod, then the pod.
     fn create(&mut self, ordinal: i32) {
         let name = pod_name(self.set, ordinal);
         let have: Vec<_> = claim_names(self.set, &name).filter_map(|claim| (self.claims)(&claim)).collect();
@@ -282,7 +284,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The revision that a new pod of an ordinal has, and its template. Below the partition it is the current one.
+    /// The revision and template of a new pod. Below the partition it is the current revision.
     fn template(&self, ordinal: i32) -> (&'a str, k8s_openapi::api::core::v1::PodTemplateSpec) {
         let Revisions { current, update } = self.revisions;
         let below = match self.rolling() {
@@ -307,7 +309,7 @@ impl<'a> Walk<'a> {
         self.spec.update_strategy.as_ref()?.rolling_update.as_ref()
     }
 
-    /// Makes the claims that a pending pod waits for, and gives those that exist their owners.
+    /// Creates the claims that a pending pod waits for, and updates the owners of existing ones.
     fn tend_claims(&mut self, ordinal: i32, pod: &Pod) {
         let mut step = Step::new(Verb::Update, &pod.metadata.name);
         let is_waiting = pod.status.phase == Phase::Pending && !pod.metadata.deleting();
@@ -321,7 +323,7 @@ impl<'a> Walk<'a> {
         self.push(step);
     }
 
-    /// Gives a pod of a wanted ordinal its identity and storage.
+    /// Corrects identity and storage of a pod.
     fn correct(&mut self, ordinal: i32, pod: &Pod) {
         let Some(correction) = correction(self.set, pod, ordinal) else { return };
         let mut step = Step::new(Verb::Update, &pod.metadata.name);
@@ -339,14 +341,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Brings the owners of a pod's claims in line with the retention policy, once in a run.
+    /// Updates the owners of a pod's claims by the retention policy, once per run.
     fn settle_owners(&mut self, step: &mut Step, ordinal: i32, pod: &Pod) {
         if !self.settled.insert(ordinal) {
             return;
         }
         let names = claim_names(self.set, &pod.metadata.name);
         for claim in names.filter_map(|name| (self.claims)(&name)) {
-            let Ownership::Owners(owners) = self.policy.judge(self.set, pod, ordinal, claim) else {
+            let Ownership::Owners(owners) = self.policy.evaluate(self.set, pod, ordinal, claim) else {
                 continue;
             };
             if is_conflicting(self.set, pod, claim) {
@@ -363,11 +365,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Deletes pods of ordinals that are not wanted: in order, the highest first and one at a time, or all at once. Their claims get their
-    /// owners before.
+    /// Deletes pods of undesired ordinals: in order, the highest first and one at a time, or all at once. The
+    /// owners of their claims are updated first.
     fn scale_down(&mut self) -> Flow {
         let condemned: Vec<_> = self.condemned.iter().rev().map(|(o, pod)| (*o, *pod)).collect();
-        // Only the lowest unavailable pod may be deleted as such: the others wait for it.
+        // Only the lowest unavailable pod may be deleted: the others wait for it.
         let first_unavailable =
             condemned.iter().rev().find(|(o, pod)| self.is_unavailable(*o, pod)).map(|(o, _)| *o);
         for (ordinal, pod) in condemned {
@@ -386,7 +388,7 @@ impl<'a> Walk<'a> {
         GO_ON
     }
 
-    /// Deletes pods that do not have the update revision, the highest ordinal first and none below the partition.
+    /// Deletes pods without the update revision, the highest ordinal first and none below the partition.
     fn update(&mut self) -> Flow {
         if !self.is_rolling() {
             return STOP;
@@ -404,7 +406,7 @@ impl<'a> Walk<'a> {
         GO_ON
     }
 
-    /// The pod is not of the update revision, and stays if nobody deletes it.
+    /// Whether the pod lacks the update revision and is not being deleted.
     fn is_outdated(&self, ordinal: i32, pod: &Pod) -> bool {
         let revision = pod.metadata.labels.get(POD_LABEL);
         revision != self.revisions.update.metadata.name.as_ref()
@@ -425,8 +427,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Deletes outdated pods as far as no more than `most` are unavailable. In parallel, outdated pods that are unavailable already are
-    /// deleted first and cost nothing: otherwise they could hold the update up for ever.
+    /// Deletes outdated pods while at most `most` are unavailable. With `Parallel`, unavailable outdated pods
+    /// are deleted first and do not count: otherwise they could block the update forever.
     fn update_several(&mut self, lowest: i64, most: i64) {
         let pods: Vec<_> = self.wanted.iter().rev().map(|(o, pod)| (*o, *pod)).collect();
         let available = pods.iter().filter(|(o, pod)| !self.is_unavailable(*o, pod)).count();

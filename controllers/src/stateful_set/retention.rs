@@ -1,15 +1,15 @@
-//! Which owners the claims of a StatefulSet have, as `persistentVolumeClaimRetentionPolicy` says: the garbage collector deletes a claim
-//! with its last owner. Pure.
+//! Owners of a StatefulSet's claims by `persistentVolumeClaimRetentionPolicy`: the garbage collector deletes
+//! a claim with its last owner. Pure.
 //!
-//! | whenScaled | whenDeleted | owner of a claim of a wanted ordinal | of an ordinal that is wanted no longer |
+//! | whenScaled | whenDeleted | owner of the claim of a desired ordinal | of an undesired ordinal |
 //! |---|---|---|---|
-//! | Retain | Retain | nobody | nobody |
+//! | Retain | Retain | none | none |
 //! | Retain | Delete | the set | the set |
-//! | Delete | Retain | nobody | its pod |
+//! | Delete | Retain | none | its pod |
 //! | Delete | Delete | the set | its pod |
 //!
-//! Claims with a reference to an earlier set or pod of the same name are left to the garbage collector. Of claims that another
-//! controller manages, the references to set and pod are removed and none is added.
+//! Claims with a reference to an earlier set or pod of the same name are left to the garbage collector. For
+//! claims that another controller manages, the controller removes its references and adds none.
 
 use super::identity::Range;
 use crate::claim::controller_ref;
@@ -18,24 +18,24 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// Whether claims are deleted with their set, and with the ordinal they belong to.
+/// Whether claims are deleted with their StatefulSet, and with their ordinal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     with_set: bool,
     with_scale: bool,
 }
 
-/// What a claim needs.
+/// Required change of a claim's owners.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ownership {
-    /// Nothing: its owners are as they should be, or must not be touched.
+    /// None: the owners are correct, or must not be changed.
     Settled,
-    /// Other owners.
+    /// Replace the owners by these.
     Owners(Vec<OwnerReference>),
 }
 
 impl Policy {
-    /// What a set says; `Retain` where it says nothing.
+    /// The policy of a StatefulSet; the default is `Retain`.
     pub(crate) fn of(set: &StatefulSet) -> Self {
         let policy = set
             .spec
@@ -46,18 +46,19 @@ impl Policy {
         Self { with_set: deletes(policy.when_deleted), with_scale: deletes(policy.when_scaled) }
     }
 
-    /// The owners of a claim that is made for a wanted ordinal.
+    /// The owners of a new claim for a desired ordinal.
     pub(crate) fn owners_at_creation(self, set: &StatefulSet) -> Option<Vec<OwnerReference>> {
         self.with_set.then(|| vec![reference_to_set(set)])
     }
 
-    /// A claim is stale if a pod of its ordinal that is gone still owns it: it is about to be deleted, so no new pod may use it.
+    /// Whether a deleted pod of the ordinal still owns the claim: the claim is about to be deleted, so no new
+    /// pod may use it.
     pub(crate) fn is_stale(self, claim: &PersistentVolumeClaim, pod: &str) -> bool {
         self.with_scale && owners(claim).iter().any(|owner| names(owner, "v1", "Pod", pod))
     }
 
-    /// Judges the owners of a claim of `pod`, whose ordinal is given.
-    pub(crate) fn judge(
+    /// Decides the owners of a claim of `pod`.
+    pub(crate) fn evaluate(
         self,
         set: &StatefulSet,
         pod: &Pod,
@@ -96,7 +97,8 @@ impl Policy {
     }
 }
 
-/// Another controller manages the claim: a policy of deletion does not apply to it, which the user should know.
+/// Whether another controller manages the claim, so that a deletion policy does not apply; the user gets an
+/// event.
 pub(crate) fn is_conflicting(set: &StatefulSet, pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let Policy { with_set, with_scale } = Policy::of(set);
     let is_other = |o: &OwnerReference| {

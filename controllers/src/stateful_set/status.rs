@@ -1,4 +1,4 @@
-//! The status of a StatefulSet: counts of its pods, and its current and update revision. Pure.
+//! Status of a StatefulSet: pod counts, and current and update revision. Pure.
 
 use super::plan::Observed;
 use crate::action::Action;
@@ -9,16 +9,16 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use std::time::Duration;
 
-/// The two revisions that pods of a set may be created from.
+/// The two revisions from which pods are created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Revisions<'a> {
-    /// That of the pods before the update that is under way.
+    /// Revision of the pods before the current update.
     pub current: &'a ControllerRevision,
-    /// That of the set's template.
+    /// Revision of the current template.
     pub update: &'a ControllerRevision,
 }
 
-/// The write of the status if it changes, and how long until the next pod becomes available.
+/// The status update if it changed, and the delay until the next pod becomes available.
 pub(crate) fn report(
     seen: Observed<'_>,
     spec: &StatefulSetSpec,
@@ -79,7 +79,7 @@ fn has_revision(pod: &Pod, revision: &ControllerRevision) -> bool {
     pod.metadata.labels.get(POD_LABEL) == revision.metadata.name.as_ref()
 }
 
-/// When all pods are of the update revision and ready, it becomes the current one.
+/// Makes the update revision current when all pods have it and are ready.
 fn complete(spec: &StatefulSetSpec, status: &mut StatefulSetStatus) {
     let wanted = spec.replicas.unwrap_or(1);
     let is_rolling =

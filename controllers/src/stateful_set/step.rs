@@ -1,4 +1,4 @@
-//! [`Step`]: the writes that one pod of a StatefulSet needs, the events that tell of them, and what a failed write means to the user. Pure.
+//! [`Step`]: the writes for one pod of a StatefulSet with their events, and the events of failures. Pure.
 
 use super::identity::name;
 use crate::action::{Action, Propagation};
@@ -10,29 +10,29 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kstore_informer::Reference;
 
-/// What a step does with its pod, in the words of the events.
+/// Operation on the pod, in the words of the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// Creates it, after its claims.
+    /// Create the pod, after its claims.
     Create,
-    /// Gives it identity, storage, or its claims their owners.
+    /// Update its identity, storage, or the owners of its claims.
     Update,
-    /// Deletes it.
+    /// Delete the pod.
     Delete,
 }
 
-/// Writes for one pod, each followed by the event that tells of it. To be carried out in order.
+/// Writes for one pod, each followed by its event, to be executed in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// What becomes of the pod.
+    /// Operation on the pod.
     pub verb: Verb,
-    /// The name of the pod.
+    /// Name of the pod.
     pub pod: String,
-    /// The writes and events.
+    /// Writes and events.
     pub actions: Vec<Action>,
 }
 
-/// The set as the object of an event.
+/// Event reference to the StatefulSet.
 pub(crate) fn about(set: &StatefulSet) -> Reference {
     subject("apps/v1", "StatefulSet", &set.metadata)
 }
@@ -65,21 +65,21 @@ impl Step {
         self.succeed(set);
     }
 
-    /// Adds the event that tells that all went well with the pod.
+    /// Adds the event of the successful operation.
     pub(crate) fn succeed(&mut self, set: &StatefulSet) {
         let (title, word) = self.verb.words();
         let message = format!("{word} Pod {} in StatefulSet {} successful", self.pod, name(set));
         self.actions.push(Action::normal(about(set), &format!("Successful{title}"), message));
     }
 
-    /// The event that tells that the pod could not be created, updated or deleted.
+    /// The event of the failed operation.
     pub(crate) fn complaint(&self, set: &StatefulSet, error: &str) -> Action {
         let (title, word) = self.verb.words();
         let message = format!("{word} Pod {} in StatefulSet {} failed error: {error}", self.pod, name(set));
         Action::warning(about(set), &format!("Failed{title}"), message)
     }
 
-    /// The events that tell that the action at a place of the list failed. That something exists already is no news: the caches are
+    /// The events of a failed action at index `at`. An existing object causes no event: the caches are
     /// behind.
     pub(crate) fn failure(&self, set: &StatefulSet, at: usize, error: &str, exists: bool) -> Vec<Action> {
         let claim = match self.actions.get(at) {
@@ -98,7 +98,7 @@ impl Step {
             );
             events.push(Action::warning(about(set), "FailedCreate", message));
         }
-        // Claims of a pod that waits for them are made in a step of their own, which says nothing about the pod.
+        // Claims of a waiting pod are created in a separate step, which has no event about the pod.
         if self.verb == Verb::Create {
             events.push(self.complaint(set, &format!("failed to create PVC {}: {error}", claim.name)));
         }

@@ -1,4 +1,4 @@
-//! The StatefulSet plan against tables, and against a cluster whose pods come and go at random.
+//! Tests of the StatefulSet plan, with tables and a simulated cluster with random changes of pods.
 
 mod order;
 mod properties;
@@ -7,13 +7,13 @@ mod update;
 mod world;
 
 use super::identity::{Range, claims, new_pod, ordinal, owns_claim};
-use super::plan::{Work, rename_revision};
+use super::plan::{PlannedWrites, rename_revision};
 use crate::action::Action;
 use serde_json::json;
-use world::{World, set};
+use world::{SimulatedCluster, set};
 
-/// What the steps of a run do to pods, one word and name each: `create web-0`, `delete web-2`.
-fn moves(work: &Work) -> Vec<String> {
+/// Pod operations of a run as text: `create web-0`, `delete web-2`.
+fn moves(work: &PlannedWrites) -> Vec<String> {
     let verb = |action: &Action| match action {
         Action::Create(object) if object.resource.plural == "pods" => Some("create"),
         Action::Delete { .. } => Some("delete"),
@@ -27,7 +27,7 @@ fn moves(work: &Work) -> Vec<String> {
     work.steps.iter().filter_map(of_step).collect()
 }
 
-/// The events of a run, as `reason: message`.
+/// Events of a run as `reason: message`.
 fn events(actions: &[Action]) -> Vec<String> {
     let text = |action: &Action| match action {
         Action::Event(event) => Some(format!("{}: {}", event.reason, event.message)),
@@ -103,8 +103,8 @@ fn pods_carry_name_index_revision_host_name_and_claims() {
 }
 
 #[test]
-fn the_newest_revision_is_written_before_anything_else() {
-    let mut world = World::new(json!({"replicas": 3}));
+fn the_newest_revision_is_written_first() {
+    let mut world = SimulatedCluster::new(json!({"replicas": 3}));
     let work = world.plan();
     assert!(matches!(work.revision, Some(Action::Create(_))));
     assert_eq!((work.steps.len(), &work.status), (0, &None));
@@ -118,12 +118,12 @@ fn the_newest_revision_is_written_before_anything_else() {
 
 #[test]
 fn the_status_counts_pods_by_revision_readiness_and_availability() {
-    let mut world = World::settled(json!({"replicas": 4, "minReadySeconds": 10}));
+    let mut world = SimulatedCluster::settled(json!({"replicas": 4, "minReadySeconds": 10}));
     let old = world.revision();
     world.roll("nginx:2");
     world.run();
     world.run();
-    // web-3 of the old revision is on its way out; web-2 is ready, but not for long enough.
+    // web-3 with the old revision is terminating; web-2 is ready, but not for long enough.
     world.ready(2, 4);
     let work = world.plan();
     world.apply(&work);
@@ -139,21 +139,22 @@ fn the_status_counts_pods_by_revision_readiness_and_availability() {
 }
 
 #[test]
-fn a_set_that_is_being_deleted_only_reports() {
-    let mut world = World::settled(json!({"replicas": 2}));
+fn a_terminating_stateful_set_only_updates_its_status() {
+    let mut world = SimulatedCluster::settled(json!({"replicas": 2}));
     world.remove(1);
     world.set.metadata.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
     let work = world.plan();
     assert_eq!((work.steps.len(), work.status.is_some()), (0, true));
     world.revisions.clear();
-    assert_eq!(world.plan(), Work::default());
+    assert_eq!(world.plan(), PlannedWrites::default());
 }
 
 #[test]
 fn events_have_upstreams_words() {
-    let mut world =
-        World::new(json!({"replicas": 1, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}));
+    let mut world = SimulatedCluster::new(
+        json!({"replicas": 1, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}),
+    );
     world.run();
     let work = world.plan();
     let step = &work.steps[0];
@@ -177,7 +178,7 @@ fn events_have_upstreams_words() {
         ["FailedCreate: create Pod web-0 in StatefulSet web failed error: quota"]
     );
     assert_eq!(complaints(2, true), [""; 0], "the caches are behind");
-    let mut world = World::settled(json!({"replicas": 1}));
+    let mut world = SimulatedCluster::settled(json!({"replicas": 1}));
     world.scale(0);
     let work = world.plan();
     assert_eq!(

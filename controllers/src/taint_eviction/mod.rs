@@ -1,28 +1,29 @@
-//! Makes pods leave nodes whose NoExecute taints they do not tolerate, or no longer. `plan` judges; this file reads the caches,
-//! remembers since when taints without a time are there, and has the plan carried out.
+//! Taint eviction controller: deletes pods from nodes whose NoExecute taints they do not tolerate, or no
+//! longer. `plan` decides; this file reads the caches, remembers when it first saw taints without a time, and
+//! executes the plan.
 
 pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
-use crate::caches::{Caches, Held, Pods};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::apply::Executor;
+use crate::caches::{Caches, LookupKey, Pods};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use parking_lot::Mutex;
-use plan::{Since, Verdict};
+use plan::{TimedTaint, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const WORKERS: usize = 8;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let (pods, held) = (caches.pods.clone(), caches.pods.held.clone());
     let nodes = caches.nodes.clone();
     let controller = cluster
@@ -37,16 +38,17 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
                 return vec![];
             }
             let name = delta.object().key().name().to_owned();
-            pods.by(&held, &Held::On(name)).iter().map(|pod| pod.key()).collect()
+            pods.by(&held, &LookupKey::Node(name)).iter().map(|pod| pod.key()).collect()
         })
         .watch(&caches.pods, move |pod: &Pod| {
             let node = nodes.get(&Key::new("", &pod.spec.node_name))?;
             (!execute_taints(&node).is_empty()).then(|| pod.key())
         })
         .workers(WORKERS);
-    let hands = cluster.hands("taint-eviction-controller");
+    let executor = cluster.executor("taint-eviction-controller");
     let stop = cluster.stop.clone();
-    let me = Evictions { cluster, caches, hands, scheduled: Mutex::default(), first_seen: Mutex::default() };
+    let me =
+        Evictions { cluster, caches, executor, scheduled: Mutex::default(), first_seen: Mutex::default() };
     work(controller, stop, me)
 }
 
@@ -55,17 +57,17 @@ fn execute_taints(node: &Node) -> Vec<&Taint> {
     taints.into_iter().flatten().filter(|t| t.effect == "NoExecute").collect()
 }
 
-/// A taint of a node that does not say since when it is there.
+/// Key, effect and value of a taint without a time.
 type Timeless = (String, String, Option<String>);
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     nodes: Informer<Obj<Node>>,
     pods: Pods,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { nodes: caches.get(), pods: caches.get() }
     }
@@ -73,15 +75,15 @@ impl Reads {
 
 struct Evictions {
     cluster: Arc<Cluster>,
-    caches: Reads,
-    hands: Hands,
-    /// Pods that are to leave at some time.
+    caches: ControllerCaches,
+    executor: Executor,
+    /// Pods with a scheduled eviction.
     scheduled: Mutex<BTreeSet<Key>>,
     first_seen: Mutex<BTreeMap<Timeless, Timestamp>>,
 }
 
 impl Reconcile for Evictions {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let Some(pod) = caches.pods.get(&cx.key) else {
             self.scheduled.lock().remove(&cx.key);
@@ -89,20 +91,20 @@ impl Reconcile for Evictions {
         };
         let now = self.cluster.nondet.clock.now();
         let taints = self.taints_of(&pod, now);
-        match plan::judge(&pod, &taints, now) {
+        match plan::evaluate(&pod, &taints, now) {
             Verdict::StayFor(time) => {
                 self.scheduled.lock().insert(cx.key);
                 Ok(Next::Again(time))
             }
             Verdict::Stay => {
                 if self.scheduled.lock().remove(&cx.key) && !pod.metadata.deleting() {
-                    self.hands.carry_out(&cx, &[plan::reprieve(&pod)]).await;
+                    self.executor.execute(&cx, &[plan::reprieve(&pod)]).await;
                 }
                 Ok(Next::Done)
             }
             Verdict::Leave => {
                 self.scheduled.lock().remove(&cx.key);
-                match self.hands.carry_out(&cx, &plan::evict(&pod, now)).await.result() {
+                match self.executor.execute(&cx, &plan::evict(&pod, now)).await.result() {
                     Err(error) if !error.is_not_found() => Err(error.into()),
                     Err(_) | Ok(()) => Ok(Next::Done),
                 }
@@ -112,7 +114,7 @@ impl Reconcile for Evictions {
 }
 
 impl Evictions {
-    fn taints_of(&self, pod: &Pod, now: Timestamp) -> Vec<Since> {
+    fn taints_of(&self, pod: &Pod, now: Timestamp) -> Vec<TimedTaint> {
         let name = &pod.spec.node_name;
         let node = self.caches.nodes.get(&Key::new("", name));
         let taints = node.as_deref().map(|n| execute_taints(n)).unwrap_or_default();
@@ -127,6 +129,6 @@ impl Evictions {
             None => *first_seen.entry((name.clone(), taint.key.clone(), taint.value.clone())).or_insert(now),
         };
         let mut since = since;
-        taints.iter().map(|taint| Since { taint: (*taint).clone(), at: since(taint) }).collect()
+        taints.iter().map(|taint| TimedTaint { taint: (*taint).clone(), at: since(taint) }).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! When a pod must leave its node because of NoExecute taints. Pure.
+//! When NoExecute taints evict a pod from its node. Pure.
 
 use crate::action::{Action, Propagation};
 use crate::disruption_target;
@@ -7,34 +7,34 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 use std::time::Duration;
 
-/// A NoExecute taint of the pod's node, and since when it counts.
+/// A NoExecute taint of the pod's node, and its start.
 #[derive(Clone, Debug)]
-pub(crate) struct Since {
+pub(crate) struct TimedTaint {
     /// The taint.
     pub taint: Taint,
-    /// When it was added, or first seen if it does not say.
+    /// When it was added, or first seen if it has no time.
     pub at: Timestamp,
 }
 
-/// The judgement.
+/// Decision about a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It may stay.
+    /// The pod may stay.
     Stay,
-    /// It may stay this long.
+    /// The pod may stay this long.
     StayFor(Duration),
-    /// It must go.
+    /// The pod must be evicted.
     Leave,
 }
 
-/// Every taint must be tolerated, or the pod leaves at once. The tolerations that do it (the first fitting one per taint)
-/// give each a time from when its taint was added, or for ever; the shortest counts.
-pub(crate) fn judge(pod: &Pod, taints: &[Since], now: Timestamp) -> Verdict {
+/// Without a toleration for every taint the pod is evicted at once. The first matching toleration of each
+/// taint allows a time from when the taint was added, or unlimited time; the shortest counts.
+pub(crate) fn evaluate(pod: &Pod, taints: &[TimedTaint], now: Timestamp) -> Verdict {
     if taints.is_empty() || pod.metadata.deleting() || pod.status.phase.is_terminal() {
         return Verdict::Stay;
     }
     let mut shortest: Option<Duration> = None;
-    for Since { taint, at } in taints {
+    for TimedTaint { taint, at } in taints {
         let Some(toleration) = pod.spec.tolerations.iter().find(|t| tolerates(t, taint)) else {
             return Verdict::Leave;
         };
@@ -51,7 +51,8 @@ pub(crate) fn judge(pod: &Pod, taints: &[Since], now: Timestamp) -> Verdict {
     }
 }
 
-/// A toleration covers a taint: no key, or the same; no effect, or the same; `Exists`, or the same value.
+/// Whether a toleration matches a taint: no key or the same; no effect or the same; `Exists` or the same
+/// value.
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |t: &Option<String>| t.clone().unwrap_or_default();
     let (effect, key) = (text(&toleration.effect), text(&toleration.key));
@@ -65,7 +66,7 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// The writes that make a pod leave.
+/// The writes that evict a pod.
 pub(crate) fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {
     let why = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
     vec![
@@ -75,7 +76,7 @@ pub(crate) fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {
     ]
 }
 
-/// Tells that a pod that was about to leave may stay.
+/// The event that a scheduled eviction was cancelled.
 pub(crate) fn reprieve(pod: &Pod) -> Action {
     notice(pod, "Cancelling deletion of")
 }

@@ -1,6 +1,6 @@
-//! When pods leave.
+//! Tests of evictions.
 
-use super::plan::{Since, Verdict, evict, judge};
+use super::plan::{TimedTaint, Verdict, evaluate, evict};
 use crate::action::Action;
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -14,11 +14,11 @@ fn pod(tolerations: Value) -> Pod {
 }
 
 fn after(tolerations: Value, seconds: i64) -> Verdict {
-    let taints = ["node.kubernetes.io/unreachable", "dedicated"].map(|key| Since {
+    let taints = ["node.kubernetes.io/unreachable", "dedicated"].map(|key| TimedTaint {
         taint: from_value(json!({"key": key, "value": "v", "effect": "NoExecute"})).unwrap(),
         at: START,
     });
-    judge(&pod(tolerations), &taints, START.checked_add(SignedDuration::from_secs(seconds)).unwrap())
+    evaluate(&pod(tolerations), &taints, START.checked_add(SignedDuration::from_secs(seconds)).unwrap())
 }
 
 #[test]
@@ -43,16 +43,17 @@ fn the_shortest_toleration_counts() {
 }
 
 #[test]
-fn without_taints_or_on_its_way_out_a_pod_is_left_alone() {
-    assert_eq!(judge(&pod(json!([])), &[], START), Verdict::Stay);
+fn pods_without_taints_and_terminating_pods_are_not_evicted() {
+    assert_eq!(evaluate(&pod(json!([])), &[], START), Verdict::Stay);
     let mut leaving = pod(json!([]));
     leaving.status.phase = crate::view::Phase::Succeeded;
-    let taint = Since { taint: from_value(json!({"key": "k", "effect": "NoExecute"})).unwrap(), at: START };
-    assert_eq!(judge(&leaving, &[taint], START), Verdict::Stay);
+    let taint =
+        TimedTaint { taint: from_value(json!({"key": "k", "effect": "NoExecute"})).unwrap(), at: START };
+    assert_eq!(evaluate(&leaving, &[taint], START), Verdict::Stay);
 }
 
 #[test]
-fn an_evicted_pod_is_told_why() {
+fn an_evicted_pod_gets_a_condition_with_the_reason() {
     let actions = evict(&pod(json!([])), START);
     let [
         Action::Event(notice),

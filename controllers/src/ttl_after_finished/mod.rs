@@ -1,12 +1,12 @@
-//! Deletes Jobs some time after they finished, as their `spec.ttlSecondsAfterFinished` says. `plan` judges.
+//! TTL controller: deletes finished Jobs after their `spec.ttlSecondsAfterFinished`. `plan` decides.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::job::Jobs;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::batch::v1::Job;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Object};
@@ -14,28 +14,28 @@ use std::sync::Arc;
 
 const WORKERS: usize = 5;
 
-/// Runs until the cluster stops.
+/// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let jobs: Jobs = cluster.caches.get();
     let controller = cluster
         .controller("ttl-after-finished")
         .watch(&jobs, |job: &Obj<Job>| plan::expires(job).then(|| job.key()))
         .workers(WORKERS);
-    let hands = cluster.hands("ttl-after-finished-controller");
-    work(controller, cluster.stop.clone(), Expiry { cluster, jobs, hands })
+    let executor = cluster.executor("ttl-after-finished-controller");
+    work(controller, cluster.stop.clone(), Expiry { cluster, jobs, executor })
 }
 
 struct Expiry {
     cluster: Arc<Cluster>,
     jobs: Jobs,
-    hands: Hands,
+    executor: Executor,
 }
 
 impl Reconcile for Expiry {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(job) = self.jobs.get(&cx.key) else { return Ok(Next::Done) };
         let plan = plan::plan(&job, self.cluster.nondet.clock.now());
-        self.hands.carry_out(&cx, &plan.actions).await.result()?;
+        self.executor.execute(&cx, &plan.actions).await.result()?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }

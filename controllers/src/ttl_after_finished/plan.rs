@@ -1,16 +1,16 @@
-//! When a finished Job is to go. Pure.
+//! Expiry of finished Jobs. Pure.
 
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::job::status::finished;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 
-/// Whether the Job is to go some time.
+/// Whether the Job has an expiry.
 pub(crate) fn expires(job: &Job) -> bool {
     expiry(job).is_some()
 }
 
-/// When the Job is to go.
+/// When the Job expires.
 fn expiry(job: &Job) -> Option<Timestamp> {
     if job.metadata.deletion_timestamp.is_some() {
         return None;
@@ -21,8 +21,8 @@ fn expiry(job: &Job) -> Option<Timestamp> {
     end.0.checked_add(SignedDuration::from_secs(seconds.into())).ok()
 }
 
-/// Deletes a Job whose time is over, with its pods; else looks again when it is. Its resourceVersion guards against a longer time that
-/// the cache does not show yet.
+/// Deletes an expired Job with its pods, or runs again at its expiry. The resourceVersion is a precondition,
+/// because a longer TTL may not be visible in the cache yet.
 pub(crate) fn plan(job: &Job, now: Timestamp) -> Plan {
     let Some(expiry) = expiry(job) else { return Plan::nothing() };
     if expiry > now {

@@ -1,4 +1,4 @@
-//! When finished Jobs go, as a table.
+//! Tests of the expiry of finished Jobs.
 
 use super::plan::{expires, plan};
 use crate::action::{Action, Propagation};
@@ -19,7 +19,7 @@ fn job(ttl: Value, type_: &str, status: &str) -> Job {
 }
 
 #[test]
-fn a_job_goes_when_its_time_after_the_end_is_over() {
+fn a_finished_job_is_deleted_after_its_ttl() {
     let table = [
         (json!(60), "Complete", "True", 0, Some(60)),
         (json!(60), "Failed", "True", 59, Some(1)),
@@ -44,7 +44,7 @@ fn a_job_goes_when_its_time_after_the_end_is_over() {
 }
 
 #[test]
-fn a_job_goes_with_its_pods_and_only_as_it_was_seen() {
+fn an_expired_job_is_deleted_with_its_pods_at_the_observed_version() {
     let Action::Delete { target, propagation, force } =
         plan(&job(json!(0), "Complete", "True"), END).actions.remove(0)
     else {

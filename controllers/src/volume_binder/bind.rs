@@ -1,4 +1,4 @@
-//! What a binding is: the marks on a claim and its volume, and the transaction that sets them.
+//! Binding of a claim and a volume: its annotations, and its transaction.
 
 use crate::action::Action;
 use crate::object::Object;
@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVo
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_client::Kind;
 
-/// On a claim: its binding was completed once. From then on a missing volume is a loss.
+/// Annotation of a claim whose binding was completed. From then on a missing volume means data loss.
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// On a claim or volume: the controller made the reference to the other, and may take it back.
+/// Annotation of a claim or volume: the controller set the reference to the other, and may remove it.
 pub(super) const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// On a claim: the node of its first consumer.
+/// Annotation of a claim with the node of its first consumer.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Whether the binding of a claim was completed.
@@ -20,12 +20,12 @@ pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     annotation(&claim.metadata, COMPLETED).is_some()
 }
 
-/// An annotation.
+/// The value of an annotation.
 pub(super) fn annotation<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
-/// Whether a volume's reference to a claim is to this one. A reference without uid was written by a user, before the claim was there.
+/// Whether a volume references this claim. A user wrote a reference without uid before the claim existed.
 pub(super) fn refers_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_some_and(|reference| {
@@ -38,15 +38,15 @@ pub(super) fn refers_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim
     })
 }
 
-/// The writes that bind `claim` to `volume`, at one revision; none if they are bound as they should be.
+/// The transaction that binds `claim` to `volume`; `None` if they are completely bound.
 pub(super) fn bind(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<Action> {
     let mut writes = pair(volume, referring(claim, volume), |volume| with_phase(volume, "Bound"));
     writes.extend(pair(claim, naming(claim, volume), |claim| with_status_of(claim, volume)));
     (!writes.is_empty()).then_some(Action::Transaction(writes))
 }
 
-/// The write of an object, if `changed` is one, and that of its status, if `report` changes it. The second goes on from the first, so
-/// only the first demands the state that was seen.
+/// The update of an object, if `changed` is set, and of its status, if `report` changes it. The second
+/// follows the first, so only the first has the resourceVersion as precondition.
 fn pair<K: Kind + Clone>(seen: &K, changed: Option<K>, report: impl FnOnce(&K) -> Option<K>) -> Vec<Action> {
     let reported = report(changed.as_ref().unwrap_or(seen)).map(|mut reported| {
         if changed.is_some() {
@@ -85,7 +85,7 @@ pub(crate) fn reference_to(claim: &PersistentVolumeClaim) -> ObjectReference {
     }
 }
 
-/// The claim with the volume's name and the mark of a completed binding; `None` if it has both.
+/// The claim with the volume's name and the annotation of a completed binding; `None` if it has both.
 fn naming(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<PersistentVolumeClaim> {
     let names =
         claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
@@ -101,8 +101,7 @@ fn naming(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<Pe
     Some(claim)
 }
 
-/// The claim with what the status of a bound claim says of its volume; `None` if it says so. A claim that was expanded knows its
-/// capacity better.
+/// The claim with the status of its volume; `None` if unchanged. An expanded claim keeps its own capacity.
 fn with_status_of(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<PersistentVolumeClaim> {
     let spec = volume.spec.as_ref();
     let modes = spec.and_then(|spec| spec.access_modes.as_ref());
@@ -122,7 +121,7 @@ fn phase_of(claim: &PersistentVolumeClaim) -> &str {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// The volume in this phase; `None` if it is in it.
+/// The volume with this phase; `None` if unchanged.
 fn with_phase(volume: &PersistentVolume, phase: &str) -> Option<PersistentVolume> {
     let is = volume.status.as_ref().and_then(|status| status.phase.as_deref());
     if is == Some(phase) {
@@ -133,12 +132,12 @@ fn with_phase(volume: &PersistentVolume, phase: &str) -> Option<PersistentVolume
     Some(volume)
 }
 
-/// The write that says the phase of a volume, if it does not say so.
+/// The status update of a volume's phase, if it differs.
 pub(super) fn volume_phase(volume: &PersistentVolume, phase: &str) -> Option<Action> {
     with_phase(volume, phase).map(|volume| Action::UpdateStatus(Object::of(&volume)))
 }
 
-/// The write that says the phase of a claim that is not bound, if it does not say so.
+/// The status update of an unbound claim's phase, if it differs.
 pub(super) fn claim_phase(claim: &PersistentVolumeClaim, phase: &str) -> Option<Action> {
     if phase_of(claim) == phase {
         return None;

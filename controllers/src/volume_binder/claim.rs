@@ -1,4 +1,4 @@
-//! What becomes of a claim: bound, left pending with a reason, or lost.
+//! Plan of a claim: bound, pending with a reason, or lost.
 
 use super::bind::{SELECTED_NODE, annotate, annotation, bind, claim_phase, is_bound, refers_to};
 use super::fit::{best, fits};
@@ -10,47 +10,47 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// On a claim: who is to make its volume. The first name is the one that older provisioners read.
+/// Annotations of a claim with its provisioner. Older provisioners read the first.
 const PROVISIONER: [&str; 2] =
     ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"];
 
-/// On a class: claims that name none have this one. The second name is the older one.
+/// Annotations of the default class; the second is the older name.
 const IS_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-/// The provisioner of classes whose volumes are made by people.
+/// Provisioner of classes with manually created volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// What the plan for a claim looks at, all at one revision.
+/// Input of a plan, at one revision.
 pub(super) struct Observed<'a> {
     pub claim: &'a PersistentVolumeClaim,
-    /// The volume that the claim names, if it is there.
+    /// The volume that the claim names, if it exists.
     pub named: Option<&'a PersistentVolume>,
     /// All volumes.
     pub volumes: &'a [&'a PersistentVolume],
-    /// The claim's class, if it is there.
+    /// The claim's class, if it exists.
     pub class: Option<&'a StorageClass>,
-    /// The class of claims that name none, if there is one.
+    /// The default class, if any.
     pub default: Option<&'a StorageClass>,
-    /// A pod that uses the claim and waits for a node.
+    /// Finds a pod that uses the claim and waits for a node.
     pub consumer: &'a dyn Fn() -> Option<Arc<Pod>>,
 }
 
-/// The next step for a claim.
+/// Plans the next step of a claim.
 pub(super) fn plan(seen: &Observed<'_>) -> Vec<Action> {
     let claim = seen.claim;
     let names_volume =
         claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|n| !n.is_empty());
     match (is_bound(claim), names_volume) {
         (true, _) => keep(seen, names_volume),
-        // What is on its way out gets no volume any more.
+        // A terminating claim gets no volume.
         (false, _) if claim.metadata.deletion_timestamp.is_some() => Vec::new(),
         (false, true) => meet(seen),
         (false, false) => find(seen),
     }
 }
 
-/// A claim that was bound: it still is, or its data is lost.
+/// A claim that was bound: still bound, or lost.
 fn keep(seen: &Observed<'_>, names_volume: bool) -> Vec<Action> {
     let claim = seen.claim;
     if !names_volume {
@@ -75,12 +75,12 @@ fn keep(seen: &Observed<'_>, names_volume: bool) -> Vec<Action> {
 }
 
 fn lost(claim: &PersistentVolumeClaim, reason: &str, message: &str) -> Vec<Action> {
-    // The event comes once, with the write of the phase.
+    // The event is recorded once, with the phase update.
     let Some(phase) = claim_phase(claim, "Lost") else { return Vec::new() };
     vec![phase, Action::warning(about(claim), reason, message.to_owned())]
 }
 
-/// A claim for which a user chose the volume.
+/// A claim with a user-selected volume.
 fn meet(seen: &Observed<'_>) -> Vec<Action> {
     let claim = seen.claim;
     let Some(volume) = seen.named else { return claim_phase(claim, "Pending").into_iter().collect() };
@@ -115,12 +115,12 @@ fn find(seen: &Observed<'_>) -> Vec<Action> {
     if waits && !meant && selected.is_none() {
         return wait(claim, (seen.consumer)());
     }
-    // Which free volume it gets depends on the node, and is the scheduler's to say.
+    // The choice of a free volume depends on the node, so the scheduler decides.
     if let Some(volume) = best(claim, seen.volumes, |_| !waits) {
         return bind(claim, volume).into_iter().collect();
     }
     let wanted = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
-    // It was created before there was a default class. An empty name asks for none.
+    // The claim was created before the default class. An empty class name requests none.
     if wanted.is_none()
         && let Some(class) = seen.default
     {
@@ -140,7 +140,7 @@ fn find(seen: &Observed<'_>) -> Vec<Action> {
     }
 }
 
-/// Waits for a pod, and for the scheduler to find its node.
+/// Waits for a pod, and for the scheduler to select its node.
 fn wait(claim: &PersistentVolumeClaim, consumer: Option<Arc<Pod>>) -> Vec<Action> {
     let Some(pod) = consumer else {
         let message = "waiting for first consumer to be created before binding";
@@ -150,14 +150,14 @@ fn wait(claim: &PersistentVolumeClaim, consumer: Option<Arc<Pod>>) -> Vec<Action
     pending(claim, Action::normal(about(claim), "WaitForPodScheduled", message))
 }
 
-/// The claim with this class.
+/// The update that sets the class of a claim.
 fn classed(claim: &PersistentVolumeClaim, class: &StorageClass) -> Action {
     let mut claim = claim.clone();
     claim.spec.get_or_insert_default().storage_class_name.clone_from(&class.metadata.name);
     Action::Update(Object::of(&claim))
 }
 
-/// Which of these classes is the default one: of several that say so the newest, and of those the first by name.
+/// The default class: of several the newest, and of equally new ones the first by name.
 pub(super) fn default_class<'a>(classes: impl Iterator<Item = &'a StorageClass>) -> Option<&'a StorageClass> {
     let is_default = |class: &&StorageClass| {
         IS_DEFAULT.iter().any(|name| annotation(&class.metadata, name) == Some("true"))
@@ -167,14 +167,14 @@ pub(super) fn default_class<'a>(classes: impl Iterator<Item = &'a StorageClass>)
         .min_by_key(|class| (Reverse(class.metadata.creation_timestamp.clone()), class.metadata.name.clone()))
 }
 
-/// The claim with the name of its provisioner.
+/// The update that sets the provisioner annotations of a claim.
 fn annotated(claim: &PersistentVolumeClaim, provisioner: &str) -> Action {
     let mut claim = claim.clone();
     PROVISIONER.iter().for_each(|name| annotate(&mut claim.metadata, name, provisioner));
     Action::Update(Object::of(&claim))
 }
 
-/// Asks the provisioner of the class for a volume.
+/// Requests a volume from the provisioner of the class.
 fn ask(claim: &PersistentVolumeClaim, class: &StorageClass) -> Vec<Action> {
     let provisioner = &class.provisioner;
     if PROVISIONER.iter().any(|name| annotation(&claim.metadata, name) != Some(provisioner)) {
@@ -187,7 +187,7 @@ fn ask(claim: &PersistentVolumeClaim, class: &StorageClass) -> Vec<Action> {
     pending(claim, Action::normal(about(claim), "ExternalProvisioning", message))
 }
 
-/// The claim is pending, for the reason of the event.
+/// Sets the claim pending and records the event.
 fn pending(claim: &PersistentVolumeClaim, why: Action) -> Vec<Action> {
     claim_phase(claim, "Pending").into_iter().chain([why]).collect()
 }

@@ -1,4 +1,5 @@
-//! [`best`]: which volume a claim gets: one that was made for it, else the smallest that is large enough and offers what it asks for.
+//! [`best`]: the volume for a claim: one reserved for it, else the smallest that is large enough and meets
+//! its requirements.
 
 use super::bind::refers_to;
 use crate::selector;
@@ -8,13 +9,13 @@ use std::collections::BTreeMap;
 
 const FILESYSTEM: &str = "Filesystem";
 
-/// The volume for a claim that names none. Of volumes of one size, the first by name.
+/// The volume for a claim that names none. Of volumes with equal size, the first by name.
 pub(super) fn best<'a>(
     claim: &PersistentVolumeClaim,
     volumes: &[&'a PersistentVolume],
     is_near: impl Fn(&PersistentVolume) -> bool,
 ) -> Option<&'a PersistentVolume> {
-    // A volume that a user made for this claim is taken even if it is larger, or of another mode.
+    // A volume that a user reserved for this claim is used even if it is larger, or has another mode.
     let meant =
         volumes.iter().copied().find(|volume| refers_to(volume, claim) && is_large_enough(claim, volume));
     if meant.is_some() {
@@ -36,7 +37,7 @@ fn is_free(volume: &PersistentVolume) -> bool {
         && matches!(phase, None | Some("" | "Pending" | "Available"))
 }
 
-/// Whether a volume offers all that a claim asks for.
+/// Whether a volume meets all requirements of a claim.
 pub(super) fn fits(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let (Some(wants), Some(has)) = (claim.spec.as_ref(), volume.spec.as_ref()) else { return false };
     let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| FILESYSTEM.to_owned());
@@ -60,7 +61,7 @@ fn is_large_enough(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> 
     }
 }
 
-/// How much a claim asks for. The API stores no text that is no quantity.
+/// The requested size of a claim. The API stores no invalid quantities.
 pub(super) fn requested(claim: &PersistentVolumeClaim) -> Option<Quantity> {
     let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
     Quantity::parse(&requests.get("storage")?.0).ok()

@@ -1,9 +1,11 @@
-//! Binds PersistentVolumeClaims to PersistentVolumes. `claim` judges a claim, `volume` judges a volume, `fit` says which volume a claim
-//! gets; this file reads the caches and has the plans carried out. Volumes are made and removed by provisioners, not here.
+//! PersistentVolume binder: binds PersistentVolumeClaims to PersistentVolumes. `claim` plans claims, `volume`
+//! plans volumes, `fit` selects a volume for a claim; this file reads the caches and executes the plans.
+//! Provisioners create and delete volumes.
 //!
-//! A claim and its volume are bound at one revision, so that no reader sees one of them bound to nothing, and no crash leaves half a
-//! binding. A claim whose class waits for its first consumer is the scheduler's to decide: it keeps a volume for the claim, or names the
-//! node for which one is to be made (`volume.kubernetes.io/selected-node`), and binds the pod when its claims are bound.
+//! A claim and its volume are bound in one transaction, so that no reader sees half a binding, and no crash
+//! leaves one. For a claim whose class waits for its first consumer the scheduler decides. It reserves a
+//! volume for the claim, or selects the node for a new one (`volume.kubernetes.io/selected-node`), and binds
+//! the pod when its claims are bound.
 
 mod bind;
 mod claim;
@@ -14,9 +16,9 @@ mod volume;
 
 pub(crate) use bind::{SELECTED_NODE, is_bound, reference_to};
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::{Caches, Pods};
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -26,9 +28,9 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Sets it up; the future runs until the cluster stops.
+/// Sets the controller up; the future runs until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let of_volumes = caches.clone();
     let of_classes = caches.clone();
     let controller = cluster
@@ -55,18 +57,18 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             claims.iter().filter(|claim| waits(claim)).map(|claim| claim.key()).collect::<Vec<_>>()
         })
         .watch(&caches.pods, |pod: &Pod| {
-            // A claim tells for which pod it waits.
+            // A waiting claim's event names the pod.
             let waits = pod.spec.node_name.is_empty();
             let claims = pod.claims().filter(|_| waits);
             claims.map(|claim| Key::new(&pod.metadata.namespace, &claim)).collect::<Vec<_>>()
         })
         .workers(WORKERS);
-    let hands = cluster.hands("persistentvolume-controller");
+    let executor = cluster.executor("persistentvolume-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Binder { caches, hands })
+    work(controller, stop, Binder { caches, executor })
 }
 
-/// The claims that still wait for a volume.
+/// The claims without a completed binding.
 fn unbound(claims: &Informer<Obj<PersistentVolumeClaim>>) -> Vec<Key> {
     claims.list().iter().filter(|claim| !is_bound(claim)).map(|claim| claim.key()).collect()
 }
@@ -83,29 +85,29 @@ fn claim_of(volume: &PersistentVolume) -> Option<Key> {
     Some(Key::new(claim.namespace.as_deref().unwrap_or_default(), claim.name.as_deref()?))
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     claims: Informer<Obj<PersistentVolumeClaim>>,
     volumes: Informer<Obj<PersistentVolume>>,
     classes: Informer<Obj<StorageClass>>,
     pods: Pods,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { claims: caches.get(), volumes: caches.get(), classes: caches.get(), pods: caches.get() }
     }
 }
 
 struct Binder {
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Binder {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let Reads { claims, volumes, classes, pods } = &self.caches;
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let ControllerCaches { claims, volumes, classes, pods } = &self.caches;
         let (claims, volumes, classes, pods) = cx.cut((claims, volumes, classes, &**pods)).await?;
         let actions = if cx.key.namespace().is_empty() {
             let Some(volume) = volumes.get(&cx.key) else { return Ok(Next::Done) };
@@ -117,7 +119,7 @@ impl Reconcile for Binder {
             let class = class.and_then(|name| classes.get(&Key::new("", name)));
             let all: Vec<&PersistentVolume> = volumes.iter().map(|volume| &***volume).collect();
             let named = volume_of(claim).and_then(|key| volumes.get(&key));
-            // Looked for only where it counts: most claims are bound.
+            // Searched lazily: most claims are bound.
             let consumer = || {
                 let waits = |pod: &&Arc<Pod>| {
                     pod.spec.node_name.is_empty() && pod.claims().any(|name| name == cx.key.name())
@@ -134,8 +136,8 @@ impl Reconcile for Binder {
                 consumer: &consumer,
             })
         };
-        match self.hands.carry_out(&cx, &actions).await.result() {
-            // Somebody wrote the claim or the volume meanwhile: the caches will show it, and the key runs again.
+        match self.executor.execute(&cx, &actions).await.result() {
+            // The claim or volume changed meanwhile: the caches will show it, and the key runs again.
             Err(error) if error.is_not_found() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),
         }

@@ -1,4 +1,4 @@
-//! Which claim gets which volume, and what becomes of both.
+//! Tests of the binding of claims and volumes.
 
 use super::bind::bind;
 use super::claim::{Observed, default_class, plan};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 use std::sync::Arc;
 
-/// A claim of one gibibyte, with these members beside.
+/// A claim of one gibibyte with additional fields.
 fn claim(more: Value) -> PersistentVolumeClaim {
     let mut value = json!({
         "metadata": {"namespace": "n", "name": "c", "uid": "c-uid", "resourceVersion": "5"},
@@ -49,7 +49,7 @@ fn class(mode: &str, provisioner: &str) -> StorageClass {
         .unwrap()
 }
 
-/// What the plan does, a word or two for each action.
+/// Planned actions, a word or two for each.
 fn words(actions: &[Action]) -> Vec<String> {
     let phase = |object: &Value| object["status"]["phase"].as_str().unwrap().to_owned();
     let word = |action: &Action| match action {
@@ -103,7 +103,7 @@ fn of_claim(
 }
 
 #[test]
-fn a_claim_gets_the_smallest_volume_that_offers_what_it_asks_for() {
+fn a_claim_is_bound_to_the_smallest_matching_volume() {
     let table = [
         (json!({}), "v2 is large enough, v5 larger", Some("v2")),
         (json!({"spec": {"resources": {"requests": {"storage": "4Gi"}}}}), "", Some("v5")),
@@ -141,11 +141,11 @@ fn a_claim_gets_the_smallest_volume_that_offers_what_it_asks_for() {
 }
 
 #[test]
-fn a_volume_that_was_made_for_a_claim_is_taken_before_a_smaller_one() {
+fn a_reserved_volume_is_preferred_over_a_smaller_one() {
     let meant = json!({"spec": {"claimRef": {"namespace": "n", "name": "c"}}});
     let volumes = [volume("small", "1Gi", json!({})), volume("meant", "9Gi", meant.clone())];
     assert_eq!(of_claim(&claim(json!({})), &volumes, None, None), ["bind meant, meant Bound, c, c Bound"]);
-    // Also if the class waits for a consumer, which decides where a volume is made.
+    // Also if the class waits for a consumer, which decides only where new volumes are created.
     let waits = class("WaitForFirstConsumer", "x");
     let of_class = claim(json!({"spec": {"storageClassName": "s"}}));
     assert_eq!(of_claim(&of_class, &volumes, Some(&waits), None), ["bind meant, meant Bound, c, c Bound"]);
@@ -154,7 +154,7 @@ fn a_volume_that_was_made_for_a_claim_is_taken_before_a_smaller_one() {
 }
 
 #[test]
-fn a_class_makes_its_provisioner_responsible_at_once_or_for_the_first_consumer() {
+fn the_provisioner_is_annotated_at_once_or_for_the_first_consumer() {
     let of_class = |annotations: Value| {
         claim(json!({"spec": {"storageClassName": "s"}, "metadata": {"annotations": annotations}}))
     };
@@ -178,7 +178,7 @@ fn a_class_makes_its_provisioner_responsible_at_once_or_for_the_first_consumer()
 }
 
 #[test]
-fn a_claim_that_waits_for_its_first_pod_gets_only_the_volume_that_the_scheduler_keeps_for_it() {
+fn a_wait_for_first_consumer_claim_gets_only_the_volume_reserved_by_the_scheduler() {
     let waits = class("WaitForFirstConsumer", "kubernetes.io/no-provisioner");
     let selected = json!({"volume.kubernetes.io/selected-node": "n1"});
     let of_class = claim(json!({"spec": {"storageClassName": "s"}, "metadata": {"annotations": selected}}));
@@ -190,7 +190,7 @@ fn a_claim_that_waits_for_its_first_pod_gets_only_the_volume_that_the_scheduler_
 }
 
 #[test]
-fn a_claim_that_was_there_before_the_default_class_gets_it_afterwards() {
+fn older_claims_get_a_new_default_class() {
     let class = |name: &str, born: &str, default: &str| -> StorageClass {
         from_value(json!({
             "metadata": {"name": name, "creationTimestamp": born, "annotations": {"storageclass.kubernetes.io/is-default-class": default}},
@@ -224,7 +224,7 @@ fn a_claim_that_was_there_before_the_default_class_gets_it_afterwards() {
 }
 
 #[test]
-fn a_bound_claim_stays_bound_or_is_lost_and_says_so_once() {
+fn a_bound_claim_stays_bound_or_reports_its_loss_once() {
     let bound = |volume: &str, phase: &str| {
         let annotations = json!({"pv.kubernetes.io/bind-completed": "yes"});
         claim(json!({
@@ -247,7 +247,7 @@ fn a_bound_claim_stays_bound_or_is_lost_and_says_so_once() {
 }
 
 #[test]
-fn a_claim_that_names_its_volume_gets_this_one_or_none() {
+fn a_claim_with_a_volume_name_is_bound_to_that_volume_only() {
     let wants = claim(json!({"spec": {"volumeName": "v"}}));
     let other = json!({"spec": {"claimRef": {"namespace": "n", "name": "x", "uid": "x"}}});
     let table = [
@@ -264,7 +264,7 @@ fn a_claim_that_names_its_volume_gets_this_one_or_none() {
 }
 
 #[test]
-fn a_volume_whose_claim_is_gone_is_released_and_one_that_was_passed_over_is_free_again() {
+fn volumes_of_deleted_claims_are_released_and_unused_reservations_freed() {
     let of = |uid: &str, mark: bool| {
         let mut more = json!({"spec": {"claimRef": {"namespace": "n", "name": "c", "uid": uid}}, "status": {"phase": "Bound"}});
         if mark {
@@ -294,7 +294,7 @@ fn a_volume_whose_claim_is_gone_is_released_and_one_that_was_passed_over_is_free
     }
 }
 
-/// The objects after a binding, as the server would have them.
+/// The objects after a binding, as the server stores them.
 fn after(action: &Action, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> (Value, Value) {
     let (mut claim, mut volume) = (json!(claim), json!(volume));
     let Action::Transaction(writes) = action else { panic!("{action:?}") };
@@ -308,7 +308,7 @@ fn after(action: &Action, claim: &PersistentVolumeClaim, volume: &PersistentVolu
 
 proptest! {
     #[test]
-    fn a_binding_leaves_nothing_to_do_and_no_second_claim_gets_the_volume(
+    fn a_binding_is_complete_and_exclusive(
         sizes in prop::collection::vec(1u32..20, 1..8),
         wanted in 1u32..20,
         waiting in any::<bool>(),

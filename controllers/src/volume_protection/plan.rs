@@ -1,4 +1,4 @@
-//! Which finalizer a claim or volume gets or loses.
+//! Protection finalizers of claims and volumes.
 
 use crate::action::Action;
 use crate::object::Object;
@@ -9,19 +9,19 @@ use kstore_client::Kind;
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
 
-/// Whether a pod keeps a claim of its namespace from going. A pod that ended does not, nor one that never came to a node.
+/// Whether a pod uses a claim of its namespace. Ended pods and unscheduled pods do not.
 pub(super) fn uses(pod: &Pod, claim: &str) -> bool {
     !pod.status.phase.is_terminal()
         && !pod.spec.node_name.is_empty()
         && pod.claims().any(|name| name == claim)
 }
 
-/// The change of a claim's finalizers, if one is due. `is_used` is asked only for claims that are on their way out.
+/// The change of a claim's finalizers, if due. `is_used` is called only for terminating claims.
 pub(super) fn claim(claim: &PersistentVolumeClaim, is_used: impl FnOnce() -> bool) -> Option<Action> {
     protect(claim, CLAIM, is_used)
 }
 
-/// The change of a volume's finalizers, if one is due.
+/// The change of a volume's finalizers, if due.
 pub(super) fn volume(volume: &PersistentVolume) -> Option<Action> {
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
     protect(volume, VOLUME, || phase == Some("Bound"))

@@ -1,4 +1,4 @@
-//! When the finalizers come and go.
+//! Tests of the protection finalizers.
 
 use super::plan::{claim, uses, volume};
 use crate::action::Action;
@@ -18,7 +18,7 @@ fn finalizers<K: Kind>(action: Option<&Action>) -> Option<Value> {
 }
 
 #[test]
-fn a_claim_is_kept_until_no_pod_on_a_node_uses_it() {
+fn a_claim_is_protected_while_a_scheduled_pod_uses_it() {
     let of = |have: Value, leaving: bool, used: bool| {
         let mut metadata = json!({"name": "c", "uid": "u", "resourceVersion": "3", "finalizers": have});
         if leaving {
@@ -37,7 +37,7 @@ fn a_claim_is_kept_until_no_pod_on_a_node_uses_it() {
 }
 
 #[test]
-fn pods_that_ended_or_wait_for_a_node_keep_no_claim() {
+fn ended_and_unscheduled_pods_do_not_protect_claims() {
     let pod = |node: &str, phase: &str| -> Pod {
         from_value(json!({
             "spec": {"nodeName": node, "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
@@ -51,7 +51,7 @@ fn pods_that_ended_or_wait_for_a_node_keep_no_claim() {
 }
 
 #[test]
-fn a_volume_is_kept_while_it_is_bound() {
+fn a_bound_volume_is_protected() {
     let of = |phase: &str| {
         let metadata = json!({
             "name": "v", "resourceVersion": "3", "finalizers": ["kubernetes.io/pv-protection"],

@@ -1,14 +1,15 @@
-//! Makes the volumes that claims ask for, and removes those that were released: what an external provisioner and resizer do in a real
-//! cluster. The volumes hold nothing: simulated nodes let a claim act like an empty directory. `plan` judges; this file reads the caches
-//! and has the plans carried out. It acts only for classes whose provisioner is [`plan::PROVISIONER`].
+//! Volume provisioner: creates requested volumes and deletes released ones, like an external provisioner and
+//! resizer in a real cluster. The volumes store no data: simulated nodes treat a claim like an empty
+//! directory. `plan` decides; this file reads the caches and executes the plans. It handles only classes with
+//! the provisioner [`plan::PROVISIONER`].
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Hands;
+use crate::apply::Executor;
 use crate::caches::Caches;
-use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kstore_client::Obj;
@@ -17,9 +18,9 @@ use std::sync::Arc;
 
 const WORKERS: usize = 2;
 
-/// Sets it up; the future runs until the cluster stops.
+/// Sets the controller up; the future runs until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let caches = Reads::of(&cluster.caches);
+    let caches = ControllerCaches::of(&cluster.caches);
     let of_classes = caches.claims.clone();
     let controller = cluster
         .controller("volume-provisioner")
@@ -34,49 +35,51 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             of_classes.list().iter().filter(of_class).map(|claim| claim.key()).collect::<Vec<_>>()
         })
         .workers(WORKERS);
-    let hands = cluster.hands("volume-provisioner");
+    let executor = cluster.executor("volume-provisioner");
     let stop = cluster.stop.clone();
     async move {
-        if stop.run_until_cancelled(offer(&caches.classes, &hands)).await.is_some() {
-            work(controller, stop, Provisioner { caches, hands }).await;
+        if stop.run_until_cancelled(offer(&caches.classes, &executor)).await.is_some() {
+            work(controller, stop, Provisioner { caches, executor }).await;
         }
     }
 }
 
-/// Makes the default class of a cluster that has no class at all, so that claims which name none get a volume.
-async fn offer(classes: &Informer<Obj<StorageClass>>, hands: &Hands) {
+/// Creates a default class in a cluster without any class, so that claims without a class get a volume.
+async fn offer(classes: &Informer<Obj<StorageClass>>, executor: &Executor) {
     if classes.synced().await.is_err() || !classes.list().is_empty() {
         return;
     }
-    match hands.client.api::<StorageClass>().create("", &plan::default_class()).await {
+    match executor.client.api::<StorageClass>().create("", &plan::default_class()).await {
         Ok(_) => {}
         Err(error) if error.is_already_exists() => {}
-        Err(error) => tracing::warn!(%error, "claims that name no class get no volume"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot create the default StorageClass: claims without a class stay pending")
+        }
     }
 }
 
-/// The caches that it reads.
+/// Caches of the controller.
 #[derive(Clone)]
-struct Reads {
+struct ControllerCaches {
     claims: Informer<Obj<PersistentVolumeClaim>>,
     volumes: Informer<Obj<PersistentVolume>>,
     classes: Informer<Obj<StorageClass>>,
 }
 
-impl Reads {
+impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
         Self { claims: caches.get(), volumes: caches.get(), classes: caches.get() }
     }
 }
 
 struct Provisioner {
-    caches: Reads,
-    hands: Hands,
+    caches: ControllerCaches,
+    executor: Executor,
 }
 
 impl Reconcile for Provisioner {
-    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
-        let Reads { claims, volumes, classes } = &self.caches;
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let ControllerCaches { claims, volumes, classes } = &self.caches;
         let (claims, volumes, classes) = cx.cut((claims, volumes, classes)).await?;
         let actions = if cx.key.namespace().is_empty() {
             let Some(volume) = volumes.get(&cx.key) else { return Ok(Next::Done) };
@@ -95,8 +98,8 @@ impl Reconcile for Provisioner {
                 _ => Vec::new(),
             }
         };
-        match self.hands.carry_out(&cx, &actions).await.result() {
-            // Its own volume, which the cache does not show yet.
+        match self.executor.execute(&cx, &actions).await.result() {
+            // The provisioner's own volume, which the cache does not show yet.
             Err(error) if error.is_already_exists() => Ok(Next::Done),
             other => Ok(other.map(|()| Next::Done)?),
         }

@@ -1,4 +1,4 @@
-//! Which volume is made for a claim, which one is enlarged, which one is removed.
+//! Volumes to create for claims, to enlarge, and to delete.
 
 use crate::action::{Action, Propagation, Target};
 use crate::object::Object;
@@ -13,13 +13,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_api::quantity::Quantity;
 use std::collections::BTreeMap;
 
-/// The name by which classes ask for simulated volumes.
+/// Provisioner name of simulated volumes in storage classes.
 pub(crate) const PROVISIONER: &str = "volumes.kstore.dev";
 
 const ASKED: &str = "volume.kubernetes.io/storage-provisioner";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
-/// The class of claims that name none. As in other clusters for development it is called `standard`, and decides for the first
+/// The default class. As in other development clusters it is called `standard`, and waits for the first
 /// consumer.
 pub(super) fn default_class() -> StorageClass {
     let default = ("storageclass.kubernetes.io/is-default-class".to_owned(), "true".to_owned());
@@ -37,12 +37,12 @@ pub(super) fn default_class() -> StorageClass {
     }
 }
 
-/// The volume of a claim: its name says whose it is, so that a second attempt finds the first.
+/// Name of a claim's volume, derived from the claim's uid, so that a second attempt finds the first.
 pub(super) fn name_for(claim: &PersistentVolumeClaim) -> String {
     format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// The volume that a claim asks for, if it asks us and is ready for one.
+/// Creates the volume of a claim that requests this provisioner and is ready for one.
 pub(super) fn provision(claim: &PersistentVolumeClaim, class: &StorageClass) -> Vec<Action> {
     let Some(spec) = claim.spec.as_ref() else { return Vec::new() };
     let annotation = |name: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(name));
@@ -53,7 +53,7 @@ pub(super) fn provision(claim: &PersistentVolumeClaim, class: &StorageClass) -> 
         return Vec::new();
     }
     let about = view::subject("v1", "PersistentVolumeClaim", &claim.metadata);
-    // A label selector asks for a volume that is there: none can be made to it.
+    // A label selector requires an existing volume: none can be created for it.
     if spec.selector.is_some() {
         let message = "failed to provision volume: claim Selector is not supported".to_owned();
         return vec![Action::warning(about, "ProvisioningFailed", message)];
@@ -92,7 +92,7 @@ pub(super) fn provision(claim: &PersistentVolumeClaim, class: &StorageClass) -> 
     vec![Action::Create(Object::of(&volume)), provisioned]
 }
 
-/// The nodes that can use a volume of the class: those in one of its topologies. `None` for all.
+/// The node affinity of a class's volumes: its allowed topologies. `None` for all nodes.
 fn reach(class: &StorageClass) -> Option<VolumeNodeAffinity> {
     let topologies = class.allowed_topologies.as_deref().filter(|topologies| !topologies.is_empty())?;
     let term = |topology: &TopologySelectorTerm| {
@@ -108,7 +108,7 @@ fn reach(class: &StorageClass) -> Option<VolumeNodeAffinity> {
     Some(VolumeNodeAffinity { required: Some(required) })
 }
 
-/// Enlarges the volume of a bound claim that asks for more than it has, and says so on the claim, at one revision.
+/// Enlarges the volume of a bound claim that requests more, and updates the claim, in one transaction.
 pub(super) fn expand(
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
@@ -139,7 +139,7 @@ pub(super) fn expand(
     ]
 }
 
-/// Removes a volume that was made here, whose claim is gone and whose class says so.
+/// Deletes a released volume of this provisioner, if its reclaim policy is Delete.
 pub(super) fn remove(volume: &PersistentVolume) -> Vec<Action> {
     let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());

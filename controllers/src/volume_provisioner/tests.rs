@@ -1,4 +1,4 @@
-//! Which volumes are made, enlarged and removed.
+//! Tests of created, enlarged and deleted volumes.
 
 use super::plan::{PROVISIONER, expand, provision, remove};
 use crate::action::Action;
@@ -26,7 +26,7 @@ fn claim(annotations: Value, size: &str) -> PersistentVolumeClaim {
 const ASKED: &str = "volume.kubernetes.io/storage-provisioner";
 
 #[test]
-fn a_volume_is_made_to_measure_for_a_claim_that_asks_this_provisioner() {
+fn a_requested_volume_is_provisioned_with_the_claims_size() {
     let made = provision(&claim(json!({ASKED: PROVISIONER}), "3Gi"), &class("Immediate", PROVISIONER));
     let volume: PersistentVolume = made[0].created().unwrap();
     let value = json!(volume);
@@ -39,7 +39,7 @@ fn a_volume_is_made_to_measure_for_a_claim_that_asks_this_provisioner() {
 }
 
 #[test]
-fn a_volume_of_a_class_with_topologies_is_for_the_nodes_in_one_of_them() {
+fn a_provisioned_volume_has_the_allowed_topologies_as_node_affinity() {
     let zones = json!([{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}]);
     let class =
         StorageClass { allowed_topologies: from_value(zones).unwrap(), ..class("Immediate", PROVISIONER) };
@@ -50,7 +50,7 @@ fn a_volume_of_a_class_with_topologies_is_for_the_nodes_in_one_of_them() {
 }
 
 #[test]
-fn nothing_is_made_for_others_nor_before_the_node_is_known() {
+fn other_provisioners_and_unscheduled_claims_get_no_volume() {
     let (here, later) = (class("Immediate", PROVISIONER), class("WaitForFirstConsumer", PROVISIONER));
     let none =
         |annotations: Value, class: &StorageClass| provision(&claim(annotations, "1Gi"), class).is_empty();
@@ -71,7 +71,7 @@ fn volume(by: &str, policy: &str, phase: &str) -> PersistentVolume {
 }
 
 #[test]
-fn released_volumes_of_this_provisioner_go_if_their_class_said_so() {
+fn released_volumes_are_deleted_by_their_reclaim_policy() {
     assert_eq!(remove(&volume(PROVISIONER, "Delete", "Released")).len(), 1);
     assert!(remove(&volume(PROVISIONER, "Retain", "Released")).is_empty());
     assert!(remove(&volume(PROVISIONER, "Delete", "Bound")).is_empty());
@@ -79,7 +79,7 @@ fn released_volumes_of_this_provisioner_go_if_their_class_said_so() {
 }
 
 #[test]
-fn a_bound_claim_that_asks_for_more_gets_it_at_one_revision() {
+fn a_volume_expansion_is_one_transaction() {
     let bound = json!({"pv.kubernetes.io/bind-completed": "yes"});
     let ours = volume(PROVISIONER, "Delete", "Bound");
     let class = class("Immediate", PROVISIONER);

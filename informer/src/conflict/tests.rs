@@ -1,4 +1,4 @@
-//! Updates that others overtake.
+//! Tests of retries after conflicts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::testing::{FakeKind, FakeStore, Sample, StoreError};
 
-/// A kind whose other writer is faster than us for a while.
+/// A kind with a second writer, which wins the first `overtakes` races.
 struct Rival {
     kind: FakeKind<Sample>,
     overtakes: AtomicU32,
@@ -61,16 +61,17 @@ fn add_one(object: &mut Sample) -> bool {
     true
 }
 
-/// A single-threaded runtime under paused time.
+/// Runs a future on a single-threaded runtime with paused time.
 fn paused<T>(test: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_time().start_paused(true).build().unwrap().block_on(test)
 }
 
 proptest! {
-    /// B1: at most k attempts; each but the first, which may have a cached state, reads anew; no write of others is lost.
+    /// B1: at most k attempts; each but the first, which may have a cached state, reads again; no write of
+    /// the other writer is lost.
     #[test]
-    fn a_change_is_tried_k_times_and_reads_before_each(
+    fn modify_retries_at_most_k_times_with_a_fresh_read(
         overtakes in 0_u32..8, most in 0_u32..7, cached in any::<bool>(),
     ) {
         let rival = Rival::new(overtakes);
@@ -92,9 +93,9 @@ proptest! {
         }
     }
 
-    /// B1, for a caller with its own calls.
+    /// B1, for a caller with its own requests.
     #[test]
-    fn an_attempt_is_repeated_only_after_conflicts_and_at_most_k_times(
+    fn on_conflict_retries_only_conflicts_and_at_most_k_times(
         outcomes in proptest::collection::vec(0_u8..3, 10), most in 0_u32..7,
     ) {
         let mut calls = 0;
@@ -114,14 +115,14 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_when_there_is_nothing_to_change() {
+async fn modify_writes_nothing_without_a_change() {
     let rival = Rival::new(0);
     let outcome = modify(&rival, &key(), None, Tries::DEFAULT, |_| false).await;
     assert_eq!((outcome, rival.writes.into_inner()), (Ok(Modified::Unchanged), 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_gone_or_replaced_by_another_is_left_alone() {
+async fn modify_leaves_deleted_and_recreated_objects_alone() {
     let kind: FakeKind<Sample> = FakeStore::new().kind("samples");
     let cached = Sample::clone(&kind.put(Sample::new("", "a")));
     kind.delete(&key()).unwrap();

@@ -1,4 +1,5 @@
-//! [`Context`]: what a run is told, and what it tells about its writes.
+//! [`Context`]: the input of one reconcile run (key, causes, attempt), and the record of the writes that the
+//! run made.
 
 use std::{
     fmt,
@@ -21,23 +22,23 @@ fn floor(causes: &Causes, written: Revision) -> Arc<AtomicU64> {
     Arc::new(AtomicU64::new(newest.max(written).0))
 }
 
-/// One run: for which key, and why.
+/// Input of one reconcile run: its key and why it runs.
 #[derive(Clone)]
 pub struct Context {
-    /// The key to bring into its wanted state.
+    /// The key to reconcile.
     pub key: Key,
-    /// What led to this run. Writes should carry it.
+    /// Revisions that triggered this run. Writes of the run should send them.
     pub causes: Causes,
-    /// Failed runs of this key since its last success.
+    /// Number of failed runs of this key since its last success.
     pub attempt: u32,
-    /// The caches do not show the writes of the runs before this one: what they did may not be seen here. True only when a
-    /// watch is far behind. A run that would do harm on an old state should end without writing; the next one comes when the
-    /// caches have caught up, or is told the same.
+    /// Whether the caches may not show the writes of earlier runs of this key yet. True only when a watch is
+    /// far behind. A run for which old state is dangerous should end without writing; the key runs again when
+    /// the caches have caught up.
     pub stale: bool,
-    /// The newest of the causes, of the writes of earlier runs, and then of the writes of this run. Nothing, if what is watched
-    /// tells of several histories.
+    /// Lower bound for consistent reads: the newest revision among the causes, the writes of earlier runs and
+    /// the writes of this run so far. `None` if the watched sources have unrelated histories.
     floor: Option<Arc<AtomicU64>>,
-    /// The newest write of this run.
+    /// Revision of the newest write of this run.
     written: Arc<AtomicU64>,
     fences: Arc<Mutex<Fences>>,
 }
@@ -61,7 +62,7 @@ impl Context {
         Self { key, attempt: 0, stale: false, floor, causes, written: Arc::default(), fences: Arc::default() }
     }
 
-    /// The context of a run that begins with the fences of earlier ones, whose newest write is `written`.
+    /// The context of a run that starts with the fences of earlier runs, whose newest write is `written`.
     pub(super) fn new(lease: &Lease<Key>, comparable: bool, fences: Fences, written: Revision) -> Self {
         Self {
             key: lease.key().clone(),
@@ -74,12 +75,13 @@ impl Context {
         }
     }
 
-    /// Says that this run wrote `revision` of a kind that `informer` caches: the key runs again only when that cache shows
-    /// the write, so that the next run does not repeat it. After [`OWN_WRITE_DEADLINE`]
-    /// it runs anyway, and is told that it is [stale](Context::stale).
+    /// Records that this run wrote `revision` of a kind that `informer` caches. The key runs again only after
+    /// that cache shows the write, so that the next run does not repeat it. After [`OWN_WRITE_DEADLINE`] the
+    /// key runs anyway, marked as [stale](Context::stale).
     ///
-    /// Costs the same for one write as for many to the same cache. Without effect if the source's revisions are its
-    /// adapter's own numbers ([`Revisions::Opaque`](crate::Revisions::Opaque)); there [`crate::Expectations`] serve.
+    /// Many writes to the same cache cost as much as one. Without effect for a source whose revisions are the
+    /// adapter's own numbers ([`Revisions::Opaque`](crate::Revisions::Opaque)); use [`crate::Expectations`]
+    /// there.
     pub fn wrote<T: Object>(&self, informer: &Informer<T>, revision: Revision) {
         if let Some(floor) = &self.floor {
             floor.fetch_max(revision.0, Ordering::Relaxed);
@@ -88,24 +90,26 @@ impl Context {
         self.fences.lock().add(informer, revision);
     }
 
-    /// The state of several informers at one revision, at least that of everything that led to this run, of what it has written
-    /// so far and of what earlier runs of the key wrote (if everything that the controller watches is of one domain; else that of what the informers show).
-    /// Give a tuple of references: `cx.cut((&sets, &pods))`.
+    /// A consistent view of several informers at one revision. The revision covers the causes of this run,
+    /// its writes so far and the writes of earlier runs of the key. That bound holds only if all watched
+    /// sources share one domain; otherwise the view is at a revision that all informers already show. Pass a
+    /// tuple of references: `cx.cut((&sets, &pods))`.
     ///
     /// # Errors
-    /// See [`CutError`]. [`CutError::Late`] if the informers have not come so far in
-    /// [`OWN_WRITE_DEADLINE`]; the run should be retried.
+    /// [`CutError::Late`] if the informers do not reach the revision within [`OWN_WRITE_DEADLINE`]; return
+    /// the error to retry the run. For the others see [`CutError`].
     pub async fn cut<C: Cut>(&self, informers: C) -> Result<C::Views, CutError> {
         let floor = self.floor.as_ref().map(|floor| Revision(floor.load(Ordering::Relaxed)));
         timeout(OWN_WRITE_DEADLINE, snapshot(floor, informers)).await.unwrap_or(Err(CutError::Late))
     }
 
-    /// What the run has written so far, and earlier ones that no cache shows.
+    /// Fences of the writes of this run so far, and of earlier writes that no cache shows yet.
     pub(super) fn fences(&self) -> Arc<Mutex<Fences>> {
         self.fences.clone()
     }
 
-    /// The newest write of the run so far, zero before the first; for who looks when the run has ended.
+    /// Revision of the newest write of the run so far, zero before the first. The worker reads it after the
+    /// run.
     pub(super) fn written(&self) -> Arc<AtomicU64> {
         self.written.clone()
     }

@@ -1,15 +1,16 @@
-//! [`Failure`]: what follows from a failed run, where that is not what usually follows.
+//! [`Failure`]: the error of a reconcile run together with its retry policy.
 
 use std::{fmt::Display, time::Duration};
 
-/// A failed run that says what is to follow. `?` makes a [`Failure::Retry`] of any error.
+/// Error of a reconcile run with its retry policy. `?` converts any error into [`Failure::Retry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure<E> {
-    /// The key runs again after its back-off, which doubles with each failure.
+    /// Run the key again after its back-off, which doubles with each failure.
     Retry(E),
-    /// The key runs again after this time, and its back-off does not grow. For servers that say when to come back.
+    /// Run the key again after this time without increasing its back-off. For servers that return
+    /// `Retry-After`.
     RetryIn(E, Duration),
-    /// Only a change can help: the key is not run again because of this failure.
+    /// Do not retry: only a change of the object can help.
     Terminal(E),
 }
 
@@ -19,11 +20,11 @@ impl<E> From<E> for Failure<E> {
     }
 }
 
-/// What a reconcile function may fail with: anything that can be shown, which is retried, or a [`Failure`].
+/// Error type of a reconcile function: any `Display` type, which is retried, or a [`Failure`].
 pub trait IntoFailure {
-    /// What went wrong.
+    /// The underlying error.
     type Error: Display;
-    /// With what is to follow.
+    /// Converts the error into a [`Failure`] with its retry policy.
     fn into_failure(self) -> Failure<Self::Error>;
 }
 

@@ -1,8 +1,10 @@
-//! [`Feed`]: the changes of one informer, made into keys for the queue; and the gate that opens when all first states are queued.
+//! [`Feed`]: turns the changes of one informer into keys for the work queue, and signals when the initial
+//! state is queued.
 //!
-//! A feed reads every change and merges none. A run may see in the cache what the feed has not read yet: an object that came and
-//! goes before the feed reads either, or that had another owner in between. Merged, such changes would be none, and what the run
-//! concluded from that state would never be looked at again. The queue merges the keys.
+//! A feed reads every change and merges none. A run can see a state in the cache before the feed reads the
+//! change. Example: an object appears and disappears again, or briefly has another owner. Merging would
+//! cancel such changes out, and the controller would never re-examine the conclusion that a run drew from
+//! that state. The queue merges equal keys.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Controller, figures::Figures};
+use super::{Controller, figures::ControllerMetrics};
 use crate::{
     Add, Causes, Delivery, Delta, Informer, Key, NotSynced, Object, Overflow, Priority, Queue, Revisions,
     Status, Subscription, TaskGroup,
@@ -25,10 +27,10 @@ use crate::{
     not_synced,
 };
 
-/// How feeds read. The source waits for them: they wait for nothing themselves.
+/// Delivery of feeds: every change. The source may wait for feeds, because feeds wait for nothing.
 const EVERY_CHANGE: Delivery = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
 
-/// Everything about one informer, before the controller runs.
+/// One watched informer before the controller runs.
 pub(super) struct Feed {
     informer: String,
     revisions: Revisions,
@@ -36,9 +38,12 @@ pub(super) struct Feed {
     pump: Pump,
 }
 
-/// Feeds the queue, and says when the first state is in it.
-type Pump =
-    Box<dyn FnOnce(Queue<Key>, Arc<Figures>, oneshot::Sender<()>) -> BoxFuture<'static, ()> + Send + Sync>;
+/// Future that feeds the queue and signals when the initial state is queued.
+type Pump = Box<
+    dyn FnOnce(Queue<Key>, Arc<ControllerMetrics>, oneshot::Sender<()>) -> BoxFuture<'static, ()>
+        + Send
+        + Sync,
+>;
 
 impl Feed {
     pub(super) fn new<T, I>(
@@ -54,7 +59,7 @@ impl Feed {
             informer: informer.name().to_owned(),
             revisions: informer.revisions(),
             status: Box::new(move || source.status()),
-            // It subscribes when it runs: before, nobody would read what waits for it.
+            // Subscribes when the pump starts: an earlier subscription would fill up without a reader.
             pump: Box::new(move |queue, figures, first| {
                 let keys = contained(keys, figures);
                 pump(read.subscribe_with(EVERY_CHANGE), queue, first, keys).boxed()
@@ -62,8 +67,13 @@ impl Feed {
         }
     }
 
-    /// Starts the task that feeds the queue; gives back what the workers have to wait for.
-    pub(super) fn start(self, controller: &Controller, stop: &CancellationToken, tasks: &TaskGroup) -> Gate {
+    /// Starts the task that feeds the queue; returns the initial sync that the workers wait for.
+    pub(super) fn start(
+        self,
+        controller: &Controller,
+        stop: &CancellationToken,
+        tasks: &TaskGroup,
+    ) -> InitialSync {
         let (first, opened) = oneshot::channel();
         let (queue, figures, stop) = (controller.queue.clone(), controller.figures.clone(), stop.clone());
         let (name, informer) = (controller.name.clone(), self.informer.clone());
@@ -71,14 +81,14 @@ impl Feed {
             if stop.run_until_cancelled((self.pump)(queue, figures, first)).await.is_some()
                 && !stop.is_cancelled()
             {
-                tracing::warn!(controller = %name, informer, "the informer has ended");
+                tracing::warn!(controller = %name, informer, "the informer has stopped");
             }
         });
-        Gate { informer: self.informer, status: self.status, opened }
+        InitialSync { informer: self.informer, status: self.status, opened }
     }
 }
 
-/// Whether all of them tell of one history, so that what one of them caused can be looked for in another.
+/// Whether all feeds share one history, so that a revision of one informer can be compared with another.
 pub(super) fn are_comparable(feeds: &[Feed]) -> bool {
     let mut revisions = feeds.iter().map(|feed| &feed.revisions);
     match revisions.next() {
@@ -87,17 +97,17 @@ pub(super) fn are_comparable(feeds: &[Feed]) -> bool {
     }
 }
 
-/// Opens when the first state of one informer is queued.
-pub(super) struct Gate {
+/// Waits until the initial state of one informer is queued.
+pub(super) struct InitialSync {
     informer: String,
     status: Box<dyn Fn() -> Status + Send + Sync>,
     opened: oneshot::Receiver<()>,
 }
 
-/// Waits for all gates; the time begins now.
+/// Waits for the initial sync of all informers. The time limit starts now.
 pub(super) async fn pass(
     controller: &str,
-    gates: Vec<Gate>,
+    gates: Vec<InitialSync>,
     limit: Option<Duration>,
 ) -> Result<(), NotSynced> {
     let deadline = limit.map(|limit| Instant::now() + limit);
@@ -107,7 +117,7 @@ pub(super) async fn pass(
     Ok(())
 }
 
-impl Gate {
+impl InitialSync {
     async fn pass(mut self, controller: &str, deadline: Option<Instant>) -> Result<(), NotSynced> {
         loop {
             let warning = Instant::now() + SYNC_WARNING;
@@ -119,7 +129,7 @@ impl Gate {
                 Err(_) => {
                     let (informer, status) = (&self.informer, (self.status)());
                     let why = not_synced::describe(&status);
-                    tracing::warn!(controller, informer, why, "still waiting for the first state");
+                    tracing::warn!(controller, informer, why, "still waiting for the cache to sync");
                 }
             }
         }
@@ -130,10 +140,10 @@ impl Gate {
     }
 }
 
-/// The keys of a change, or none if the function panics: its panic costs the runs for that one change, and no other.
+/// The keys of a change, or none if the mapping function panics: a panic affects only the one change.
 fn contained<T, I>(
     keys: impl Fn(&Delta<T>) -> I + Send + Sync,
-    figures: Arc<Figures>,
+    figures: Arc<ControllerMetrics>,
 ) -> impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync
 where
     T: Object,
@@ -143,7 +153,7 @@ where
         let made = catch_unwind(AssertUnwindSafe(|| keys(delta).into_iter().collect()));
         made.unwrap_or_else(|_| {
             figures.feed_panicked();
-            tracing::error!(object = %delta.object().key(), "panicked making keys of a change; none are queued");
+            tracing::error!(object = %delta.object().key(), "mapping a change to keys panicked; no key is queued");
             Vec::new()
         })
     }
@@ -172,7 +182,7 @@ async fn pump<T, I>(
     for delta in subscription.try_next() {
         enqueue(&delta, INITIAL_PRIORITY);
     }
-    // Nobody listens any more if the controller stopped meanwhile.
+    // The receiver is gone if the controller has stopped.
     let _ = first.send(());
     while let Some(deltas) = subscription.next().await {
         for delta in deltas {

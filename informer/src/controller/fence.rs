@@ -1,7 +1,7 @@
-//! [`Fences`]: what a run wrote and which cache must show it before the key runs again; [`Unseen`]: the same for all keys of a
-//! controller, as long as a cache does not show it.
+//! [`Fences`]: the writes of a run that its caches must show before the key runs again. [`PendingWrites`]: these
+//! writes for all keys of a controller.
 //!
-//! Nothing waits here: each cache is given a part of the key's ticket to hold until it shows the write.
+//! Waiting uses no task. Each informer holds a drop guard of the key until its cache shows the write.
 
 use std::{
     collections::BTreeMap,
@@ -12,16 +12,16 @@ use parking_lot::Mutex;
 
 use crate::{Informer, Key, Lease, Object, Revision, Revisions, Ticket, Verdict, limits::OWN_WRITE_DEADLINE};
 
-/// The newest write to what one informer caches.
+/// The newest write to the objects of one informer's cache.
 #[derive(Clone)]
 struct Fence {
     cache: Cache,
     revision: Revision,
-    /// Leaves something with the informer until its cache shows a revision.
-    hold: Arc<dyn Fn(Revision, Held) + Send + Sync>,
+    /// Leaves a guard with the informer until its cache shows the revision.
+    hold: Arc<dyn Fn(Revision, FenceGuard) + Send + Sync>,
 }
 
-/// Tells informers apart.
+/// Identity of an informer's cache.
 #[derive(Clone)]
 struct Cache(Weak<dyn Send + Sync>);
 
@@ -31,12 +31,12 @@ impl PartialEq for Cache {
     }
 }
 
-/// At most one fence per cache.
+/// Writes that caches must show, at most one fence per cache.
 #[derive(Clone, Default)]
 pub(super) struct Fences(Vec<Fence>);
 
 impl Fences {
-    /// Adds a write, unless the cache shows it already, or can never be known to.
+    /// Adds a write, unless the cache already shows it or cannot compare revisions.
     pub(super) fn add<T: Object>(&mut self, informer: &Informer<T>, revision: Revision) {
         if informer.revisions() == Revisions::Opaque || informer.shared().has(revision) {
             return;
@@ -48,7 +48,7 @@ impl Fences {
             return;
         }
         let informer = informer.clone();
-        let hold = Arc::new(move |revision, held: Held| informer.hold_until(revision, held));
+        let hold = Arc::new(move |revision, held: FenceGuard| informer.hold_until(revision, held));
         self.0.push(Fence { cache, revision, hold });
     }
 
@@ -56,7 +56,7 @@ impl Fences {
         self.0.is_empty()
     }
 
-    /// Adds others; gives back those that were not known.
+    /// Adds the fences of `others` and returns those that were not covered yet.
     fn join(&mut self, others: Self) -> Vec<Fence> {
         let known = |mine: &[Fence], other: &Fence| {
             mine.iter().any(|fence| fence.cache == other.cache && fence.revision >= other.revision)
@@ -67,35 +67,35 @@ impl Fences {
         new
     }
 
-    /// Forgets what `cache` shows.
+    /// Removes the fence of `cache` if it is at `revision` or older.
     fn shown(&mut self, cache: &Cache, revision: Revision) {
         self.0.retain(|fence| fence.cache != *cache || fence.revision > revision);
     }
 }
 
-/// The writes that caches do not show yet, of all keys. Clones are the same. With the last one everything is forgotten, although
-/// informers may hold their part for longer.
+/// Writes of all keys that caches do not show yet. Clones share state. Dropping the last clone discards
+/// everything, although informers may keep guards for longer.
 #[derive(Clone, Default)]
-pub(super) struct Unseen(Arc<Mutex<Keys>>);
+pub(super) struct PendingWrites(Arc<Mutex<Keys>>);
 
-type Keys = BTreeMap<Key, Waiting>;
+type Keys = BTreeMap<Key, ParkedKey>;
 
-/// A key that waits, or has waited in vain.
+/// A key that waits for its writes, or whose wait has timed out.
 #[derive(Default)]
-struct Waiting {
+struct ParkedKey {
     fences: Fences,
-    /// Keeps the key parked until the fences are gone.
+    /// Keeps the key parked until its fences are gone.
     ticket: Option<Ticket>,
 }
 
-impl Unseen {
-    /// Those of earlier runs of `key`. None, unless the key ran because the time to wait for them was over.
+impl PendingWrites {
+    /// The fences of earlier runs of `key`. Empty unless the wait of the key has timed out.
     pub(super) fn of(&self, key: &Key) -> Fences {
         self.0.lock().get(key).map(|waiting| waiting.fences.clone()).unwrap_or_default()
     }
 
-    /// Ends the lease of a run: now, or when the caches show what it and the runs before it wrote. What comes meanwhile waits
-    /// with the key, and the worker is free for others.
+    /// Ends the lease of a run, at once or when the caches show all its writes. Changes in the meantime stay
+    /// queued with the key, and the worker is free for other keys.
     pub(super) fn conclude(&self, lease: Lease<Key>, verdict: Verdict, fences: Fences) {
         if fences.is_empty() {
             lease.conclude(verdict);
@@ -109,28 +109,29 @@ impl Unseen {
             (waiting.fences.join(fences), waiting.ticket.replace(ticket))
         };
         drop(old);
-        // What a cache shows already it lets go at once.
+        // An informer whose cache already shows the write drops the guard at once.
         for Fence { cache, revision, hold } in new {
-            hold(revision, Held { keys: Arc::downgrade(&self.0), key: key.clone(), cache, revision });
+            hold(revision, FenceGuard { keys: Arc::downgrade(&self.0), key: key.clone(), cache, revision });
         }
     }
 
-    /// Keys that wait.
+    /// Number of waiting keys.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.lock().len()
     }
 }
 
-/// What an informer holds until its cache shows a write, or until it ends: then there is nothing to wait for.
-pub(super) struct Held {
+/// Guard that an informer holds until its cache shows a write or the informer ends. Dropping it removes the
+/// fence.
+pub(super) struct FenceGuard {
     keys: Weak<Mutex<Keys>>,
     key: Key,
     cache: Cache,
     revision: Revision,
 }
 
-impl Drop for Held {
+impl Drop for FenceGuard {
     fn drop(&mut self) {
         let Some(keys) = self.keys.upgrade() else { return };
         let mut keys = keys.lock();
@@ -138,7 +139,7 @@ impl Drop for Held {
         waiting.fences.shown(&self.cache, self.revision);
         if waiting.fences.is_empty() {
             let done = keys.remove(&self.key);
-            // The ticket is a matter of the queue's lock.
+            // Dropping the ticket locks the queue: release this lock first.
             drop(keys);
             drop(done);
         }

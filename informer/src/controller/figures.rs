@@ -1,4 +1,4 @@
-//! [`Figures`]: what is counted of a controller, under controller-runtime's names.
+//! [`ControllerMetrics`]: the metrics of one controller, with the names of controller-runtime.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,34 +6,35 @@ use parking_lot::Mutex;
 
 use crate::metrics::{Collect, Histogram, Metric, Page};
 
-const TOTAL: Metric = Metric::counter("controller_runtime_reconcile_total", "Runs by their result");
-const ERRORS: Metric = Metric::counter("controller_runtime_reconcile_errors_total", "Runs that failed");
+const TOTAL: Metric =
+    Metric::counter("controller_runtime_reconcile_total", "Total number of reconciles by result");
+const ERRORS: Metric =
+    Metric::counter("controller_runtime_reconcile_errors_total", "Total number of reconcile errors");
 const TERMINAL: Metric = Metric::counter(
     "controller_runtime_terminal_reconcile_errors_total",
-    "Runs that failed and are not retried",
+    "Total number of terminal reconcile errors, which are not retried",
 );
-const PANICS: Metric = Metric::counter("controller_runtime_reconcile_panics_total", "Runs that panicked");
+const PANICS: Metric =
+    Metric::counter("controller_runtime_reconcile_panics_total", "Total number of reconcile panics");
 const TIMEOUTS: Metric = Metric::counter(
     "controller_runtime_reconcile_timeouts_total",
-    "Runs that took too long and were dropped",
+    "Total number of reconciles that timed out",
 );
-const TIME: Metric = Metric::histogram("controller_runtime_reconcile_time_seconds", "How long runs took");
-const ACTIVE: Metric = Metric::gauge("controller_runtime_active_workers", "Runs under way");
+const TIME: Metric = Metric::histogram("controller_runtime_reconcile_time_seconds", "Duration of reconciles");
+const ACTIVE: Metric = Metric::gauge("controller_runtime_active_workers", "Number of active reconciles");
 const WORKERS: Metric =
-    Metric::gauge("controller_runtime_max_concurrent_reconciles", "Runs that may be under way at once");
+    Metric::gauge("controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles");
 const STALE: Metric = Metric::counter(
     "informer_stale_runs_total",
-    "Runs that began although a cache did not show the writes of the run before",
+    "Total number of reconciles on a cache that did not show the key's previous writes",
 );
 
-const FEED_PANICS: Metric = Metric::counter(
-    "informer_feed_panics_total",
-    "Changes of which no keys were made because the function that makes them panicked",
-);
+const FEED_PANICS: Metric =
+    Metric::counter("informer_feed_panics_total", "Total number of changes whose mapping to keys panicked");
 
-/// What became of a run.
+/// Result of a run, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Result {
+pub(super) enum RunOutcome {
     Success,
     RequeueAfter,
     Error,
@@ -42,11 +43,11 @@ pub(super) enum Result {
     Timeout,
 }
 
-impl Result {
+impl RunOutcome {
     const ALL: [Self; 6] =
         [Self::Success, Self::RequeueAfter, Self::Error, Self::Terminal, Self::Panic, Self::Timeout];
 
-    /// As controller-runtime sorts results.
+    /// Label of the result in controller-runtime's metrics.
     fn label(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -55,7 +56,7 @@ impl Result {
         }
     }
 
-    /// For logs.
+    /// Name of the result in logs.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Terminal => "terminal",
@@ -66,13 +67,13 @@ impl Result {
     }
 }
 
-pub(super) struct Figures {
+pub(super) struct ControllerMetrics {
     controller: Arc<str>,
     counts: Mutex<Counts>,
 }
 
 struct Counts {
-    results: [u64; Result::ALL.len()],
+    results: [u64; RunOutcome::ALL.len()],
     stale: u64,
     feed_panics: u64,
     active: usize,
@@ -80,10 +81,10 @@ struct Counts {
     time: Histogram,
 }
 
-impl Figures {
+impl ControllerMetrics {
     pub(super) fn new(controller: Arc<str>) -> Self {
         let counts = Counts {
-            results: [0; Result::ALL.len()],
+            results: [0; RunOutcome::ALL.len()],
             stale: 0,
             feed_panics: 0,
             active: 0,
@@ -97,52 +98,52 @@ impl Figures {
         self.counts.lock().workers = workers;
     }
 
-    /// The function that makes keys of changes panicked.
+    /// Counts a panic of the function that maps changes to keys.
     pub(super) fn feed_panicked(&self) {
         self.counts.lock().feed_panics += 1;
     }
 
-    /// A run begins.
-    pub(super) fn begin(&self, stale: bool) -> UnderWay<'_> {
+    /// Counts the start of a run.
+    pub(super) fn begin(&self, stale: bool) -> ActiveRun<'_> {
         let mut counts = self.counts.lock();
         counts.active += 1;
         counts.stale += u64::from(stale);
-        UnderWay(self)
+        ActiveRun(self)
     }
 }
 
-/// A run; dropped without a result, it only is no longer under way.
-pub(super) struct UnderWay<'a>(&'a Figures);
+/// An active run. Dropping it without a result only lowers the number of active runs.
+pub(super) struct ActiveRun<'a>(&'a ControllerMetrics);
 
-impl UnderWay<'_> {
-    pub(super) fn end(self, result: Result, took: Duration) {
+impl ActiveRun<'_> {
+    pub(super) fn end(self, result: RunOutcome, took: Duration) {
         let mut counts = self.0.counts.lock();
         counts.results[result as usize] += 1;
         counts.time.observe(took);
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for ActiveRun<'_> {
     fn drop(&mut self) {
         self.0.counts.lock().active -= 1;
     }
 }
 
-impl Collect for Figures {
+impl Collect for ControllerMetrics {
     fn collect(&self, into: &mut Page) {
         let counts = self.counts.lock();
         let labels = [("controller", &*self.controller)];
         let mut errors = 0;
-        for result in Result::ALL {
+        for result in RunOutcome::ALL {
             let count = counts.results[result as usize];
             into.add(&TOTAL, &[labels[0], ("result", result.label())], count as f64);
             errors += if result.label() == "error" { count } else { 0 };
         }
-        let count = |result: Result| counts.results[result as usize] as f64;
+        let count = |result: RunOutcome| counts.results[result as usize] as f64;
         into.add(&ERRORS, &labels, errors as f64);
-        into.add(&TERMINAL, &labels, count(Result::Terminal));
-        into.add(&PANICS, &labels, count(Result::Panic));
-        into.add(&TIMEOUTS, &labels, count(Result::Timeout));
+        into.add(&TERMINAL, &labels, count(RunOutcome::Terminal));
+        into.add(&PANICS, &labels, count(RunOutcome::Panic));
+        into.add(&TIMEOUTS, &labels, count(RunOutcome::Timeout));
         into.add(&STALE, &labels, counts.stale as f64);
         into.add(&FEED_PANICS, &labels, counts.feed_panics as f64);
         into.add(&ACTIVE, &labels, counts.active as f64);

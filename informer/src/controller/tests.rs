@@ -1,4 +1,4 @@
-//! Controllers over a fake store: what they guarantee to their reconcile functions.
+//! Tests of controllers over a fake store: guarantees to their reconcile functions.
 
 mod figures;
 mod own_writes;
@@ -24,7 +24,7 @@ fn nondet() -> Nondet {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_fails_or_panics_is_repeated_with_its_causes() {
+async fn failed_and_panicked_runs_are_retried_with_their_causes() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -48,7 +48,7 @@ async fn a_run_that_fails_or_panics_is_repeated_with_its_causes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_owners_are_told_when_an_object_moves_from_one_to_the_other() {
+async fn both_owners_run_when_an_object_changes_owner() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (owners, pods) = (store.kind::<Sample>("owners"), store.kind::<Sample>("pods"));
     let (a, b) = (owners.put(Sample::new("", "a")), owners.put(Sample::new("", "b")));
@@ -70,7 +70,7 @@ async fn both_owners_are_told_when_an_object_moves_from_one_to_the_other() {
 
 /// Q10, for controllers.
 #[tokio::test(start_paused = true)]
-async fn a_function_that_panics_before_it_gives_a_future_costs_no_worker() {
+async fn a_panic_before_the_future_keeps_the_worker_alive() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     for name in ["bad", "good"] {
@@ -90,7 +90,7 @@ async fn a_function_that_panics_before_it_gives_a_future_costs_no_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_says_whether_and_when_the_key_runs_again() {
+async fn a_failure_decides_whether_and_when_the_key_retries() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -116,10 +116,10 @@ async fn a_failure_says_whether_and_when_the_key_runs_again() {
     assert_eq!(runs.lock()[3], (0, 3_600), "a change begins anew");
 }
 
-/// H9: a run that saw the object in the cache concluded something from it, although the feed read its creation and its deletion
-/// together; and so did the owner that it had in between.
+/// H9: the feed reads the creation and the deletion of an object together. A run that saw the object in the
+/// cache must run again, and so must the intermediate owner.
 #[tokio::test(start_paused = true)]
-async fn every_owner_that_an_object_ever_had_is_told_however_late_the_feed_reads() {
+async fn every_former_owner_runs_even_if_the_feed_is_late() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (owners, pods) = (store.kind::<Sample>("owners"), store.kind::<Sample>("pods"));
     let [a, b, c] = ["a", "b", "c"].map(|name| owners.put(Sample::new("", name)));
@@ -136,7 +136,7 @@ async fn every_owner_that_an_object_ever_had_is_told_however_late_the_feed_reads
     let told = || std::mem::take(&mut *runs.lock()).into_iter().collect::<BTreeSet<_>>();
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
     assert_eq!(told(), names(&["a"]));
-    // All in one step: the feed finds them together.
+    // All in one step: the feed reads the changes together.
     for owner in [&b, &c] {
         pods.put(Sample::new("", "moves").owned_by(&**owner));
     }
@@ -152,9 +152,9 @@ async fn every_owner_that_an_object_ever_had_is_told_however_late_the_feed_reads
     assert_eq!(told(), names(&["a", "c"]));
 }
 
-/// H7: a panic while keys are made of one change is counted, and the changes after it are made into keys as before.
+/// H7: a panic while mapping one change to keys is counted; later changes are mapped as before.
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_keys_are_made_costs_one_change_and_is_counted() {
+async fn a_panic_while_mapping_a_change_to_keys_is_counted_and_contained() {
     let (store, stop, registry) = (FakeStore::new(), CancellationToken::new(), Registry::new());
     let kind = store.kind::<Sample>("samples");
     let cache = Builder::new(kind.source()).spawn(&stop);
@@ -179,7 +179,7 @@ async fn a_panic_while_keys_are_made_costs_one_change_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_takes_too_long_is_dropped_and_repeated() {
+async fn a_timed_out_run_is_dropped_and_retried() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -201,11 +201,11 @@ async fn a_run_that_takes_too_long_is_dropped_and_repeated() {
     assert_eq!(*runs.lock(), [(0, 0), (1, 5)]);
 }
 
-/// An object whose owner's wishes are counted.
+/// An object with a generation.
 #[derive(Clone)]
-struct Wanted(Sample, i64);
+struct SpecObject(Sample, i64);
 
-impl Object for Wanted {
+impl Object for SpecObject {
     fn key(&self) -> Key {
         self.0.key()
     }
@@ -220,19 +220,19 @@ impl Object for Wanted {
     }
 }
 
-impl Stored for Wanted {
+impl Stored for SpecObject {
     fn stamp(&mut self, uid: &str, revision: Revision) {
         self.0.stamp(uid, revision);
     }
 }
 
-/// Q9: a child, the status and the spec of a failing object each run it at once, although its back-off lasts for minutes, and none
-/// of these runs lengthens the back-off.
+/// Q9: a change of a child, the status or the spec runs a failing object at once, although its back-off lasts
+/// for minutes. None of these runs lengthens the back-off.
 #[tokio::test(start_paused = true)]
-async fn a_failing_key_runs_at_once_when_something_new_concerns_it() {
+async fn a_failing_key_runs_at_once_after_a_change() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
-    let (kind, others) = (store.kind::<Wanted>("wanted"), store.kind::<Sample>("others"));
-    let put = |generation| kind.put(Wanted(Sample::new("", "a"), generation));
+    let (kind, others) = (store.kind::<SpecObject>("wanted"), store.kind::<Sample>("others"));
+    let put = |generation| kind.put(SpecObject(Sample::new("", "a"), generation));
     let owner = put(1);
     let cache = Builder::new(kind.source()).spawn(&stop);
     let other_cache = Builder::new(others.source()).spawn(&stop);
@@ -265,7 +265,7 @@ async fn a_failing_key_runs_at_once_when_something_new_concerns_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_go_before_what_was_there_at_the_start_but_that_is_not_forgotten() {
+async fn changes_run_before_initial_keys_without_starving_them() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     for n in 0..50 {
@@ -283,7 +283,7 @@ async fn changes_go_before_what_was_there_at_the_start_but_that_is_not_forgotten
         }
     }));
     tokio::time::sleep(Duration::from_millis(15)).await;
-    // One per run: there is always a change that waits.
+    // One change per run: there is always a pending change.
     for n in 0..100 {
         kind.put(Sample::new("", &format!("new-{n}")));
         if n >= 3 {

@@ -1,4 +1,4 @@
-//! [`Worker`]: takes keys from the queue, runs the function, and tells the queue what came of it.
+//! [`Worker`]: takes keys from the queue, runs the reconcile function, and reports the result to the queue.
 
 use std::{
     future::Future,
@@ -14,24 +14,24 @@ use tracing::{Instrument, Span, field};
 
 use super::{
     Action, Context, Controller, Failure, IntoFailure,
-    fence::Unseen,
-    figures::{Figures, Result as Outcome},
-    written::Written,
+    fence::PendingWrites,
+    figures::{ControllerMetrics, RunOutcome},
+    written::WrittenRevisions,
 };
 use crate::{Key, Queue, Revision, Verdict, limits::LOUD_ATTEMPTS};
 
-/// What the tasks of one controller share.
+/// State that the worker tasks of one controller share.
 pub(super) struct Worker<F> {
     name: Arc<str>,
     queue: Queue<Key>,
     timeout: Option<Duration>,
-    /// Whether everything that is watched tells of one history.
+    /// Whether all watched sources share one history of revisions.
     comparable: bool,
-    /// Drops runs under way.
+    /// Cancels active runs.
     dropped: CancellationToken,
-    figures: Arc<Figures>,
-    unseen: Unseen,
-    written: Written,
+    figures: Arc<ControllerMetrics>,
+    pending_writes: PendingWrites,
+    written: WrittenRevisions,
     reconcile: F,
 }
 
@@ -54,17 +54,18 @@ where
             comparable,
             dropped,
             figures: controller.figures.clone(),
-            unseen: controller.unseen.clone(),
-            written: Written::default(),
+            pending_writes: controller.pending_writes.clone(),
+            written: WrittenRevisions::default(),
             reconcile,
         }
     }
 
-    /// Works until the queue closes.
+    /// Processes keys until the queue closes.
     pub(super) async fn work(self: Arc<Self>) {
         while let Some(lease) = self.queue.next().await {
-            let (unseen, before) = (self.unseen.of(lease.key()), self.written.of(lease.key()));
-            let context = Context::new(&lease, self.comparable, unseen, before);
+            let (pending_writes, before) =
+                (self.pending_writes.of(lease.key()), self.written.of(lease.key()));
+            let context = Context::new(&lease, self.comparable, pending_writes, before);
             let (fences, written) = (context.fences(), context.written());
             let Some(verdict) = self.dropped.run_until_cancelled(self.run(context)).await else { return };
             let written = Revision(written.load(Ordering::Relaxed));
@@ -72,11 +73,11 @@ where
                 self.written.note(lease.key(), written);
             }
             let fences = std::mem::take(&mut *fences.lock());
-            self.unseen.conclude(lease, verdict, fences);
+            self.pending_writes.conclude(lease, verdict, fences);
         }
     }
 
-    /// One run, from its span to its verdict.
+    /// Executes one run inside its tracing span and returns the verdict for the queue.
     async fn run(&self, context: Context) -> Verdict {
         let Context { key, causes, attempt, stale, .. } = &context;
         let span = tracing::info_span!(
@@ -103,64 +104,67 @@ where
         .await
     }
 
-    /// The function, with its panics and its time contained.
-    async fn attempt(&self, context: Context) -> Ended<E> {
-        // The function is called inside, since it may panic before it gives a future.
+    /// Calls the reconcile function, and contains its panics and its duration.
+    async fn attempt(&self, context: Context) -> ReconcileEnd<E> {
+        // Calls the function inside the future: it may panic before it returns one.
         let run = AssertUnwindSafe(async { (self.reconcile)(context).await }).catch_unwind();
         let ended = match self.timeout {
             Some(limit) => timeout(limit, run).await,
             None => Ok(run.await),
         };
         match ended {
-            Ok(Ok(result)) => Ended::Result(result),
-            Ok(Err(_)) => Ended::Panic,
-            Err(_) => Ended::Timeout,
+            Ok(Ok(result)) => ReconcileEnd::Result(result),
+            Ok(Err(_)) => ReconcileEnd::Panic,
+            Err(_) => ReconcileEnd::Timeout,
         }
     }
 
-    fn judge(&self, ended: Ended<E>, attempt: u32) -> (Verdict, Outcome) {
+    fn judge(&self, ended: ReconcileEnd<E>, attempt: u32) -> (Verdict, RunOutcome) {
         let failure = match ended {
-            Ended::Result(Ok(Action::Done)) => return (Verdict::Done, Outcome::Success),
-            Ended::Result(Ok(Action::Again(delay))) => return (Verdict::Again(delay), Outcome::RequeueAfter),
-            Ended::Result(Err(error)) => error.into_failure(),
-            Ended::Panic => {
-                tracing::error!("panicked; will be retried");
-                return (Verdict::Retry, Outcome::Panic);
+            ReconcileEnd::Result(Ok(Action::Done)) => return (Verdict::Done, RunOutcome::Success),
+            ReconcileEnd::Result(Ok(Action::Again(delay))) => {
+                return (Verdict::Again(delay), RunOutcome::RequeueAfter);
             }
-            Ended::Timeout => {
-                tracing::warn!(limit = ?self.timeout, "took too long; will be retried");
-                return (Verdict::Retry, Outcome::Timeout);
+            ReconcileEnd::Result(Err(error)) => error.into_failure(),
+            ReconcileEnd::Panic => {
+                tracing::error!("reconcile panicked; will be retried");
+                return (Verdict::Retry, RunOutcome::Panic);
+            }
+            ReconcileEnd::Timeout => {
+                tracing::warn!(limit = ?self.timeout, "reconcile timed out; will be retried");
+                return (Verdict::Retry, RunOutcome::Timeout);
             }
         };
         match failure {
             Failure::Terminal(error) => {
-                tracing::warn!(%error, "failed; will not be retried");
-                (Verdict::Done, Outcome::Terminal)
+                tracing::warn!(%error, "reconcile failed; will not be retried");
+                (Verdict::Done, RunOutcome::Terminal)
             }
             Failure::Retry(error) => {
                 complain(&error, attempt);
-                (Verdict::Retry, Outcome::Error)
+                (Verdict::Retry, RunOutcome::Error)
             }
             Failure::RetryIn(error, delay) => {
                 complain(&error, attempt);
-                (Verdict::RetryIn(delay), Outcome::Error)
+                (Verdict::RetryIn(delay), RunOutcome::Error)
             }
         }
     }
 }
 
-/// How the function came to its end.
-enum Ended<E> {
+/// End of a reconcile call.
+enum ReconcileEnd<E> {
     Result(Result<Action, E>),
     Panic,
     Timeout,
 }
 
-/// What fails now and then, as conflicts do, is no news.
+/// Logs a failed attempt; the first few are debug messages, because occasional failures such as conflicts are
+/// normal.
 fn complain(error: &impl std::fmt::Display, attempt: u32) {
     if attempt < LOUD_ATTEMPTS {
-        tracing::debug!(%error, "failed; will be retried");
+        tracing::debug!(%error, "reconcile failed; will be retried");
     } else {
-        tracing::warn!(%error, "keeps failing; will be retried");
+        tracing::warn!(%error, "reconcile keeps failing; will be retried");
     }
 }

@@ -1,7 +1,9 @@
-//! [`Written`]: the newest revision that the runs of each key wrote, below which no later run of the key reads.
+//! [`WrittenRevisions`]: the newest revision that the runs of each key wrote; later runs of the key read nothing
+//! older.
 //!
-//! A fence (`fence`) keeps a key until the cache of what it wrote shows the write. That is not enough for a run that reads several
-//! caches at one revision: the slowest of them may still be behind the write, and the common revision with it.
+//! A fence (`fence`) delays a key until the cache of the written kind shows the write. A run that reads
+//! several caches at one revision needs more: the slowest cache may still be behind the write, and the common
+//! revision with it.
 
 #[cfg(test)]
 mod tests;
@@ -12,29 +14,30 @@ use parking_lot::Mutex;
 
 use crate::{Key, Revision, limits::WRITTEN_KEYS};
 
-/// The newest own write of each key. Of keys that have not written for long only the newest write of all is known, which is as
-/// good: every cache shows it.
+/// Newest own write of each key. For keys that have not written for long, the newest of all forgotten writes
+/// stands in. Every cache shows that revision, so the stand-in delays no run.
 #[derive(Default)]
-pub(super) struct Written(Mutex<Generations>);
+pub(super) struct WrittenRevisions(Mutex<Generations>);
 
-/// Two maps, of which the older is given up as a whole when the younger is full: no cost for a key beyond its own entry.
+/// Two generations of entries: when the young map is full, it replaces the old one. A key costs no more than
+/// its entry.
 #[derive(Default)]
 struct Generations {
     young: BTreeMap<Key, Revision>,
     old: BTreeMap<Key, Revision>,
-    /// The newest write that was given up.
+    /// The newest revision among the discarded entries.
     forgotten: Revision,
 }
 
-impl Written {
-    /// The least revision that a run of `key` may read.
+impl WrittenRevisions {
+    /// The lowest revision that a run of `key` may read.
     pub(super) fn of(&self, key: &Key) -> Revision {
         let Generations { young, old, forgotten } = &*self.0.lock();
         let known = young.get(key).or_else(|| old.get(key)).copied().unwrap_or_default();
         known.max(*forgotten)
     }
 
-    /// Notes that a run of `key` wrote `revision`, the newest of its writes.
+    /// Records `revision`, the newest write of a run of `key`.
     pub(super) fn note(&self, key: &Key, revision: Revision) {
         let all = &mut *self.0.lock();
         if let Some(known) = all.young.get_mut(key) {
@@ -49,7 +52,7 @@ impl Written {
         all.young.insert(key.clone(), revision.max(before));
     }
 
-    /// Keys that are known.
+    /// Number of known keys.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         let all = self.0.lock();

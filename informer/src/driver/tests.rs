@@ -1,4 +1,5 @@
-//! What the driver does while it waits. That it says so is left to the eye: who hears a log depends on who else listens.
+//! Tests of the driver's waits. They do not check log output, because other tests of the process share the
+//! log.
 
 use tokio::time::advance;
 
@@ -9,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn an_initial_state_that_does_not_end_is_warned_of_every_ten_seconds() {
+async fn an_incomplete_initial_state_is_warned_about_every_ten_seconds() {
     let since = Instant::now();
     for (passed, left) in [(0, 10), (4, 6), (6, 10), (13, 7)] {
         advance(Duration::from_secs(passed)).await;
@@ -18,7 +19,7 @@ async fn an_initial_state_that_does_not_end_is_warned_of_every_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_initial_state_that_does_not_end_is_not_shown() {
+async fn an_incomplete_initial_state_is_not_visible() {
     let kind = FakeStore::new().kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
     let source = kind.source().faults(&FaultScript::new([Fault::silence_after(1)]));

@@ -1,4 +1,4 @@
-//! Expectations against a dumb model, and a controller that has nothing else to go by.
+//! Tests of expectations against a simple model, and with a controller that relies on them alone.
 
 use std::convert::Infallible;
 
@@ -14,19 +14,19 @@ use crate::{
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A creation begins.
+    /// A creation starts.
     Create,
-    /// The n-th open creation returns what it made.
+    /// The n-th open creation returns its object.
     Made(usize),
     /// The n-th open creation fails.
     Failed(usize),
-    /// The watch shows the n-th object that exists.
+    /// The watch shows the n-th existing object.
     Seen(usize),
-    /// The deletion of the n-th object that exists begins, and the server takes it.
+    /// The deletion of the n-th existing object starts, and the server accepts it.
     Delete(usize),
-    /// The same, and it fails.
+    /// The deletion of the n-th existing object starts, and fails.
     DeleteFails(usize),
-    /// The watch shows that the n-th object is gone.
+    /// The watch shows the deletion of the n-th object.
     Gone(usize),
 }
 
@@ -43,8 +43,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What is true of one object, which exists on the server from the beginning of its creation on: the watch may be faster
-/// than the answer.
+/// True state of one object. It exists on the server from the start of its creation: the watch may be faster
+/// than the response.
 #[derive(Default)]
 struct Thing {
     ticket: Option<Creation<u8>>,
@@ -56,10 +56,10 @@ struct Thing {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
-    /// Satisfied iff every creation that did not fail has returned and was seen, and every deletion was seen; in whatever order
-    /// answers and events come. Nothing is kept then.
+    /// Satisfied iff every successful creation has returned and was seen, and every deletion was seen, in any
+    /// order of responses and events. No memory is used then.
     #[test]
-    fn exactly_what_was_done_and_not_seen_is_expected(ops in proptest::collection::vec(op(), 0..40)) {
+    fn exactly_the_unseen_writes_are_expected(ops in proptest::collection::vec(op(), 0..40)) {
         let _time = paused().enter();
         let (all, mut things) = (Expectations::new(), Vec::<Thing>::new());
         for op in ops {
@@ -83,7 +83,8 @@ proptest! {
                 Op::Delete(n) => if let Some(thing) = things.get_mut(n) && !thing.failed {
                     all.deleting(&7, &n.to_string()).sent();
                     thing.deleting = !thing.gone;
-                    // Nobody deletes what is known to be gone; then it would be expected until the time is over.
+                    // No controller deletes an object that is known to be gone; such a deletion would stay
+                    // expected until the timeout.
                     if thing.gone { all.gone(&7, &n.to_string()); }
                 },
                 Op::DeleteFails(n) => if let Some(thing) = things.get_mut(n) && !thing.deleting {
@@ -110,7 +111,7 @@ fn paused() -> tokio::runtime::Runtime {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_never_seen_is_expected_for_five_minutes() {
+async fn expectations_expire_after_five_minutes() {
     let all = Expectations::new();
     all.creating(&"web").made("uid-1");
     tokio::time::advance(EXPECTATIONS_TIMEOUT - std::time::Duration::from_millis(1)).await;
@@ -122,7 +123,7 @@ async fn what_is_never_seen_is_expected_for_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_from_before_its_owner_was_forgotten_changes_nothing_for_the_next() {
+async fn calls_before_forget_do_not_affect_later_expectations() {
     let all = Expectations::new();
     let (old, old_deletion) = (all.creating(&"web"), all.deleting(&"web", "uid-0"));
     all.forget(&"web");
@@ -136,9 +137,9 @@ async fn a_call_from_before_its_owner_was_forgotten_changes_nothing_for_the_next
     assert!(all.satisfied(&"web"));
 }
 
-/// C2, without comparable revisions: expectations alone keep a controller from creating more than wanted.
+/// C2, without comparable revisions: expectations alone keep a controller from creating too many objects.
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_waits_for_what_it_expects_creates_no_more_than_wanted() {
+async fn expectations_prevent_duplicate_creations() {
     for seed in 0..20 {
         let (store, stop) = (FakeStore::new(), CancellationToken::new());
         let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));

@@ -1,4 +1,4 @@
-//! The registry: once each, started on demand, waited for by name, ended together.
+//! Tests of the registry: unique informers, explicit start, wait by name, common shutdown.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn failing(store: &FakeStore) -> Builder<crate::testing::FakeSource<Sample>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_is_registered_once_and_no_read_starts_it() {
+async fn informers_are_unique_and_reads_do_not_start_them() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("a", "one"));
@@ -31,7 +31,7 @@ async fn an_informer_is_registered_once_and_no_read_starts_it() {
     let lister = factory.lister::<Sample>("all").unwrap();
     assert!(lister.get(&Key::new("a", "one")).is_none() && lister.list(|_| true).is_empty());
     tokio::time::sleep(PATIENCE).await;
-    assert!(source.calls().is_empty(), "nobody asked for it to be started");
+    assert!(source.calls().is_empty(), "the informer was not started");
     factory.start();
     factory.start();
     factory.wait_for_sync(PATIENCE).await.unwrap();
@@ -41,7 +41,7 @@ async fn an_informer_is_registered_once_and_no_read_starts_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_names_who_is_missing_and_why() {
+async fn wait_for_sync_names_missing_informers_and_reasons() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let factory = Factory::new(&stop);
     factory.add("good", Builder::new(store.kind::<Sample>("samples").source())).unwrap();
@@ -54,7 +54,7 @@ async fn a_wait_names_who_is_missing_and_why() {
     assert!(matches!(error.informers[0].status, Status::Degraded { .. }));
     assert_eq!(
         error.to_string(),
-        "informer bad has no first state: refused: forbidden; informer late has no first state: it has not begun"
+        "informer bad has not synced: refused: forbidden; informer late has not synced: it has not started"
     );
     factory.start();
     let error = factory.wait_for_sync(PATIENCE).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Finalizers over a store that removes an object when it is to go and its list is empty.
+//! Tests of finalizers over a store that removes a deleted object when its list is empty.
 
 use std::{
     collections::BTreeSet,
@@ -59,7 +59,7 @@ impl Stored for Bucket {
     }
 }
 
-/// A server's side of finalizers.
+/// Server-side behaviour of finalizers.
 #[derive(Clone)]
 struct Server(FakeKind<Bucket>);
 
@@ -72,7 +72,7 @@ impl Server {
         self.0.get(&Key::new("", "a")).map(|bucket| (*bucket).clone())
     }
 
-    /// Stores a state, or removes the object if nothing holds it any more.
+    /// Stores a state, or removes a deleted object without finalizers.
     fn put(&self, bucket: Bucket) -> Revision {
         if bucket.deleting && bucket.list.is_empty() {
             return self.0.delete(&bucket.key).unwrap();
@@ -117,9 +117,9 @@ impl Finalizers for Server {
 }
 
 proptest! {
-    /// The table, and that no write touches what is not ours, however old the object is that the decision was made on.
+    /// The table of [`finalize`]; no write touches other finalizers, however outdated the object is.
     #[test]
-    fn an_edit_made_on_an_old_state_changes_our_entry_or_nothing(
+    fn an_edit_of_an_old_state_changes_only_the_own_finalizer(
         then in proptest::sample::subsequence(vec!["x", OURS, "y"], 0..=3), was_deleting in any::<bool>(),
         now in proptest::sample::subsequence(vec!["x", "y", OURS, "z"], 1..=4), deleting in any::<bool>(),
     ) {
@@ -161,12 +161,12 @@ async fn a_failed_cleanup_keeps_the_finalizer() {
     assert_eq!(server.get().unwrap().list, ["x", OURS]);
 }
 
-/// The world outside: one thing per object.
+/// External resources: one per object.
 #[derive(Clone)]
 struct Outer {
     server: Server,
     made: Arc<Mutex<BTreeSet<String>>>,
-    /// Something was made for an object that nobody held.
+    /// Whether a resource was created for an object without the finalizer.
     broken: Arc<AtomicBool>,
 }
 
@@ -186,9 +186,10 @@ impl Outer {
     }
 }
 
-/// Whatever the watch does: what was made outside is gone when the object is, and nothing is made without the entry.
+/// For every watch behaviour: external resources are gone when the object is, and none is created without the
+/// finalizer.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_outside_when_the_object_has_gone() {
+async fn external_resources_are_removed_before_the_object() {
     for seed in 0..20 {
         let (server, stop) = (Server::new(), CancellationToken::new());
         let chaos = Chaos { delay: 60, ..Chaos::new(Rng::seeded(seed)) };

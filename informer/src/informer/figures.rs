@@ -1,5 +1,5 @@
-//! An informer's figures on the page of a [`Registry`]. What is asked of the source is counted here; the
-//! rest is read from where it is.
+//! Metrics of an informer in a [`Registry`]. Requests to the source are counted here; the other values are
+//! read from the informer.
 
 use std::sync::{
     Arc, Weak,
@@ -13,37 +13,36 @@ use crate::{
 };
 
 const OBJECTS: Metric = Metric::gauge("informer_objects", "Objects in the cache");
-const REVISION: Metric =
-    Metric::gauge("informer_store_resource_version", "The revision that the cache shows");
-const SYNCED: Metric = Metric::gauge("informer_synced", "1 if the first state has arrived");
-const UNDECODABLE: Metric = Metric::gauge("informer_undecodable", "Objects that the source could not read");
+const REVISION: Metric = Metric::gauge("informer_store_resource_version", "Resource version of the cache");
+const SYNCED: Metric = Metric::gauge("informer_synced", "1 if the cache has synced");
+const UNDECODABLE: Metric =
+    Metric::gauge("informer_undecodable", "Number of objects that the source could not decode");
 const QUEUED: Metric =
-    Metric::gauge("informer_queued_items", "Changes that are kept since not every subscriber has taken them");
+    Metric::gauge("informer_queued_items", "Number of changes stored until every subscriber has taken them");
 const PENDING: Metric =
-    Metric::gauge("informer_pending", "Changes that wait for subscribers, counted for each of them");
-const LISTS: Metric =
-    Metric::counter("reflector_lists_total", "Lists, or pages of them, that were asked for");
-const WATCHES: Metric = Metric::counter("reflector_watches_total", "Watches that were asked for");
-const ERRORS: Metric = Metric::counter("reflector_errors_total", "Failures of the source");
+    Metric::gauge("informer_pending", "Number of pending changes, counted once per subscriber");
+const LISTS: Metric = Metric::counter("reflector_lists_total", "Number of list requests, counting each page");
+const WATCHES: Metric = Metric::counter("reflector_watches_total", "Total number of watch requests");
+const ERRORS: Metric = Metric::counter("reflector_errors_total", "Total number of source errors");
 
-/// What the driver did.
+/// Counters of the driver's requests to the source and of their failures.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct SourceCounters {
     pub(crate) lists: AtomicU64,
     pub(crate) watches: AtomicU64,
     pub(crate) errors: AtomicU64,
 }
 
-/// What waits for subscribers.
+/// Changes that subscribers have not taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    /// Each change once.
+pub(crate) struct BacklogSize {
+    /// Each change counted once.
     pub(crate) kept: usize,
-    /// Each change once per subscriber.
+    /// Each change counted once per subscriber.
     pub(crate) pending: usize,
 }
 
-/// Shows an informer in `registry`, as long as it has not ended.
+/// Exposes the metrics of an informer in `registry` until it ends.
 pub(crate) fn show<T: Object>(shared: &Arc<Shared<T>>, registry: &Registry) {
     let shared: Weak<Shared<T>> = Arc::downgrade(shared);
     registry.add(shared);
@@ -65,9 +64,9 @@ impl<T: Object> Collect for Shared<T> {
         into.add(&QUEUED, &labels, waiting.kept as f64);
         into.add(&PENDING, &labels, waiting.pending as f64);
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
-        into.add(&LISTS, &labels, count(&self.asked.lists));
-        into.add(&WATCHES, &labels, count(&self.asked.watches));
-        into.add(&ERRORS, &labels, count(&self.asked.errors));
+        into.add(&LISTS, &labels, count(&self.requests.lists));
+        into.add(&WATCHES, &labels, count(&self.requests.watches));
+        into.add(&ERRORS, &labels, count(&self.requests.errors));
     }
 }
 
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_informer_shows_what_it_holds_and_what_its_subscribers_have_not_taken() {
+    async fn informer_metrics_show_cache_and_backlog() {
         let (stop, registry) = (CancellationToken::new(), Registry::new());
         let kind = FakeStore::new().kind::<Sample>("samples");
         let source = kind.source();
@@ -129,7 +128,7 @@ mod tests {
 
     /// R14: whether the informer is stopped or its last handle is dropped, its series are gone.
     #[tokio::test(start_paused = true)]
-    async fn an_informer_that_has_ended_leaves_no_series() {
+    async fn a_stopped_informer_leaves_no_metrics() {
         let registry = Registry::new();
         let kind = FakeStore::new().kind::<Sample>("samples");
         for drop_it in [true, false] {

@@ -1,4 +1,5 @@
-//! Informers against a model: whatever the source does, the cache is a true past state and ends as the store is.
+//! Tests of informers against a model: for every source behaviour, the cache is a true past state and ends as
+//! the store is.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -62,7 +63,7 @@ impl Past {
     }
 }
 
-/// A subscriber that believes what it is told and checks that it makes sense.
+/// A subscriber that applies its deltas and checks their consistency.
 struct Reader {
     subscription: Subscription<Sample>,
     believes: BTreeMap<Key, Arc<Sample>>,
@@ -85,7 +86,7 @@ impl Reader {
                     let believed = self.believes.remove(&key).expect("deleted before added");
                     assert_eq!(believed.uid(), last.uid(), "the deleted object is the one believed in");
                 }
-                Delta::Resync(_) => panic!("nobody asked for a resync"),
+                Delta::Resync(_) => panic!("no resync was requested"),
             }
         }
     }
@@ -163,7 +164,7 @@ fn paused<F: Future>(future: F) -> F::Output {
 
 proptest! {
     #[test]
-    fn the_cache_is_a_true_past_and_converges_whatever_the_source_does(
+    fn the_cache_is_a_true_past_and_converges_for_every_source_behaviour(
         ops in prop::collection::vec(op(), 1..120), seed in any::<u64>(), streaming in any::<bool>()
     ) {
         paused(story(&ops, seed, streaming));
@@ -178,7 +179,7 @@ async fn synced(kind: &FakeKind<Sample>) -> (Informer<Sample>, CancellationToken
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_list_of_what_is_known_wakes_nobody_and_keeps_every_object_in_place() {
+async fn a_relist_without_changes_keeps_objects_and_wakes_no_subscriber() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (kind, other) = (store.kind::<Sample>("samples"), store.kind::<Sample>("others"));
     for n in 0..10 {
@@ -190,7 +191,7 @@ async fn a_full_list_of_what_is_known_wakes_nobody_and_keeps_every_object_in_pla
     let mut subscription = informer.subscribe();
     assert_eq!(subscription.try_next().len(), 10);
     let before = informer.list();
-    // The next watch finds its revision compacted and asks for everything again.
+    // The next watch finds its revision compacted and requests the complete state again.
     other.put(Sample::new("", "other"));
     store.compact(store.revision());
     source.fail_next(SourceError::Expired);
@@ -222,7 +223,7 @@ async fn an_object_replaced_by_another_of_its_name_is_deleted_then_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_came_and_went_unread_is_not_told_of() {
+async fn an_unread_short_lived_object_is_not_delivered() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -236,7 +237,7 @@ async fn an_object_that_came_and_went_unread_is_not_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_stream_is_resumed_where_it_broke_and_expiry_asks_for_everything() {
+async fn a_broken_watch_is_resumed_and_an_expired_one_relists() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let source = kind.source();
@@ -257,7 +258,7 @@ async fn a_broken_stream_is_resumed_where_it_broke_and_expiry_asks_for_everythin
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_began_again_is_followed_after_it_insisted() {
+async fn a_restarted_source_is_followed_after_repeated_old_states() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     for n in 0..5 {
@@ -280,7 +281,7 @@ async fn a_source_that_began_again_is_followed_after_it_insisted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_informer_ends_with_its_last_handle() {
+async fn an_informer_ends_with_its_last_handle() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, driver) = Builder::new(kind.source()).build(&CancellationToken::new());
@@ -294,7 +295,7 @@ async fn the_informer_ends_with_its_last_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_given_up_leaves_nothing_behind() {
+async fn a_cancelled_wait_leaves_no_entry() {
     let (informer, _stop) = synced(&FakeStore::new().kind("samples")).await;
     for _ in 0..10 {
         assert!(timeout(Duration::from_secs(1), informer.wait_for(Revision(99))).await.is_err());
@@ -302,9 +303,9 @@ async fn a_wait_that_is_given_up_leaves_nothing_behind() {
     assert_eq!(informer.shared().waiting(), 0);
 }
 
-/// X4: what can be taken back is bounded by number and by age.
+/// X4: the undo log is bounded by number and by age.
 #[tokio::test(start_paused = true)]
-async fn the_way_back_is_bounded_by_changes_and_by_age() {
+async fn the_undo_log_is_bounded_by_changes_and_by_age() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -323,9 +324,9 @@ async fn the_way_back_is_bounded_by_changes_and_by_age() {
     assert_eq!(informer.shared().remembered(), 1);
 }
 
-/// Readers of an informer whose driver was never run would wait for ever.
+/// Regression: readers of an informer whose driver never ran would wait forever.
 #[tokio::test(start_paused = true)]
-async fn an_informer_ends_with_its_driver_even_if_that_never_ran() {
+async fn an_informer_ends_with_a_driver_that_never_ran() {
     let kind = FakeStore::new().kind::<Sample>("samples");
     let (informer, driver) = Builder::new(kind.source()).build(&CancellationToken::new());
     drop(driver);

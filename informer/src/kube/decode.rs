@@ -1,5 +1,5 @@
-//! From bytes to frames and pages. Pure: a line or a body in, what it says out. Objects are decoded from their own bytes straight
-//! into the type that the informer holds, so that what the type does not name is skipped and never stored.
+//! Decoding of watch lines and list bodies into frames and pages. Pure. Each object is decoded from its own
+//! bytes directly into the cached type; fields that the type does not name are skipped and never stored.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use super::{refusal::Status, versions::Versions};
 use crate::{Continue, Frame, Key, Object, Page, Revision, SourceError, Undecodable};
 
-/// The bytes of one object, for a function that makes something of them.
+/// The JSON of one object, passed to a decode function.
 pub struct Raw<'a> {
     json: &'a [u8],
-    /// The list that it is in, if it is in one.
+    /// Revision of the list that contains the object, `None` in a watch.
     list: Option<Revision>,
     versions: &'a Versions,
 }
@@ -23,8 +23,8 @@ impl<'a> Raw<'a> {
         self.json
     }
 
-    /// The revision that a `resourceVersion` of the object stands for: the number that it is, or on a server whose versions are
-    /// no numbers, one that the source has given it.
+    /// The revision of a `resourceVersion`: its number, or a number that the source assigned to an opaque
+    /// version.
     pub fn revision_of(&self, version: &str) -> Revision {
         match self.list {
             Some(list) => self.versions.listed(version, list),
@@ -33,10 +33,10 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// How an object is made of its bytes.
+/// Function that decodes an object from its JSON.
 pub(super) type Decode<T> = Arc<dyn Fn(&Raw<'_>) -> Result<T, String> + Send + Sync>;
 
-/// Makes frames and pages.
+/// Decodes watch lines into frames and list bodies into pages.
 pub(super) struct Decoder<T> {
     pub decode: Decode<T>,
     pub versions: Arc<Versions>,
@@ -48,12 +48,12 @@ impl<T> Clone for Decoder<T> {
     }
 }
 
-/// What a line of a watch says.
-pub(super) enum Line<T> {
+/// A decoded line of a watch.
+pub(super) enum WatchLine<T> {
     Frame(Frame<T>),
-    /// The watch ends with this.
-    Refused(Status),
-    /// Nothing that anybody could use.
+    /// The watch ends with this status.
+    RequestError(Status),
+    /// Nothing usable: an unknown event type or an object without a name.
     Nothing,
 }
 
@@ -82,7 +82,7 @@ struct ListMeta<'a> {
     r#continue: Option<Cow<'a, str>>,
 }
 
-/// The name of an object, where the rest of it cannot be read.
+/// The metadata of an object that cannot be decoded otherwise.
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(borrow)]
@@ -122,21 +122,21 @@ struct Annotations {
 }
 
 impl<T: Object> Decoder<T> {
-    /// What a line says.
+    /// Decodes a line of a watch.
     ///
     /// # Errors
-    /// When it is no event at all: then the stream cannot be trusted any further.
-    pub(super) fn line(&self, line: &[u8]) -> Result<Line<T>, SourceError> {
+    /// When it is not an event: the stream is corrupt then.
+    pub(super) fn line(&self, line: &[u8]) -> Result<WatchLine<T>, SourceError> {
         let event: Event<'_> = serde_json::from_slice(line).map_err(|error| garbled(&error))?;
         let json = event.object.get().as_bytes();
         Ok(match event.kind.as_ref() {
-            "ADDED" | "MODIFIED" => self.put(json).map_or(Line::Nothing, Line::Frame),
-            "DELETED" => self.gone(json).map_or(Line::Nothing, Line::Frame),
-            "BOOKMARK" => Line::Frame(self.bookmark(json)?),
-            "ERROR" => Line::Refused(Status::of_body(0, json)),
+            "ADDED" | "MODIFIED" => self.put(json).map_or(WatchLine::Nothing, WatchLine::Frame),
+            "DELETED" => self.gone(json).map_or(WatchLine::Nothing, WatchLine::Frame),
+            "BOOKMARK" => WatchLine::Frame(self.bookmark(json)?),
+            "ERROR" => WatchLine::RequestError(Status::of_body(0, json)),
             kind => {
-                tracing::warn!(kind, "an event of an unknown type");
-                Line::Nothing
+                tracing::warn!(kind, "ignoring a watch event of unknown type");
+                WatchLine::Nothing
             }
         })
     }
@@ -165,10 +165,10 @@ impl<T: Object> Decoder<T> {
         Ok(Frame::Progress { revision: self.versions.position(&metadata.resource_version), initial_done })
     }
 
-    /// The page that a body holds.
+    /// Decodes the body of a list.
     ///
     /// # Errors
-    /// When it is no list.
+    /// When it is not a list.
     pub(super) fn page(&self, body: &[u8]) -> Result<Page<T>, SourceError> {
         let List { metadata, items } = serde_json::from_slice(body).map_err(|error| garbled(&error))?;
         let revision = self.versions.position(&metadata.resource_version);
@@ -189,7 +189,7 @@ impl<T: Object> Decoder<T> {
     fn object(&self, json: &[u8], list: Option<Revision>) -> Result<T, String> {
         let object = (self.decode)(&Raw { json, list, versions: &self.versions })?;
         match object.key().as_str() {
-            "" => Err("it has no name".into()),
+            "" => Err("metadata.name is empty".into()),
             _ => Ok(object),
         }
     }
@@ -197,7 +197,7 @@ impl<T: Object> Decoder<T> {
     fn undecodable(&self, json: &[u8], list: Option<Revision>, error: String) -> Option<Undecodable> {
         let head = serde_json::from_slice(json).map(|Head { metadata }| metadata);
         let Some(head) = head.ok().filter(|head| !head.name.is_empty()) else {
-            tracing::error!(error, "object without a readable name");
+            tracing::error!(error, "cannot decode an object or its name; ignoring it");
             return None;
         };
         let raw = Raw { json, list, versions: &self.versions };
@@ -207,5 +207,5 @@ impl<T: Object> Decoder<T> {
 }
 
 fn garbled(error: &serde_json::Error) -> SourceError {
-    SourceError::Internal(format!("the answer is not what was asked for: {error}"))
+    SourceError::Internal(format!("cannot decode the response: {error}"))
 }

@@ -1,20 +1,21 @@
-//! [`Lines`]: cuts what the network delivers into lines. A line within one chunk is a slice of it; one that began in an earlier
-//! chunk is put together.
+//! [`Lines`]: splits network chunks into lines. A line within one chunk is a slice of it; the parts of a line
+//! that spans chunks are copied together.
 
 use bytes::{Bytes, BytesMut};
 
-/// See the module.
+/// Splitter that turns network chunks into lines and buffers an incomplete last line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     begun: BytesMut,
 }
 
-/// A line is longer than anyone may send.
+/// The line exceeds the size limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
 impl Lines {
-    /// The lines that `chunk` ends, without their ends and without empty ones; what is behind the last end waits for the rest.
+    /// The complete lines up to the end of `chunk`, without line ends and empty lines. Buffers an incomplete
+    /// last line.
     pub(super) fn cut(&mut self, mut chunk: Bytes, longest: usize) -> Result<Vec<Bytes>, TooLong> {
         let mut lines = Vec::new();
         while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
@@ -42,9 +43,9 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// R1 rests on it: whatever the network does to a stream, the same lines come out.
+    /// R1 depends on this: the chunking of a stream does not change its lines.
     #[test]
-    fn lines_do_not_depend_on_how_the_network_cuts_them() {
+    fn lines_are_independent_of_network_chunks() {
         let text = "{\"a\":1}\n\n{\"b\":\"ü\"}\r\n{}\nrest";
         let whole = ["{\"a\":1}", "{\"b\":\"ü\"}\r", "{}"];
         for size in 1..text.len() {
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_not_collected_for_ever() {
+    fn an_unterminated_line_is_bounded() {
         let mut lines = Lines::default();
         assert_eq!(lines.cut(Bytes::from_static(b"12345"), 8), Ok(Vec::new()));
         assert_eq!(lines.cut(Bytes::from_static(b"6789"), 8), Err(TooLong));

@@ -1,4 +1,4 @@
-//! [`Kube`]: an object of kube-rs or k8s-openapi in an informer.
+//! [`Kube`]: wrapper for objects of kube-rs or k8s-openapi in an informer.
 
 use std::ops::Deref;
 
@@ -6,7 +6,7 @@ use kube_client::core::Resource;
 
 use crate::{Key, Object, Revision};
 
-/// A Kubernetes object in an informer. Reads as the object itself.
+/// A Kubernetes object with its key and revision. Dereferences to the object.
 #[derive(Clone, Debug)]
 pub struct Kube<K> {
     key: Key,
@@ -15,20 +15,20 @@ pub struct Kube<K> {
 }
 
 impl<K: Resource> Kube<K> {
-    /// Wraps an object that is at its own `resourceVersion`; one that is no number counts as zero.
+    /// Wraps an object at its own `resourceVersion`; a non-numeric version counts as zero.
     pub fn new(object: K) -> Self {
         let revision = object.meta().resource_version.as_deref().and_then(|v| v.parse().ok());
         Self::at(object, Revision(revision.unwrap_or_default()))
     }
 
-    /// Wraps an object that is at this revision.
+    /// Wraps an object at this revision.
     pub fn at(object: K, revision: Revision) -> Self {
         let meta = object.meta();
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         Self { key: Key::new(&text(&meta.namespace), &text(&meta.name)), revision, object }
     }
 
-    /// The object alone.
+    /// The wrapped object.
     pub fn into_inner(self) -> K {
         self.object
     }

@@ -1,5 +1,4 @@
-//! What an answer that is no success means for an informer. Pure: a table from HTTP codes and Kubernetes' `Status` to
-//! [`SourceError`].
+//! Mapping of unsuccessful responses to [`SourceError`], from HTTP codes and `metav1.Status`. Pure.
 
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use serde::Deserialize;
 
 use crate::SourceError;
 
-/// A `metav1.Status`, as far as it is read here.
+/// The fields of a `metav1.Status` that the mapping reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Status {
@@ -31,11 +30,13 @@ struct Cause {
     message: String,
 }
 
-/// How servers before 1.18.5 said that they are behind, when the cause had no name yet.
+/// Message of servers before 1.18.5 for a resource version that they have not reached; they set no cause for
+/// it.
 const TOO_LARGE: &str = "Too large resource version";
 
 impl Status {
-    /// The status in the body of a refusal. Proxies and overloaded servers answer with other things: then the code speaks.
+    /// The status in the body of a failed response. Proxies and overloaded servers send other bodies; then
+    /// `code` decides.
     pub(super) fn of_body(code: u16, body: &[u8]) -> Self {
         let mut status: Self = serde_json::from_slice(body).unwrap_or_default();
         if status.message.is_empty() && status.reason.is_empty() {
@@ -47,14 +48,14 @@ impl Status {
         status
     }
 
-    /// What the informer does about it. `retry_after` is the header's.
+    /// The error for the informer. `retry_after` is the value of the header.
     pub(super) fn meaning(&self, retry_after: Option<Duration>) -> SourceError {
         let retry_after = self.retry_after().or(retry_after);
         let text = || match self.message.as_str() {
             "" => format!("{} ({})", self.reason, self.code),
             message => message.to_owned(),
         };
-        // The reason says more than the code, where there is one.
+        // The reason, where present, is more specific than the code.
         match self.reason.as_str() {
             "Expired" | "Gone" => return SourceError::Expired,
             "Timeout" | "" if self.is_too_large() => return SourceError::Ahead { retry_after },
@@ -70,8 +71,8 @@ impl Status {
         }
     }
 
-    /// Whether a watch that was to begin with the state was refused for that: the server is too old for it, or has it switched
-    /// off, and knows neither of the parameters.
+    /// Whether the server refused a streaming list because it does not support it: an old server, or one with
+    /// the feature disabled, rejects its parameters.
     pub(super) fn refuses_streaming(&self) -> bool {
         let told =
             ["sendInitialEvents", "resourceVersionMatch"].iter().any(|field| self.message.contains(field));
@@ -94,8 +95,8 @@ impl Status {
     }
 }
 
-/// The header `Retry-After` in seconds. Its other form, a date, is left to the caller's own back-off: it would need a clock that
-/// agrees with the server's.
+/// The header `Retry-After` in seconds. The date form is ignored, because it needs a clock in sync with the
+/// server; the caller's back-off applies then.
 pub(super) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
     let text = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_has_one_meaning() {
+    fn every_error_response_maps_to_one_source_error() {
         for (code, body, meant) in [
             (410, r#"{"reason":"Expired","code":410}"#, "Expired"),
             (410, r#"{"reason":"Gone","code":410}"#, "Expired"),
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_streaming_list_is_told_from_a_refused_caller() {
+    fn unsupported_streaming_lists_are_distinguished_from_forbidden() {
         let refuses = |code, body: &str| Status::of_body(code, body.as_bytes()).refuses_streaming();
         assert!(refuses(
             422,

@@ -1,36 +1,36 @@
-//! The URLs of lists and watches. Pure: what to ask is decided elsewhere.
+//! URLs of list and watch requests. Pure: other modules decide which request to send.
 
 use std::fmt::Write;
 
-/// Which objects of which resource.
+/// Resource, namespace and selectors of the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Empty for the core group.
+pub(super) struct ResourcePath {
+    /// API group; empty for the core group.
     pub group: String,
     pub version: String,
     pub plural: String,
-    /// Empty for all namespaces, or for resources without them.
+    /// Empty for all namespaces and for cluster-scoped resources.
     pub namespace: String,
     pub labels: String,
     pub fields: String,
 }
 
-/// What to ask for, in the words of the API.
+/// Kind of a list or watch request, in the terms of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask<'a> {
-    /// A list: of any state (`Some("0")`), the newest (`None`), or one not older than this.
+pub(super) enum ApiRequest<'a> {
+    /// A list of any state (`Some("0")`), the newest state (`None`), or a state not older than `version`.
     List { version: Option<&'a str>, exact: bool, limit: Option<u32> },
-    /// The page after.
+    /// The next page of a list.
     Page { token: &'a str, limit: Option<u32> },
-    /// A watch that begins with the state, which is the newest, or not older than this.
+    /// A streaming list: a watch that starts with the newest state, or one not older than `version`.
     Initial { version: Option<&'a str>, seconds: u64 },
-    /// A watch of what comes after this.
+    /// A watch of the changes after `version`.
     After { version: &'a str, seconds: u64 },
 }
 
-impl Place {
+impl ResourcePath {
     /// Path and query of a request.
-    pub(super) fn url(&self, ask: Ask<'_>) -> String {
+    pub(super) fn url(&self, ask: ApiRequest<'_>) -> String {
         let mut url = self.path();
         let mut separator = '?';
         let mut query = |name: &str, value: &str| {
@@ -46,13 +46,13 @@ impl Place {
             }
         }
         match ask {
-            Ask::List { version, exact, limit } => {
+            ApiRequest::List { version, exact, limit } => {
                 if let Some(version) = version {
                     query("resourceVersion", version);
                 }
                 match version {
                     Some(_) if exact => query("resourceVersionMatch", "Exact"),
-                    // "0" says by itself that any state will do.
+                    // "0" alone already means any state.
                     Some(version) if version != "0" => query("resourceVersionMatch", "NotOlderThan"),
                     Some(_) | None => {}
                 }
@@ -60,13 +60,13 @@ impl Place {
                     query("limit", &limit.to_string());
                 }
             }
-            Ask::Page { token, limit } => {
+            ApiRequest::Page { token, limit } => {
                 if let Some(limit) = limit {
                     query("limit", &limit.to_string());
                 }
                 query("continue", token);
             }
-            Ask::Initial { version, seconds } => {
+            ApiRequest::Initial { version, seconds } => {
                 query("watch", "true");
                 query("allowWatchBookmarks", "true");
                 query("sendInitialEvents", "true");
@@ -76,7 +76,7 @@ impl Place {
                 }
                 query("timeoutSeconds", &seconds.to_string());
             }
-            Ask::After { version, seconds } => {
+            ApiRequest::After { version, seconds } => {
                 query("watch", "true");
                 query("allowWatchBookmarks", "true");
                 query("resourceVersion", version);
@@ -116,13 +116,13 @@ fn escape(text: &str, into: &mut String) {
 mod tests {
     use super::*;
 
-    fn pods() -> Place {
-        Place { version: "v1".into(), plural: "pods".into(), ..Place::default() }
+    fn pods() -> ResourcePath {
+        ResourcePath { version: "v1".into(), plural: "pods".into(), ..ResourcePath::default() }
     }
 
     #[test]
-    fn a_url_says_where_what_and_from_when() {
-        let list = |version, exact, limit| pods().url(Ask::List { version, exact, limit });
+    fn a_url_contains_resource_selectors_and_resource_version() {
+        let list = |version, exact, limit| pods().url(ApiRequest::List { version, exact, limit });
         assert_eq!(list(None, false, None), "/api/v1/pods");
         assert_eq!(list(Some("0"), false, Some(500)), "/api/v1/pods?resourceVersion=0&limit=500");
         assert_eq!(
@@ -130,25 +130,25 @@ mod tests {
             "/api/v1/pods?resourceVersion=7&resourceVersionMatch=NotOlderThan"
         );
         assert_eq!(list(Some("7"), true, None), "/api/v1/pods?resourceVersion=7&resourceVersionMatch=Exact");
-        // A later page says neither revision nor match: the token knows.
+        // A continued list sends neither version nor match: the token contains them.
         assert_eq!(
-            pods().url(Ask::Page { token: "a=/b", limit: Some(2) }),
+            pods().url(ApiRequest::Page { token: "a=/b", limit: Some(2) }),
             "/api/v1/pods?limit=2&continue=a%3D%2Fb"
         );
         assert_eq!(
-            pods().url(Ask::After { version: "9", seconds: 290 }),
+            pods().url(ApiRequest::After { version: "9", seconds: 290 }),
             "/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=9&timeoutSeconds=290"
         );
         assert_eq!(
-            pods().url(Ask::Initial { version: None, seconds: 290 }),
+            pods().url(ApiRequest::Initial { version: None, seconds: 290 }),
             "/api/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&\
              resourceVersionMatch=NotOlderThan&timeoutSeconds=290"
         );
     }
 
     #[test]
-    fn groups_namespaces_and_selectors_have_their_places() {
-        let place = Place {
+    fn urls_contain_group_namespace_and_selectors() {
+        let place = ResourcePath {
             group: "apps".into(),
             version: "v1".into(),
             plural: "deployments".into(),
@@ -157,7 +157,7 @@ mod tests {
             fields: "metadata.name=x".into(),
         };
         assert_eq!(
-            place.url(Ask::List { version: None, exact: false, limit: None }),
+            place.url(ApiRequest::List { version: None, exact: false, limit: None }),
             "/apis/apps/v1/namespaces/web/deployments?labelSelector=app%20in%20%28a%2Cb%29&\
              fieldSelector=metadata.name%3Dx"
         );

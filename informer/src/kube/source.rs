@@ -1,4 +1,4 @@
-//! [`KubeSource`]: objects of one resource of a Kubernetes API, for an informer.
+//! [`KubeSource`]: the objects of one Kubernetes API resource as a source for an informer.
 
 use std::{
     fmt::Display,
@@ -20,7 +20,7 @@ use super::{
     Kube, Raw,
     decode::Decoder,
     refusal::{Status, retry_after},
-    request::{Ask, Place},
+    request::{ApiRequest, ResourcePath},
     stream::Watch,
     versions::Versions,
 };
@@ -30,24 +30,25 @@ use crate::{
     limits::{KUBE_ANSWER, KUBE_LIST, KUBE_REFUSAL, KUBE_WATCH, KUBE_WATCH_GRACE},
 };
 
-/// Objects of one resource of a Kubernetes API: of all namespaces unless it says otherwise.
+/// List and watch of one Kubernetes API resource; all namespaces by default.
 ///
-/// - A server that can begin a watch with the state is asked to; whether it refuses or just does not understand, the informer
-///   lists instead, and the source remembers.
-/// - Revisions are the server's `resourceVersion`s. They are comparable with nothing else ([`Revisions::Own`]) unless
-///   [`KubeSource::domain`] says so. Should one be no number, the source counts for itself from then on; a server that is
-///   known for that is declared with [`KubeSource::opaque`], so that nobody tries to wait for its revisions.
-/// - Several objects may share a revision where a server commits them together, and the network may cut such a revision. What
-///   came is shown at once; a watch that breaks is resumed after the last revision that is known to be complete
-///   ([`Capabilities::splits_revisions`]).
-/// - An object that comes to match the selectors is put, one that leaves them is gone.
-/// - Objects that cannot be read are reported by name, and hide nothing else.
+/// - It requests a streaming list where the server supports it. If the server refuses or ignores the request,
+///   the informer lists instead, and the source remembers.
+/// - Revisions are the server's `resourceVersion`s. They are comparable with no other source
+///   ([`Revisions::Own`]) unless [`KubeSource::domain`] says so. After a non-numeric version the source
+///   assigns its own numbers. Declare a server with such versions as [`KubeSource::opaque`], so that callers
+///   do not wait for its revisions.
+/// - Several objects may share a revision if a server commits them together, and network chunks may split
+///   such a revision. The source delivers each chunk at once. A broken watch resumes after the last revision
+///   known to be complete ([`Capabilities::splits_revisions`]).
+/// - An object that starts to match the selectors is put; an object that stops to match is gone.
+/// - Objects that cannot be decoded are reported by name and do not affect others.
 ///
-/// Clones share what was learned about the server.
+/// Clones share their knowledge of the server.
 pub struct KubeSource<T> {
     client: Client,
-    place: Place,
-    /// Only `metadata` of each object is asked for.
+    place: ResourcePath,
+    /// Whether to request only `metadata` of each object.
     metadata_only: bool,
     decoder: Decoder<T>,
     revisions: Revisions,
@@ -73,7 +74,7 @@ impl<K> KubeSource<Kube<K>>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Objects of a type that is known to the compiler.
+    /// A source of a statically typed resource.
     pub fn new(client: &Client) -> Self
     where
         K: Resource<DynamicType = ()>,
@@ -81,14 +82,14 @@ where
         Self::of(client, &())
     }
 
-    /// Objects of a resource that is known at run time, as `DynamicObject`; or their metadata alone, as `PartialObjectMeta`,
-    /// of which the server then sends no more.
+    /// A source of a resource known at run time: as `DynamicObject`, or as `PartialObjectMeta`, for which the
+    /// server sends only the metadata.
     pub fn of(client: &Client, resource: &K::DynamicType) -> Self {
-        let place = Place {
+        let place = ResourcePath {
             group: K::group(resource).into_owned(),
             version: K::version(resource).into_owned(),
             plural: K::plural(resource).into_owned(),
-            ..Place::default()
+            ..ResourcePath::default()
         };
         let decode = |raw: &Raw<'_>| {
             let object: K = serde_json::from_slice(raw.json()).map_err(|error| error.to_string())?;
@@ -108,60 +109,60 @@ where
 }
 
 impl<T: Object> KubeSource<T> {
-    /// Only objects of this namespace.
+    /// Selects one namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         namespace.clone_into(&mut self.place.namespace);
         self
     }
 
-    /// Only objects with these labels, as `app=web,tier!=db`.
+    /// Selects by labels, for example `app=web,tier!=db`.
     #[must_use]
     pub fn labels(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.place.labels);
         self
     }
 
-    /// Only objects with these fields, as `spec.nodeName=node-1`.
+    /// Selects by fields, for example `spec.nodeName=node-1`.
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.place.fields);
         self
     }
 
-    /// Asserts that the revisions of this source and of all others with the same domain are of one history. True of kstore, and
-    /// of clusters whose resources all live in one etcd; Kubernetes itself does not promise it.
+    /// Declares that all sources with the same domain share one history of revisions. True of kstore and of
+    /// clusters whose resources are all in one etcd; Kubernetes itself does not guarantee it.
     #[must_use]
     pub fn domain(mut self, domain: Domain) -> Self {
         self.revisions = Revisions::Shared(domain);
         self
     }
 
-    /// Says that `resourceVersion`s are no numbers on this server.
+    /// Declares that this server's `resourceVersion`s are not numbers.
     #[must_use]
     pub fn opaque(mut self) -> Self {
         self.decoder.versions = Arc::new(Versions::opaque());
         self
     }
 
-    /// Lists first, without asking whether the server can stream the state.
+    /// Disables streaming lists: the informer lists first.
     #[must_use]
     pub fn without_streaming(mut self) -> Self {
         self.streaming = Arc::new(AtomicBool::new(false));
         self
     }
 
-    /// Says how often the server sends bookmarks, so that a silent connection is noticed after a few of these. Without this
-    /// it is noticed when the watch should have ended, after some minutes. (Kubernetes sends one each minute, but promises
-    /// nothing.)
+    /// Sets the server's bookmark interval; the informer reconnects after a few silent intervals. By default
+    /// a silent connection is noticed only when the watch should have ended, after some minutes. (Kubernetes
+    /// sends one bookmark a minute but does not guarantee it.)
     #[must_use]
     pub fn progress_every(mut self, interval: Duration) -> Self {
         self.progress_every = Some(interval);
         self
     }
 
-    /// The same objects as something else: `decode` makes it of the bytes of each. What its type does not name is skipped
-    /// while reading and never stored.
+    /// Decodes each object into another type with `decode`. Fields that the type does not name are skipped
+    /// and never stored.
     pub fn project<U: Object, E: Display>(
         self,
         decode: impl Fn(&Raw<'_>) -> Result<U, E> + Send + Sync + 'static,
@@ -178,44 +179,44 @@ impl<T: Object> KubeSource<T> {
         }
     }
 
-    fn request(&self, ask: Ask<'_>) -> Result<Request<Body>, SourceError> {
+    fn request(&self, ask: ApiRequest<'_>) -> Result<Request<Body>, SourceError> {
         let accept = match (self.metadata_only, ask) {
             (false, _) => "application/json",
-            (true, Ask::List { .. } | Ask::Page { .. }) => {
+            (true, ApiRequest::List { .. } | ApiRequest::Page { .. }) => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
             }
-            (true, Ask::Initial { .. } | Ask::After { .. }) => {
+            (true, ApiRequest::Initial { .. } | ApiRequest::After { .. }) => {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
             }
         };
         Request::get(self.place.url(ask))
             .header(header::ACCEPT, accept)
-            // A watch is read line by line as it comes, which compression would hold up.
+            // A watch is read line by line; compression would delay lines.
             .header(header::ACCEPT_ENCODING, "identity")
             .body(Body::empty())
-            .map_err(|error| SourceError::Fatal(format!("no such address: {error}")))
+            .map_err(|error| SourceError::Fatal(format!("invalid request URI: {error}")))
     }
 
-    /// Sends a request; an answer that is no success is an error, with what it says.
-    async fn send(&self, ask: Ask<'_>) -> Result<Response<Body>, Refused> {
-        let request = self.request(ask).map_err(Refused::Unsent)?;
+    /// Sends a request and converts an unsuccessful response into an error with its status.
+    async fn send(&self, ask: ApiRequest<'_>) -> Result<Response<Body>, RequestError> {
+        let request = self.request(ask).map_err(RequestError::Unsent)?;
         let sent = timeout(KUBE_ANSWER, self.client.send(request)).await;
-        let late = || Refused::Unsent(SourceError::Unreachable("no answer in time".into()));
-        let response = sent.map_err(|_| late())?.map_err(|error| Refused::Unsent(unsent(&error)))?;
+        let late = || RequestError::Unsent(SourceError::Unreachable("request timed out".into()));
+        let response = sent.map_err(|_| late())?.map_err(|error| RequestError::Unsent(unsent(&error)))?;
         if response.status().is_success() {
             return Ok(response);
         }
         let (code, wait) = (response.status().as_u16(), retry_after(response.headers()));
         let body = timeout(KUBE_ANSWER, Limited::new(response.into_body(), KUBE_REFUSAL).collect()).await;
         let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
-        Err(Refused::Answered(Status::of_body(code, &body), wait))
+        Err(RequestError::Answered(Status::of_body(code, &body), wait))
     }
 
     fn version(&self, revision: Revision) -> Result<String, SourceError> {
         self.decoder.versions.version(revision).ok_or(SourceError::Expired)
     }
 
-    /// What to say for `at`: nothing for the newest state.
+    /// The `resourceVersion` parameter for `at`, `None` for the newest state.
     fn read_version(&self, at: ReadAt) -> Result<Option<String>, SourceError> {
         match at {
             ReadAt::Any => Ok(Some("0".into())),
@@ -225,24 +226,24 @@ impl<T: Object> KubeSource<T> {
     }
 }
 
-/// Why there is nothing to read.
-enum Refused {
-    /// The server said no.
+/// Why a request failed.
+enum RequestError {
+    /// The server refused it.
     Answered(Status, Option<Duration>),
-    /// It was not reached.
+    /// The request did not reach the server.
     Unsent(SourceError),
 }
 
-impl From<Refused> for SourceError {
-    fn from(refused: Refused) -> Self {
+impl From<RequestError> for SourceError {
+    fn from(refused: RequestError) -> Self {
         match refused {
-            Refused::Answered(status, wait) => status.meaning(wait),
-            Refused::Unsent(error) => error,
+            RequestError::Answered(status, wait) => status.meaning(wait),
+            RequestError::Unsent(error) => error,
         }
     }
 }
 
-/// What the client could not do. What no retry mends is for a person; all else passes.
+/// Converts an error of the client: configuration errors are fatal, all others are retried.
 fn unsent(error: &kube_client::Error) -> SourceError {
     match error {
         kube_client::Error::BuildRequest(_) | kube_client::Error::HttpError(_) => {
@@ -281,15 +282,15 @@ impl<T: Object> ListerWatcher for KubeSource<T> {
         let limit = request.limit.map(NonZeroU32::get);
         let version = self.read_version(request.at)?;
         let ask = match &request.next {
-            Some(next) => Ask::Page { token: next.as_str(), limit },
+            Some(next) => ApiRequest::Page { token: next.as_str(), limit },
             None => {
                 let exact = matches!(request.at, ReadAt::Exact(_));
-                Ask::List { version: version.as_deref(), exact, limit }
+                ApiRequest::List { version: version.as_deref(), exact, limit }
             }
         };
         let response = self.send(ask).await?;
         let body = timeout(KUBE_ANSWER, Limited::new(response.into_body(), KUBE_LIST).collect()).await;
-        let body = body.map_err(|_| SourceError::Unreachable("the list does not end".into()))?;
+        let body = body.map_err(|_| SourceError::Unreachable("the list response timed out".into()))?;
         let body = body.map_err(|error| SourceError::Unreachable(error.to_string()))?.to_bytes();
         let page = self.decoder.page(&body)?;
         match request.at {
@@ -312,12 +313,12 @@ impl<T: Object> ListerWatcher for KubeSource<T> {
             Start::After(revision) => (Some(self.version(revision)?), None),
         };
         let ask = match (initial, &version) {
-            (None, Some(version)) => Ask::After { version, seconds },
-            (_, version) => Ask::Initial { version: version.as_deref(), seconds },
+            (None, Some(version)) => ApiRequest::After { version, seconds },
+            (_, version) => ApiRequest::Initial { version: version.as_deref(), seconds },
         };
         let response = match self.send(ask).await {
             Ok(response) => response,
-            Err(Refused::Answered(status, _)) if initial.is_some() && status.refuses_streaming() => {
+            Err(RequestError::Answered(status, _)) if initial.is_some() && status.refuses_streaming() => {
                 self.streaming.store(false, Ordering::Release);
                 return Err(SourceError::Unsupported(Capability::StreamingList));
             }

@@ -1,5 +1,5 @@
-//! The body of a watch as frames: one batch for what each chunk of the network ended. A revision that several objects share may
-//! be split over chunks.
+//! The body of a watch as a stream of frames: one batch for the lines that each network chunk completes. A
+//! revision that several objects share may be split over batches.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,7 @@ use kube_client::client::Body;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    decode::{Decoder, Line},
+    decode::{Decoder, WatchLine},
     lines::Lines,
 };
 use crate::{
@@ -24,16 +24,16 @@ use crate::{
 pub(super) struct Watch<T> {
     pub body: Body,
     pub decoder: Decoder<T>,
-    /// It has begun with the state and has not come to its end.
+    /// Whether the initial state is still arriving.
     pub initial: bool,
-    /// What the initial state must have reached.
+    /// The lowest revision that the initial state must have.
     pub least: Revision,
-    /// Cleared when it turns out that the server cannot begin with the state.
+    /// Set to false when the server turns out not to support streaming lists.
     pub streaming: Arc<AtomicBool>,
-    /// When the server should have ended it.
+    /// When the server should have ended the watch.
     pub deadline: Instant,
     lines: Lines,
-    /// What ended it, when what came before has been handed out.
+    /// The error to return after the frames before it.
     end: Option<SourceError>,
 }
 
@@ -73,7 +73,7 @@ impl<T: Object> Watch<T> {
                 Ok(Some(Err(error))) => return Some(Err(SourceError::Unreachable(error.to_string()))),
                 Ok(None) => return None,
                 Err(_) if self.initial => return Some(Err(self.cannot_stream())),
-                // The server did not keep its own time, so nobody may be there any more.
+                // The server exceeded its own timeout: the connection may be dead.
                 Err(_) => return None,
             };
             let Ok(chunk) = chunk else { continue };
@@ -96,15 +96,15 @@ impl<T: Object> Watch<T> {
 
     fn read(&mut self, line: &[u8], frames: &mut Vec<Frame<T>>) -> Result<(), SourceError> {
         match self.decoder.line(line)? {
-            Line::Frame(frame) => {
+            WatchLine::Frame(frame) => {
                 self.look(&frame)?;
                 frames.push(frame);
             }
-            Line::Refused(status) if self.initial && status.refuses_streaming() => {
+            WatchLine::RequestError(status) if self.initial && status.refuses_streaming() => {
                 return Err(self.cannot_stream());
             }
-            Line::Refused(status) => return Err(status.meaning(None)),
-            Line::Nothing => {}
+            WatchLine::RequestError(status) => return Err(status.meaning(None)),
+            WatchLine::Nothing => {}
         }
         Ok(())
     }
@@ -118,7 +118,8 @@ impl<T: Object> Watch<T> {
                     false => Ok(()),
                 }
             }
-            // An old server takes the wish for an initial state for nothing: its first bookmark is an ordinary one.
+            // A server without streaming lists ignores the request for an initial state: its first bookmark
+            // lacks the annotation.
             Frame::Progress { initial_done: false, .. } if self.initial => Err(self.cannot_stream()),
             Frame::Put(_) | Frame::Gone { .. } | Frame::Undecodable(_) | Frame::Progress { .. } => Ok(()),
         }

@@ -1,4 +1,5 @@
-//! The adapter against a scripted API, under paused time: what real servers, old ones, and things on the way to them do.
+//! Tests of the adapter against a scripted API, with paused time: behaviour of current servers, old servers
+//! and proxies.
 
 mod server;
 
@@ -57,7 +58,7 @@ fn follow(source: Maps, stop: &CancellationToken) -> Informer<Kube<ConfigMap>> {
     Builder::new(source).name("maps").spawn(stop)
 }
 
-/// Name, revision and value of everything cached.
+/// Name, revision and value of all cached objects.
 fn cached(informer: &Informer<Kube<ConfigMap>>) -> Vec<String> {
     let value = |m: &ConfigMap| m.data.as_ref().and_then(|d| d.get("value").cloned()).unwrap_or_default();
     informer.list().iter().map(|m| format!("{}@{}={}", m.key().name(), m.revision(), value(m))).collect()
@@ -89,7 +90,7 @@ fn frame<T: Object>(frame: &Frame<T>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_streams_the_state_is_followed_on_one_stream() {
+async fn a_streaming_list_continues_as_the_watch() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let open = server.opens();
     let maps = follow(source(&server), &stop);
@@ -109,9 +110,9 @@ async fn a_server_that_streams_the_state_is_followed_on_one_stream() {
     assert_eq!(maps.status(), Status::Streaming);
 }
 
-/// R5: a stream cut before its end mark leaves nothing behind.
+/// R5: a stream that breaks before its end mark has no effect.
 #[tokio::test(start_paused = true)]
-async fn a_state_that_breaks_off_is_begun_anew_and_leaves_no_trace() {
+async fn a_broken_streaming_list_restarts_without_effect() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let (broken, whole) = (server.opens(), server.opens());
     let maps = follow(source(&server), &stop);
@@ -124,7 +125,7 @@ async fn a_state_that_breaks_off_is_begun_anew_and_leaves_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_to_stream_the_state_is_listed_and_not_asked_again() {
+async fn a_server_that_refuses_streaming_lists_is_listed_from_then_on() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     server.says(
         422,
@@ -143,7 +144,7 @@ async fn a_server_that_refuses_to_stream_the_state_is_listed_and_not_asked_again
     assert_eq!(asked[0], "watch initial");
     assert!(asked[1].starts_with("list @0"), "{asked:?}");
     assert_eq!(asked[2], "watch @9");
-    // A relist does not ask for it either.
+    // A relist does not request streaming either.
     open.event("ERROR", &expired());
     server.says(200, &list("20", &[], ""));
     maps.wait_for(Revision(20)).await.unwrap();
@@ -151,7 +152,7 @@ async fn a_server_that_refuses_to_stream_the_state_is_listed_and_not_asked_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_takes_the_wish_for_the_state_for_nothing_is_found_out() {
+async fn a_server_that_ignores_streaming_lists_is_detected() {
     let server = Server::default();
     let silent = server.opens();
     let began = Instant::now();
@@ -170,7 +171,7 @@ async fn a_server_that_takes_the_wish_for_the_state_for_nothing_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_or_overloaded_answer_is_no_refusal_to_stream() {
+async fn forbidden_and_overload_errors_do_not_disable_streaming_lists() {
     for (code, body, meant) in [
         (403, r#"{"code":403,"reason":"Forbidden","message":"no"}"#, "Fatal(\"no\")"),
         (429, "", "Throttled { retry_after: None }"),
@@ -186,7 +187,7 @@ async fn a_forbidden_or_overloaded_answer_is_no_refusal_to_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_list_comes_in_pages_that_know_their_revision() {
+async fn a_paged_list_has_one_revision() {
     let server = Server::default();
     server.says(200, &list("9", &[map("a", "3", "1")], "tok"));
     server.says(200, &list("9", &[map("b", "4", "1")], ""));
@@ -201,7 +202,7 @@ async fn a_long_list_comes_in_pages_that_know_their_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_page_and_a_list_of_nothing() {
+async fn expired_pages_and_empty_lists_are_recognised() {
     let server = Server::default();
     server.says(410, r#"{"reason":"Expired","code":410,"metadata":{"continue":"other"}}"#);
     server.says(200, r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"5"},"items":null}"#);
@@ -213,9 +214,9 @@ async fn an_expired_page_and_a_list_of_nothing() {
     assert_eq!((page.items.len(), page.revision), (0, Revision(5)));
 }
 
-/// R3: a list that is older than what was asked for is refused.
+/// R3: a list that is older than requested is refused.
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_lags_is_ahead_of_by_its_reader() {
+async fn a_list_older_than_requested_is_refused() {
     let server = Server::default();
     server.says(200, &list("4", &[], ""));
     server.says(
@@ -233,9 +234,9 @@ async fn a_replica_that_lags_is_ahead_of_by_its_reader() {
     assert_eq!(next(&mut frames).await, "Ahead { retry_after: None }");
 }
 
-/// R9: the server's wish is heeded, and a throttled watch is resumed rather than listed.
+/// R9: the server's `Retry-After` is respected, and a throttled watch is resumed instead of relisted.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_patience_gets_it_and_is_not_listed() {
+async fn retry_after_is_respected_without_a_relist() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let first = server.opens();
     let maps = follow(source(&server), &stop);
@@ -254,7 +255,7 @@ async fn a_server_that_asks_for_patience_gets_it_and_is_not_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_cut_in_the_middle_of_a_line_is_resumed_after_the_last_complete_revision() {
+async fn a_watch_cut_within_a_line_resumes_after_the_last_complete_revision() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let (first, second) = (server.opens(), server.opens());
     let maps = follow(source(&server), &stop);
@@ -271,7 +272,7 @@ async fn a_stream_cut_in_the_middle_of_a_line_is_resumed_after_the_last_complete
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_chunk_is_one_batch_and_what_precedes_an_error_is_not_lost() {
+async fn each_chunk_is_one_batch_and_frames_before_an_error_are_delivered() {
     let server = Server::default();
     let open = server.opens();
     let mut frames = source(&server).watch(Start::After(Revision(9))).await.unwrap();
@@ -285,9 +286,9 @@ async fn one_chunk_is_one_batch_and_what_precedes_an_error_is_not_lost() {
     assert!(open.is_closed());
 }
 
-/// R11: an object that cannot be read hides only itself.
+/// R11: an undecodable object hides only itself.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_named() {
+async fn undecodable_objects_are_reported_by_name() {
     let server = Server::default();
     let bad = |version: &str| {
         let mut bad = map("bad", version, "1");
@@ -318,7 +319,7 @@ async fn what_cannot_be_read_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_that_are_no_numbers_are_counted_and_resumed_from_as_they_were() {
+async fn opaque_versions_are_numbered_and_used_to_resume() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let (first, second) = (server.opens(), server.opens());
     let source = source(&server);
@@ -339,7 +340,7 @@ async fn versions_that_are_no_numbers_are_counted_and_resumed_from_as_they_were(
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_and_a_namespace_are_part_of_the_question_and_leaving_them_is_being_gone() {
+async fn objects_that_leave_the_selectors_are_reported_as_deleted() {
     let server = Server::default();
     let open = server.opens();
     let source = source(&server).namespace("default").labels("app=web").fields("metadata.name=a");
@@ -355,9 +356,9 @@ async fn selectors_and_a_namespace_are_part_of_the_question_and_leaving_them_is_
     );
 }
 
-/// R13: an object is read once, into what its reader wants of it.
+/// R13: an object is decoded once, directly into the reader's type.
 #[tokio::test(start_paused = true)]
-async fn a_projection_is_made_of_the_bytes_of_an_object() {
+async fn a_projection_decodes_objects_directly() {
     #[derive(Debug, Deserialize)]
     struct Slim {
         metadata: Meta,
@@ -388,7 +389,7 @@ async fn a_projection_is_made_of_the_bytes_of_an_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_known_at_run_time_and_metadata_alone() {
+async fn dynamic_and_metadata_only_resources_are_supported() {
     let server = Server::default();
     let resource = ApiResource {
         group: "example.org".into(),
@@ -413,9 +414,9 @@ async fn resources_known_at_run_time_and_metadata_alone() {
     assert!(asked[2].1.starts_with("application/json;as=PartialObjectMetadata;"));
 }
 
-/// R10: a connection that is dead without saying so does not hold up its reader for ever.
+/// R10: a silently dead connection does not block its reader forever.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_or_does_not_end_is_left() {
+async fn an_unresponsive_server_times_out() {
     let server = Server::default();
     let source = source(&server);
     let error = source.list(ListRequest::all(ReadAt::Any)).await.err().unwrap();
@@ -428,7 +429,7 @@ async fn a_server_that_does_not_answer_or_does_not_end_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_connection_is_unreachable_and_says_why() {
+async fn a_broken_connection_is_reported_as_unreachable_with_its_cause() {
     let service = tower::service_fn(|_: http::Request<kube_client::client::Body>| async {
         Err::<http::Response<kube_client::client::Body>, _>(std::io::Error::other("connection refused"))
     });
@@ -442,10 +443,10 @@ async fn a_broken_connection_is_unreachable_and_says_why() {
     assert_eq!(error, Some(SourceError::Unsupported(Capability::ExactList)));
 }
 
-/// R16: objects that share a revision in chunks of their own are all shown, each as soon as it comes, and a break between them loses
-/// none: the watch is resumed after the newest revision that is known to be complete.
+/// R16: objects that share a revision but arrive in separate chunks are all shown, each on arrival. A break
+/// between them loses none: the watch resumes after the newest complete revision.
 #[tokio::test(start_paused = true)]
-async fn a_revision_that_several_objects_share_survives_chunks_and_a_break_inside_it() {
+async fn a_shared_revision_survives_chunking_and_a_broken_connection() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let open = server.opens();
     let maps = follow(source(&server), &stop);
@@ -464,7 +465,7 @@ async fn a_revision_that_several_objects_share_survives_chunks_and_a_break_insid
     open.cut();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(server.questions(), ["watch initial", "watch @5"], "revision 10 may not be complete");
-    // The whole revision comes again, and what was missing of it.
+    // The whole revision is delivered again, including the missing part.
     for (name, kind) in [("a", "MODIFIED"), ("b", "DELETED"), ("c", "MODIFIED"), ("d", "MODIFIED")] {
         resumed.event(kind, &map(name, "10", "2"));
         settle().await;

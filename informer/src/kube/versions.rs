@@ -1,5 +1,5 @@
-//! [`Versions`]: between a server's `resourceVersion`s and revisions. Almost everywhere they are numbers and stay what they are.
-//! Where one is not, the source counts for itself from then on, and remembers which text each of its numbers stands for.
+//! [`Versions`]: maps a server's `resourceVersion`s to revisions and back. Numeric versions stay unchanged.
+//! After the first non-numeric version the source assigns its own numbers and remembers the version of each.
 
 use std::{
     collections::BTreeMap,
@@ -14,38 +14,38 @@ use parking_lot::Mutex;
 
 use crate::{Revision, limits::KUBE_VERSIONS};
 
-/// Numbers of our own begin here, above every number that a server may have shown before it stopped showing numbers.
+/// The first assigned number, above every numeric version that the server may have sent before.
 const OWN: u64 = 1 << 62;
 
-/// See the module.
+/// Mapping between `resourceVersion`s and revisions.
 #[derive(Default)]
 pub(super) struct Versions {
     opaque: AtomicBool,
-    own: Mutex<Own>,
+    own: Mutex<AssignedVersions>,
 }
 
 #[derive(Default)]
-struct Own {
-    /// How many numbers were given out.
+struct AssignedVersions {
+    /// How many numbers were assigned.
     count: u64,
     numbers: HashMap<Arc<str>, u64>,
-    /// What to ask the server for to go on after a number.
+    /// The `resourceVersion` of each assigned number, to resume a watch after it.
     texts: BTreeMap<u64, Arc<str>>,
 }
 
 impl Versions {
-    /// For a server that is known to have versions which are no numbers.
+    /// For a server whose versions are known not to be numbers.
     pub(super) fn opaque() -> Self {
         Self { opaque: AtomicBool::new(true), own: Mutex::default() }
     }
 
-    /// Whether revisions are numbers of our own.
+    /// Whether revisions are assigned numbers.
     pub(super) fn is_opaque(&self) -> bool {
         self.opaque.load(Ordering::Acquire)
     }
 
-    /// The revision of a position: a change in a watch, a bookmark, a whole list. One that was not seen before is newer than all
-    /// that were.
+    /// The revision of a version in a watch event, a bookmark or a list's metadata. A new version is newer
+    /// than all known ones.
     pub(super) fn position(&self, version: &str) -> Revision {
         match self.parsed(version) {
             Some(revision) => revision,
@@ -53,8 +53,8 @@ impl Versions {
         }
     }
 
-    /// The revision of an object in a list. Lists say nothing of the order in which their objects changed: what was not seen
-    /// before has changed by the revision of the list.
+    /// The revision of an object in a list. Lists do not tell in which order their objects changed, so an
+    /// unknown version gets the revision of the list.
     pub(super) fn listed(&self, version: &str, list: Revision) -> Revision {
         match self.parsed(version) {
             Some(revision) => revision,
@@ -62,7 +62,7 @@ impl Versions {
         }
     }
 
-    /// What to ask the server for to go on after a revision; `None` if it is forgotten.
+    /// The `resourceVersion` of a revision, to resume after it; `None` if it is forgotten.
     pub(super) fn version(&self, revision: Revision) -> Option<String> {
         match self.is_opaque() {
             true => self.own.lock().texts.get(&revision.0).map(|text| text.to_string()),
@@ -79,14 +79,14 @@ impl Versions {
         }
         let parsed = version.parse().ok().map(Revision);
         if parsed.is_none() {
-            tracing::info!(version, "resourceVersions are no numbers here: revisions are counted");
+            tracing::info!(version, "resourceVersion is not a number; assigning revisions locally");
             self.opaque.store(true, Ordering::Release);
         }
         parsed
     }
 }
 
-impl Own {
+impl AssignedVersions {
     fn number(&mut self, version: &str) -> u64 {
         if let Some(number) = self.numbers.get(version).filter(|number| self.texts.contains_key(number)) {
             return *number;
@@ -108,7 +108,7 @@ impl Own {
         list
     }
 
-    /// The oldest are forgotten first.
+    /// Forgets the oldest entries beyond the bound.
     fn bound(&mut self) {
         while self.texts.len() > KUBE_VERSIONS {
             self.texts.pop_first();
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stay_what_they_are() {
+    fn numeric_versions_stay_unchanged() {
         let versions = Versions::default();
         assert_eq!(versions.position("41"), Revision(41));
         assert_eq!(versions.listed("7", Revision(41)), Revision(7));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_counted_in_the_order_in_which_they_are_seen() {
+    fn opaque_versions_are_numbered_in_order_of_arrival() {
         let versions = Versions::default();
         let first = versions.position("12");
         let (b, a) = (versions.position("b"), versions.position("a"));
@@ -149,7 +149,7 @@ mod tests {
 
     /// R7: a list that is read again has the same revisions.
     #[test]
-    fn an_object_that_is_listed_again_unchanged_has_its_revision_again() {
+    fn an_unchanged_listed_object_keeps_its_revision() {
         let versions = Versions::opaque();
         let list = versions.position("l1");
         let object = versions.listed("o1", list);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_versions_are_bounded() {
         let versions = Versions::opaque();
         let first = versions.position("first");
         for i in 0..3 * KUBE_VERSIONS {

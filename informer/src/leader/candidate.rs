@@ -1,4 +1,5 @@
-//! [`Candidate`]: what one candidate knows of the lease, and what it may do. Pure: both clocks are arguments.
+//! [`Candidate`]: one candidate's knowledge of the lease, and the rules that decide its next action. Pure:
+//! both clocks are arguments.
 
 use std::time::Duration;
 
@@ -11,38 +12,38 @@ use crate::Revision;
 pub(super) struct Candidate {
     identity: String,
     lease: Duration,
-    /// The record as last seen, and when it was first seen to be so.
-    seen: Option<Seen>,
-    /// The term that we lead in.
+    /// The record as last seen, and when this candidate first saw it in this state.
+    seen: Option<SeenLease>,
+    /// The term in which this candidate leads.
     term: Option<Term>,
-    /// The term that we last tried to begin; whether that happened may be unknown.
+    /// The last term that this candidate tried to start; it may not know whether that succeeded.
     asked: Option<Term>,
-    /// The most transitions that were ever seen. A lease that was deleted goes on from there, so that no term of ours has
-    /// the number of an earlier one.
+    /// The highest transitions ever seen. A deleted lease continues from there, so that no term reuses the
+    /// number of an earlier one.
     transitions: Option<u32>,
 }
 
-struct Seen {
+struct SeenLease {
     record: LeaseRecord,
     revision: Revision,
     since: Instant,
-    /// Whether we know that this is what is stored, or only that it was.
+    /// Whether the record is known to be the stored one, or only to have been.
     certain: bool,
 }
 
-/// One leadership of ours.
+/// One term of leadership of this candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Term {
     acquired: Timestamp,
     pub(super) transitions: u32,
 }
 
-/// What to do to the lease.
+/// The next request for the lease.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Move {
-    /// Someone else holds it.
+pub(super) enum LeaseAction {
+    /// Another candidate holds the lease.
     Wait,
-    /// We led, and the lease now says something else.
+    /// This candidate led, and the lease now names another term.
     Lost,
     Create(LeaseRecord),
     Replace(LeaseRecord, Revision),
@@ -60,68 +61,69 @@ impl Candidate {
         }
     }
 
-    /// Whether our own renewal is younger than the lease, and nothing has told us otherwise.
+    /// Whether this candidate holds the lease as far as it knows: its last renewal has not expired.
     pub(super) fn holds(&self, now: Instant) -> bool {
-        let ours = |seen: &Seen| seen.certain && seen.record.holder == self.identity;
+        let ours = |seen: &SeenLease| seen.certain && seen.record.holder == self.identity;
         self.term.is_some() && self.seen.as_ref().is_some_and(|s| ours(s) && now < s.since + self.lease)
     }
 
-    /// Whether what we know may be old.
+    /// Whether the known record may be outdated.
     pub(super) fn is_uncertain(&self) -> bool {
         self.seen.as_ref().is_none_or(|seen| !seen.certain)
     }
 
-    /// When the attempt began that made or renewed what we know of.
+    /// Start of the attempt that wrote the known record.
     pub(super) fn renewed_at(&self) -> Option<Instant> {
         self.seen.as_ref().map(|seen| seen.since)
     }
 
-    /// The term that we lead in.
+    /// The term in which this candidate leads.
     pub(super) fn term(&self) -> Option<Term> {
         self.term
     }
 
-    /// Who holds the lease, as far as we know; none if nobody does.
+    /// The holder of the lease as last seen; `None` if the lease is free.
     pub(super) fn leader(&self) -> Option<&str> {
         self.seen.as_ref().map(|seen| seen.record.holder.as_str()).filter(|holder| !holder.is_empty())
     }
 
-    /// Takes note of what is stored. The time counts from when a record is first seen, not from when it was written.
+    /// Records the stored lease. Its expiry counts from when the record was first seen, not from when it was
+    /// written.
     pub(super) fn saw(&mut self, stored: Option<(LeaseRecord, Revision)>, now: Instant) {
         self.seen = stored.map(|(record, revision)| {
             let since = match &self.seen {
-                // A new revision of the same record is no renewal: someone labelled the lease.
+                // A new revision of the same record is no renewal, but for example a changed label.
                 Some(seen) if seen.record == record => seen.since,
                 _ => now,
             };
-            Seen { record, revision, since, certain: true }
+            SeenLease { record, revision, since, certain: true }
         });
         let transitions = self.seen.as_ref().map(|seen| seen.record.transitions);
         self.transitions = self.transitions.max(transitions);
     }
 
-    /// What to do, given what was seen. The holder renews; a record that was given up, that has not changed for as long as
-    /// it says, or that is left from an earlier term of ours, is taken over as a new term. A leader who finds the lease
-    /// deleted writes it again as it was.
-    pub(super) fn next(&self, wall: Timestamp, now: Instant) -> Move {
+    /// The next request, given the record as last seen. The holder renews. A candidate takes over a released
+    /// or expired record, or one that is left from its own earlier term, and starts a new term. A leader that
+    /// finds the lease deleted writes the same record again.
+    pub(super) fn next(&self, wall: Timestamp, now: Instant) -> LeaseAction {
         let Some(seen) = &self.seen else {
             let transitions = self.transitions.map_or(0, |last| last.saturating_add(1));
             let term = self.term.unwrap_or(Term { acquired: wall, transitions });
-            return Move::Create(self.record(term, wall));
+            return LeaseAction::Create(self.record(term, wall));
         };
         let ours = seen.record.holder == self.identity;
         let stored = Term { acquired: seen.record.acquired, transitions: seen.record.transitions };
-        let renew = || Move::Replace(self.record(stored, self.later(seen, wall, now)), seen.revision);
+        let renew = || LeaseAction::Replace(self.record(stored, self.later(seen, wall, now)), seen.revision);
         match self.term {
             Some(term) if ours && term.transitions == stored.transitions => renew(),
-            Some(_) => Move::Lost,
-            // Our own attempt, whose answer was lost.
+            Some(_) => LeaseAction::Lost,
+            // The own attempt was stored, but its response was lost.
             None if ours && self.asked == Some(stored) => renew(),
             None if ours || seen.record.holder.is_empty() || now >= seen.since + seen.record.duration => {
                 let term = Term { acquired: wall, transitions: stored.transitions.saturating_add(1) };
-                Move::Replace(self.record(term, wall), seen.revision)
+                LeaseAction::Replace(self.record(term, wall), seen.revision)
             }
-            None => Move::Wait,
+            None => LeaseAction::Wait,
         }
     }
 
@@ -135,43 +137,46 @@ impl Candidate {
         }
     }
 
-    /// The time of a renewal: others see the lease live by its change, so it moves on even if the wall clock does not.
-    fn later(&self, seen: &Seen, wall: Timestamp, now: Instant) -> Timestamp {
+    /// The time of a renewal. Other candidates detect a renewal by its change, so it advances even if the
+    /// wall clock does not.
+    fn later(&self, seen: &SeenLease, wall: Timestamp, now: Instant) -> Timestamp {
         let later = seen.record.renewed.saturating_add(now.duration_since(seen.since));
         later.map_or(wall, |later| micros(later).max(wall))
     }
 
-    /// A write is about to be tried.
-    pub(super) fn asks(&mut self, record: &LeaseRecord) {
+    /// Records that a write is about to be sent.
+    pub(super) fn attempts(&mut self, record: &LeaseRecord) {
         self.asked = Some(Term { acquired: record.acquired, transitions: record.transitions });
     }
 
-    /// Our write is stored, and we lead. It counts from when it was begun: others may have seen it that early.
+    /// Records that the own write is stored: this candidate leads. The lease counts from the start of the
+    /// write, because other candidates may have seen it that early.
     pub(super) fn wrote(&mut self, record: LeaseRecord, revision: Revision, began: Instant) {
         self.term = Some(Term { acquired: record.acquired, transitions: record.transitions });
         self.transitions = self.transitions.max(Some(record.transitions));
-        self.seen = Some(Seen { record, revision, since: began, certain: true });
+        self.seen = Some(SeenLease { record, revision, since: began, certain: true });
     }
 
-    /// A write failed, and may have happened: what is stored has to be read again.
+    /// Marks the record as uncertain: a failed write may have happened, so the stored record must be read
+    /// again.
     pub(super) fn forget(&mut self) {
         if let Some(seen) = &mut self.seen {
             seen.certain = false;
         }
     }
 
-    /// The term is over. What we led in is no attempt of ours any more: holding it again is a new term.
+    /// Ends the term. A later hold of the lease is a new term.
     pub(super) fn resign(&mut self) {
         (self.term, self.asked) = (None, None);
     }
 
-    /// Whether an attempt of ours may have happened without our knowing.
+    /// Whether this candidate leads, or an attempt of it may have succeeded unnoticed.
     pub(super) fn may_hold(&self) -> bool {
         self.term.is_some() || self.asked.is_some()
     }
 
-    /// The record that gives the lease up, if it is ours.
-    pub(super) fn farewell(&self, wall: Timestamp) -> Option<(LeaseRecord, Revision)> {
+    /// The record that releases the lease, if this candidate holds it.
+    pub(super) fn release_record(&self, wall: Timestamp) -> Option<(LeaseRecord, Revision)> {
         let mine = self.term.or(self.asked)?;
         let seen = self.seen.as_ref().filter(|seen| seen.certain)?;
         let ours = seen.record.holder == self.identity && seen.record.transitions == mine.transitions;

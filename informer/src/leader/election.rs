@@ -1,4 +1,4 @@
-//! [`Election`]: what one candidate knows of the election, for those who ask: health checks, metrics, people. It decides
+//! [`Election`]: one candidate's view of the election, for health checks, metrics and logs. It decides
 //! nothing.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -11,29 +11,29 @@ use crate::metrics::{Collect, Metric, Page, Registry};
 
 const STATUS: Metric = Metric::gauge("leader_election_master_status", "1 while this candidate leads, else 0");
 const SLOW_PATHS: Metric =
-    Metric::counter("leader_election_slowpath_total", "Renewals for which the lease had to be read first");
+    Metric::counter("leader_election_slowpath_total", "Number of renewals that had to read the lease first");
 
-type Told = Arc<dyn Fn(&str) + Send + Sync>;
+type LeaderCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What one candidate knows of the election. Clones show the same; it outlives the elector.
+/// One candidate's view of the election. Clones share state; the view outlives the elector.
 #[derive(Clone)]
 pub struct Election(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ElectionState>,
     name: String,
     lease: Duration,
 }
 
 #[derive(Default)]
-struct State {
+struct ElectionState {
     leader: Option<Arc<str>>,
     leading: bool,
     renewed: Option<Instant>,
     slow_paths: u64,
-    /// The last leader that was told of.
+    /// The last leader that the callback was called with.
     reported: Option<Arc<str>>,
-    told: Option<Told>,
+    told: Option<LeaderCallback>,
 }
 
 impl fmt::Debug for Election {
@@ -47,7 +47,7 @@ impl fmt::Debug for Election {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a figure for people; exact up to 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "a metric is a float; exact up to 2^53")]
 impl Collect for Shared {
     fn collect(&self, into: &mut Page) {
         let state = self.state.lock();
@@ -63,34 +63,36 @@ impl Election {
         Self(Arc::new(Shared { state, name, lease }))
     }
 
-    /// What the election is called.
+    /// The name of the election.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Who leads, as last seen. None if nobody did, or nothing was seen yet. It may have changed since.
+    /// The leader as last seen. `None` if the lease was free or not seen yet. It may have changed since.
     pub fn leader(&self) -> Option<Arc<str>> {
         self.0.state.lock().leader.clone()
     }
 
-    /// Whether this candidate's work is under way.
+    /// Whether this candidate's work is running.
     pub fn is_leading(&self) -> bool {
         self.0.state.lock().leading
     }
 
-    /// False if this candidate's work is under way although its lease ran out more than `tolerance` ago. That does not
-    /// happen as long as time passes for the elector; a process of which this is false had better be ended.
+    /// Whether the work has stopped in time: false if it still runs although the lease expired more than
+    /// `tolerance` ago. That happens only if the elector's task is blocked; such a process should be
+    /// restarted.
     pub fn is_healthy(&self, tolerance: Duration) -> bool {
         let state = self.0.state.lock();
         !state.leading || state.renewed.is_none_or(|at| at.elapsed() <= self.0.lease + tolerance)
     }
 
-    /// How often this candidate, leading, had to read the lease before it could renew it.
+    /// How often this candidate, while leading, had to read the lease before it could renew it.
     pub fn slow_paths(&self) -> u64 {
         self.0.state.lock().slow_paths
     }
 
-    /// Puts whether this candidate leads on the page of `registry`, as long as there is an elector or an [`Election`] of it.
+    /// Exposes in `registry` whether this candidate leads, as long as its elector or one of its [`Election`]s
+    /// exists.
     pub fn metrics(&self, registry: &Registry) {
         let shared: Arc<Shared> = self.0.clone();
         registry.add(Arc::downgrade(&shared) as _);
@@ -100,10 +102,10 @@ impl Election {
         self.0.state.lock().told = Some(Arc::new(told));
     }
 
-    /// The work is under way until the guard is dropped, however that comes.
-    pub(super) fn lead(&self) -> Leading {
+    /// Marks the work as running until the guard is dropped.
+    pub(super) fn lead(&self) -> LeadingGuard {
         self.0.state.lock().leading = true;
-        Leading(self.clone())
+        LeadingGuard(self.clone())
     }
 
     pub(super) fn slow_path(&self, leading: bool) {
@@ -115,7 +117,7 @@ impl Election {
         self.saw(leader);
     }
 
-    /// Takes note of who leads, and tells it if it is someone new. A lease that nobody holds is no news by itself.
+    /// Records the leader, and calls the callback if it is new. A free lease does not trigger the callback.
     pub(super) fn saw(&self, leader: Option<&str>) {
         let mut state = self.0.state.lock();
         if state.leader.as_deref() != leader {
@@ -133,9 +135,9 @@ impl Election {
     }
 }
 
-pub(super) struct Leading(Election);
+pub(super) struct LeadingGuard(Election);
 
-impl Drop for Leading {
+impl Drop for LeadingGuard {
     fn drop(&mut self) {
         self.0.0.state.lock().leading = false;
     }
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_goes_on_without_a_renewal_is_unhealthy_after_lease_and_tolerance() {
+    async fn work_without_a_renewal_is_unhealthy_after_lease_plus_tolerance() {
         let (election, tolerance) = (Election::new(&ElectorOptions::new("a")), Duration::from_secs(20));
         assert!(election.is_healthy(Duration::ZERO));
         election.renewed(Instant::now(), Some("a"));
@@ -156,11 +158,11 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(!election.is_healthy(tolerance));
         drop(leading);
-        assert!(election.is_healthy(tolerance), "a candidate that only waits owes nothing");
+        assert!(election.is_healthy(tolerance), "a waiting candidate is healthy");
     }
 
     #[test]
-    fn the_page_has_client_gos_figures_while_there_is_a_candidate() {
+    fn election_metrics_have_client_gos_names() {
         let (election, registry) = (Election::new(&ElectorOptions::new("a")), Registry::new());
         election.metrics(&registry);
         let leading = election.lead();

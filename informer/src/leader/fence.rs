@@ -1,23 +1,24 @@
-//! [`Fence`]: names one term of leadership, so that whoever stores writes can refuse those of a leader who is none any more.
+//! [`Fence`]: fencing token of one term of leadership. A store uses it to refuse writes of a deposed leader.
 
 use std::fmt;
 
-/// One term of leadership: the lease, who holds it and how often it had been taken before. Writes that carry it are refused
-/// once the lease says something else, whatever the writer's clock says.
+/// Fencing token of one term of leadership: the lease, its holder and its number of transitions. A store
+/// refuses writes with an outdated token, independent of clocks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence {
     /// The namespace of the lease.
     pub namespace: String,
     /// The name of the lease.
     pub name: String,
-    /// Who leads in this term.
+    /// Identity of the leader in this term.
     pub holder: String,
     /// The lease's `leaseTransitions` in this term.
     pub transitions: u32,
 }
 
-/// `namespace/name/transitions/holder`, as the `kstore-fence` header has it. The holder, which may be any text, is
-/// percent-encoded: every byte but ASCII letters, digits and `-._~` is `%` and two upper-case hex digits.
+/// `namespace/name/transitions/holder`, as in the `kstore-fence` header. The holder may be any text and is
+/// percent-encoded: every byte except ASCII letters, digits and `-._~` becomes `%` and two upper-case hex
+/// digits.
 impl fmt::Display for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/", self.namespace, self.name, self.transitions)?;
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_of_any_text_travels_in_a_header() {
+    fn the_fence_header_escapes_any_holder() {
         let holder = "host-1_5f0c/ä %\n".to_owned();
         let fence =
             Fence { namespace: "kube-system".into(), name: "scheduler".into(), holder, transitions: 7 };

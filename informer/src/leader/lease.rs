@@ -1,6 +1,6 @@
-//! [`LeaseRecord`]: what a lease says, and [`LeaseStore`]: where one is kept. The fields and their meaning are those of a
-//! `coordination.k8s.io` Lease, so that candidates of other makes can stand for the same office. Not the rules of the
-//! election: those are `candidate`'s.
+//! [`LeaseRecord`]: the content of a lease, and [`LeaseStore`]: its storage. The fields have the meaning of a
+//! `coordination.k8s.io` Lease, so that other implementations can compete for the same lease. The rules of
+//! the election are in `candidate`.
 
 use std::{future::Future, time::Duration};
 
@@ -8,43 +8,45 @@ use jiff::Timestamp;
 
 use crate::Revision;
 
-/// What a lease says. The fields of a `coordination.k8s.io` Lease.
+/// Content of a lease: the fields of a `coordination.k8s.io` Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseRecord {
-    /// Who leads; empty if the last leader gave it up.
+    /// Identity of the leader; empty if the last leader released the lease.
     pub holder: String,
-    /// How long it holds after a renewal. Whole seconds.
+    /// Validity of the lease after a renewal, in whole seconds.
     pub duration: Duration,
-    /// When the holder took it. By the holder's wall clock, for people: no candidate compares it with its own.
+    /// When the holder acquired the lease, by the holder's wall clock. Informational: no candidate compares
+    /// it with its own clock.
     pub acquired: Timestamp,
-    /// When the holder last renewed it, likewise.
+    /// When the holder last renewed the lease, by the holder's wall clock.
     pub renewed: Timestamp,
-    /// How often the lease was taken after the first time. With the holder it names one term of leadership.
+    /// How often the lease changed hands after the first acquisition. Together with the holder it identifies
+    /// one term of leadership.
     pub transitions: u32,
 }
 
-/// Why a lease could not be read or written.
+/// Error of reading or writing a lease.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LeaseError {
-    /// Someone else wrote it.
-    #[error("someone else wrote the lease")]
+    /// Another client has written the lease.
+    #[error("the lease was modified by another client")]
     Conflict,
-    /// No answer, or a refusal. A write may have happened.
+    /// No response, or an error. A write may have been stored.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Where one lease is kept. Calls may be dropped before they answer; what they asked for may happen all the same.
+/// Storage of one lease. A call may be dropped before it returns; its request may still take effect.
 pub trait LeaseStore: Send + Sync + 'static {
     /// The namespace of the lease.
     fn namespace(&self) -> &str;
     /// The name of the lease.
     fn name(&self) -> &str;
-    /// The lease, if there is one.
+    /// Reads the lease, `None` if it does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<(LeaseRecord, Revision)>, LeaseError>> + Send;
-    /// Stores the first record. A conflict if there is one.
+    /// Stores the first record. Returns a conflict if the lease exists.
     fn create(&self, record: &LeaseRecord) -> impl Future<Output = Result<Revision, LeaseError>> + Send;
-    /// Replaces the record that is at revision `at`. A conflict if it is not.
+    /// Replaces the record if its revision is `at`; otherwise returns a conflict.
     fn replace(
         &self,
         record: &LeaseRecord,
@@ -52,7 +54,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Revision, LeaseError>> + Send;
 }
 
-/// A time in the precision that a lease has, so that what is read again compares equal to what was written.
+/// Truncates a time to the microseconds of a lease, so that a stored record compares equal when read back.
 pub(super) fn micros(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }

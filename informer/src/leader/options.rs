@@ -1,48 +1,49 @@
-//! [`ElectorOptions`]: how a candidate behaves, and which durations fit together. Pure.
+//! [`ElectorOptions`]: identity and durations of a candidate, and their validation. Pure.
 
 use std::time::Duration;
 
 use crate::limits::{LEASE_DURATION, LEASE_JITTER, LEASE_RETRY, RENEW_DEADLINE};
 
-/// How a candidate behaves. All candidates for one lease should agree on the durations; those who wait go by the duration
-/// that the holder wrote down.
+/// Identity and durations of a candidate. All candidates for one lease should use the same durations; waiting
+/// candidates respect the duration that the holder stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElectorOptions {
-    /// What the candidate calls itself. No other candidate may, and it should be new with each process (host name and a
-    /// random part): a candidate takes a lease that carries its own name at once.
+    /// Unique identity of the candidate. It should differ for each process (host name and a random part): a
+    /// candidate at once takes over a lease with its own identity.
     pub identity: String,
-    /// What metrics and logs call the election; empty for the name of the lease.
+    /// Name of the election in metrics and logs; empty for the name of the lease.
     pub name: String,
-    /// How long the lease holds after a renewal, as the others see it. Whole seconds, since that is how it is written down.
+    /// Validity of the lease after a renewal, in whole seconds: the record has no finer unit.
     pub lease: Duration,
-    /// A leader that could not renew for this long begins to stop.
+    /// Renew deadline: a leader that could not renew for this long stops.
     pub renew: Duration,
-    /// Time between two attempts to renew; between two attempts to take it, this and up to 1.2 times this more.
+    /// Time between two renewals. Between two attempts to acquire the lease, up to 1.2 times this is added at
+    /// random.
     pub retry: Duration,
 }
 
-/// Why durations do not fit together.
+/// Why options are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// It would mean that nobody leads.
+    /// An empty holder in a lease means that the lease is free.
     #[error("the identity is empty")]
     NoIdentity,
-    /// Shorter waits than this are no protection against a slow network.
+    /// Shorter durations do not protect against a slow network.
     #[error("lease, renew deadline and retry must be at least 1 s each")]
     TooShort,
-    /// The record holds whole seconds; others would take over early.
+    /// The record stores whole seconds; with a fraction other candidates would take over early.
     #[error("the lease duration must be whole seconds")]
     NotWholeSeconds,
-    /// A leader must stop before others may begin.
+    /// A leader must stop before another candidate may start.
     #[error("the lease duration must be greater than the renew deadline")]
     LeaseWithinRenew,
-    /// A leader must get a second try.
+    /// A leader must have a second attempt.
     #[error("the renew deadline must be greater than 1.2 times the retry period")]
     RenewWithinRetry,
 }
 
 impl ElectorOptions {
-    /// The durations that Kubernetes' own components have: 15 s, 10 s, 2 s.
+    /// The default durations of the Kubernetes components: 15 s, 10 s, 2 s.
     pub fn new(identity: &str) -> Self {
         Self {
             identity: identity.to_owned(),
@@ -70,25 +71,26 @@ impl ElectorOptions {
         }
     }
 
-    /// How long the work of a deposed leader may take to end by itself; then it is dropped. Two fifths of what lies between
-    /// the renew deadline and the end of the lease: the rest is for clocks that run at different rates. With the default
-    /// durations 2 s, and a waiting candidate's clock may run up to a quarter faster than the leader's.
+    /// Time that the work of a deposed leader has to end before it is dropped. Two fifths of the time between
+    /// the renew deadline and the end of the lease; the rest absorbs clock drift. With the default durations
+    /// it is 2 s, and a waiting candidate's clock may run up to a quarter faster than the leader's.
     pub fn grace(&self) -> Duration {
         (self.lease - self.renew) * 2 / 5
     }
 
-    /// When the watchdog bites, from the last renewal: after every orderly end, but within the lease.
+    /// When the watchdog fires, from the last renewal: after every orderly stop, but before the lease
+    /// expires.
     pub(super) fn bite(&self) -> Duration {
         let stopped = self.renew + self.grace();
         stopped + (self.lease - stopped) / 2
     }
 
-    /// Longest wait for one answer of the store: one lost request must not cost the lease.
+    /// Time limit of one request to the store: one lost request must not cost the lease.
     pub(super) fn request(&self) -> Duration {
         (self.renew / 2).max(Duration::from_secs(1))
     }
 
-    /// The wait before the next attempt to take the lease; `unit` is a random number in 0..1.
+    /// The wait before the next attempt to acquire the lease; `unit` is a random number in 0..1.
     pub(super) fn pause(&self, unit: f64) -> Duration {
         self.retry.mul_f64(1.0 + LEASE_JITTER * unit)
     }
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_fit_or_are_refused_for_the_reason_that_client_go_gives() {
+    fn elector_options_are_validated_as_in_client_go() {
         assert_eq!(ElectorOptions::new("a").check(), Ok(()));
         assert_eq!(ElectorOptions::new("").check(), Err(OptionsError::NoIdentity));
         assert_eq!(options(137.0, 107.0, 26.0), Ok(()));

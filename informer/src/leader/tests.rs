@@ -1,4 +1,5 @@
-//! Elections over one lease that can be slow, fail, or be cut off from a candidate; and what a store does with fences.
+//! Tests of elections over one lease with slow, failing or broken connections; and of a store that checks
+//! fences.
 
 mod faults;
 mod records;
@@ -10,19 +11,19 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// One lease, as one candidate reaches it.
+/// Connection of one candidate to the lease.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct Connection {
     lease: Lease,
     cut: Arc<Mutex<bool>>,
     faults: Arc<Mutex<Option<Rng>>>,
-    /// How late answers to writes come.
+    /// Delay of responses to writes.
     late: Arc<Mutex<Duration>>,
-    /// How fast the candidate's clock runs: a duration that it measures passes in this fraction of it.
+    /// Rate of the candidate's clock: a duration that it measures passes in this fraction of real time.
     rate: f64,
 }
 
-/// What is stored: the lease, each state that it had, and what was written under its fences.
+/// The stored lease, its history, and the writes under its fences.
 #[derive(Clone, Default)]
 pub(super) struct Lease {
     now: Arc<Mutex<Option<(LeaseRecord, Revision)>>>,
@@ -41,7 +42,7 @@ impl Lease {
         Ok(next)
     }
 
-    /// What a store does that knows fences: takes a write only in the term that it names.
+    /// Accepts a write only in the term that its fence names.
     fn takes(&self, fence: &Fence) -> bool {
         let lease = self.now.lock();
         lease.as_ref().is_some_and(|(r, _)| r.holder == fence.holder && r.transitions == fence.transitions)
@@ -52,7 +53,7 @@ impl Lease {
     }
 }
 
-impl Line {
+impl Connection {
     pub(super) fn new(lease: &Lease, faults: Option<Rng>, rate: f64) -> Self {
         let faults = Arc::new(Mutex::new(faults));
         Self { lease: lease.clone(), cut: Arc::default(), faults, late: Arc::default(), rate }
@@ -72,22 +73,22 @@ impl Line {
         }
     }
 
-    /// A request that was sent arrives, also if its sender does not wait for the answer.
+    /// Stores a sent request, even if its sender has stopped waiting.
     async fn write(&self, record: &LeaseRecord, at: Option<Revision>) -> Result<Revision, LeaseError> {
-        let (line, mut record) = (self.clone(), record.clone());
+        let (connection, mut record) = (self.clone(), record.clone());
         record.duration = record.duration.mul_f64(self.rate);
         let request = tokio::spawn(async move {
-            line.travel().await?;
-            let written = line.lease.write(&record, at);
-            let late = *line.late.lock();
+            connection.travel().await?;
+            let written = connection.lease.write(&record, at);
+            let late = *connection.late.lock();
             sleep(late).await;
-            line.travel().await.and(written)
+            connection.travel().await.and(written)
         });
         request.await.expect("a request does not panic")
     }
 }
 
-impl LeaseStore for Line {
+impl LeaseStore for Connection {
     fn namespace(&self) -> &'static str {
         "kube-system"
     }
@@ -113,27 +114,27 @@ impl LeaseStore for Line {
     }
 }
 
-/// Who leads, and everyone who did.
+/// The current leader, and all terms so far.
 #[derive(Clone, Default)]
-struct Throne(Arc<Mutex<Reign>>);
+struct TermMonitor(Arc<Mutex<Terms>>);
 
 #[derive(Default)]
-struct Reign {
+struct Terms {
     leading: Vec<usize>,
     overlaps: u32,
     fences: Vec<Fence>,
 }
 
-impl Throne {
+impl TermMonitor {
     async fn sit(self, who: usize, leadership: Leadership, stubborn: bool) {
         {
-            let mut reign = self.0.lock();
-            reign.overlaps += u32::from(!reign.leading.is_empty());
-            reign.leading.push(who);
-            assert!(!reign.fences.contains(leadership.fence()), "a fence names one term");
-            reign.fences.push(leadership.fence().clone());
+            let mut terms = self.0.lock();
+            terms.overlaps += u32::from(!terms.leading.is_empty());
+            terms.leading.push(who);
+            assert!(!terms.fences.contains(leadership.fence()), "a fence names one term");
+            terms.fences.push(leadership.fence().clone());
         }
-        let _leave = Leave(self.clone(), who);
+        let _leave = EndTerm(self.clone(), who);
         leadership.lost().cancelled().await;
         if stubborn {
             std::future::pending::<()>().await;
@@ -153,50 +154,58 @@ impl Throne {
     }
 }
 
-struct Leave(Throne, usize);
+struct EndTerm(TermMonitor, usize);
 
-impl Drop for Leave {
+impl Drop for EndTerm {
     fn drop(&mut self) {
         self.0.0.lock().leading.retain(|who| *who != self.1);
     }
 }
 
-struct Polls {
-    throne: Throne,
+struct Candidates {
+    monitor: TermMonitor,
     lease: Lease,
-    lines: Vec<Line>,
+    connections: Vec<Connection>,
     elections: Vec<Election>,
     stops: Vec<CancellationToken>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
-impl Polls {
+impl Candidates {
     fn new() -> Self {
-        let (lines, elections, stops, tasks) = Default::default();
-        Self { throne: Throne::default(), lease: Lease::default(), lines, elections, stops, tasks }
+        let (connections, elections, stops, tasks) = Default::default();
+        Self {
+            monitor: TermMonitor::default(),
+            lease: Lease::default(),
+            connections,
+            elections,
+            stops,
+            tasks,
+        }
     }
 
-    /// Another candidate, whose clock runs at `rate`.
+    /// Adds a candidate whose clock runs at `rate`.
     fn join(&mut self, faults: Option<u64>, stubborn: bool, rate: f64) {
-        let who = self.lines.len();
-        let line = Line::new(&self.lease, faults.map(|seed| Rng::seeded(seed + who as u64)), rate);
+        let who = self.connections.len();
+        let connection =
+            Connection::new(&self.lease, faults.map(|seed| Rng::seeded(seed + who as u64)), rate);
         let mut options = ElectorOptions::new(&format!("candidate-{who}"));
         for duration in [&mut options.lease, &mut options.renew, &mut options.retry] {
             *duration = duration.div_f64(rate);
         }
         options.name = "office".into();
-        let elector = Elector::unchecked(line.clone(), options, &Nondet::simulated(who as u64));
-        let (stop, throne) = (CancellationToken::new(), self.throne.clone());
-        self.lines.push(line);
+        let elector = Elector::unchecked(connection.clone(), options, &Nondet::simulated(who as u64));
+        let (stop, monitor) = (CancellationToken::new(), self.monitor.clone());
+        self.connections.push(connection);
         self.elections.push(elector.election());
         self.stops.push(stop.clone());
-        let work = move |leadership| throne.clone().sit(who, leadership, stubborn);
+        let work = move |leadership| monitor.clone().sit(who, leadership, stubborn);
         self.tasks.push(tokio::spawn(elector.run(stop, work)));
     }
 }
 
-fn polls(candidates: usize, faults: Option<u64>, stubborn: bool) -> Polls {
-    let mut all = Polls::new();
+fn candidates(candidates: usize, faults: Option<u64>, stubborn: bool) -> Candidates {
+    let mut all = Candidates::new();
     (0..candidates).for_each(|_| all.join(faults, stubborn, 1.0));
     all
 }
@@ -207,11 +216,11 @@ async fn seconds(n: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn one_leads_and_renews_without_changing_hands() {
-    let all = polls(3, None, false);
+    let all = candidates(3, None, false);
     seconds(300).await;
-    assert_eq!(all.throne.terms(), 1);
+    assert_eq!(all.monitor.terms(), 1);
     assert!(all.lease.record().renewed > all.lease.record().acquired);
-    let leader = all.throne.leader().unwrap();
+    let leader = all.monitor.leader().unwrap();
     for (who, election) in all.elections.iter().enumerate() {
         assert_eq!(election.leader().as_deref(), Some(format!("candidate-{leader}").as_str()));
         assert_eq!((election.is_leading(), election.slow_paths()), (who == leader, 0));
@@ -219,71 +228,72 @@ async fn one_leads_and_renews_without_changing_hands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_stops_hands_over_at_once() {
-    let mut all = polls(3, None, false);
+async fn a_stopped_leader_releases_the_lease_at_once() {
+    let mut all = candidates(3, None, false);
     seconds(5).await;
-    let first = all.throne.leader().unwrap();
+    let first = all.monitor.leader().unwrap();
     all.stops[first].cancel();
     all.tasks.remove(first).await.unwrap();
     seconds(5).await;
-    assert!(all.throne.leader().is_some_and(|second| second != first));
+    assert!(all.monitor.leader().is_some_and(|second| second != first));
     assert_eq!(all.lease.record().transitions, 1);
 }
 
-/// The case of cilium: its stop hook hung, so that the old leader went on while the next one led.
+/// Regression from cilium: a hanging stop hook kept the old leader working while the next one led.
 #[tokio::test(start_paused = true)]
 async fn work_that_hangs_in_its_stop_hook_does_not_overlap_with_the_next_leader() {
     for stubborn in [false, true] {
-        let all = polls(2, None, stubborn);
+        let all = candidates(2, None, stubborn);
         seconds(5).await;
-        let first = all.throne.leader().unwrap();
-        *all.lines[first].cut.lock() = true;
+        let first = all.monitor.leader().unwrap();
+        *all.connections[first].cut.lock() = true;
         seconds(13).await;
-        assert_eq!(all.throne.leader(), None, "deposed within the lease");
+        assert_eq!(all.monitor.leader(), None, "deposed within the lease");
         seconds(10).await;
-        assert_eq!(all.throne.leader(), Some(1 - first));
-        *all.lines[first].cut.lock() = false;
+        assert_eq!(all.monitor.leader(), Some(1 - first));
+        *all.connections[first].cut.lock() = false;
         seconds(60).await;
-        assert_eq!(all.throne.leader(), Some(1 - first), "the old one waits its turn");
-        all.throne.assert_never_two();
+        assert_eq!(all.monitor.leader(), Some(1 - first), "the old one waits its turn");
+        all.monitor.assert_never_two();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_counts_from_when_it_was_asked_for_not_from_the_answer() {
-    let all = polls(2, None, true);
-    all.lines.iter().for_each(|line| *line.late.lock() = Duration::from_millis(4_900));
-    while all.throne.leader().is_none() {
+async fn a_lease_counts_from_the_request_not_from_the_response() {
+    let all = candidates(2, None, true);
+    all.connections.iter().for_each(|connection| *connection.late.lock() = Duration::from_millis(4_900));
+    while all.monitor.leader().is_none() {
         sleep(Duration::from_millis(100)).await;
     }
-    let first = all.throne.leader().unwrap();
-    *all.lines[first].cut.lock() = true;
-    *all.lines[1 - first].late.lock() = Duration::ZERO;
+    let first = all.monitor.leader().unwrap();
+    *all.connections[first].cut.lock() = true;
+    *all.connections[1 - first].late.lock() = Duration::ZERO;
     seconds(60).await;
-    assert_eq!(all.throne.leader(), Some(1 - first));
-    all.throne.assert_never_two();
+    assert_eq!(all.monitor.leader(), Some(1 - first));
+    all.monitor.assert_never_two();
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_hung_request_does_not_cost_the_lease() {
-    let all = polls(1, None, false);
+    let all = candidates(1, None, false);
     seconds(3).await;
-    *all.lines[0].late.lock() = Duration::from_secs(3_600);
+    *all.connections[0].late.lock() = Duration::from_secs(3_600);
     seconds(4).await;
-    *all.lines[0].late.lock() = Duration::ZERO;
+    *all.connections[0].late.lock() = Duration::ZERO;
     seconds(60).await;
-    assert_eq!((all.throne.leader(), all.throne.terms()), (Some(0), 1));
+    assert_eq!((all.monitor.leader(), all.monitor.terms()), (Some(0), 1));
     assert!(all.elections[0].slow_paths() >= 1, "what the hung request did had to be read");
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_leaders_are_told_of_once_each() {
+async fn each_new_leader_is_reported_once() {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let mut all = Polls::new();
+    let mut all = Candidates::new();
     all.join(None, false, 1.0);
     seconds(1).await;
-    let (line, stop, log) = (Line::new(&all.lease, None, 1.0), CancellationToken::new(), told.clone());
-    let elector = Elector::new(line, "watcher", Nondet::simulated(7))
+    let (connection, stop, log) =
+        (Connection::new(&all.lease, None, 1.0), CancellationToken::new(), told.clone());
+    let elector = Elector::new(connection, "watcher", Nondet::simulated(7))
         .on_new_leader(move |leader| log.lock().push(leader.to_owned()));
     tokio::spawn(elector.run(stop.clone(), |leadership| async move { leadership.lost().cancelled().await }));
     seconds(30).await;

@@ -1,15 +1,16 @@
-//! [`Watchdog`]: the last resort against work that blocks its executor, where dropping it is out of reach. A thread of its
-//! own, since the executor's are what may be stuck; and real time, since that is what passes for the other candidates.
+//! [`Watchdog`]: last resort against work that blocks its executor and so cannot be dropped. It runs on its
+//! own thread, because the executor's threads may be blocked, and in real time, because other candidates wait
+//! in real time.
 
 use std::{fmt, process::abort, sync::Arc, thread, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-/// What to do if the work of a leader is still there when its lease is about to run out: after the renew deadline and the
-/// grace, halfway between them and the end of the lease. Off unless it is given to an elector.
+/// Action for a leader whose work still runs when its lease is about to expire. It fires after the renew
+/// deadline and the grace, halfway between them and the end of the lease. Off unless passed to an elector.
 ///
-/// It costs one sleeping thread while the candidate leads. Not for tests in paused time, in which it would see the work
-/// of hours as an instant.
+/// It costs one sleeping thread while the candidate leads. Not for tests with paused time, where hours of
+/// work take no real time.
 #[derive(Clone)]
 pub struct Watchdog(Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -20,22 +21,26 @@ impl fmt::Debug for Watchdog {
 }
 
 impl Watchdog {
-    /// Aborts the process: nothing of it can do harm any more. The supervisor starts it anew.
+    /// A watchdog that aborts the process, which a service manager then restarts.
     pub fn abort() -> Self {
         Self::call(|name| {
-            tracing::error!(name, "work goes on although its lease is running out; aborting");
+            tracing::error!(
+                name,
+                "work is still running although its lease is about to expire; aborting the process"
+            );
             abort();
         })
     }
 
-    /// Calls `bite` with the name of the election, once in a term, on the watchdog's thread.
+    /// A watchdog that calls `bite` with the name of the election, at most once per term, on the watchdog's
+    /// thread.
     pub fn call(bite: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(bite))
     }
 
-    /// Watches one term, which may last for `time` from now if it is not renewed.
+    /// Watches one term, which may last for `time` from now unless it is renewed.
     pub(super) fn watch(&self, name: &str, time: Duration) -> Watch {
-        let shared = Arc::new(Shared { term: Mutex::new(Term::Until(time)), changed: Condvar::new() });
+        let shared = Arc::new(Shared { term: Mutex::new(TermState::Until(time)), changed: Condvar::new() });
         let (theirs, bite, name) = (shared.clone(), self.0.clone(), name.to_owned());
         let thread = thread::Builder::new().name("watchdog".into());
         let spawned = thread.spawn(move || {
@@ -44,55 +49,55 @@ impl Watchdog {
             }
         });
         if let Err(error) = spawned {
-            tracing::error!(%error, "no watchdog: its thread cannot be started");
+            tracing::error!(%error, "cannot start the watchdog's thread");
         }
         Watch(shared)
     }
 }
 
-/// The watch over one term; dropping it ends the watch.
+/// Watchdog of one term; dropping it ends the watch.
 pub(super) struct Watch(Arc<Shared>);
 
 impl Watch {
-    /// The term may go on for `time` from now.
+    /// Extends the term to `time` from now.
     pub(super) fn renewed(&self, time: Duration) {
-        *self.0.term.lock() = Term::Until(time);
+        *self.0.term.lock() = TermState::Until(time);
         self.0.changed.notify_one();
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        *self.0.term.lock() = Term::Over;
+        *self.0.term.lock() = TermState::Over;
         self.0.changed.notify_one();
     }
 }
 
 #[derive(Clone, Copy)]
-enum Term {
-    /// Renewed, and not yet waited for.
+enum TermState {
+    /// Renewed; the watchdog thread has not started to wait for it.
     Until(Duration),
-    /// Being waited for.
+    /// The watchdog thread waits for the end.
     Waiting,
     Over,
 }
 
 struct Shared {
-    term: Mutex<Term>,
+    term: Mutex<TermState>,
     changed: Condvar,
 }
 
 impl Shared {
-    /// Waits for the end of the term. True if it should have ended and did not.
+    /// Waits for the end of the term. Returns true if the term outlasts its time.
     fn outlasts(&self) -> bool {
         let mut term = self.term.lock();
         loop {
             match *term {
-                Term::Over => return false,
-                Term::Waiting => return true,
-                Term::Until(time) => {
-                    *term = Term::Waiting;
-                    let waiting = |term: &mut Term| matches!(term, Term::Waiting);
+                TermState::Over => return false,
+                TermState::Waiting => return true,
+                TermState::Until(time) => {
+                    *term = TermState::Waiting;
+                    let waiting = |term: &mut TermState| matches!(term, TermState::Waiting);
                     self.changed.wait_while_for(&mut term, waiting, time);
                 }
             }
@@ -108,10 +113,10 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{Elector, ElectorOptions, leader::tests::Line};
+    use crate::{Elector, ElectorOptions, leader::tests::Connection};
 
     #[test]
-    fn a_term_that_ends_in_time_is_not_bitten_and_one_that_does_not_is() {
+    fn the_watchdog_fires_only_for_a_term_that_outlasts_its_time() {
         let (bitten, bites) = mpsc::channel();
         let dog = Watchdog::call(move |name| bitten.send(name.to_owned()).unwrap());
         let watch = dog.watch("ends", Duration::from_secs(3_600));
@@ -123,9 +128,9 @@ mod tests {
         assert!(bites.recv().is_err(), "no other bite, and the threads have ended");
     }
 
-    /// Work that blocks its only thread: neither the renewals nor the deadline get their turn.
+    /// Work that blocks its only thread, so that neither renewals nor the deadline run.
     #[tokio::test]
-    async fn work_that_blocks_its_executor_is_noticed_from_outside() {
+    async fn the_watchdog_detects_work_that_blocks_its_executor() {
         let (bitten, bites) = mpsc::channel::<()>();
         let bites = std::sync::Mutex::new(bites);
         let second = Duration::from_secs(1);
@@ -135,8 +140,8 @@ mod tests {
             retry: second,
             ..ElectorOptions::new("a")
         };
-        let line = Line::new(&Default::default(), None, 1.0);
-        let elector = Elector::with(line, options, Nondet::simulated(1)).unwrap();
+        let connection = Connection::new(&Default::default(), None, 1.0);
+        let elector = Elector::with(connection, options, Nondet::simulated(1)).unwrap();
         let elector = elector.watchdog(Watchdog::call(move |_| bitten.send(()).unwrap()));
         let blocking = |_| async { bites.lock().unwrap().recv().unwrap() };
         elector.run(CancellationToken::new(), blocking).await;

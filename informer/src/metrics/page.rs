@@ -1,4 +1,4 @@
-//! [`Page`]: figures by name and labels, and the text format 0.0.4 they are written in. It knows no part of the crate.
+//! [`Page`]: metrics by name and labels, and their text format 0.0.4.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -7,7 +7,7 @@ use std::{
 
 use super::Histogram;
 
-/// What a figure is: its name, and what is said of it once, before its series.
+/// Name, help text and type of a metric.
 #[derive(Debug)]
 pub(crate) struct Metric {
     name: &'static str,
@@ -16,32 +16,33 @@ pub(crate) struct Metric {
 }
 
 impl Metric {
-    /// A figure that only grows as long as the process lives.
+    /// A metric that only grows during the life of the process.
     pub(crate) const fn counter(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "counter" }
     }
 
-    /// A figure of this moment.
+    /// A metric with the current value of something.
     pub(crate) const fn gauge(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "gauge" }
     }
 
-    /// A distribution.
+    /// A distribution of values.
     pub(crate) const fn histogram(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "histogram" }
     }
 }
 
-/// Label names with their values, in the order in which they are written.
+/// Label names with their values, in output order.
 pub(crate) type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// A page in the making: one family per name, one series per name and labels, whoever they come from and in whatever order.
+/// Metrics page under construction: one family per name, one series per name and labels. Several collectors
+/// may add to a series, in any order.
 #[derive(Default)]
 pub(crate) struct Page(BTreeMap<&'static str, Family>);
 
 struct Family {
     metric: &'static Metric,
-    /// By the text of the labels.
+    /// Series by the text of their labels.
     series: BTreeMap<String, Value>,
 }
 
@@ -51,17 +52,17 @@ enum Value {
 }
 
 impl Page {
-    /// A number; added to what the page has under this name and these labels.
+    /// Adds `value` to the series of this name and these labels.
     pub(crate) fn add(&mut self, metric: &'static Metric, labels: Labels<'_>, value: f64) {
         self.number(metric, labels, value, |old, new| old + new);
     }
 
-    /// A number; the page keeps the highest under this name and these labels. For ages and revisions.
+    /// Raises the series of this name and these labels to `value`. For ages and revisions.
     pub(crate) fn highest(&mut self, metric: &'static Metric, labels: Labels<'_>, value: f64) {
         self.number(metric, labels, value, f64::max);
     }
 
-    /// A distribution; added to what the page has under this name and these labels.
+    /// Adds a histogram to the series of this name and these labels.
     pub(crate) fn distribution(
         &mut self,
         metric: &'static Metric,
@@ -145,7 +146,7 @@ fn text_of(labels: Labels<'_>) -> String {
     labels.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// Backslashes and line ends are escaped everywhere, quotes only within quotes.
+/// Escapes backslashes and line ends, and quotes within quoted text.
 fn escape(text: &str, quoted: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -159,8 +160,8 @@ fn escape(text: &str, quoted: bool) -> String {
     escaped
 }
 
-/// A bound as Go writes it (`%g`), since dashboards compare it as text: with an exponent of at least two digits when that is
-/// below -4 or above 5.
+/// Formats a bound like Go's `%g`, because dashboards compare it as text: with an exponent of at least two
+/// digits if it is below -4 or above 5.
 fn bound_text(bound: f64) -> String {
     if bound.is_infinite() {
         return "+Inf".into();

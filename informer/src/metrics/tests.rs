@@ -1,4 +1,4 @@
-//! The page as a scraper reads it.
+//! Tests of the metrics page.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn page(registry: &Registry) -> String {
 }
 
 #[test]
-fn each_family_is_announced_once_and_equal_series_are_added_up() {
+fn each_metric_family_has_one_header_and_equal_series_are_summed() {
     let registry = Registry::new();
     let _parts = [part(&registry, "a", 1.0), part(&registry, "b", 0.25), part(&registry, "a", 0.5)];
     let expected = r#"# HELP adds_total Adds \\ so\nfar
@@ -67,7 +67,7 @@ time_seconds_count{name="b"} 1
 }
 
 #[test]
-fn the_series_of_a_dropped_part_are_gone_and_the_registry_keeps_nothing_of_it() {
+fn metrics_of_a_dropped_collector_disappear() {
     let registry = Registry::new();
     let kept = part(&registry, "kept", 1.0);
     for _ in 0..100 {
@@ -89,7 +89,7 @@ fn label_values_are_escaped() {
 }
 
 #[test]
-fn bounds_are_written_as_go_writes_them() {
+fn bucket_bounds_are_formatted_as_in_go() {
     let mut page = Page::default();
     page.distribution(&TIME, &[], &Histogram::new(Histogram::QUEUE));
     let mut out = String::new();
@@ -100,7 +100,7 @@ fn bounds_are_written_as_go_writes_them() {
 }
 
 #[test]
-fn a_duration_on_a_bound_is_in_its_bucket() {
+fn a_duration_equal_to_a_bound_counts_in_its_bucket() {
     let mut histogram = Histogram::new(&[0.5, 1.0]);
     for milliseconds in [500, 501, 1_000, 1_001] {
         histogram.observe(Duration::from_millis(milliseconds));

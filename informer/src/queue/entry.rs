@@ -1,90 +1,90 @@
-//! What a queue knows of one key.
+//! The queue's state of one key.
 
 use tokio::time::Instant;
 
 use super::{Priority, Verdict, ready, state::Run, timers::Timer};
 use crate::Causes;
 
-/// A key that is ready, waiting, running or parked. Of other keys nothing is known.
-pub(super) struct Entry {
-    pub(super) place: Place,
-    /// Since when it is ready, or running.
+/// State of a key that is ready, waiting, running or parked. Other keys have no entry.
+pub(super) struct KeyEntry {
+    pub(super) place: KeyPhase,
+    /// Since when the key is ready or running.
     pub(super) since: Instant,
-    /// Priority of the next run: the highest that was asked for.
+    /// Priority of the next run: the highest of its adds.
     pub(super) priority: Priority,
     /// Causes of the next run.
     pub(super) causes: Causes,
-    /// Whether the next run follows a parking that its deadline ended.
+    /// Whether the next run follows a parking that timed out.
     pub(super) stale: bool,
-    /// Nothing after a success. Apart, because few keys fail.
-    pub(super) failing: Option<Box<Failing>>,
+    /// `None` after a success. Boxed, because few keys fail.
+    pub(super) failing: Option<Box<FailureCount>>,
     pub(super) tenant: Option<u64>,
 }
 
-/// The one place where a key is.
-pub(super) enum Place {
+/// The phase of a key, exactly one at a time.
+pub(super) enum KeyPhase {
     Ready,
     Waiting(Timer),
-    /// With the earliest time that was added since it began.
+    /// Running, with the earliest due time that was added since the run started.
     Running(Option<Instant>),
     Parked(Box<Parked>),
 }
 
-impl Place {
-    /// Running, and nothing was added yet.
+impl KeyPhase {
+    /// Running, without adds.
     pub(super) const RUNNING: Self = Self::Running(None);
 }
 
-/// A run that is over, whose verdict waits for a ticket or this time.
+/// An ended run whose verdict waits for its ticket or this deadline.
 pub(super) struct Parked {
     pub(super) deadline: Timer,
-    pub(super) ended: Ended,
+    pub(super) ended: EndedRun,
 }
 
-/// A run that is over.
-pub(super) struct Ended {
+/// An ended run.
+pub(super) struct EndedRun {
     pub(super) run: Run,
     pub(super) verdict: Verdict,
     pub(super) started: Instant,
-    /// The earliest time that was added since the run began.
+    /// The earliest due time that was added since the run started.
     pub(super) added: Option<Instant>,
 }
 
-/// Failures that count since the last success.
+/// Counted failures since the last success.
 #[derive(Clone, Copy)]
-pub(super) struct Failing {
+pub(super) struct FailureCount {
     pub(super) count: u32,
-    /// End of the newest back-off. A run that starts before it was made by an add, and its failure does not count: an outage
-    /// must not drive the wait to its cap by being noticed often.
+    /// End of the newest back-off. A run that starts earlier comes from an add, and its failure does not
+    /// count: many adds during an outage must not raise the back-off to its cap.
     pub(super) until: Instant,
 }
 
-/// The earlier of two times, of which either may be missing.
+/// The earlier of two optional times.
 pub(super) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     a.into_iter().chain(b).min()
 }
 
-impl Entry {
+impl KeyEntry {
     pub(super) fn new(priority: Priority, causes: Causes, tenant: Option<u64>, now: Instant) -> Self {
-        Self { place: Place::RUNNING, since: now, priority, causes, stale: false, failing: None, tenant }
+        Self { place: KeyPhase::RUNNING, since: now, priority, causes, stale: false, failing: None, tenant }
     }
 
-    /// When the next run is to be, if one is wanted.
+    /// When the next run is due, if one is wanted.
     pub(super) fn planned(&self) -> Option<Instant> {
         match &self.place {
-            Place::Ready => Some(self.since),
-            Place::Waiting(timer) => Some(timer.at),
-            Place::Running(added) => *added,
-            Place::Parked(parked) => parked.ended.added,
+            KeyPhase::Ready => Some(self.since),
+            KeyPhase::Waiting(timer) => Some(timer.at),
+            KeyPhase::Running(added) => *added,
+            KeyPhase::Parked(parked) => parked.ended.added,
         }
     }
 
-    /// Where it is among the ready.
-    pub(super) fn rank(&self) -> ready::Place {
-        ready::Place { priority: self.priority, tenant: self.tenant }
+    /// The position of the key among the ready keys.
+    pub(super) fn rank(&self) -> ready::ReadyPosition {
+        ready::ReadyPosition { priority: self.priority, tenant: self.tenant }
     }
 
-    /// The next run is at least this important, and has these causes, too.
+    /// Merges an add: raises the priority and adds the causes.
     pub(super) fn join(&mut self, priority: Priority, causes: Causes) {
         self.priority = self.priority.max(priority);
         self.causes.absorb(causes);

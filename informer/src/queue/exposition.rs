@@ -1,4 +1,4 @@
-//! A queue's figures on the page of a [`Registry`], under client-go's names. The counting is `metrics`'.
+//! Metrics of a queue in a [`Registry`], with client-go's names. `metrics` counts them.
 
 use std::{
     hash::Hash,
@@ -8,23 +8,26 @@ use std::{
 use super::{Inner, Queue};
 use crate::metrics::{Collect, Metric, Page, Registry};
 
-const DEPTH: Metric = Metric::gauge("workqueue_depth", "Keys that are ready to run");
-const ADDS: Metric = Metric::counter("workqueue_adds_total", "Keys that came into the queue");
-const READY: Metric =
-    Metric::histogram("workqueue_queue_duration_seconds", "How long keys were ready before they ran");
-const WORK: Metric = Metric::histogram("workqueue_work_duration_seconds", "How long runs took");
+const DEPTH: Metric = Metric::gauge("workqueue_depth", "Current depth of the queue");
+const ADDS: Metric = Metric::counter("workqueue_adds_total", "Total number of adds handled by the queue");
+const READY: Metric = Metric::histogram(
+    "workqueue_queue_duration_seconds",
+    "How long keys stayed in the queue before they ran",
+);
+const WORK: Metric = Metric::histogram("workqueue_work_duration_seconds", "Duration of reconciles");
 const UNFINISHED: Metric = Metric::gauge(
     "workqueue_unfinished_work_seconds",
-    "How long the runs under way have taken so far, together",
+    "Seconds of work in progress that is not yet in work_duration",
 );
 const LONGEST: Metric = Metric::gauge(
     "workqueue_longest_running_processor_seconds",
-    "How long the oldest run under way has taken so far",
+    "Seconds that the longest running worker has been running",
 );
-const RETRIES: Metric = Metric::counter("workqueue_retries_total", "Runs that failed and were retried");
+const RETRIES: Metric =
+    Metric::counter("workqueue_retries_total", "Total number of retries handled by the queue");
 
 impl<K: Ord + Hash + Clone + Send + 'static> Queue<K> {
-    /// Shows the queue's figures in `registry`, as long as a handle to it exists.
+    /// Exposes the queue's metrics in `registry` as long as a handle to the queue exists.
     pub fn show_in(&self, registry: &Registry) {
         let inner: Weak<Inner<K>> = Arc::downgrade(&self.0);
         registry.add(inner);

@@ -1,26 +1,27 @@
-//! [`Lease`], the right to work on a key, and [`Ticket`], by which a key stays away from workers after its run.
+//! [`Lease`], the exclusive right to process a key, and [`Ticket`], which keeps a key parked after its run.
 
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
 use super::{Priority, Queue, state::Run, timers::Timer};
 use crate::{Causes, Key};
 
-/// What a run came to.
+/// Result of a run, which decides when the key runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It succeeded: failures are forgotten.
+    /// The run succeeded: its failures are forgotten.
     Done,
-    /// It failed: the key runs again after its back-off, or at once if it was added since the run began.
+    /// The run failed: the key runs again after its back-off, or at once if it was added since the run
+    /// started.
     Retry,
-    /// It failed, and knows how long to wait instead of the back-off. An add makes it run earlier, too.
+    /// The run failed with a known delay that replaces the back-off. An add also makes the key run earlier.
     RetryIn(Duration),
-    /// It succeeded and wants another run after this time, or earlier if something else makes one. That run has the causes
-    /// and the priority of this one, too.
+    /// The run succeeded and wants another run after this time, or earlier after an add. That run inherits
+    /// the causes and the priority of this one.
     Again(Duration),
 }
 
-/// The right to work on one key. No one else gets the key until the lease ends; dropped without a verdict (a panic, a
-/// cancelled run) it counts as failed.
+/// Exclusive right to process one key. No other worker gets the key until the lease ends. A lease that is
+/// dropped without a verdict (a panic, a cancelled run) counts as failed.
 pub struct Lease<K: Ord + Hash + Clone> {
     queue: Queue<K>,
     key: K,
@@ -33,47 +34,48 @@ impl<K: Ord + Hash + Clone> Lease<K> {
         Self { queue, key, run, open: true }
     }
 
-    /// The key to work on.
+    /// The key to process.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// What led to this run, including what led to failed runs before it.
+    /// Causes of this run, including those of failed runs before it.
     pub fn causes(&self) -> &Causes {
         &self.run.causes
     }
 
-    /// Failed runs of this key since its last success.
+    /// Number of failed runs of this key since its last success.
     pub fn attempt(&self) -> u32 {
         self.run.failures
     }
 
-    /// The highest priority that anybody wanted for this run.
+    /// The highest priority among the adds of this run.
     pub fn priority(&self) -> Priority {
         self.run.priority
     }
 
-    /// Whether the key was parked before this run and the deadline came first: what it waited for may not be there.
+    /// Whether the key was parked before this run and its deadline passed: the awaited writes may not be
+    /// visible.
     pub fn is_stale(&self) -> bool {
         self.run.stale
     }
 
-    /// [`Verdict::Done`].
+    /// Ends the lease with [`Verdict::Done`].
     pub fn done(self) {
         self.conclude(Verdict::Done);
     }
 
-    /// [`Verdict::Retry`].
+    /// Ends the lease with [`Verdict::Retry`].
     pub fn retry(self) {
         self.conclude(Verdict::Retry);
     }
 
-    /// [`Verdict::RetryIn`].
+    /// Ends the lease with [`Verdict::RetryIn`].
     pub fn retry_in(self, delay: Duration) {
         self.conclude(Verdict::RetryIn(delay));
     }
 
-    /// [`Verdict::Again`].
+    /// Ends the lease with [`Verdict::Again`].
     pub fn again_in(self, delay: Duration) {
         self.conclude(Verdict::Again(delay));
     }
@@ -83,14 +85,14 @@ impl<K: Ord + Hash + Clone> Lease<K> {
         self.end(verdict);
     }
 
-    /// Ends the lease, and keeps the key from running until the ticket and all its clones are dropped, or until `deadline`
-    /// from now; then the verdict takes effect, with its delay counted from then. What is added meanwhile merges and
-    /// waits. If the deadline was first, the next run is [stale](Lease::is_stale).
+    /// Ends the lease and parks the key until the ticket and all its clones are dropped, or until `deadline`
+    /// from now. Then the verdict takes effect, with its delay counted from then. Adds in the meantime merge
+    /// and wait. If the deadline passed first, the next run is [stale](Lease::is_stale).
     pub fn park(mut self, verdict: Verdict, deadline: Duration) -> Ticket<K> {
         self.open = false;
         let run = std::mem::take(&mut self.run);
         let place = self.queue.park(run, verdict, deadline);
-        Ticket(Arc::new(Parking { queue: self.queue.clone(), place }))
+        Ticket(Arc::new(ParkGuard { queue: self.queue.clone(), place }))
     }
 
     fn end(&mut self, verdict: Verdict) {
@@ -116,10 +118,10 @@ impl<K: Ord + Hash + Clone + fmt::Debug> fmt::Debug for Lease<K> {
     }
 }
 
-/// Keeps a key parked. Give a clone to everything that must happen first; each drops its own.
+/// Keeps a key parked until all clones are dropped. Pass one clone to each event that the key must wait for.
 #[derive(Clone)]
 pub struct Ticket<K: Ord + Hash + Clone = Key>(
-    #[expect(dead_code, reason = "held for its drop")] Arc<Parking<K>>,
+    #[expect(dead_code, reason = "held for its drop")] Arc<ParkGuard<K>>,
 );
 
 impl<K: Ord + Hash + Clone> fmt::Debug for Ticket<K> {
@@ -128,13 +130,13 @@ impl<K: Ord + Hash + Clone> fmt::Debug for Ticket<K> {
     }
 }
 
-struct Parking<K: Ord + Hash + Clone> {
+struct ParkGuard<K: Ord + Hash + Clone> {
     queue: Queue<K>,
-    /// Nothing if the queue was closed.
-    place: Option<(super::slots::At, Timer)>,
+    /// The parked key, `None` if the queue was closed.
+    place: Option<(super::slots::SlotId, Timer)>,
 }
 
-impl<K: Ord + Hash + Clone> Drop for Parking<K> {
+impl<K: Ord + Hash + Clone> Drop for ParkGuard<K> {
     fn drop(&mut self) {
         if let Some((at, timer)) = self.place {
             self.queue.release(at, timer);

@@ -1,82 +1,85 @@
-//! The numbers of a queue: what happened so far, and how long it took. They are counted here and shown elsewhere.
+//! Metrics of a queue: counts and durations. `exposition` writes them to the page.
 
 use std::{sync::Arc, time::Duration};
 
 use super::Priority;
 use crate::metrics::Histogram;
 
-/// Numbers of a queue at one moment.
+/// Counts of a queue at one moment.
 ///
-/// What is wanted is conserved: `adds + requeues = runs + merged + dropped + pending`, where pending is the wishes that
-/// have not led to a run yet: one for each ready or waiting key, and one for each running or parked key that is to run again.
+/// Requests for runs are conserved: `adds + requeues = runs + merged + dropped + pending`. Pending requests
+/// have not led to a run yet: one for each ready or waiting key, and one for each running or parked key that
+/// will run again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Keys ready to run.
+    /// Keys that are ready to run.
     pub ready: usize,
-    /// Keys waiting for a time.
+    /// Keys that wait for a time.
     pub waiting: usize,
-    /// Keys running.
+    /// Keys that are running.
     pub running: usize,
-    /// Keys parked after a run.
+    /// Keys that are parked after a run.
     pub parked: usize,
-    /// Adds so far that were accepted.
+    /// Accepted adds so far.
     pub adds: u64,
-    /// Runs so far that asked for another one: failed ones, and those that wanted one more.
+    /// Runs so far that requested another run, after a failure or with
+    /// [`Verdict::Again`](crate::Verdict::Again).
     pub requeues: u64,
-    /// Wishes that merged into another one of the same key.
+    /// Requests that merged into a pending one of the same key.
     pub merged: u64,
     /// Runs so far.
     pub runs: u64,
     /// Failed runs so far.
     pub retries: u64,
-    /// Wishes that the end of the queue left unfulfilled.
+    /// Requests that were dropped when the queue ended.
     pub dropped: u64,
-    /// Keys whose parking ended by its deadline.
+    /// Keys whose parking timed out.
     pub stale: u64,
 }
 
 impl QueueStats {
-    /// What client-go counts as `workqueue_adds_total`: wishes that did not merge into another one.
+    /// client-go's `workqueue_adds_total`: requests that did not merge into a pending one.
     pub fn entered(&self) -> u64 {
         (self.adds + self.requeues).saturating_sub(self.merged)
     }
 }
 
-/// Everything that is measured of a queue, as Kubernetes' `workqueue_*` metrics want it.
+/// All metrics of a queue, as in Kubernetes' `workqueue_*` metrics.
 #[derive(Clone, Debug)]
 pub struct QueueMetrics {
-    /// The queue's name.
+    /// The name of the queue.
     pub name: Arc<str>,
-    /// Counts.
+    /// The counts.
     pub stats: QueueStats,
-    /// Keys ready to run by priority, highest first. Priorities without any are not named.
+    /// Number of ready keys by priority, highest first, without empty priorities.
     pub depth: Vec<(Priority, usize)>,
     /// How long keys were ready before they ran.
     pub queue_duration: Histogram,
-    /// How long runs took that have ended.
+    /// Durations of ended runs.
     pub work_duration: Histogram,
-    /// How long the runs under way have taken so far, together.
+    /// Sum of the durations of active runs so far.
     pub unfinished_work: Duration,
-    /// How long the oldest run under way has taken so far.
+    /// Duration of the oldest active run so far.
     pub longest_running: Duration,
 }
 
-/// Durations, counted by decade: what a run costs to count, before anybody asks for a [`Histogram`].
+/// Durations counted by decade: cheap to record, converted to a [`Histogram`] on request.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Decades {
-    /// Up to ten nanoseconds, and ten times as much for each further one; the last is for everything above.
+pub(super) struct DecadeHistogram {
+    /// Counts per decade: the first up to ten nanoseconds, each further one up to ten times more; the last
+    /// has no bound.
     counts: [u64; BOUNDS + 1],
     sum: Duration,
 }
 
-/// Decades with an upper bound, as many as [`Histogram::QUEUE`] has.
+/// Number of decades with an upper bound, as many as [`Histogram::QUEUE`] has.
 const BOUNDS: usize = Histogram::QUEUE.len();
 
-impl Decades {
+impl DecadeHistogram {
     pub(super) fn record(&mut self, duration: Duration) {
         let nanos =
             duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into());
-        // 10ⁿ belongs to the bucket below 10ⁿ, so one less decides.
+        // 10ⁿ belongs to the bucket below 10ⁿ, so one is subtracted.
         let bucket = nanos.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize;
         self.counts[bucket.min(BOUNDS)] += 1;
         self.sum = self.sum.saturating_add(duration);
@@ -96,8 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_counted_in_the_first_bucket_that_holds_it() {
-        let mut decades = Decades::default();
+    fn a_duration_is_counted_in_the_smallest_matching_bucket() {
+        let mut decades = DecadeHistogram::default();
         let nanos = [0, 1, 10, 11, 100, 101, 10_000_000_000, 10_000_000_001, u64::MAX];
         nanos.into_iter().for_each(|n| decades.record(Duration::from_nanos(n)));
         let histogram = decades.histogram();

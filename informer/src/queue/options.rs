@@ -1,4 +1,4 @@
-//! What can be chosen about a queue and about one add.
+//! Options of a queue and of one add.
 
 use std::{
     fmt,
@@ -15,20 +15,21 @@ use crate::{
     limits::{QUEUE_AGEING, QUEUE_BURST, QUEUE_PER_SECOND, RETRY_BASE, RETRY_CAP, RETRY_JITTER},
 };
 
-/// What a [`Queue`](crate::Queue) is made with. The default is what a controller wants.
+/// Options of a [`Queue`](crate::Queue). The default suits a controller.
 #[derive(Clone, Debug)]
 pub struct QueueOptions<K> {
-    /// Its name in metrics.
+    /// The queue's name in metrics.
     pub name: Arc<str>,
-    /// The overall rate of failed keys and of adds that are [`Add::rate_limited`]. `None`: failed keys only wait for their
-    /// own back-off, and rate-limited adds have the default rate.
+    /// Overall rate of failed keys and of adds with [`Add::rate_limited`]. With `None`, failed keys wait only
+    /// for their own back-off, and rate-limited adds use the default rate.
     pub rate: Option<Rate>,
-    /// How long failed keys wait.
+    /// Back-off of failed keys.
     pub backoff: Backoff,
-    /// How many runs each higher priority may have while a key of a lower one is ready. So nothing starves: of two
-    /// priorities with much to do, the lower one has one run in `ageing + 1`.
+    /// Number of runs that each higher priority may have while a key of a lower priority is ready. This
+    /// prevents starvation: of two busy priorities, the lower one gets one run in `ageing + 1`.
     pub ageing: NonZeroU32,
-    /// Divides the keys of one priority into tenants that take turns. `None`: first come, first served.
+    /// Divides the keys of one priority into tenants that are served in turn. `None`: first come, first
+    /// served.
     pub fair: Option<Fair<K>>,
 }
 
@@ -38,30 +39,31 @@ impl<K> Default for QueueOptions<K> {
     }
 }
 
-/// A rate over time, with a burst after a pause.
+/// A sustained rate with a burst after a pause (token bucket).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// In the long run.
+    /// Sustained rate per second.
     pub per_second: NonZeroU32,
-    /// At once, if there were none for long.
+    /// Size of the burst.
     pub burst: NonZeroU32,
 }
 
-/// Ten per second and a hundred at once, as client-go's controllers have it.
+/// Ten per second with a burst of a hundred, the default of client-go's controllers.
 impl Default for Rate {
     fn default() -> Self {
         Self { per_second: QUEUE_PER_SECOND, burst: QUEUE_BURST }
     }
 }
 
-/// How long a failed key waits: `base · 2ⁿ` after n failures before this one, at most `cap`, spread by `jitter`.
+/// Exponential back-off of a failed key: `base
+/// 2ⁿ` after n earlier failures, at most `cap`, with random `jitter`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
-    /// After the first failure.
+    /// Wait after the first failure.
     pub base: Duration,
-    /// At most, before the spread.
+    /// Largest wait, before jitter.
     pub cap: Duration,
-    /// The part of the wait by which it may be longer or shorter, between 0 and 1.
+    /// Fraction by which a wait is randomly longer or shorter, between 0 and 1.
     pub jitter: f64,
 }
 
@@ -72,7 +74,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after a failure that had `failures` before it; `chance` is in `0.0..1.0`.
+    /// The wait after a failure with `failures` earlier ones; `chance` is random in `0.0..1.0`.
     pub(super) fn wait(&self, failures: u32, chance: f64) -> Duration {
         let doubled = self.base.as_nanos().saturating_mul(1 << failures.min(100));
         let ideal = Duration::from_nanos_u128(doubled.min(self.cap.as_nanos()));
@@ -81,7 +83,7 @@ impl Backoff {
     }
 }
 
-/// Says which tenant a key belongs to, for queues that let tenants take turns.
+/// Maps keys to tenants, for queues that serve tenants in turn.
 pub struct Fair<K>(Arc<dyn Fn(&K) -> u64 + Send + Sync>);
 
 impl<K> Fair<K> {
@@ -93,7 +95,7 @@ impl<K> Fair<K> {
         Self(Arc::new(move |key| FixedState::default().hash_one(tenant(key))))
     }
 
-    /// The tenant as a number. Of two that have the same number, both are one.
+    /// The tenant as a hash. Two tenants with the same hash are treated as one.
     pub(super) fn tenant(&self, key: &K) -> u64 {
         (self.0)(key)
     }
@@ -111,25 +113,25 @@ impl<K> fmt::Debug for Fair<K> {
     }
 }
 
-/// How much a key matters: higher ones run first. Meant for a handful of levels; the default is zero.
+/// Priority of a key: higher ones run first. Meant for a handful of levels; the default is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// Below or equal to every other: what a key has that nobody asked for.
+    /// The lowest priority: that of a key without adds.
     pub(super) const LOWEST: Self = Self(i32::MIN);
 }
 
-/// One wish for a run of a key.
+/// One request for a run of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Add {
-    /// The run has at least this priority.
+    /// Lowest priority of the run.
     pub priority: Priority,
-    /// What led to it.
+    /// Causes of the run.
     pub causes: Causes,
-    /// Not before this long from now. An earlier wish of the same key wins.
+    /// Earliest start of the run, from now. An earlier request of the same key wins.
     pub after: Option<Duration>,
-    /// Not before the overall rate allows it.
+    /// Whether the overall rate applies to this add.
     pub rate_limited: bool,
 }
 
@@ -140,9 +142,10 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Q9: after n failures the wait is `base · 2ⁿ` or the cap, a fifth more or less, however large n is.
+        /// Q9: after n failures the wait is `base
+        /// 2ⁿ` or the cap, ± the jitter, for every n.
         #[test]
-        fn a_wait_doubles_up_to_the_cap_and_is_spread_by_the_jitter(
+        fn back_off_doubles_up_to_the_cap_with_jitter(
             base in 1u64..10_000, cap in 1u64..10_000_000_000, failures in 0u32..80, chance in 0.0f64..1.0
         ) {
             let micros = Duration::from_micros;

@@ -1,4 +1,5 @@
-//! A rate as a reservation: it says when the next one may go, and nobody waits here (the generic cell rate algorithm).
+//! Rate limit as reservations: computes when the next request may proceed, without waiting (generic cell rate
+//! algorithm).
 
 use std::time::Duration;
 
@@ -6,12 +7,12 @@ use tokio::time::Instant;
 
 use super::Rate;
 
-/// Room for one more each `interval`, and for `burst` at once.
+/// Token schedule: one slot each `interval`, and a burst at once.
 pub(super) struct Reservations {
     interval: Duration,
-    /// How far the schedule may be ahead of the clock.
+    /// How far the schedule may run ahead of the clock.
     slack: Duration,
-    /// When the schedule has room for one without any burst.
+    /// When the schedule has a free slot without using the burst.
     next: Option<Instant>,
 }
 
@@ -21,12 +22,12 @@ impl Reservations {
         Self { interval, slack: interval.saturating_mul(rate.burst.get() - 1), next: None }
     }
 
-    /// When one that asks now may go. Takes nothing.
+    /// When a request that comes now may proceed. Reserves nothing.
     pub(super) fn when(&self, now: Instant) -> Instant {
         self.next.and_then(|next| next.checked_sub(self.slack)).map_or(now, |at| at.max(now))
     }
 
-    /// When one that asks now may go. The room is taken.
+    /// Reserves a slot, and returns when the request may proceed.
     pub(super) fn reserve(&mut self, now: Instant) -> Instant {
         let at = self.when(now);
         self.next = Some(self.next.map_or(at, |next| next.max(at)) + self.interval);
@@ -43,10 +44,10 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However they come, no window of time holds more than the burst and what the rate gives in it; and nobody waits
-        /// while there is room.
+        /// Property: no window of time exceeds the burst plus the rate, and no request waits while there is a
+        /// free slot.
         #[test]
-        fn no_window_holds_more_than_burst_and_rate(
+        fn no_window_exceeds_burst_plus_rate(
             per_second in 1u32..1000, burst in 1u32..20, gaps in prop::collection::vec(0u64..3_000, 1..100)
         ) {
             let rate = Rate {

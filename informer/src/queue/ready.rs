@@ -1,5 +1,5 @@
-//! The order of the keys that are ready: by priority, with ageing, and within a priority first come, first served, or
-//! tenants in turn.
+//! Order of the ready keys: by priority with ageing; within a priority first come, first served, or tenants
+//! in turn.
 
 use std::{collections::VecDeque, num::NonZeroU32};
 
@@ -7,20 +7,22 @@ use kstore_nondet::HashMap;
 
 use super::{
     Priority,
-    slots::{At, List, Slots},
+    slots::{List, SlotId, Slots},
 };
 
 /// Ready slots, by priority.
 ///
-/// The rule, exactly: a priority is due if, since it was last served or became non-empty, others were served `ageing`
-/// times for each non-empty priority above it; so the highest always is. Of those that are due, the next is the one that
-/// waits for longest, and of those the lowest; but after another one was served, the highest is next. So the first key of
-/// a priority waits for at most `ageing` others per priority above it and two per other priority, and one of the highest
-/// for at most one.
+/// A priority is due if, since it was last served or became non-empty, other priorities were served `ageing`
+/// times for each non-empty priority above it. The highest priority is therefore always due. Of the due
+/// priorities, the one that has waited longest is next, and among equals the lowest. After any other priority
+/// was served, the highest is next.
+///
+/// Bound: the first key of a priority waits for at most `ageing` others per higher priority and two per other
+/// priority. The first key of the highest waits for at most one.
 pub(super) struct Ready {
-    /// Highest first; none is empty.
+    /// Non-empty levels, highest priority first.
     levels: Vec<Level>,
-    /// Whether another level than the highest was served last.
+    /// Whether a level other than the highest was served last.
     overtaken: bool,
     ageing: usize,
     len: usize,
@@ -28,30 +30,30 @@ pub(super) struct Ready {
 
 struct Level {
     priority: Priority,
-    /// Services of other levels since the last one here.
+    /// How often other levels were served since this one was.
     passed: usize,
     len: usize,
-    lanes: Lanes,
+    lanes: LevelQueue,
 }
 
-enum Lanes {
+enum LevelQueue {
     One(List),
-    Fair(Turns),
+    Fair(TenantTurns),
 }
 
-/// The tenants of one level in turn. Each that has keys is in `order` once; one that lost its last key in another way than
-/// by its turn stays until then.
+/// Tenants of one level that are served in turn. Each tenant with keys is in `order` once. A tenant whose
+/// last key was removed out of turn stays in `order` until its turn.
 #[derive(Default)]
-struct Turns {
+struct TenantTurns {
     lanes: HashMap<u64, List>,
     order: VecDeque<u64>,
 }
 
-/// Where a ready slot is, as far as its level does not say.
+/// Priority and tenant of a ready slot.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ReadyPosition {
     pub(super) priority: Priority,
-    /// Nothing in queues whose tenants do not take turns.
+    /// `None` in queues without tenants.
     pub(super) tenant: Option<u64>,
 }
 
@@ -64,19 +66,19 @@ impl Ready {
         self.len
     }
 
-    /// How many are ready of each priority, highest first.
+    /// Number of ready keys of each priority, highest first.
     pub(super) fn depth(&self) -> Vec<(Priority, usize)> {
         self.levels.iter().map(|level| (level.priority, level.len)).collect()
     }
 
-    /// Forgets all.
+    /// Removes all keys.
     pub(super) fn clear(&mut self) {
         self.levels.clear();
         self.len = 0;
     }
 
-    /// Puts a slot behind the others of its priority and tenant.
-    pub(super) fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: At, place: Place) {
+    /// Appends a slot to its priority and tenant.
+    pub(super) fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, place: ReadyPosition) {
         let found = self.levels.binary_search_by(|level| place.priority.cmp(&level.priority));
         let index = found.unwrap_or_else(|index| {
             self.levels.insert(index, Level::new(place));
@@ -86,18 +88,18 @@ impl Ready {
         level.len += 1;
         self.len += 1;
         match &mut level.lanes {
-            Lanes::One(list) => slots.push(list, at),
-            Lanes::Fair(turns) => turns.push(slots, at, place.tenant.unwrap_or_default()),
+            LevelQueue::One(list) => slots.push(list, at),
+            LevelQueue::Fair(turns) => turns.push(slots, at, place.tenant.unwrap_or_default()),
         }
     }
 
-    /// Takes a slot out before its turn.
-    pub(super) fn remove<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: At, place: Place) {
+    /// Removes a slot before its turn.
+    pub(super) fn remove<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, place: ReadyPosition) {
         let found = self.levels.binary_search_by(|level| place.priority.cmp(&level.priority));
         let index = found.expect("a ready key's priority has a level");
         match &mut self.levels[index].lanes {
-            Lanes::One(list) => slots.unlink(list, at),
-            Lanes::Fair(turns) => {
+            LevelQueue::One(list) => slots.unlink(list, at),
+            LevelQueue::Fair(turns) => {
                 let lane = turns.lanes.get_mut(&place.tenant.unwrap_or_default());
                 slots.unlink(lane.expect("a ready key's tenant has a lane"), at);
             }
@@ -105,16 +107,16 @@ impl Ready {
         self.left(index);
     }
 
-    /// Takes the next slot out.
-    pub(super) fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<At> {
+    /// Removes and returns the next slot.
+    pub(super) fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<SlotId> {
         let index = self.next_level()?;
         self.overtaken = index > 0;
         self.levels.iter_mut().for_each(|level| level.passed += 1);
         let served = &mut self.levels[index];
         served.passed = 0;
         let next = match &mut served.lanes {
-            Lanes::One(list) => slots.pop(list),
-            Lanes::Fair(turns) => turns.pop(slots),
+            LevelQueue::One(list) => slots.pop(list),
+            LevelQueue::Fair(turns) => turns.pop(slots),
         };
         self.left(index);
         next
@@ -139,17 +141,17 @@ impl Ready {
 }
 
 impl Level {
-    fn new(place: Place) -> Self {
+    fn new(place: ReadyPosition) -> Self {
         let lanes = match place.tenant {
-            None => Lanes::One(List::EMPTY),
-            Some(_) => Lanes::Fair(Turns::default()),
+            None => LevelQueue::One(List::EMPTY),
+            Some(_) => LevelQueue::Fair(TenantTurns::default()),
         };
         Self { priority: place.priority, passed: 0, len: 0, lanes }
     }
 }
 
-impl Turns {
-    fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: At, tenant: u64) {
+impl TenantTurns {
+    fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, tenant: u64) {
         let lane = self.lanes.entry(tenant).or_insert_with(|| {
             self.order.push_back(tenant);
             List::EMPTY
@@ -157,8 +159,8 @@ impl Turns {
         slots.push(lane, at);
     }
 
-    /// The first key of the tenant whose turn it is.
-    fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<At> {
+    /// The first key of the next tenant.
+    fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<SlotId> {
         loop {
             let tenant = self.order.pop_front()?;
             let lane = self.lanes.get_mut(&tenant)?;
@@ -181,10 +183,10 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Q8: whatever else is added, the first key of a level is served after at most `ageing` others per level above it,
-        /// and two per other level; one of the highest after at most one.
+        /// Q8: the first key of a level is served after at most `ageing` others per higher level and two per
+        /// other level; one of the highest after at most one. This holds for all other adds.
         #[test]
-        fn the_first_of_a_level_waits_for_a_bounded_number_of_others(
+        fn the_wait_of_each_priority_is_bounded(
             ageing in 1u32..6,
             turns in prop::collection::vec(prop::collection::vec(0i32..5, 0..4), 1..300),
         ) {
@@ -194,7 +196,7 @@ mod tests {
             for (turn, added) in turns.iter().enumerate() {
                 for (n, priority) in added.iter().enumerate() {
                     let at = slots.insert(0, (turn, n), *priority);
-                    ready.push(&mut slots, at, Place { priority: Priority(*priority), tenant: None });
+                    ready.push(&mut slots, at, ReadyPosition { priority: Priority(*priority), tenant: None });
                     waited[*priority as usize].get_or_insert(0);
                 }
                 let Some(at) = ready.pop(&mut slots) else { continue };

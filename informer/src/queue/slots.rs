@@ -1,5 +1,5 @@
-//! The keys of a queue, each in one slot, found by key or by number. Lists through the slots cost no allocation and let a
-//! key leave from the middle. It knows nothing of what the places mean.
+//! Keys of a queue, each in one numbered slot, with lookup by key. Linked lists through the slots need no
+//! allocation and allow removal from the middle.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -7,38 +7,38 @@ use hashbrown::HashTable;
 use kstore_nondet::FixedState;
 
 /// The number of a slot.
-pub(super) type At = u32;
+pub(super) type SlotId = u32;
 
-/// No slot.
-const NIL: At = At::MAX;
+const NIL: SlotId = SlotId::MAX;
 
-/// Slots with keys and what is known of each.
+/// Slots with keys and their values.
 pub(super) struct Slots<K, V> {
-    /// Numbers by hash of their key. The key is stored once, in its slot.
-    index: HashTable<At>,
+    /// Slot numbers by the hash of their key. The key itself is stored once, in its slot.
+    index: HashTable<SlotId>,
     slots: Vec<Slot<K, V>>,
-    /// The first of the free slots, which are linked by `after`. The one that was used last comes first: it is still near.
-    free: At,
+    /// The first free slot; free slots are linked by `after`. The most recently used comes first, because it
+    /// is likely in the CPU cache.
+    free: SlotId,
 }
 
 struct Slot<K, V> {
     hash: u64,
     links: Links,
-    /// Nothing if the slot is free.
+    /// `None` if the slot is free.
     content: Option<(K, V)>,
 }
 
 #[derive(Clone, Copy)]
 struct Links {
-    before: At,
-    after: At,
+    before: SlotId,
+    after: SlotId,
 }
 
-/// The ends of a list of slots. A slot is in at most one list.
+/// Head and tail of a linked list of slots. A slot is in at most one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct List {
-    first: At,
-    last: At,
+    first: SlotId,
+    last: SlotId,
 }
 
 impl List {
@@ -48,12 +48,13 @@ impl List {
         self.first == NIL
     }
 
-    pub(super) fn first(self) -> Option<At> {
+    pub(super) fn first(self) -> Option<SlotId> {
         (self.first != NIL).then_some(self.first)
     }
 }
 
-/// The hash of a key, for [`Slots::find`]. Apart, because it can be made before a lock is taken.
+/// The hash of a key for [`Slots::find`]. A function of its own, so that callers can compute it before they
+/// take a lock.
 pub(super) fn hash<K: Hash>(key: &K) -> u64 {
     FixedState::default().hash_one(key)
 }
@@ -67,18 +68,19 @@ impl<K: Eq, V> Slots<K, V> {
         self.index.len()
     }
 
-    pub(super) fn find(&self, hash: u64, key: &K) -> Option<At> {
-        let same = |at: &At| self.slots[*at as usize].content.as_ref().is_some_and(|(other, _)| other == key);
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<SlotId> {
+        let same =
+            |at: &SlotId| self.slots[*at as usize].content.as_ref().is_some_and(|(other, _)| other == key);
         self.index.find(hash, same).copied()
     }
 
-    /// Takes a slot for a key that has none.
-    pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> At {
+    /// Takes a slot for a key without one.
+    pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> SlotId {
         let slot = Slot { hash, links: Links { before: NIL, after: NIL }, content: Some((key, value)) };
         let at = match self.free {
             NIL => {
                 self.slots.push(slot);
-                At::try_from(self.slots.len() - 1).expect("fewer than 2³² keys")
+                SlotId::try_from(self.slots.len() - 1).expect("fewer than 2³² keys")
             }
             at => {
                 self.free = self.slots[at as usize].links.after;
@@ -92,7 +94,7 @@ impl<K: Eq, V> Slots<K, V> {
     }
 
     /// Frees a slot that is in no list.
-    pub(super) fn free(&mut self, at: At) {
+    pub(super) fn free(&mut self, at: SlotId) {
         let slot = &mut self.slots[at as usize];
         if let Ok(entry) = self.index.find_entry(slot.hash, |other| *other == at) {
             entry.remove();
@@ -104,36 +106,36 @@ impl<K: Eq, V> Slots<K, V> {
         }
     }
 
-    /// Gives memory back that a peak needed and an idle queue does not.
+    /// Releases memory of an earlier peak when the queue is empty.
     fn shrink(&mut self) {
         if self.slots.len() > 1 << 16 {
             self.clear();
         }
     }
 
-    /// Frees all slots and forgets all lists.
+    /// Frees all slots and invalidates all lists.
     pub(super) fn clear(&mut self) {
         *self = Self::new();
     }
 
-    pub(super) fn get_mut(&mut self, at: At) -> Option<&mut V> {
+    pub(super) fn get_mut(&mut self, at: SlotId) -> Option<&mut V> {
         self.slots.get_mut(at as usize)?.content.as_mut().map(|(_, value)| value)
     }
 
-    pub(super) fn key(&self, at: At) -> Option<&K> {
+    pub(super) fn key(&self, at: SlotId) -> Option<&K> {
         self.slots.get(at as usize)?.content.as_ref().map(|(key, _)| key)
     }
 
-    pub(super) fn value(&self, at: At) -> Option<&V> {
+    pub(super) fn value(&self, at: SlotId) -> Option<&V> {
         self.slots.get(at as usize)?.content.as_ref().map(|(_, value)| value)
     }
 
-    /// All keys and values, in no order that means anything.
+    /// All keys and values, in unspecified order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.slots.iter().filter_map(|slot| slot.content.as_ref()).map(|(key, value)| (key, value))
     }
 
-    /// The values of a list, in its order.
+    /// The values of a list, in order.
     pub(super) fn list(&self, list: List) -> impl Iterator<Item = &V> {
         let mut next = list.first();
         std::iter::from_fn(move || {
@@ -144,7 +146,7 @@ impl<K: Eq, V> Slots<K, V> {
     }
 
     /// Appends a slot that is in no list.
-    pub(super) fn push(&mut self, list: &mut List, at: At) {
+    pub(super) fn push(&mut self, list: &mut List, at: SlotId) {
         self.slots[at as usize].links = Links { before: list.last, after: NIL };
         match list.last {
             NIL => list.first = at,
@@ -153,8 +155,8 @@ impl<K: Eq, V> Slots<K, V> {
         list.last = at;
     }
 
-    /// Takes a slot out of the list that it is in.
-    pub(super) fn unlink(&mut self, list: &mut List, at: At) {
+    /// Removes a slot from its list.
+    pub(super) fn unlink(&mut self, list: &mut List, at: SlotId) {
         let Links { before, after } = self.slots[at as usize].links;
         match before {
             NIL => list.first = after,
@@ -166,8 +168,8 @@ impl<K: Eq, V> Slots<K, V> {
         }
     }
 
-    /// Takes the first slot out of the list.
-    pub(super) fn pop(&mut self, list: &mut List) -> Option<At> {
+    /// Removes and returns the first slot of the list.
+    pub(super) fn pop(&mut self, list: &mut List) -> Option<SlotId> {
         let first = list.first()?;
         self.unlink(list, first);
         Some(first)

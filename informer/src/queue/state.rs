@@ -1,4 +1,4 @@
-//! The state of a queue and its transitions. Pure: `now` is an argument, and nobody waits here.
+//! State machine of a queue. Pure: `now` is an argument, and no transition waits.
 
 mod end;
 mod finish;
@@ -10,99 +10,101 @@ use tokio::time::Instant;
 
 use super::{
     Add, Backoff, Priority, QueueMetrics, QueueOptions, QueueStats,
-    entry::{Entry, Place, earlier},
-    metrics::Decades,
+    entry::{KeyEntry, KeyPhase, earlier},
+    metrics::DecadeHistogram,
     rate::Reservations,
     ready::Ready,
-    slots::{At, List, Slots},
+    slots::{List, SlotId, Slots},
     timers::Timers,
 };
 use crate::{Causes, limits::QUEUE_FAR};
 
-/// Everything a queue knows.
+/// All data of a queue.
 ///
-/// Invariant: an entry per key that is ready, waiting, running or parked, and none for others. A key is in `ready` iff its
-/// place is `Ready`, has one time in `timers` iff it is `Waiting` or `Parked`, and is in `running` iff it is `Running`.
-pub(super) struct State<K> {
-    slots: Slots<K, Entry>,
+/// Invariant: there is an entry for each key that is ready, waiting, running or parked, and for no other. A
+/// key is in `ready` iff its phase is `Ready`, has one timer in `timers` iff it is `Waiting` or `Parked`, and
+/// is in `running` iff it is `Running`.
+pub(super) struct QueueState<K> {
+    slots: Slots<K, KeyEntry>,
     ready: Ready,
     timers: Timers,
-    /// In the order in which they began.
+    /// Running keys, by start time.
     running: List,
-    mode: Mode,
+    mode: QueueMode,
     backoff: Backoff,
     rate: Reservations,
-    /// Whether failed keys are subject to the rate, too.
+    /// Whether the rate also applies to failed keys.
     rates_retries: bool,
     rng: Rng,
-    /// Its counts are always right; of its present numbers only `running` and `parked`.
+    /// Counts of the queue. Of its gauges only `running` and `parked` are maintained.
     stats: QueueStats,
-    queue_duration: Decades,
-    work_duration: Decades,
+    queue_duration: DecadeHistogram,
+    work_duration: DecadeHistogram,
     /// Keys that a drain gave up.
     left: Vec<K>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum QueueMode {
     Open,
-    /// No adds, no waiting.
+    /// Refuses adds and waiting keys.
     Draining,
-    /// Nothing any more.
+    /// Refuses everything.
     Closed,
 }
 
-/// A key with what can be said of it before any lock is taken.
-pub(super) struct Named<K> {
+/// A key with its hash and tenant, computed before the lock is taken.
+pub(super) struct HashedKey<K> {
     pub(super) key: K,
     pub(super) hash: u64,
     pub(super) tenant: Option<u64>,
 }
 
-/// A run under way, as its lease holds it.
+/// An active run, as its lease stores it.
 #[derive(Default)]
 pub(super) struct Run {
-    pub(super) at: At,
+    pub(super) at: SlotId,
     pub(super) causes: Causes,
     pub(super) priority: Priority,
     pub(super) failures: u32,
     pub(super) stale: bool,
 }
 
-pub(super) enum Taken<K> {
+pub(super) enum TakeResult<K> {
     Run(K, Run),
-    /// Nothing is ready.
+    /// No key is ready.
     Nothing,
     Closed,
 }
 
-/// A time after `now`, however long the delay.
+/// `now` plus `delay`, cut at [`QUEUE_FAR`].
 fn later(now: Instant, delay: Duration) -> Instant {
     now + delay.min(QUEUE_FAR)
 }
 
-impl<K: Eq + Hash + Clone> State<K> {
+impl<K: Eq + Hash + Clone> QueueState<K> {
     pub(super) fn new(options: &QueueOptions<K>, rng: Rng) -> Self {
         Self {
             slots: Slots::new(),
             ready: Ready::new(options.ageing),
             timers: Timers::default(),
             running: List::EMPTY,
-            mode: Mode::Open,
+            mode: QueueMode::Open,
             backoff: options.backoff,
             rate: Reservations::new(options.rate.unwrap_or_default()),
             rates_retries: options.rate.is_some(),
             rng,
             stats: QueueStats::default(),
-            queue_duration: Decades::default(),
-            work_duration: Decades::default(),
+            queue_duration: DecadeHistogram::default(),
+            work_duration: DecadeHistogram::default(),
             left: Vec::new(),
         }
     }
 
-    /// Wants a run of a key. Reads the clock only if it matters: it costs as much as everything else here.
-    pub(super) fn add(&mut self, named: Named<K>, add: Add, clock: impl Fn() -> Instant) {
-        if self.mode != Mode::Open {
+    /// Adds a request for a run of a key. Reads the clock only if needed: the read costs as much as the rest
+    /// of the transition.
+    pub(super) fn add(&mut self, named: HashedKey<K>, add: Add, clock: impl Fn() -> Instant) {
+        if self.mode != QueueMode::Open {
             return;
         }
         if self.timers.len() > 0 {
@@ -114,26 +116,28 @@ impl<K: Eq + Hash + Clone> State<K> {
             Some(at) => {
                 let entry = self.entry(at);
                 match entry.place {
-                    Place::Ready if add.priority <= entry.priority => {
+                    KeyPhase::Ready if add.priority <= entry.priority => {
                         entry.causes.absorb(add.causes);
                         self.stats.merged += 1;
                     }
-                    Place::Ready => self.raise(at, add),
-                    Place::Waiting(_) | Place::Running(_) | Place::Parked(_) => self.merge(at, add, clock()),
+                    KeyPhase::Ready => self.raise(at, add),
+                    KeyPhase::Waiting(_) | KeyPhase::Running(_) | KeyPhase::Parked(_) => {
+                        self.merge(at, add, clock())
+                    }
                 }
             }
         }
     }
 
-    fn admit(&mut self, named: Named<K>, add: Add, now: Instant) {
+    fn admit(&mut self, named: HashedKey<K>, add: Add, now: Instant) {
         let due = self.due(&add, None, now);
-        let entry = Entry::new(add.priority, add.causes, named.tenant, now);
+        let entry = KeyEntry::new(add.priority, add.causes, named.tenant, now);
         let at = self.slots.insert(named.hash, named.key, entry);
         self.place(at, due, now);
     }
 
-    /// A ready key has become more important: it goes behind those of its new priority.
-    fn raise(&mut self, at: At, add: Add) {
+    /// Raises the priority of a ready key, which moves behind the others of its new priority.
+    fn raise(&mut self, at: SlotId, add: Add) {
         self.stats.merged += 1;
         let rank = self.entry(at).rank();
         self.ready.remove(&mut self.slots, at, rank);
@@ -143,32 +147,31 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.ready.push(&mut self.slots, at, rank);
     }
 
-    /// Adds to a key that is not ready.
-    fn merge(&mut self, at: At, add: Add, now: Instant) {
+    /// Merges an add into a key that is not ready.
+    fn merge(&mut self, at: SlotId, add: Add, now: Instant) {
         let planned = self.entry(at).planned();
         let due = self.due(&add, planned, now);
         self.stats.merged += u64::from(planned.is_some());
         let entry = self.entry(at);
         entry.join(add.priority, add.causes);
         match &mut entry.place {
-            Place::Waiting(timer) => {
-                // Also if it waits because it failed: what is new may be what it failed for want of.
+            KeyPhase::Waiting(timer) => {
+                // Also ends a wait after a failure: the change may fix its reason.
                 let timer = *timer;
                 if due < timer.at {
                     self.timers.cancel(timer);
                     self.place(at, due, now);
                 }
             }
-            Place::Running(added) => *added = earlier(*added, Some(due)),
-            Place::Parked(parked) => {
+            KeyPhase::Running(added) => *added = earlier(*added, Some(due)),
+            KeyPhase::Parked(parked) => {
                 parked.ended.added = earlier(parked.ended.added, Some(due));
             }
-            Place::Ready => {}
+            KeyPhase::Ready => {}
         }
     }
 
-    /// When an add may run, as far as it depends on the add. It takes room of the rate only if it makes a difference to a
-    /// key whose next run is `planned`.
+    /// When an add is due. Reserves from the rate only if the add can make a key run earlier than `planned`.
     fn due(&mut self, add: &Add, planned: Option<Instant>, now: Instant) -> Instant {
         let due = add.after.map_or(now, |delay| later(now, delay));
         if !add.rate_limited {
@@ -181,28 +184,28 @@ impl<K: Eq + Hash + Clone> State<K> {
         limited
     }
 
-    /// Puts a key that is in no place where it belongs at this time.
-    fn place(&mut self, at: At, due: Instant, now: Instant) {
+    /// Puts a key in no phase into the ready or the waiting phase.
+    fn place(&mut self, at: SlotId, due: Instant, now: Instant) {
         if due > now {
             let timer = self.timers.set(due, at);
-            self.entry(at).place = Place::Waiting(timer);
+            self.entry(at).place = KeyPhase::Waiting(timer);
             return;
         }
         let entry = self.entry(at);
-        entry.place = Place::Ready;
+        entry.place = KeyPhase::Ready;
         entry.since = due.max(entry.since);
         let rank = entry.rank();
         self.ready.push(&mut self.slots, at, rank);
     }
 
-    /// Does what the time has come for. Every transition does so first: otherwise keys whose time came before would be
-    /// behind those that become ready by it.
+    /// Processes due timers. Every transition starts with it: otherwise keys that were due earlier would
+    /// queue behind keys that the transition makes ready.
     fn ripen(&mut self, now: Instant) {
         while let Some((timer, at)) = self.timers.pop(now) {
             match self.entry(at).place {
-                Place::Waiting(_) => self.place(at, timer.at, timer.at),
-                Place::Parked(_) => self.expire(at, timer.at),
-                Place::Ready | Place::Running(_) => {}
+                KeyPhase::Waiting(_) => self.place(at, timer.at, timer.at),
+                KeyPhase::Parked(_) => self.expire(at, timer.at),
+                KeyPhase::Ready | KeyPhase::Running(_) => {}
             }
         }
         if self.is_drained() {
@@ -210,13 +213,13 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// The next key to run, which is running from now on.
-    pub(super) fn take(&mut self, now: Instant) -> Taken<K> {
+    /// Takes the next ready key, which is then running.
+    pub(super) fn take(&mut self, now: Instant) -> TakeResult<K> {
         self.ripen(now);
-        if self.mode == Mode::Closed {
-            return Taken::Closed;
+        if self.mode == QueueMode::Closed {
+            return TakeResult::Closed;
         }
-        let Some(at) = self.ready.pop(&mut self.slots) else { return Taken::Nothing };
+        let Some(at) = self.ready.pop(&mut self.slots) else { return TakeResult::Nothing };
         self.stats.runs += 1;
         self.stats.running += 1;
         self.slots.push(&mut self.running, at);
@@ -230,17 +233,17 @@ impl<K: Eq + Hash + Clone> State<K> {
             failures: entry.failing.as_ref().map_or(0, |failing| failing.count),
             stale: std::mem::take(&mut entry.stale),
         };
-        entry.place = Place::RUNNING;
+        entry.place = KeyPhase::RUNNING;
         entry.since = now;
         self.queue_duration.record(waited);
-        Taken::Run(key, run)
+        TakeResult::Run(key, run)
     }
 
-    fn entry(&mut self, at: At) -> &mut Entry {
-        self.slots.get_mut(at).expect("lists and timers name slots in use")
+    fn entry(&mut self, at: SlotId) -> &mut KeyEntry {
+        self.slots.get_mut(at).expect("lists and timers refer to used slots")
     }
 
-    /// Keys ready, and the first time that is waited for.
+    /// Number of ready keys, and the earliest pending time.
     pub(super) fn outlook(&self) -> (usize, Option<Instant>) {
         (self.ready.len(), self.timers.first())
     }
@@ -251,7 +254,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         QueueStats { ready: self.ready.len(), waiting, ..self.stats }
     }
 
-    /// Costs time for each running key and each priority, not for others.
+    /// All metrics of the queue. The cost is proportional to the running keys and the priorities.
     pub(super) fn metrics(&mut self, name: std::sync::Arc<str>, now: Instant) -> QueueMetrics {
         let stats = self.stats(now);
         let running = self.slots.list(self.running);

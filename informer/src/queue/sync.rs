@@ -1,4 +1,5 @@
-//! The queue's one lock. Apart, because model tests put loom's in its place to try every interleaving.
+//! The lock of a queue, in a module of its own, so that model tests can replace it with loom's and explore
+//! every interleaving.
 
 #[cfg(not(all(test, kstore_loom)))]
 pub(super) use parking_lot::Mutex;
@@ -8,7 +9,7 @@ pub(super) use model::Mutex;
 
 #[cfg(all(test, kstore_loom))]
 mod model {
-    /// Loom's lock, without poison: as parking_lot's.
+    /// Loom's lock with parking_lot's interface, without poisoning.
     pub(in crate::queue) struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {

@@ -1,4 +1,4 @@
-//! What the queue promises, as properties of random schedules, and by example where a number matters.
+//! Tests of the queue's guarantees: properties over random schedules, and examples where a number matters.
 
 #[cfg(kstore_loom)]
 mod loom;
@@ -52,15 +52,15 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a bystander can say of a queue without knowing how it works.
+/// Observer that checks a queue from outside, without a model of it.
 #[derive(Default)]
 struct Witness {
     leases: Vec<Lease<u8>>,
-    /// Keys added since their last run began.
+    /// Keys added since their last run started.
     owed: BTreeSet<u8>,
-    /// Causes that the next run of a key must carry.
+    /// Causes that the next run of a key must have.
     causes: BTreeMap<u8, BTreeSet<u64>>,
-    /// Reasons to run that a key has had, and runs.
+    /// Number of requests for each key, and of runs.
     reasons: BTreeMap<u8, usize>,
     runs: BTreeMap<u8, usize>,
     clock: u64,
@@ -135,9 +135,9 @@ fn paused<F: Future>(future: F) -> F::Output {
 }
 
 proptest! {
-    /// Q1–Q4, Q10, Q12, Q14, as a bystander sees them who knows no model of the queue.
+    /// Q1–Q4, Q10, Q12, Q14, checked from outside.
     #[test]
-    fn no_add_is_lost_no_key_runs_twice_at_once_and_nothing_is_left(ops in prop::collection::vec(op(), 1..200)) {
+    fn adds_are_never_lost_and_keys_never_run_concurrently(ops in prop::collection::vec(op(), 1..200)) {
         paused(async {
             let (queue, mut witness) = (Queue::new(Rng::seeded(1)), Witness::default());
             for op in &ops {
@@ -164,9 +164,10 @@ proptest! {
     }
 }
 
-/// Q9: the n-th failure in a row waits `base · 2ⁿ`, a fifth more or less, up to the cap; a success starts over.
+/// Q9: the n-th consecutive failure waits `base
+/// 2ⁿ`, ± the jitter, up to the cap; a success resets it.
 #[tokio::test(start_paused = true)]
-async fn failures_double_the_wait_and_success_forgets_them() {
+async fn failures_double_the_back_off_and_success_resets_it() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add("a", Causes::one(Revision(4)));
     let mut last = Instant::now();
@@ -188,10 +189,10 @@ async fn failures_double_the_wait_and_success_forgets_them() {
     assert_eq!(queue.next().await.unwrap().attempt(), 0);
 }
 
-/// Q9: an add of a failing key runs at once, whether it comes before the failed run ends, while the key is parked, or during the
-/// back-off; the back-off neither grows nor starts over by that.
+/// Q9: an add runs a failing key at once, whether it comes before the failed run ends, while the key is
+/// parked, or during the back-off. The back-off neither grows nor restarts.
 #[tokio::test(start_paused = true)]
-async fn an_add_runs_a_failing_key_at_once_and_leaves_its_back_off_as_it_was() {
+async fn an_add_runs_a_failing_key_at_once_without_changing_its_back_off() {
     let queue = Queue::new(Rng::seeded(1));
     let at_once = || queue.next().now_or_never().flatten().expect("at once");
     queue.add("a", Causes::one(Revision(1)));
@@ -231,9 +232,9 @@ async fn an_add_runs_a_failing_key_at_once_and_leaves_its_back_off_as_it_was() {
     );
 }
 
-/// Q11: at the deadline nothing runs any more, and the caller is told what was left.
+/// Q11: at the deadline no key runs any more, and the caller gets the remaining keys.
 #[tokio::test(start_paused = true)]
-async fn a_drain_ends_at_its_deadline_and_says_what_was_left() {
+async fn a_drain_ends_at_its_deadline_and_returns_the_remaining_keys() {
     let queue = Queue::new(Rng::seeded(1));
     for key in [3, 2, 1] {
         queue.add(key, Causes::none());
@@ -270,7 +271,7 @@ async fn closing_wakes_every_worker() {
 
 /// Q7: a key runs when its time comes if any worker is free, and no sooner.
 #[tokio::test(start_paused = true)]
-async fn a_free_worker_takes_a_key_when_its_time_comes_whatever_the_others_do() {
+async fn a_free_worker_takes_a_delayed_key_when_it_is_due() {
     let queue = Queue::new(Rng::seeded(1));
     let times = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
@@ -295,7 +296,7 @@ async fn a_free_worker_takes_a_key_when_its_time_comes_whatever_the_others_do() 
     assert_eq!(*times.lock(), [(0, 0), (1, 0), (7, 10)]);
 }
 
-/// Q16: a parked key does not run before every clone of its ticket is dropped; then what came meanwhile runs at once.
+/// Q16: a parked key does not run before every clone of its ticket is dropped; then pending adds run at once.
 #[tokio::test(start_paused = true)]
 async fn a_parked_key_runs_when_the_last_clone_of_its_ticket_is_dropped() {
     let queue = Queue::new(Rng::seeded(1));
@@ -316,7 +317,7 @@ async fn a_parked_key_runs_when_the_last_clone_of_its_ticket_is_dropped() {
     assert!(queue.0.core.lock().state.is_forgetful(), "nothing was added, so nothing is kept");
 }
 
-/// Q16: at the deadline a parked key runs anyway, and the run knows that it may see too little.
+/// Q16: at the deadline a parked key runs anyway, and the run is marked stale.
 #[tokio::test(start_paused = true)]
 async fn a_parked_key_runs_stale_at_its_deadline() {
     let queue = Queue::new(Rng::seeded(1));
@@ -337,9 +338,9 @@ async fn a_parked_key_runs_stale_at_its_deadline() {
     assert_eq!(queue.stats().stale, 1);
 }
 
-/// Q2, Q3: adds while a key is ready or waiting make one run, and so do adds while it runs.
+/// Q2, Q3: adds of a ready or waiting key lead to one run, and so do adds of a running key.
 #[tokio::test(start_paused = true)]
-async fn many_adds_make_one_run() {
+async fn many_adds_lead_to_one_run() {
     let queue = Queue::new(Rng::seeded(1));
     let many =
         |revisions: std::ops::Range<u64>| revisions.for_each(|n| queue.add("a", Causes::one(Revision(n))));
@@ -356,7 +357,7 @@ async fn many_adds_make_one_run() {
     assert!(queue.next().now_or_never().is_none());
 }
 
-/// Rate-limited adds share one rate, and one that merges into a run that is planned anyway takes nothing from it.
+/// Rate-limited adds share one rate; an add that merges into a planned run consumes none of it.
 #[tokio::test(start_paused = true)]
 async fn rate_limited_adds_wait_for_the_overall_rate() {
     let queue = Queue::new(Rng::seeded(1));
@@ -371,9 +372,9 @@ async fn rate_limited_adds_wait_for_the_overall_rate() {
     assert_eq!(at, expected);
 }
 
-/// Where a rate is asked for, retries have to keep it too, however many keys fail.
+/// In a queue with a rate, retries respect it too, however many keys fail.
 #[tokio::test(start_paused = true)]
-async fn retries_keep_the_overall_rate_where_one_is_asked_for() {
+async fn retries_respect_the_overall_rate() {
     let queue =
         Queue::with(QueueOptions { rate: Some(Rate::default()), ..QueueOptions::default() }, Rng::seeded(1));
     (0..200).for_each(|key| queue.add(key, Causes::none()));
@@ -384,7 +385,7 @@ async fn retries_keep_the_overall_rate_where_one_is_asked_for() {
     assert_eq!(queue.stats().ready, 110, "a burst of a hundred and ten in a second");
 }
 
-/// Tenants take turns however many keys one of them has.
+/// Tenants are served in turn, however many keys one of them has.
 #[tokio::test(start_paused = true)]
 async fn a_tenant_with_many_keys_does_not_delay_one_with_few() {
     let options = QueueOptions { fair: Some(Fair::by(Key::namespace)), ..QueueOptions::default() };

@@ -1,19 +1,19 @@
-//! The times that a queue waits for, each for one slot.
+//! Timers of a queue, each for one slot.
 
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::slots::At;
+use super::slots::SlotId;
 
-/// Times in order; of equal ones, the one that was set first comes first.
+/// Timers by time; equal times in the order in which they were set.
 #[derive(Default)]
 pub(super) struct Timers {
-    set: BTreeMap<Timer, At>,
+    set: BTreeMap<Timer, SlotId>,
     next: u64,
 }
 
-/// Names one time that was set. Never used twice.
+/// Unique identity of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     pub(super) at: Instant,
@@ -25,12 +25,12 @@ impl Timers {
         self.set.len()
     }
 
-    /// The first time.
+    /// The earliest time.
     pub(super) fn first(&self) -> Option<Instant> {
         self.set.first_key_value().map(|(timer, _)| timer.at)
     }
 
-    pub(super) fn set(&mut self, at: Instant, slot: At) -> Timer {
+    pub(super) fn set(&mut self, at: Instant, slot: SlotId) -> Timer {
         let timer = Timer { at, serial: self.next };
         self.next += 1;
         self.set.insert(timer, slot);
@@ -41,14 +41,14 @@ impl Timers {
         self.set.remove(&timer);
     }
 
-    /// Takes one that is due, the earliest first.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<(Timer, At)> {
+    /// Removes and returns the earliest timer that is due.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(Timer, SlotId)> {
         let first = self.set.first_entry()?;
         (first.key().at <= now).then(|| first.remove_entry())
     }
 
-    /// All that are set, in order.
-    pub(super) fn all(&self) -> Vec<(Timer, At)> {
+    /// All timers, in order.
+    pub(super) fn all(&self) -> Vec<(Timer, SlotId)> {
         self.set.iter().map(|(timer, at)| (*timer, *at)).collect()
     }
 

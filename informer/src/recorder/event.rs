@@ -1,44 +1,44 @@
-//! [`Event`]: something that happened to an object, as it is written; and the words in which a component tells it. Plain data.
+//! [`Occurrence`]: an event as a component records it, and [`Event`]: an event as it is written. Plain data.
 
 use jiff::Timestamp;
 
 use crate::Causes;
 
-/// The object that an event is about, or a part of it.
+/// Reference to an object or a field of it, as in an event's `regarding`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// `v1`, `apps/v1`.
+    /// API version: `v1`, `apps/v1`.
     pub api_version: String,
-    /// `Pod`.
+    /// Kind: `Pod`.
     pub kind: String,
-    /// Empty for objects without one.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The object's name.
+    /// Name of the object.
     pub name: String,
-    /// The object's uid.
+    /// Uid of the object.
     pub uid: String,
-    /// Which part of it: `spec.containers{web}`. Empty for all of it.
+    /// Path of a part of the object: `spec.containers{web}`. Empty for the whole object.
     pub field_path: String,
 }
 
 impl Reference {
-    /// The same object, without a part.
+    /// A reference to the whole object.
     pub(super) fn whole(&self) -> Self {
         Self { field_path: String::new(), ..self.clone() }
     }
 }
 
-/// Whether someone should worry.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventType {
-    /// As it should be.
+    /// A normal operation.
     Normal,
-    /// Something is wrong.
+    /// A problem.
     Warning,
 }
 
 impl EventType {
-    /// As Kubernetes writes it.
+    /// The value in the Kubernetes API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -47,25 +47,25 @@ impl EventType {
     }
 }
 
-/// Something that happened, as a component tells it.
+/// An event as a component records it, before merging.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
-    /// What it happened to.
+    /// The object that the event is about.
     pub about: Reference,
-    /// A second object that has to do with it: the node that a pod was bound to.
+    /// A second object of the event, for example the node that a pod was bound to.
     pub related: Option<Reference>,
-    /// How bad it is.
+    /// The severity.
     pub event_type: EventType,
-    /// Why, as one word in `CamelCase` that machines may match.
+    /// Reason of the event, one `CamelCase` word for machines.
     pub reason: String,
-    /// What was done, in the same form; empty if that is not said.
+    /// Action of the component, one `CamelCase` word; may be empty.
     pub action: String,
-    /// What happened, for people.
+    /// Message for people.
     pub message: String,
 }
 
 impl Occurrence {
-    /// Without a second object or an action.
+    /// An event without a related object and an action.
     pub fn new(about: &Reference, event_type: EventType, reason: &str, message: impl Into<String>) -> Self {
         Self {
             about: about.clone(),
@@ -78,35 +78,35 @@ impl Occurrence {
     }
 }
 
-/// One event to write: a new one, or a newer state of the one of the same name.
+/// An event to write: a new one, or a newer state of a written one with the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The event's own name; unique in the namespace that it is written to.
+    /// Name of the event object, unique in its namespace.
     pub name: String,
-    /// Whether a state of it has been written before, so that there is something to bring up to date.
+    /// Whether an earlier state was written, so that the event object must be updated.
     pub known: bool,
-    /// Who tells it.
+    /// Component that reports the event.
     pub component: String,
-    /// On which machine; empty if that is not said.
+    /// Host of the component; may be empty.
     pub host: String,
-    /// What it is about.
+    /// The object that the event is about.
     pub about: Reference,
-    /// A second object that has to do with it.
+    /// A second object of the event.
     pub related: Option<Reference>,
-    /// How bad it is.
+    /// The severity.
     pub event_type: EventType,
-    /// Why, as one word in `CamelCase` that machines may match.
+    /// Reason of the event, one `CamelCase` word for machines.
     pub reason: String,
-    /// What was done, in the same form; empty if that is not said.
+    /// Action of the component, one `CamelCase` word; may be empty.
     pub action: String,
-    /// What happened, for people.
+    /// Message for people.
     pub message: String,
-    /// How often it happened, including what was not written.
+    /// Number of occurrences, including unwritten ones.
     pub count: u32,
-    /// When it happened first.
+    /// Time of the first occurrence.
     pub first: Timestamp,
-    /// When it happened last.
+    /// Time of the last occurrence.
     pub last: Timestamp,
-    /// What led to it.
+    /// Causes of the event.
     pub causes: Causes,
 }

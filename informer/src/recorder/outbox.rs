@@ -1,8 +1,9 @@
-//! [`Outbox`]: which event is written next, and when. Pure: now and chance are arguments.
+//! [`Outbox`]: schedules the writes of events. Pure: time and randomness are arguments.
 //!
-//! One letter per event name, so that of one event only the newest state waits, and never two states are under way: order is
-//! kept where it matters, and nobody waits behind another's failure. The first two states of an event go out at once; later
-//! ones rest, longer each time, and the last one always goes out.
+//! The outbox has one entry per event name. Only the newest state of an event waits, and at most one write
+//! per event is active. This keeps the order of one event's writes, and a failed write delays no other event.
+//! The first two states of an event are written at once. Later states are delayed, each time longer, and the
+//! last state is always written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,48 +12,48 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Event, SinkError, recent::Recent};
+use super::{Event, SinkError, recent::LruCache};
 use crate::limits::{
     RECORDER_FLUSH_RETRY, RECORDER_REFRESH, RECORDER_REFRESH_CAP, RECORDER_RETRY, RECORDER_SERIES,
     RECORDER_TRIES,
 };
 
-/// See the module.
+/// Queue of event writes with pacing and retries.
 pub(super) struct Outbox {
-    letters: BTreeMap<String, Letter>,
-    /// The letters that wait, by when they may go.
+    entries: BTreeMap<String, OutboxEntry>,
+    /// Waiting entries by due time.
     due: BTreeSet<(Instant, String)>,
-    pace: Recent<String, Pace>,
-    /// Nothing rests: the end is near.
+    pace: LruCache<String, Pace>,
+    /// Whether pacing is off, during a flush or at the end.
     urgent: bool,
-    /// How many letters there may be.
+    /// Largest number of entries.
     bound: usize,
 }
 
-struct Letter {
+struct OutboxEntry {
     event: Event,
-    state: State,
+    state: EntryState,
     tries: u32,
 }
 
-enum State {
+enum EntryState {
     Waiting,
-    /// Under way; whether a newer state has come since.
-    Flying {
+    /// A write is active; `newer` tells whether a newer state has arrived since.
+    Writing {
         newer: bool,
     },
 }
 
-/// How often an event was written, and when it may be again.
+/// How often an event was written, and when the next write is allowed.
 #[derive(Clone, Copy)]
 struct Pace {
     writes: u32,
     next: Option<Instant>,
 }
 
-/// What became of a letter that came back.
+/// Result of a write for its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum WriteOutcome {
     Written,
     Retried,
     Refused,
@@ -62,36 +63,36 @@ pub(super) enum Fate {
 impl Outbox {
     /// An outbox for at most `bound` events.
     pub(super) fn new(bound: usize) -> Self {
-        let (letters, due) = (BTreeMap::new(), BTreeSet::new());
-        Self { letters, due, pace: Recent::new(RECORDER_SERIES), urgent: false, bound }
+        let (entries, due) = (BTreeMap::new(), BTreeSet::new());
+        Self { entries, due, pace: LruCache::new(RECORDER_SERIES), urgent: false, bound }
     }
 
-    /// Takes in the newest state of an event. False if there is no room for another.
+    /// Adds the newest state of an event. Returns false if the outbox is full.
     pub(super) fn put(&mut self, mut event: Event, now: Instant) -> bool {
-        if let Some(letter) = self.letters.get_mut(&event.name) {
-            event.causes.merge(&letter.event.causes);
-            letter.event = event;
-            if let State::Flying { newer } = &mut letter.state {
+        if let Some(entry) = self.entries.get_mut(&event.name) {
+            event.causes.merge(&entry.event.causes);
+            entry.event = event;
+            if let EntryState::Writing { newer } = &mut entry.state {
                 *newer = true;
             }
             return true;
         }
-        if self.letters.len() >= self.bound {
+        if self.entries.len() >= self.bound {
             return false;
         }
         let rests = self.pace.peek(&event.name).and_then(|pace| pace.next).filter(|_| !self.urgent);
         let at = rests.map_or(now, |next| next.max(now));
-        self.wait(Letter { event, state: State::Waiting, tries: 0 }, at);
+        self.wait(OutboxEntry { event, state: EntryState::Waiting, tries: 0 }, at);
         true
     }
 
-    fn wait(&mut self, letter: Letter, at: Instant) {
-        let name = letter.event.name.clone();
+    fn wait(&mut self, entry: OutboxEntry, at: Instant) {
+        let name = entry.event.name.clone();
         self.due.insert((at, name.clone()));
-        self.letters.insert(name, Letter { state: State::Waiting, ..letter });
+        self.entries.insert(name, OutboxEntry { state: EntryState::Waiting, ..entry });
     }
 
-    /// An event to write now; it is under way until it has been [`settled`](Self::settled).
+    /// Takes an event that is due. Its write is active until [`settled`](Self::settled).
     pub(super) fn take(&mut self, now: Instant) -> Option<Event> {
         let (at, _) = self.due.first()?;
         if *at > now {
@@ -99,46 +100,47 @@ impl Outbox {
         }
         let (_, name) = self.due.pop_first()?;
         let known = self.pace.peek(&name).is_some_and(|pace| pace.writes > 0);
-        let letter = self.letters.get_mut(&name).expect("what is due is in the outbox");
-        letter.state = State::Flying { newer: false };
-        letter.event.known = known;
-        Some(letter.event.clone())
+        let entry = self.entries.get_mut(&name).expect("a due event is in the outbox");
+        entry.state = EntryState::Writing { newer: false };
+        entry.event.known = known;
+        Some(entry.event.clone())
     }
 
-    /// When the next event may be written.
+    /// When the next event is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// A write came back; `unit` is a random number in 0..1.
+    /// Records the result of a write; `unit` is a random number in 0..1.
     pub(super) fn settled(
         &mut self,
         name: &str,
         outcome: Result<(), SinkError>,
         now: Instant,
         unit: f64,
-    ) -> Fate {
-        let letter = self.letters.remove(name).expect("what was under way is in the outbox");
+    ) -> WriteOutcome {
+        let entry = self.entries.remove(name).expect("an event being written is in the outbox");
         match outcome {
             Ok(()) => {
                 let next = self.written(name, now);
-                if matches!(letter.state, State::Flying { newer: true }) {
+                if matches!(entry.state, EntryState::Writing { newer: true }) {
                     let at = if self.urgent { now } else { next };
-                    self.wait(Letter { tries: 0, ..letter }, at);
+                    self.wait(OutboxEntry { tries: 0, ..entry }, at);
                 }
-                Fate::Written
+                WriteOutcome::Written
             }
-            Err(SinkError::Refused(_)) => Fate::Refused,
-            Err(SinkError::Retry(_)) if letter.tries + 1 >= RECORDER_TRIES => Fate::GivenUp,
+            Err(SinkError::Refused(_)) => WriteOutcome::Refused,
+            Err(SinkError::Retry(_)) if entry.tries + 1 >= RECORDER_TRIES => WriteOutcome::GivenUp,
             Err(SinkError::Retry(_)) => {
-                let tries = letter.tries + 1;
-                self.wait(Letter { tries, ..letter }, now + self.pause(tries, unit));
-                Fate::Retried
+                let tries = entry.tries + 1;
+                self.wait(OutboxEntry { tries, ..entry }, now + self.pause(tries, unit));
+                WriteOutcome::Retried
             }
         }
     }
 
-    /// The first wait is a random part, so that those who failed together do not come back together.
+    /// Wait before a retry. The first wait is random, so that writes that failed together are not retried
+    /// together.
     fn pause(&self, tries: u32, unit: f64) -> Duration {
         match (self.urgent, tries) {
             (true, _) => RECORDER_FLUSH_RETRY,
@@ -147,7 +149,7 @@ impl Outbox {
         }
     }
 
-    /// Notes a write; when the next may be.
+    /// Counts a write and returns when the next is allowed.
     fn written(&mut self, name: &str, now: Instant) -> Instant {
         let pace = self.pace.entry(&name.to_owned(), || Pace { writes: 0, next: None });
         pace.writes = pace.writes.saturating_add(1);
@@ -160,19 +162,19 @@ impl Outbox {
         next
     }
 
-    /// From now on nothing rests, and what failed is tried again soon.
+    /// Turns pacing off and makes all entries due now.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.urgent = true;
         self.due = std::mem::take(&mut self.due).into_iter().map(|(_, name)| (now, name)).collect();
     }
 
-    /// As usual again.
+    /// Turns pacing on again.
     pub(super) fn calm(&mut self) {
         self.urgent = false;
     }
 
-    /// How many events wait or are under way.
+    /// Number of events that wait or are being written.
     pub(super) fn len(&self) -> usize {
-        self.letters.len()
+        self.entries.len()
     }
 }

@@ -1,22 +1,22 @@
-//! [`Recent`]: a map that forgets what was not used for longest.
+//! [`LruCache`]: a bounded map that evicts the least recently used entry (LRU cache).
 
 use std::collections::BTreeMap;
 
-/// See the module.
-pub(super) struct Recent<K, V> {
+/// LRU cache with a fixed number of entries.
+pub(super) struct LruCache<K, V> {
     values: BTreeMap<K, (u64, V)>,
     by_use: BTreeMap<u64, K>,
     uses: u64,
     bound: usize,
 }
 
-impl<K: Ord + Clone, V> Recent<K, V> {
-    /// For at most `bound` entries, of which there must be one at least.
+impl<K: Ord + Clone, V> LruCache<K, V> {
+    /// A cache for at most `bound` entries, at least one.
     pub(super) fn new(bound: usize) -> Self {
         Self { values: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0, bound }
     }
 
-    /// What is known of `key`, without counting as a use.
+    /// The value of `key`, without counting as a use.
     pub(super) fn peek(&self, key: &K) -> Option<&V> {
         self.values.get(key).map(|(_, value)| value)
     }
@@ -38,7 +38,7 @@ impl<K: Ord + Clone, V> Recent<K, V> {
             }
         }
         self.by_use.insert(self.uses, key.clone());
-        &mut self.values.get_mut(key).expect("the entry is there or was just made").1
+        &mut self.values.get_mut(key).expect("the entry exists or was just inserted").1
     }
 }
 
@@ -47,8 +47,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_gives_way() {
-        let mut recent = Recent::new(2);
+    fn the_least_recently_used_entry_is_evicted() {
+        let mut recent = LruCache::new(2);
         *recent.entry(&"a", || 1) += 1;
         recent.entry(&"b", || 1);
         recent.entry(&"a", || 9);

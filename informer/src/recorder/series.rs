@@ -1,81 +1,82 @@
-//! [`Series`]: turns what happened into events to write. Pure. The rules are those that people know from Kubernetes: the same
-//! thing again raises a count; ten different messages of one reason, with less than ten minutes from one to the next, become
-//! one combined event; each object may have a burst of new events, then one more every five minutes. When a count is written
-//! is `outbox`'s matter.
+//! [`Series`]: merges recorded events. Pure. The rules are those of client-go's event correlator. A
+//! repetition raises the count of its event. From ten different messages of one reason on, with less than ten
+//! minutes between them, the messages form one combined event. Each object may have a burst of new events,
+//! then one more every five minutes. `outbox` decides when a count is written.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Event, EventType, Occurrence, Recorded, Reference, names::Names, recent::Recent};
+use super::{Event, EventType, Occurrence, RecordedEvent, Reference, names::Names, recent::LruCache};
 use crate::limits::{
     RECORDER_BURST, RECORDER_DISTINCT_MESSAGES, RECORDER_REFILL, RECORDER_SERIES, RECORDER_WINDOW,
 };
 
-/// Host, object and type: what has a budget.
+/// Host, object and type of an event: the key of the spam budget.
 type Subject = (String, Reference, EventType);
-/// A subject and a reason: what is combined if its messages vary.
+/// A subject and a reason: events of a group are combined if their messages vary.
 type Group = (Subject, String);
 
-/// What makes two occurrences the same.
+/// Identity of an event: two occurrences with the same identity are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Same {
+struct EventIdentity {
     group: Group,
-    /// Part of the object, action, related object, message; none for what is combined.
-    told: Option<(String, String, Option<Reference>, String)>,
+    /// Field path, action, related object and message; `None` for combined events.
+    details: Option<(String, String, Option<Reference>, String)>,
 }
 
-/// See the module.
+/// Merges repeated and similar events, and limits new events per object.
 pub(super) struct Series {
     component: String,
     names: Names,
-    groups: Recent<Group, Messages>,
-    events: Recent<Same, Counted>,
-    budgets: Recent<Subject, Budget>,
+    groups: LruCache<Group, GroupMessages>,
+    events: LruCache<EventIdentity, EventCount>,
+    budgets: LruCache<Subject, Budget>,
 }
 
-/// The distinct messages of a group, and when the last one came.
-struct Messages {
+/// The distinct messages of a group, and the time of the last one.
+struct GroupMessages {
     seen: BTreeSet<String>,
     last: Timestamp,
 }
 
-struct Counted {
+struct EventCount {
     name: String,
     count: u32,
     first: Timestamp,
     last: Timestamp,
-    /// Whether it was within its object's budget, once: repetitions are paced, and cost nothing.
+    /// Whether the event was within its object's budget at its first occurrence. Repetitions cost no budget,
+    /// because the outbox paces them.
     admitted: bool,
 }
 
-/// A token bucket: `spent` tokens, of which one comes back every refill.
+/// A token bucket: `spent` tokens, of them one is refilled per [`RECORDER_REFILL`].
 struct Budget {
     spent: f64,
     at: Timestamp,
 }
 
 impl Series {
-    /// `salt` is a random number of this recorder's own.
+    /// An empty series; `salt` is a random number of this recorder.
     pub(super) fn new(component: &str, salt: u32) -> Self {
         Self {
             component: component.to_owned(),
             names: Names::new(salt),
-            groups: Recent::new(RECORDER_SERIES),
-            events: Recent::new(RECORDER_SERIES),
-            budgets: Recent::new(RECORDER_SERIES),
+            groups: LruCache::new(RECORDER_SERIES),
+            events: LruCache::new(RECORDER_SERIES),
+            budgets: LruCache::new(RECORDER_SERIES),
         }
     }
 
-    /// The event in its newest state, or none if its object has had too many.
-    pub(super) fn merge(&mut self, recorded: Recorded) -> Option<Event> {
-        let Recorded { occurrence, host, at, causes } = recorded;
+    /// The newest state of the event, or `None` if its object has exceeded its budget.
+    pub(super) fn merge(&mut self, recorded: RecordedEvent) -> Option<Event> {
+        let RecordedEvent { occurrence, host, at, causes } = recorded;
         let Occurrence { about, related, event_type, reason, action, message } = occurrence;
         let subject = (host.to_string(), about.whole(), event_type);
         let group = (subject, reason.clone());
         let varied = self.is_varied(&group, &message, at);
-        let told = || (about.field_path.clone(), action.clone(), related.clone(), message.clone());
-        let same = Same { told: (!varied).then(told), group };
+        let details = || (about.field_path.clone(), action.clone(), related.clone(), message.clone());
+        let same = EventIdentity { details: (!varied).then(details), group };
         let (name, count, first) = self.count(&same, at)?;
         let message = if varied { format!("(combined from similar events): {message}") } else { message };
         let (component, host) = (self.component.clone(), host.to_string());
@@ -98,9 +99,9 @@ impl Series {
         })
     }
 
-    /// Whether the group has had so many distinct messages that they are combined.
+    /// Whether the group has so many distinct messages that they are combined.
     fn is_varied(&mut self, group: &Group, message: &str, at: Timestamp) -> bool {
-        let messages = self.groups.entry(group, || Messages { seen: BTreeSet::new(), last: at });
+        let messages = self.groups.entry(group, || GroupMessages { seen: BTreeSet::new(), last: at });
         if at.duration_since(messages.last) > window() {
             messages.seen.clear();
         }
@@ -108,17 +109,19 @@ impl Series {
         messages.seen.insert(message.to_owned());
         let varied = messages.seen.len() >= RECORDER_DISTINCT_MESSAGES as usize;
         if varied {
-            // One too few, so that a further message brings it over again, and the set stays small.
+            // Keeps one message too few, so that a further message is combined again and the set stays
+            // bounded.
             messages.seen.pop_first();
         }
         varied
     }
 
-    /// Counts it: name, count and first time, if its object's budget allows it to be written.
-    fn count(&mut self, same: &Same, at: Timestamp) -> Option<(String, u32, Timestamp)> {
+    /// Counts an occurrence. Returns name, count and first time of the event if the object's budget allows
+    /// it.
+    fn count(&mut self, same: &EventIdentity, at: Timestamp) -> Option<(String, u32, Timestamp)> {
         let subject = &same.group.0;
         let names = &mut self.names;
-        let mut fresh = || Counted {
+        let mut fresh = || EventCount {
             name: names.next(&subject.1.name, at),
             count: 0,
             first: at,

@@ -1,4 +1,4 @@
-//! [`EventSink`]: where events are written.
+//! [`EventSink`]: storage for events.
 
 use std::future::Future;
 
@@ -7,19 +7,19 @@ use super::Event;
 /// Why an event was not written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SinkError {
-    /// Worth another attempt later.
-    #[error("not now: {0}")]
+    /// A temporary failure, worth a retry.
+    #[error("temporary failure: {0}")]
     Retry(String),
     /// The event will never be accepted.
     #[error("refused: {0}")]
     Refused(String),
 }
 
-/// Where events are written.
+/// Storage for events.
 pub trait EventSink: Send + Sync + 'static {
-    /// Writes one event: creates it, or brings count, message and last time up to date if there is one of its name.
-    /// `Event::known` says which of both to try first. A write that failed may be repeated, also if it did happen.
+    /// Writes one event: creates it, or updates count, message and last time if an event of its name exists.
+    /// `Event::known` tells which to try first. A failed write may be repeated, even if it was stored.
     ///
-    /// Several are under way at a time, but never two of one name.
+    /// Several writes may be active at a time, but never two of one name.
     fn write(&self, event: &Event) -> impl Future<Output = Result<(), SinkError>> + Send;
 }

@@ -1,4 +1,4 @@
-//! [`Counters`]: what became of the events, as metrics and as a line of the log. Counts only.
+//! [`Counters`]: counts of written and dropped events, as metrics and log lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,29 +6,29 @@ use crate::metrics::{Collect, Metric, Page};
 
 const DROPPED: Metric = Metric::counter(
     "informer_events_dropped_total",
-    "Events that were not written: too many waited (queue), their object had too many (spam), refused, failed too often, \
-     recorded or left at the end (stopped)",
+    "Total number of dropped events, by reason: queue full (queue), rate limit of the object (spam), refused, failed too often, \
+     or unwritten at the stop (stopped)",
 );
-const WRITTEN: Metric = Metric::counter("informer_events_written_total", "Writes of events that succeeded");
+const WRITTEN: Metric = Metric::counter("informer_events_written_total", "Total number of events written");
 
-/// What became of the events.
+/// Counts of written and dropped events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecorderStats {
-    /// Dropped because too many waited.
+    /// Dropped because the queue was full.
     pub overflowed: u64,
-    /// Not written because their object had too many; if they go on, a later write has them in its count.
+    /// Not written because their object exceeded its budget; a later write includes them in its count.
     pub spam: u64,
-    /// Refused by whom they were written to.
+    /// Refused by the sink.
     pub refused: u64,
-    /// Given up after too many attempts.
+    /// Dropped after too many attempts.
     pub failed: u64,
-    /// Recorded after the end, or left at it.
+    /// Recorded after the stop, or unwritten at the stop.
     pub stopped: u64,
-    /// Writes that succeeded.
+    /// Successful writes.
     pub written: u64,
 }
 
-/// What became of the events of one component.
+/// Counts of written and dropped events of one component.
 #[derive(Default)]
 pub(super) struct Counters {
     component: String,
@@ -40,20 +40,20 @@ pub(super) struct Counters {
     pub(super) written: AtomicU64,
 }
 
-/// One more.
+/// Increments a counter.
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
 impl RecorderStats {
-    /// Events that were dropped, for whatever reason.
+    /// Total number of dropped events.
     fn dropped(&self) -> u64 {
         let Self { overflowed, spam, refused, failed, stopped, written: _ } = self;
         overflowed + spam + refused + failed + stopped
     }
 
-    /// Logs how many events were dropped since `before` and why. Only losses that nobody wants are warnings: a burst about one
-    /// object is cut on purpose, and a namespace that is being deleted refuses events.
+    /// Logs how many events were dropped since `before`, and why. Only unintended losses are warnings: a
+    /// burst about one object is cut on purpose, and a namespace that is being deleted refuses events.
     pub(super) fn log_dropped(&self, before: &Self, component: &str) {
         let (queue, spam) = (self.overflowed - before.overflowed, self.spam - before.spam);
         let (refused, failed) = (self.refused - before.refused, self.failed - before.failed);
@@ -65,19 +65,19 @@ impl RecorderStats {
         }
     }
 
-    /// Whether more events were dropped than `before`.
+    /// Whether more events were dropped than in `before`.
     pub(super) fn has_dropped_since(&self, before: &Self) -> bool {
         self.dropped() > before.dropped()
     }
 }
 
 impl Counters {
-    /// Nothing happened yet to the events of `component`.
+    /// Zero counts for `component`.
     pub(super) fn new(component: &str) -> Self {
         Self { component: component.to_owned(), ..Self::default() }
     }
 
-    /// Whose events are counted.
+    /// The component of the events.
     pub(super) fn component(&self) -> &str {
         &self.component
     }
@@ -96,7 +96,7 @@ impl Counters {
 }
 
 impl Collect for Counters {
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people; exact up to 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "a metric is a float; exact up to 2^53")]
     fn collect(&self, into: &mut Page) {
         let RecorderStats { overflowed, spam, refused, failed, stopped, written } = self.stats();
         let whys = [

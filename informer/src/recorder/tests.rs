@@ -1,4 +1,4 @@
-//! What becomes of many events.
+//! Tests of the recorder with many events.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::{
 struct Written {
     events: Arc<Mutex<Vec<Event>>>,
     failures: Arc<Mutex<Vec<SinkError>>>,
-    /// Writes about this object hang, or fail, for ever.
+    /// Name of the object whose writes hang forever, and of the one whose writes fail.
     hangs: Arc<Mutex<String>>,
     fails: Arc<Mutex<String>>,
-    /// How long a write takes at most, and how often it fails, in per cent.
+    /// Randomness, largest duration of a write, and its failure rate in per cent.
     faults: Arc<Mutex<Option<(Rng, u64, u64)>>>,
     under_way: Arc<Mutex<Vec<String>>>,
 }
@@ -61,7 +61,7 @@ impl EventSink for Written {
     }
 }
 
-/// A write that was answered, or that nobody waits for any more.
+/// Guard of a write, dropped when it returns or is cancelled.
 struct Ended(Written, String);
 
 impl Drop for Ended {
@@ -81,7 +81,7 @@ fn pod(name: &str) -> Reference {
     }
 }
 
-/// The bound of recorders that are to reach it.
+/// Queue bound of recorders whose overflow is tested.
 const QUEUE: usize = 1_000;
 
 fn recorder_of(queue: usize) -> (Recorder, Written, CancellationToken) {
@@ -102,7 +102,7 @@ async fn seconds(n: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_event_again_raises_the_count_of_the_first() {
+async fn a_repeated_event_increments_the_count() {
     let (recorder, sink, _stop) = recorder();
     for _ in 0..3 {
         recorder.normal(&pod("a"), "Pulled", "image is there");
@@ -119,9 +119,9 @@ async fn the_same_event_again_raises_the_count_of_the_first() {
     assert_ne!(events[0].name, events[4].name, "after the window a new event begins");
 }
 
-/// E1: a thousand identical events are two writes and a few refreshes, of which the last has the whole count.
+/// E1: a thousand identical events are two writes and a few refreshes; the last has the full count.
 #[tokio::test(start_paused = true)]
-async fn identical_events_are_two_writes_and_refreshes_and_the_last_count_is_exact() {
+async fn identical_events_are_two_writes_plus_refreshes_with_exact_count() {
     let (recorder, sink, _stop) = recorder();
     for _ in 0..1_000 {
         recorder.normal(&pod("a"), "Pulled", "image is there");
@@ -130,13 +130,13 @@ async fn identical_events_are_two_writes_and_refreshes_and_the_last_count_is_exa
     sleep(RECORDER_REFRESH_CAP).await;
     let events = sink.events.lock();
     assert_eq!(events.last().map(|event| event.count), Some(1_000));
-    // Rests of 1, 2, 4, … 256 and 300 seconds: 500 seconds hold nine of them, and one more is the last.
+    // Delays of 1, 2, 4, … 256 and 300 seconds: 500 seconds contain nine of them, plus the last write.
     assert!(events.len() <= 2 + 10, "{} writes", events.len());
     assert_eq!(recorder.stats(), RecorderStats { written: events.len() as u64, ..Default::default() });
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_grow_in_memory_while_a_write_is_under_way() {
+async fn event_counts_grow_in_memory_during_a_write() {
     let (recorder, sink, _stop) = recorder();
     *sink.faults.lock() = Some((Rng::seeded(1), 900, 0));
     for _ in 0..500 {
@@ -147,7 +147,7 @@ async fn counts_grow_in_memory_while_a_write_is_under_way() {
     assert_eq!(counts, [1, 500]);
 }
 
-/// As Kubernetes does it: ten within ten minutes *of one another*.
+/// As in Kubernetes: ten messages within ten minutes *of one another*.
 #[tokio::test(start_paused = true)]
 async fn many_messages_of_one_reason_become_one_combined_event() {
     let (recorder, sink, _stop) = recorder();
@@ -166,7 +166,7 @@ async fn many_messages_of_one_reason_become_one_combined_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_is_cut_and_counted_and_other_objects_do_not_suffer() {
+async fn event_spam_of_one_object_is_dropped_without_affecting_others() {
     let (recorder, sink, _stop) = recorder();
     for i in 0..100 {
         recorder.normal(&pod("a"), &format!("Reason{i}"), "image is there");
@@ -193,9 +193,9 @@ async fn a_full_queue_drops_and_counts_instead_of_blocking() {
     assert_eq!((sink.events.lock().len(), recorder.stats().overflowed), (QUEUE, 500));
 }
 
-/// A Deployment of 2,000 replicas: the four events of each pod's start come at once.
+/// A Deployment with 2,000 replicas: the four start events of each pod arrive at once.
 #[tokio::test(start_paused = true)]
-async fn a_burst_of_thousands_of_pods_is_written_whole_and_names_keep_its_order() {
+async fn a_burst_of_thousands_of_events_is_written_completely_with_ascending_names() {
     let (recorder, sink, _stop) = recorder();
     *sink.faults.lock() = Some((Rng::seeded(1), 20, 0));
     let reasons = ["Pulling", "Pulled", "Created", "Started"];
@@ -213,7 +213,7 @@ async fn a_burst_of_thousands_of_pods_is_written_whole_and_names_keep_its_order(
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_events_are_one_line_of_the_log_per_burst() {
+async fn dropped_events_are_logged_once_per_burst() {
     let warnings = Warnings::of("recorder");
     let _guard = tracing::subscriber::set_default(warnings.clone());
     let (recorder, _sink, _stop) = recorder_of(QUEUE);
@@ -232,7 +232,7 @@ async fn dropped_events_are_one_line_of_the_log_per_burst() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_to_be_written_is_bounded_too() {
+async fn the_outbox_is_bounded() {
     let (recorder, sink, _stop) = recorder_of(QUEUE);
     *sink.faults.lock() = Some((Rng::seeded(1), 10, 100));
     for i in 0..QUEUE + 500 {
@@ -243,7 +243,7 @@ async fn what_waits_to_be_written_is_bounded_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_write_is_repeated_and_a_refused_one_is_not() {
+async fn failed_event_writes_are_retried_and_refused_ones_are_not() {
     let (recorder, sink, _stop) = recorder();
     sink.failures.lock().extend([SinkError::Retry("later".into()), SinkError::Refused("no".into())]);
     recorder.normal(&pod("a"), "Pulled", "first");
@@ -253,9 +253,9 @@ async fn a_failed_write_is_repeated_and_a_refused_one_is_not() {
     assert_eq!(recorder.stats(), RecorderStats { refused: 1, written: 1, ..Default::default() });
 }
 
-/// An event that fails for two minutes used to hold up all behind it.
+/// Regression: an event that fails for two minutes blocked all later events.
 #[tokio::test(start_paused = true)]
-async fn an_event_that_fails_or_hangs_does_not_hold_up_the_others() {
+async fn a_failing_or_hanging_event_write_does_not_block_others() {
     let (recorder, sink, _stop) = recorder();
     "bad".clone_into(&mut sink.fails.lock());
     "stuck".clone_into(&mut sink.hangs.lock());
@@ -270,7 +270,7 @@ async fn an_event_that_fails_or_hangs_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn flushing_writes_what_rests_and_what_failed_or_says_that_it_did_not() {
+async fn a_flush_writes_delayed_and_failed_events_or_reports_false() {
     let (recorder, sink, _stop) = recorder();
     for _ in 0..100 {
         recorder.normal(&pod("a"), "Pulled", "image is there");
@@ -287,7 +287,7 @@ async fn flushing_writes_what_rests_and_what_failed_or_says_that_it_did_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_writes_what_is_left_within_its_deadline_and_counts_the_rest() {
+async fn a_stop_writes_pending_events_until_its_deadline_and_counts_the_rest() {
     for answers in [true, false] {
         let (sink, stop) = (Written::default(), CancellationToken::new());
         let (recorder, driver) = Recorder::build(sink.clone(), "kubelet", Nondet::simulated(1), &stop);
@@ -306,7 +306,7 @@ async fn the_end_writes_what_is_left_within_its_deadline_and_counts_the_rest() {
         let counts: Vec<_> = sink.events.lock().iter().map(|e| (e.reason.clone(), e.count)).collect();
         match kept {
             None => {
-                assert!(begun.elapsed() < Duration::from_millis(100), "nobody records any more");
+                assert!(begun.elapsed() < Duration::from_millis(100), "recording has ended");
                 assert!(counts.contains(&("Killing".into(), 50)) && counts.contains(&("Killed".into(), 1)));
             }
             Some(recorder) => {
@@ -318,7 +318,7 @@ async fn the_end_writes_what_is_left_within_its_deadline_and_counts_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_distinguishes_events_is_carried_and_causes_come_together() {
+async fn events_keep_their_identity_and_merge_their_causes() {
     let (recorder, sink, _stop) = recorder();
     let part = |name: &str| Reference { field_path: format!("spec.containers{{{name}}}"), ..pod("a") };
     for (cause, host, container) in [(1, "n1", "web"), (2, "n1", "web"), (3, "n1", "side"), (4, "n2", "web")]
@@ -348,7 +348,7 @@ async fn what_distinguishes_events_is_carried_and_causes_come_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_says_why_events_were_dropped_until_the_recorder_is() {
+async fn dropped_events_are_counted_by_reason() {
     let (recorder, _sink, stop) = recorder();
     let registry = Registry::new();
     recorder.metrics(&registry);
@@ -369,10 +369,10 @@ async fn the_page_says_why_events_were_dropped_until_the_recorder_is() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// E1: with a sink that is slow and fails, n identical events in a window are at most two writes and refreshes that
-    /// grow apart, in order, and the last has count n; nothing is dropped that is not counted.
+    /// E1: with a slow and failing sink, n identical events in a window are at most two writes and refreshes
+    /// at growing intervals, in order. The last has count n, and every drop is counted.
     #[test]
-    fn final_counts_are_exact_whatever_the_sink_does(
+    fn final_event_counts_are_exact_for_every_sink_behaviour(
         seed in any::<u64>(),
         happenings in prop::collection::vec((0usize..4, 0u64..20_000), 1..80),
     ) {

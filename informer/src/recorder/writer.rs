@@ -1,4 +1,5 @@
-//! [`Writer`]: the edge. Brings what was recorded to `series` and `outbox`, and what is due to the sink; judges nothing.
+//! [`Writer`]: the task that passes recorded events to `series` and `outbox`, and due events to the sink. It
+//! makes no decisions.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -11,8 +12,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Event, EventSink, Message, SinkError,
-    outbox::{Fate, Outbox},
+    Event, EventSink, RecorderMessage, SinkError,
+    outbox::{Outbox, WriteOutcome},
     series::Series,
     stats::{Counters, RecorderStats, count},
 };
@@ -22,18 +23,18 @@ type Write = BoxFuture<'static, (String, Result<(), SinkError>)>;
 
 pub(super) struct Writer<S> {
     sink: Arc<S>,
-    inbox: mpsc::Receiver<Message>,
+    inbox: mpsc::Receiver<RecorderMessage>,
     series: Series,
     outbox: Outbox,
     under_way: FuturesUnordered<Write>,
-    /// Who waits for the outbox to be empty.
+    /// Callers of [`super::Recorder::flush`] that wait for the outbox to be empty.
     flushes: Vec<oneshot::Sender<()>>,
-    /// There is no more time for rests.
+    /// Whether the recorder is stopping, so that pacing stays off.
     ending: bool,
     counters: Arc<Counters>,
-    /// What the log has been told of.
+    /// Counts at the time of the last log line.
     logged: RecorderStats,
-    /// When the log is told of the events that were dropped since.
+    /// When the next log line about dropped events is due.
     report: Option<Instant>,
     rng: Rng,
 }
@@ -42,7 +43,7 @@ impl<S: EventSink> Writer<S> {
     pub(super) fn new(
         sink: S,
         component: &str,
-        inbox: mpsc::Receiver<Message>,
+        inbox: mpsc::Receiver<RecorderMessage>,
         outbox: Outbox,
         counters: Arc<Counters>,
         rng: Rng,
@@ -65,16 +66,16 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Writes until nobody can record any more; after `stop`, for [`RECORDER_FLUSH`] at most.
+    /// Writes events until every recorder is dropped, or after `stop` for at most [`RECORDER_FLUSH`].
     pub(super) async fn run(mut self, stop: CancellationToken) {
         if stop.run_until_cancelled(self.serve()).await.is_none() {
             self.end();
-            // What is left is counted below.
+            // Unwritten events are counted below.
             let _ = timeout(RECORDER_FLUSH, self.serve()).await;
         }
         self.inbox.close();
         while let Some(message) = self.inbox.recv().await {
-            if let Message::Recorded(_) = message {
+            if let RecorderMessage::RecordedEvent(_) = message {
                 count(&self.counters.stopped);
             }
         }
@@ -82,7 +83,8 @@ impl<S: EventSink> Writer<S> {
         self.log_dropped();
     }
 
-    /// Returns once every recorder is dropped and nothing is left to write. May be dropped and called again.
+    /// Returns once every recorder is dropped and all events are written. The future may be dropped and
+    /// called again.
     async fn serve(&mut self) {
         let mut open = true;
         while open || self.outbox.len() > 0 {
@@ -110,7 +112,7 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// The first event that is dropped after a report begins a burst, which is one line of the log at its end.
+    /// Schedules a log line at the first dropped event; the line covers all drops until then.
     fn notice_dropped(&mut self) {
         if self.report.is_none() && self.counters.stats().has_dropped_since(&self.logged) {
             self.report = Some(Instant::now() + RECORDER_REPORT);
@@ -130,10 +132,10 @@ impl<S: EventSink> Writer<S> {
         self.outbox.hurry(Instant::now());
     }
 
-    fn take_in(&mut self, message: Message) {
+    fn take_in(&mut self, message: RecorderMessage) {
         let now = Instant::now();
         match message {
-            Message::Recorded(recorded) => match self.series.merge(*recorded) {
+            RecorderMessage::RecordedEvent(recorded) => match self.series.merge(*recorded) {
                 None => count(&self.counters.spam),
                 Some(event) => {
                     if !self.outbox.put(event, now) {
@@ -141,7 +143,7 @@ impl<S: EventSink> Writer<S> {
                     }
                 }
             },
-            Message::Flush(done) => {
+            RecorderMessage::Flush(done) => {
                 self.outbox.hurry(now);
                 self.flushes.push(done);
             }
@@ -161,10 +163,10 @@ impl<S: EventSink> Writer<S> {
             tracing::debug!(event = name, %error, "event not written");
         }
         match self.outbox.settled(name, outcome, Instant::now(), self.rng.unit()) {
-            Fate::Written => count(&self.counters.written),
-            Fate::Retried => {}
-            Fate::Refused => count(&self.counters.refused),
-            Fate::GivenUp => count(&self.counters.failed),
+            WriteOutcome::Written => count(&self.counters.written),
+            WriteOutcome::Retried => {}
+            WriteOutcome::Refused => count(&self.counters.refused),
+            WriteOutcome::GivenUp => count(&self.counters.failed),
         }
     }
 
@@ -174,7 +176,7 @@ impl<S: EventSink> Writer<S> {
                 self.outbox.calm();
             }
             for done in self.flushes.drain(..) {
-                // Who asked may have lost patience.
+                // The caller may have timed out.
                 let _ = done.send(());
             }
         }
@@ -182,7 +184,7 @@ impl<S: EventSink> Writer<S> {
 }
 
 async fn write<S: EventSink>(sink: Arc<S>, event: Event) -> (String, Result<(), SinkError>) {
-    let late = |_| SinkError::Retry("no answer in time".into());
+    let late = |_| SinkError::Retry("request timed out".into());
     let outcome =
         timeout(RECORDER_WRITE, sink.write(&event)).await.unwrap_or_else(|elapsed| Err(late(elapsed)));
     (event.name, outcome)

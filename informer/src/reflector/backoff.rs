@@ -1,4 +1,4 @@
-//! [`Backoff`]: how long to wait after a failure of the source.
+//! [`Backoff`]: wait after a failure of the source.
 
 use std::time::Duration;
 
@@ -7,12 +7,13 @@ use tokio::time::Instant;
 
 use crate::limits::{LONGEST_RETRY_AFTER, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET};
 
-/// Doubling waits with full jitter above: a wait is between `d` and `2·d`, so that clients who lost one server together do
-/// not come back together. Begins anew after [`SOURCE_BACKOFF_RESET`] without a failure.
+/// Exponential back-off with jitter: a wait is between `d` and `2
+/// d`, so that clients of one failed server do not reconnect together. Starts again after
+/// [`SOURCE_BACKOFF_RESET`] without a failure.
 pub(super) struct Backoff {
     rng: Rng,
     attempt: u32,
-    /// When the newest wait ended, or will end.
+    /// End of the newest wait.
     until: Option<Instant>,
 }
 
@@ -21,8 +22,8 @@ impl Backoff {
         Self { rng, attempt: 0, until: None }
     }
 
-    /// The next wait: never shorter than what the source `asked` for, and never so exactly that long that all clients
-    /// whom it told the same come back in one moment.
+    /// The next wait: at least `asked`, the `retry_after` of the source, plus jitter, so that clients with
+    /// the same `retry_after` do not retry together.
     pub(super) fn next(&mut self, asked: Option<Duration>, now: Instant) -> Duration {
         if self.until.is_some_and(|until| now > until + SOURCE_BACKOFF_RESET) {
             self.attempt = 0;

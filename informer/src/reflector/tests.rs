@@ -1,5 +1,5 @@
-//! The reflector's decisions, step by step, without a source. `properties` has random stories with one, `pace` says how
-//! often one is asked, `rivals` what went wrong elsewhere.
+//! Tests of the reflector's decisions, step by step, without a source. `properties` runs random histories
+//! with a source, `pace` checks request rates, `rivals` has regressions from other informers.
 
 mod pace;
 mod properties;
@@ -12,13 +12,13 @@ use crate::{
     testing::{Sample, Stored},
 };
 
-/// A future on a runtime whose clock moves only when nobody has anything to do.
+/// Runs a future on a runtime with paused time.
 fn paused<F: Future>(future: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_time().start_paused(true).build().unwrap().block_on(future)
 }
 
-/// A reflector and a clock that waits as long as it is told to.
+/// A reflector with a manual clock that skips its waits.
 struct Walk {
     reflector: Reflector<Sample>,
     now: Instant,
@@ -33,14 +33,14 @@ impl Walk {
         Self { reflector: Reflector::new(capabilities, Rng::seeded(1)), now: Instant::now() }
     }
 
-    fn step(&mut self, input: Input<Sample>) -> Step<Sample> {
+    fn step(&mut self, input: Input<Sample>) -> ReflectorStep<Sample> {
         self.reflector.step(input, &|_| None, self.now)
     }
 
-    /// The next that is not a wait, and how long it waited.
-    fn after_wait(&mut self, input: Input<Sample>) -> (Next, Duration) {
+    /// The next request that is not a wait, and the time waited.
+    fn after_wait(&mut self, input: Input<Sample>) -> (NextRequest, Duration) {
         let (mut next, mut waited) = (self.step(input).next, Duration::ZERO);
-        while let Next::Wait(time) = next {
+        while let NextRequest::Wait(time) = next {
             waited += time;
             self.now += time;
             next = self.step(Input::Waited).next;
@@ -48,13 +48,13 @@ impl Walk {
         (next, waited)
     }
 
-    /// Streams from a first state at revision 10.
+    /// A reflector that streams from an initial state at revision 10.
     fn streaming() -> Self {
         let mut walk = Self::new(true);
         assert_eq!(walk.step(Input::Begin).next, LATEST);
-        assert_eq!(walk.step(Input::Opened(Ok(()))).next, Next::Read);
+        assert_eq!(walk.step(Input::Opened(Ok(()))).next, NextRequest::Read);
         let step = walk.step(Input::Frames(Ok(vec![put("a", 4), done(10)])));
-        assert!(matches!(step.apply.as_slice(), [Apply::Replace(whole)] if whole.objects.len() == 1));
+        assert!(matches!(step.apply.as_slice(), [CacheUpdate::Replace(whole)] if whole.objects.len() == 1));
         walk
     }
 }
@@ -69,20 +69,20 @@ fn done(revision: u64) -> Frame<Sample> {
     Frame::Progress { revision: Revision(revision), initial_done: true }
 }
 
-fn resume(revision: u64) -> Next {
-    Next::Watch(Start::After(Revision(revision)))
+fn resume(revision: u64) -> NextRequest {
+    NextRequest::Watch(Start::After(Revision(revision)))
 }
 
-const LATEST: Next = Next::Watch(Start::Initial(ReadAt::Latest));
+const LATEST: NextRequest = NextRequest::Watch(Start::Initial(ReadAt::Latest));
 
-/// The whole state as a stream, not older than this.
-fn again(revision: u64) -> Next {
-    Next::Watch(Start::Initial(ReadAt::NotOlderThan(Revision(revision))))
+/// A streaming list not older than `revision`.
+fn again(revision: u64) -> NextRequest {
+    NextRequest::Watch(Start::Initial(ReadAt::NotOlderThan(Revision(revision))))
 }
 
-/// The whole state in one answer.
-fn list(at: ReadAt) -> Next {
-    Next::List(ListRequest::all(at))
+/// An unpaged list.
+fn list(at: ReadAt) -> NextRequest {
+    NextRequest::List(ListRequest::all(at))
 }
 
 fn page(revision: u64) -> Page<Sample> {
@@ -90,7 +90,7 @@ fn page(revision: u64) -> Page<Sample> {
 }
 
 #[test]
-fn each_failure_of_a_stream_has_its_one_reaction() {
+fn each_watch_failure_has_one_reaction() {
     let cases = [
         (SourceError::Expired, again(12), true),
         (SourceError::Ahead { retry_after: None }, again(12), true),
@@ -108,16 +108,16 @@ fn each_failure_of_a_stream_has_its_one_reaction() {
 }
 
 #[test]
-fn a_source_that_says_when_to_come_back_is_believed() {
+fn retry_after_of_a_source_is_respected() {
     let mut walk = Walk::streaming();
     let retry_after = Some(Duration::from_secs(7));
     let step = walk.step(Input::Frames(Err(SourceError::Throttled { retry_after })));
-    let Next::Wait(wait) = step.next else { panic!("{:?}", step.next) };
+    let NextRequest::Wait(wait) = step.next else { panic!("{:?}", step.next) };
     assert!(wait >= Duration::from_secs(7) && wait < Duration::from_secs(7) + SOURCE_BACKOFF_BASE);
 }
 
 #[test]
-fn an_old_stream_that_ends_is_reopened_at_once_and_a_young_one_after_a_wait() {
+fn a_long_watch_is_reopened_at_once_and_a_short_one_after_back_off() {
     let mut walk = Walk::streaming();
     let (next, waited) = walk.after_wait(Input::Ended);
     assert_eq!(next, resume(10));
@@ -130,7 +130,7 @@ fn an_old_stream_that_ends_is_reopened_at_once_and_a_young_one_after_a_wait() {
 }
 
 #[test]
-fn an_initial_state_that_breaks_off_leaves_no_trace() {
+fn a_broken_initial_state_has_no_effect() {
     let mut walk = Walk::new(true);
     walk.step(Input::Begin);
     walk.step(Input::Opened(Ok(())));
@@ -139,7 +139,7 @@ fn an_initial_state_that_breaks_off_leaves_no_trace() {
     assert_eq!(next, LATEST);
     walk.step(Input::Opened(Ok(())));
     let step = walk.step(Input::Frames(Ok(vec![put("a", 4), done(5), put("b", 6)])));
-    let [Apply::Replace(whole), Apply::Frames(rest)] = step.apply.as_slice() else {
+    let [CacheUpdate::Replace(whole), CacheUpdate::Frames(rest)] = step.apply.as_slice() else {
         panic!("the state, then what followed it in one message");
     };
     assert!(whole.objects.iter().map(|(key, _)| key).eq(&[Key::new("", "a")]));
@@ -148,7 +148,7 @@ fn an_initial_state_that_breaks_off_leaves_no_trace() {
 }
 
 #[test]
-fn a_source_that_cannot_stream_states_is_listed_from_then_on() {
+fn a_source_without_streaming_lists_is_listed_from_then_on() {
     let mut walk = Walk::new(true);
     walk.step(Input::Begin);
     let unsupported = SourceError::Unsupported(Capability::StreamingList);
@@ -163,7 +163,7 @@ fn a_source_that_cannot_stream_states_is_listed_from_then_on() {
 }
 
 #[test]
-fn internal_errors_that_last_lead_to_a_full_state() {
+fn persistent_internal_errors_cause_a_relist() {
     let mut walk = Walk::streaming();
     let start = walk.now;
     let internal = || Input::Opened(Err(SourceError::Internal("oops".into())));
@@ -173,9 +173,9 @@ fn internal_errors_that_last_lead_to_a_full_state() {
     assert!(walk.now - start > INTERNAL_ERRORS_BEFORE_RELIST);
 }
 
-/// R12 and the table of the module: what a state that was refused is asked for next.
+/// R12 and the table of the module: the request after a refused relist.
 #[test]
-fn the_latest_state_is_asked_for_only_until_one_came() {
+fn the_latest_state_is_requested_only_after_a_refusal() {
     let mut walk = Walk::streaming();
     assert_eq!(walk.after_wait(Input::Frames(Err(SourceError::Expired))).0, again(10));
     let (next, waited) = walk.after_wait(Input::Opened(Err(SourceError::Expired)));
@@ -192,26 +192,26 @@ fn the_latest_state_is_asked_for_only_until_one_came() {
     assert!(waited > Duration::ZERO, "a source that is behind is given time");
 }
 
-/// What a source cannot do after all is given up one by one, at once.
+/// Unsupported capabilities are disabled one by one, at once.
 #[test]
-fn what_is_not_supported_is_not_asked_for_again() {
+fn unsupported_capabilities_are_not_requested_again() {
     let capabilities = Capabilities { streaming_list: true, paging: true, ..Capabilities::default() };
     let mut walk = Walk::able(&capabilities);
     assert_eq!(walk.step(Input::Begin).next, LATEST);
     let no = |what| SourceError::Unsupported(what);
     let next = walk.step(Input::Opened(Err(no(Capability::StreamingList)))).next;
-    assert_eq!(next, Next::List(ListRequest { at: ReadAt::Any, limit: Some(LIST_PAGE), next: None }));
+    assert_eq!(next, NextRequest::List(ListRequest { at: ReadAt::Any, limit: Some(LIST_PAGE), next: None }));
     let next = walk.step(Input::Listed(Err(no(Capability::Paging)))).next;
     assert_eq!(next, list(ReadAt::Any));
     assert!(
-        matches!(walk.step(Input::Listed(Err(no(Capability::Paging)))).next, Next::Wait(_)),
+        matches!(walk.step(Input::Listed(Err(no(Capability::Paging)))).next, NextRequest::Wait(_)),
         "no tight loop"
     );
 }
 
-/// R16: what came of the newest revision may not be all of it, unless a higher one or a progress says so.
+/// R16: the newest revision may be incomplete unless a higher one or a progress frame follows.
 #[test]
-fn a_source_that_splits_revisions_is_resumed_after_the_newest_complete_one() {
+fn a_source_that_splits_revisions_resumes_after_the_newest_complete_one() {
     let resumed_after = |splits_revisions, items: &[&[Frame<Sample>]]| {
         let mut walk =
             Walk::able(&Capabilities { streaming_list: true, splits_revisions, ..Capabilities::default() });
@@ -226,7 +226,7 @@ fn a_source_that_splits_revisions_is_resumed_after_the_newest_complete_one() {
             walk.step(Input::Frames(Ok(item.collect())));
         }
         match walk.after_wait(Input::Frames(Err(SourceError::Unreachable("cut".into())))).0 {
-            Next::Watch(Start::After(revision)) => revision.0,
+            NextRequest::Watch(Start::After(revision)) => revision.0,
             other => panic!("{other:?}"),
         }
     };

@@ -1,4 +1,4 @@
-//! Views, past views and cuts against the history of the store.
+//! Tests of views, past views and snapshots against the history of the store.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -52,7 +52,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What one kind was at each revision that changed it.
+/// The state of one kind at each revision that changed it.
 struct Past(FakeKind<Sample>, BTreeMap<Revision, Vec<Arc<Sample>>>);
 
 impl Past {
@@ -122,7 +122,7 @@ async fn story(ops: &[Op], seed: u64) {
     }
 }
 
-/// A view of some revisions ago, if there is one.
+/// A view of some revisions ago, if the undo log reaches it.
 fn past(informer: &Informer<Sample>, ago: u64) -> Option<View<Sample>> {
     let now = informer.revision().0;
     let revision = Revision(now.checked_sub(ago)?);
@@ -139,10 +139,10 @@ fn past(informer: &Informer<Sample>, ago: u64) -> Option<View<Sample>> {
 }
 
 proptest! {
-    /// X1, X2, X3: views, views of the past and cuts are the history at their revision, in objects and in every index, for
-    /// as long as they live.
+    /// X1, X2, X3: views, past views and snapshots equal the history at their revision, in objects and in
+    /// every index, for their whole lifetime.
     #[test]
-    fn every_view_is_the_history_at_its_revision_for_ever(
+    fn every_view_stays_equal_to_the_history_at_its_revision(
         ops in prop::collection::vec(op(), 1..150), seed in any::<u64>()
     ) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -151,9 +151,9 @@ proptest! {
     }
 }
 
-/// X3: a kind without changes comes along, and the cut waits for what was asked.
+/// X3: a kind without changes advances, and the snapshot waits for the requested revision.
 #[tokio::test(start_paused = true)]
-async fn a_cut_waits_for_the_revision_that_was_asked_for() {
+async fn a_snapshot_waits_for_the_requested_revision() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (busy, quiet) = (store.kind::<Sample>("busy"), store.kind::<Sample>("quiet"));
     let informers = (Builder::new(busy.source()).spawn(&stop), Builder::new(quiet.source()).spawn(&stop));
@@ -175,16 +175,16 @@ async fn a_cut_waits_for_the_revision_that_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caches_of_different_histories_are_never_cut() {
+async fn snapshots_refuse_caches_of_different_domains() {
     let stop = CancellationToken::new();
     let make = || Builder::new(FakeStore::new().kind::<Sample>("samples").source()).spawn(&stop);
     let cut = snapshot(None, (&make(), &make())).await;
     assert_eq!(cut.err(), Some(CutError::DifferentDomains));
 }
 
-/// X4: what views of the past held is released with them; the undo log keeps its own bound.
+/// X4: past views release their objects when dropped; the undo log keeps its own bound.
 #[tokio::test(start_paused = true)]
-async fn an_old_state_lives_no_longer_than_its_views_and_the_undo_log() {
+async fn old_states_are_released_with_their_views_and_the_undo_log() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(sample(1, 0));
@@ -200,5 +200,5 @@ async fn an_old_state_lives_no_longer_than_its_views_and_the_undo_log() {
     advance(crate::limits::UNDO_AGE * 2).await;
     kind.put(sample(2, 0));
     informer.wait_for(store.revision()).await.unwrap();
-    assert!(old.upgrade().is_none(), "nobody can see it any more");
+    assert!(old.upgrade().is_none(), "no view holds the state");
 }

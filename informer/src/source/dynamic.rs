@@ -1,4 +1,4 @@
-//! [`DynListerWatcher`]: a source whose type is known only at run time.
+//! [`DynListerWatcher`]: a type-erased source.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 
 use crate::{Capabilities, Frames, ListRequest, ListerWatcher, Object, Page, SourceError, Start};
 
-/// Any source of objects of type `T`, behind one pointer: for kinds and transports that are chosen at run time, and to keep
-/// types short. A call costs one allocation more. Clones are the same source.
+/// Any source of objects of type `T` behind one pointer: for kinds and transports that are chosen at run
+/// time, and for shorter types. A call costs one more allocation. Clones are the same source.
 pub struct DynListerWatcher<T>(Arc<dyn Erased<T>>);
 
 impl<T> Clone for DynListerWatcher<T> {
@@ -17,7 +17,7 @@ impl<T> Clone for DynListerWatcher<T> {
 }
 
 impl<T: Object> DynListerWatcher<T> {
-    /// This source, without its type.
+    /// Erases the type of a source.
     pub fn new(source: impl ListerWatcher<Obj = T>) -> Self {
         Self(Arc::new(source))
     }
@@ -39,7 +39,7 @@ impl<T: Object> ListerWatcher for DynListerWatcher<T> {
     }
 }
 
-/// The same calls with futures of one type.
+/// Object-safe form of [`ListerWatcher`].
 trait Erased<T>: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page<T>, SourceError>>;

@@ -1,8 +1,8 @@
-//! [`Map`]: a source whose objects are made into others, once for each version that arrives.
+//! [`Map`]: a source that transforms the objects of another one, once for each version that arrives.
 //!
-//! It stands between the source and the reflector, so nothing behind it ever sees an object that was not made over, and
-//! nothing is made over twice, however the object came: by list, by streamed state or by change. What is best thrown away
-//! while bytes are decoded (a projection) belongs into the source; this is for what comes after, over any source.
+//! It sits between the source and the reflector, so the cache sees only transformed objects, and each version
+//! is transformed once, whether it arrives by list, streaming list or watch. Dropping fields while decoding
+//! (a projection) belongs into the source; this transform works over any source.
 
 use std::{future::Future, sync::Arc};
 
@@ -14,23 +14,23 @@ use crate::{
 
 type Make<T, U> = dyn Fn(T) -> Result<U, String> + Send + Sync;
 
-/// See [`crate::Builder::map`].
+/// A source that transforms the objects of another source; see [`crate::Builder::map`].
 pub struct Map<S: ListerWatcher, U> {
     source: S,
     make: Arc<Make<S::Obj, U>>,
 }
 
 impl<S: ListerWatcher, U: Object> Map<S, U> {
-    /// The objects of `source`, as `make` gives them back. An object that it refuses is one that cannot be read: the cache
-    /// keeps its last state, and it is readmitted with the next one that is not refused.
+    /// Transforms the objects of `source` with `make`. An object that `make` refuses counts as undecodable:
+    /// the cache keeps its last state until `make` accepts a newer one.
     ///
-    /// Key, uid and revision must stay what they were.
+    /// Key, uid and revision must stay the same.
     pub fn new(source: S, make: impl Fn(S::Obj) -> Result<U, String> + Send + Sync + 'static) -> Self {
         Self { source, make: Arc::new(make) }
     }
 }
 
-/// One object, or what is to be said of it.
+/// Transforms one object.
 fn make<T: Object, U: Object>(object: T, make: &Make<T, U>) -> Result<U, Undecodable> {
     let (key, revision) = (object.key(), object.revision());
     match make(object) {

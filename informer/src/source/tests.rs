@@ -1,4 +1,4 @@
-//! Sources over sources keep what sources must keep, and make each version over once.
+//! Tests of source adapters: they keep the contract of sources and transform each version once.
 
 use std::sync::{
     Arc,
@@ -25,7 +25,7 @@ mod a_source_chosen_at_run_time {
     );
 }
 
-mod a_source_whose_objects_are_made_over {
+mod a_source_with_transformed_objects {
     use super::*;
 
     async fn world() -> World<Map<FakeSource<Sample>, Sample>> {
@@ -38,10 +38,10 @@ mod a_source_whose_objects_are_made_over {
     );
 }
 
-/// R13: client-go runs a transform twice on an object that comes by a streamed list, once into its temporary store and once
-/// into its queue. Here a version is made over once each time that it arrives, whichever way it comes.
+/// R13: client-go runs a transform twice on an object of a streaming list, once for its temporary store and
+/// once for its queue. Here a version is transformed once on each arrival.
 #[tokio::test(start_paused = true)]
-async fn a_transform_runs_once_for_each_version_that_arrives() {
+async fn a_transform_runs_once_per_arriving_version() {
     for streaming in [true, false] {
         let (store, stop) = (FakeStore::new(), CancellationToken::new());
         let kind = store.kind::<Sample>("samples");
@@ -68,7 +68,7 @@ async fn a_transform_runs_once_for_each_version_that_arrives() {
         assert_eq!(runs.load(Ordering::Relaxed), 12, "one change, and the last state of what was deleted");
         assert!(informer.view().iter().all(|sample| sample.tags == ["made over"]));
         let before = informer.list();
-        // A list again: all nine arrive again, and the cache keeps its own.
+        // A relist: all nine objects arrive again, and the cache keeps its own.
         store.compact(store.revision());
         source.disconnect();
         source.fail_next(crate::SourceError::Expired);
@@ -79,9 +79,9 @@ async fn a_transform_runs_once_for_each_version_that_arrives() {
     }
 }
 
-/// R11: what a transform refuses is as what cannot be read.
+/// R11: an object that a transform refuses is treated as undecodable.
 #[tokio::test(start_paused = true)]
-async fn what_a_transform_refuses_is_set_aside_until_it_is_not_refused() {
+async fn a_refused_object_is_undecodable_until_the_transform_accepts_it() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "odd").value(1));

@@ -1,4 +1,4 @@
-//! Subscriptions, one promise after the other: what is merged, what is not, who waits, who is told that it is synced.
+//! Tests of subscriptions: merging, overflow, resync and the sync signal.
 
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,7 @@ fn numbers(deltas: &[Delta<Sample>]) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_for_a_revision_is_dropped_when_the_cache_shows_it() {
+async fn a_guard_is_dropped_when_the_cache_shows_its_revision() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, stop) = synced(&kind).await;
@@ -64,7 +64,7 @@ async fn what_is_held_for_a_revision_is_dropped_when_the_cache_shows_it() {
     assert!(!is_held(3));
 }
 
-/// What is dropped may use the informer.
+/// A guard whose drop uses the informer.
 struct Reenter(Informer<Sample>, Arc<AtomicUsize>);
 
 impl Drop for Reenter {
@@ -75,7 +75,7 @@ impl Drop for Reenter {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_is_dropped_without_a_lock() {
+async fn guards_are_dropped_without_a_lock() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -87,9 +87,10 @@ async fn what_is_held_is_dropped_without_a_lock() {
     assert_eq!(seen.load(Ordering::Relaxed), 1);
 }
 
-/// H4; regression: client-go told "synced" when the objects were in the cache, before a handler had them (k/k#113763).
+/// H4; regression: client-go reported "synced" when the objects were in the cache, before a handler had them
+/// (k/k#113763).
 #[tokio::test(start_paused = true)]
-async fn synced_is_told_when_the_first_state_was_handled_not_when_it_was_cached() {
+async fn synced_resolves_when_the_initial_state_was_handled_not_when_cached() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -105,9 +106,9 @@ async fn synced_is_told_when_the_first_state_was_handled_not_when_it_was_cached(
     assert!(handle.wait().await.is_ok(), "what was reached stays reached");
 }
 
-/// H4: also for an empty state, for one who was waiting when it came, and never for one who left.
+/// H4: also for an empty state and for a reader that already waits, and never after a drop.
 #[tokio::test(start_paused = true)]
-async fn synced_is_told_of_an_empty_state_and_of_a_dropped_subscription_never() {
+async fn synced_resolves_for_an_empty_state_and_fails_for_a_dropped_subscription() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let stop = CancellationToken::new();
@@ -147,9 +148,10 @@ async fn a_lossless_subscription_gets_every_change_in_order() {
     assert!(matches!(kinds.as_slice(), [Delta::Updated { .. }, Delta::Deleted(_), Delta::Added(_)]));
 }
 
-/// H9: an update that is merged with the deletion after it is told before it, with the state that was told last.
+/// H9: an update that is merged with the following deletion is delivered before it, from the last delivered
+/// state.
 #[tokio::test(start_paused = true)]
-async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_it() {
+async fn an_update_before_a_deletion_is_delivered_to_the_earlier_owner() {
     let store = FakeStore::new();
     let (owners, kind) = (store.kind::<Sample>("owners"), store.kind::<Sample>("samples"));
     let (a, b) = (owners.put(Sample::new("", "a")), owners.put(Sample::new("", "b")));
@@ -159,7 +161,7 @@ async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_
     let mut merged = informer.subscribe();
     assert_eq!(merged.try_next().len(), 2);
     kind.put(Sample::new("", "moves").owned_by(&*b));
-    // In a batch of its own: the two are merged by the backlog.
+    // In a batch of its own: the backlog merges the two.
     informer.wait_for(store.revision()).await.unwrap();
     kind.delete(&Key::new("", "moves")).unwrap();
     kind.delete(&Key::new("", "stays")).unwrap();
@@ -173,9 +175,9 @@ async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_
     }
 }
 
-/// H6: a full subscription stops the source from being read, and nothing is lost.
+/// H6: a full subscription stops the source, and no change is lost.
 #[tokio::test(start_paused = true)]
-async fn a_full_lossless_subscription_slows_the_source_until_it_reads_or_leaves() {
+async fn a_full_lossless_subscription_stops_the_source_until_it_reads_or_is_dropped() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -195,12 +197,16 @@ async fn a_full_lossless_subscription_slows_the_source_until_it_reads_or_leaves(
     }
     assert_eq!(informer.revision(), Revision(13));
     drop(slow);
-    timeout(Duration::from_secs(1), informer.wait_for(Revision(20))).await.expect("nobody waits").unwrap();
+    timeout(Duration::from_secs(1), informer.wait_for(Revision(20)))
+        .await
+        .expect("no subscriber stops the source")
+        .unwrap();
 }
 
-/// H6: with replay a stuck subscriber costs nobody anything; it gets what leads to the cache, and then each change again.
+/// H6: with replay a stuck subscriber delays no other. It gets the changes that lead to the cache, and then
+/// every change again.
 #[tokio::test(start_paused = true)]
-async fn a_full_lossless_subscription_with_replay_gets_what_leads_to_the_cache() {
+async fn a_full_lossless_subscription_with_replay_gets_merged_changes() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a").value(1));
@@ -229,9 +235,9 @@ async fn a_full_lossless_subscription_with_replay_gets_what_leads_to_the_cache()
     assert_eq!(numbers(&subscription.next().await.unwrap()), [11, 12], "each change again");
 }
 
-/// H6: also if it overflowed before it ever read.
+/// H6: also if the queue overflowed before the first read.
 #[tokio::test(start_paused = true)]
-async fn a_replay_before_the_first_read_is_the_cache() {
+async fn an_overflow_before_the_first_read_replays_the_whole_cache() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a").value(1));
@@ -246,9 +252,9 @@ async fn a_replay_before_the_first_read_is_the_cache() {
     assert!(subscription.try_next().is_empty());
 }
 
-/// H7; regression: client-go's panicking handler takes the process, or misses the change and goes on.
+/// H7; regression: client-go's panicking handler crashes the process, or skips the change and continues.
 #[tokio::test(start_paused = true)]
-async fn a_panicking_handler_loses_its_subscription_and_nobody_elses() {
+async fn a_panicking_handler_ends_only_its_own_subscription() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -273,9 +279,9 @@ async fn a_panicking_handler_loses_its_subscription_and_nobody_elses() {
     assert_eq!(informer.shared().hub().queues(), 0, "nothing is kept for it");
 }
 
-/// H8: once per period, to those who asked, and without the objects that have changes to tell of.
+/// H8: once per period, for subscribers that requested it, without the objects that have pending changes.
 #[tokio::test(start_paused = true)]
-async fn a_resync_tells_of_each_object_once_per_period_to_those_who_asked() {
+async fn a_resync_delivers_each_object_once_per_period_to_its_subscriber() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     for (name, value) in [("a", 1), ("b", 2)] {
@@ -304,9 +310,9 @@ async fn a_resync_tells_of_each_object_once_per_period_to_those_who_asked() {
     assert_eq!((asked.try_next().len(), asked.try_next().len()), (2, 0), "missed periods do not add up");
 }
 
-/// Regression: a kube-rs subscriber that was handed an object already gone from the store slept for ever.
+/// Regression: a kube-rs subscriber slept forever if its object was already gone from the store.
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_whose_object_is_already_gone_hears_of_the_next() {
+async fn a_subscriber_whose_object_is_gone_gets_the_next_change() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -330,9 +336,9 @@ async fn a_subscriber_whose_object_is_already_gone_hears_of_the_next() {
     assert_eq!(heard, [1, 2, 3]);
 }
 
-/// Regression: kube-rs never told shared subscribers of deletions.
+/// Regression: kube-rs did not deliver deletions to shared subscribers.
 #[tokio::test(start_paused = true)]
-async fn every_subscriber_hears_of_a_deletion() {
+async fn every_subscriber_gets_a_deletion() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -348,9 +354,9 @@ async fn every_subscriber_hears_of_a_deletion() {
     }
 }
 
-/// H5; regression: client-go's handlers have buffers without a bound (k/k#137314).
+/// H5; regression: client-go's handlers have unbounded buffers (k/k#137314).
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_stuck_subscribers_is_bounded_by_the_keys() {
+async fn the_backlog_of_stuck_subscribers_is_bounded_by_the_keys() {
     let store = FakeStore::new();
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
@@ -369,7 +375,7 @@ async fn what_waits_for_stuck_subscribers_is_bounded_by_the_keys() {
         assert_eq!(numbers(&subscription.try_next()).iter().sum::<u64>(), (2_990..3_000).sum::<u64>());
     }
     drop((stuck, fast));
-    assert_eq!(informer.shared().hub().backlog.size(), (0, 0), "nothing is kept for nobody");
+    assert_eq!(informer.shared().hub().backlog.size(), (0, 0), "the backlog is empty without subscribers");
 }
 
 #[derive(Clone, Debug)]
@@ -395,7 +401,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A reader that believes what it is told.
+/// A subscriber that applies its deltas.
 struct Reader {
     subscription: Subscription<Sample>,
     believes: BTreeMap<Key, Arc<Sample>>,
@@ -417,11 +423,14 @@ impl Reader {
                 Delta::Deleted(last) => {
                     assert_eq!(self.believes.remove(&key).expect("unknown").uid(), last.uid());
                 }
-                Delta::Resync(_) => panic!("nobody asked"),
+                Delta::Resync(_) => panic!("no resync was requested"),
             }
         }
         let cache = self.subscription.informer().list();
-        assert!(self.believes.values().eq(cache.iter()), "whoever reads everything knows the cache");
+        assert!(
+            self.believes.values().eq(cache.iter()),
+            "a subscriber that reads everything equals the cache"
+        );
     }
 }
 
@@ -476,10 +485,10 @@ async fn story(ops: &[Op], seed: u64) {
 }
 
 proptest! {
-    /// H1, H2, H3, H5, H6: subscribers of every kind that join, read and leave at any moment know the cache when they have
-    /// read, by deltas that fit together.
+    /// H1, H2, H3, H5, H6: subscribers with every delivery that join, read and leave at any moment equal the
+    /// cache after a read, by consistent deltas.
     #[test]
-    fn whoever_reads_everything_knows_the_cache_whatever_the_source_and_the_others_do(
+    fn subscribers_that_read_everything_equal_the_cache(
         ops in prop::collection::vec(op(), 1..150), seed in any::<u64>()
     ) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -1,4 +1,4 @@
-//! Generations: what ends one, what is left of it, and when the next begins.
+//! Tests of generations: their end, their remains, and the next start.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -15,11 +15,11 @@ struct World {
     registry: Registry,
     stop: CancellationToken,
     generations: Arc<AtomicUsize>,
-    /// Tasks of any generation that run.
+    /// Number of running tasks of all generations.
     alive: Arc<AtomicUsize>,
 }
 
-/// One that runs.
+/// Guard of a running task.
 struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Starts a component of two obedient tasks; `also` is a third.
+    /// Starts a component with two tasks that obey the stop; `also` is a third task.
     fn start<Fut: Future<Output = ()> + Send + 'static>(
         &self,
         also: impl Fn(usize, TaskGroup) -> Fut + Clone + Send + 'static,
@@ -82,7 +82,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_one_task_ends_all_and_a_new_generation_starts_after_the_back_off() {
+async fn a_task_panic_ends_the_generation_and_restarts_after_back_off() {
     let world = World::new();
     let running = world.start(|generation, tasks| async move {
         sleep(Duration::from_secs(1)).await;
@@ -103,7 +103,7 @@ async fn a_panic_of_one_task_ends_all_and_a_new_generation_starts_after_the_back
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_start_itself_may_panic_and_a_component_that_returns_unasked_is_restarted() {
+async fn components_that_panic_at_start_or_return_early_are_restarted() {
     let registry = Registry::new();
     let (stop, calls) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
     let (counted, ended) = (calls.clone(), stop.clone());
@@ -127,7 +127,7 @@ async fn the_start_itself_may_panic_and_a_component_that_returns_unasked_is_rest
 async fn a_stop_while_backing_off_is_immediate() {
     let world = World::new();
     let running = world.start(|_, _| async { panic!("always") });
-    // Far into the long waits.
+    // After several restarts, so that the waits are long.
     sleep(Duration::from_secs(600)).await;
     let before = Instant::now();
     world.stop.cancel();
@@ -136,7 +136,7 @@ async fn a_stop_while_backing_off_is_immediate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_after_a_panic_is_dropped() {
+async fn tasks_that_do_not_end_after_a_panic_are_dropped() {
     let world = World::new();
     let alive = world.alive.clone();
     let running = world.start(move |generation, tasks| {
@@ -160,7 +160,7 @@ async fn what_does_not_end_after_a_panic_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_supervisor_that_is_dropped_leaves_no_task() {
+async fn a_dropped_supervisor_leaves_no_task() {
     let world = World::new();
     let running = world.start(|_, tasks| async move { tasks.stop().cancelled().await });
     sleep(Duration::from_secs(1)).await;
@@ -171,7 +171,7 @@ async fn a_supervisor_that_is_dropped_leaves_no_task() {
 }
 
 #[test]
-fn waits_double_up_to_a_bound_and_begin_anew_after_a_calm_time() {
+fn restart_back_off_doubles_to_its_bound_and_resets() {
     let mut backoff = Backoff::new();
     let waits: Vec<_> = (0..9).map(|_| backoff.next(Duration::from_secs(1)).as_millis()).collect();
     assert_eq!(waits, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
@@ -202,7 +202,7 @@ impl ListerWatcher for PanicsOnce {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_whose_source_panics_is_made_anew_and_shows_everything() {
+async fn an_informer_recovers_after_its_source_panicked() {
     let kind = FakeStore::new().kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
     let (registry, stop, panicked) = (Registry::new(), CancellationToken::new(), Arc::default());

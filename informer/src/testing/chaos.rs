@@ -1,4 +1,4 @@
-//! [`Chaos`]: faults that come at random, as often as one says, and the same for one seed.
+//! [`Chaos`]: random faults with given probabilities, reproducible by seed.
 
 use std::time::Duration;
 
@@ -7,34 +7,35 @@ use kstore_nondet::Rng;
 use super::fault::{Cut, Fault};
 use crate::{Capability, SourceError};
 
-/// Random faults, each with a chance in percent for every item of a stream or call.
+/// Random faults, each with a probability in per cent for every call or stream item.
 #[derive(Clone, Debug)]
 pub struct Chaos {
-    /// Where the chances come from.
+    /// Source of randomness.
     pub rng: Rng,
-    /// The seed of `rng`, for the message of a test that fails.
+    /// The seed of `rng`, for the message of a failing test.
     pub seed: Option<u64>,
-    /// A call fails.
+    /// Probability that a call fails.
     pub refuse: u64,
-    /// A stream ends or fails, at any point.
+    /// Probability that a stream ends or fails at an item.
     pub cut: u64,
-    /// A stream says nothing more, at any point. Only for sources that promise progress: nobody notices otherwise.
+    /// Probability that a stream falls silent at an item. Only for sources that promise progress: otherwise a
+    /// reader cannot notice.
     pub silence: u64,
-    /// An item is delivered again, at once or after the next ones.
+    /// Probability that an item is delivered again, at once or after the next ones.
     pub repeat: u64,
-    /// A whole state is older than the newest; never many times in a row.
+    /// Probability that a complete state is outdated; never many times in a row.
     pub lag: u64,
-    /// An item comes late.
+    /// Probability that an item is late.
     pub delay: u64,
 }
 
 impl Chaos {
-    /// Every fault about as often as the other.
+    /// All faults with similar probabilities.
     pub fn new(rng: Rng) -> Self {
         Self { rng, seed: None, refuse: 20, cut: 15, silence: 0, repeat: 15, lag: 25, delay: 15 }
     }
 
-    /// The same, of a seed that a failing test can name.
+    /// Like [`Chaos::new`], with a seed that a failing test can report.
     pub fn seeded(seed: u64) -> Self {
         Self { seed: Some(seed), ..Self::new(Rng::seeded(seed)) }
     }
@@ -43,8 +44,8 @@ impl Chaos {
         self.rng.below(100) < percent
     }
 
-    /// What goes wrong with the next call; `lag` if it may be told of an old state. What goes wrong with its stream is drawn
-    /// item by item.
+    /// Draws the fault of the next call; `lag` if it may return an outdated state. Faults of its stream are
+    /// drawn item by item.
     pub(super) fn call(&self, lag: bool) -> Fault {
         let mut fault = Fault::none();
         if self.happens(self.refuse) {
@@ -56,7 +57,7 @@ impl Chaos {
         fault.drawn_from(self.clone())
     }
 
-    /// How late the next item of a stream is, and whether the stream breaks before it.
+    /// Draws the delay of the next item, and whether the stream breaks before it.
     pub(super) fn item(&self) -> (Duration, Option<Cut>) {
         let late = if self.happens(self.delay) { self.rng.below(2_000) } else { 0 };
         let cut = match () {

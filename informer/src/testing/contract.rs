@@ -1,9 +1,9 @@
-//! What every source must keep, as tests: implement [`ContractWorld`] for a place where your source can be tried, and let
-//! [`source_contract!`](crate::source_contract) make the tests.
+//! Contract tests for sources: implement [`ContractWorld`] for an environment of your source, and generate
+//! the tests with [`source_contract!`](crate::source_contract).
 //!
-//! Each test makes a world of its own, writes a short history, and compares what the source tells with that history. Most go
-//! by one rule: after every item of a stream, and after every list, what was told equals the history at exactly the highest
-//! revision that was told of.
+//! Each test creates a new world, writes a short history, and compares the source's output with it. Most
+//! tests follow one rule: after every stream item and every list, the delivered state equals the history at
+//! the highest delivered revision.
 
 mod checks;
 mod history;
@@ -13,47 +13,49 @@ use std::future::Future;
 use crate::{ListerWatcher, Revision};
 pub use checks::*;
 
-/// A place with objects of one kind, empty when it is made, and a source that shows them.
+/// Environment with objects of one kind, initially empty, and a source of them.
 ///
-/// An object has a name and holds a number; how it holds it is the world's matter. Nobody else writes that kind.
+/// An object has a name and a number; the world chooses its representation. No other writer changes that
+/// kind.
 pub trait ContractWorld: Send + Sync + 'static {
-    /// The source that must keep the contract.
+    /// The source under test.
     type Source: ListerWatcher;
 
-    /// Another source over the same objects, all of them.
+    /// A new source over the same objects.
     fn source(&self) -> Self::Source;
 
-    /// Creates an object; the revision that did it.
+    /// Creates an object and returns the revision.
     fn create(&self, name: &str, number: u64) -> impl Future<Output = Revision> + Send;
 
-    /// Lets an object hold another number; the revision that did it.
+    /// Changes the number of an object and returns the revision.
     fn update(&self, name: &str, number: u64) -> impl Future<Output = Revision> + Send;
 
-    /// Deletes an object for good; the revision that did it.
+    /// Deletes an object permanently and returns the revision.
     fn delete(&self, name: &str) -> impl Future<Output = Revision> + Send;
 
-    /// The number that an object holds.
+    /// The number in an object.
     fn number(&self, object: &<Self::Source as ListerWatcher>::Obj) -> u64;
 
-    /// Makes a revision that this source does not show: a write of another kind. `None` if this world has no other kind, or
-    /// the source's progress does not tell of other kinds.
+    /// Creates a revision that this source does not show, by writing another kind. `None` if the world has no
+    /// other kind, or if the source's progress does not cover other kinds.
     fn elsewhere(&self) -> impl Future<Output = Option<Revision>> + Send {
         async { None }
     }
 
-    /// Forgets the history up to now, so that a watch from before it expires. Whether the world can do so.
+    /// Compacts the history up to now, so that a watch from before it expires. Returns whether the world can
+    /// do so.
     fn compact(&self) -> impl Future<Output = bool> + Send {
         async { false }
     }
 
-    /// Breaks every open stream, as a lost connection does. Whether the world can do so.
+    /// Breaks every open stream, as a lost connection does. Returns whether the world can do so.
     fn disconnect(&self) -> impl Future<Output = bool> + Send {
         async { false }
     }
 }
 
-/// Makes one test of each rule that sources must keep. The argument is a function that makes a [`ContractWorld`]; what
-/// stands before it becomes the attribute of each test, `#[tokio::test]` if nothing does.
+/// Generates one test for each rule of the contract. The argument is a function that creates a [`ContractWorld`];
+/// an attribute before it becomes the attribute of each test, by default `#[tokio::test]`.
 ///
 /// ```
 /// use kstore_informer::testing::{FakeKind, FakeSource, FakeStore, Sample, contract::ContractWorld};
@@ -93,18 +95,18 @@ pub trait ContractWorld: Send + Sync + 'static {
 macro_rules! source_contract {
     ($(#[$test:meta])+ $world:expr) => {
         $crate::source_contract! { @each { $(#[$test])+ } { $world }
-            a_list_is_everything_at_its_revision
-            pages_are_one_state
-            an_exact_list_is_that_past
-            no_state_is_older_than_was_asked
-            a_watch_tells_what_follows
-            an_initial_stream_ends_once_and_goes_on
+            a_list_contains_every_object_at_its_revision
+            all_pages_have_one_revision
+            an_exact_list_is_the_state_at_its_revision
+            no_list_is_older_than_requested
+            a_watch_delivers_every_later_change
+            an_initial_stream_marks_its_end_once_and_continues
             a_deletion_has_its_own_revision
-            an_object_made_anew_is_another
+            a_recreated_object_has_another_uid
             a_forgotten_revision_is_expired
             a_lost_connection_ends_the_stream
-            a_quiet_stream_tells_its_progress
-            a_call_that_is_dropped_harms_nobody
+            an_idle_stream_delivers_progress
+            a_dropped_call_does_not_affect_the_source
             an_informer_converges
         }
     };

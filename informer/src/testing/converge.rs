@@ -1,4 +1,4 @@
-//! [`assert_converges`]: whether a cache becomes what the store is, and if not, what differs.
+//! [`assert_converges`]: checks that a cache becomes equal to the store, and reports differences.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
@@ -7,16 +7,16 @@ use tokio::time::timeout;
 use super::{FakeKind, Stored};
 use crate::{Informer, Key, Revision};
 
-/// How long a cache may take, in the time of the runtime: all waits of an informer that fails again and again are far
-/// below it. Under a paused clock it passes at once.
+/// Time limit in the runtime's time, far above all waits of a failing informer. With a paused clock it passes
+/// at once.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// Waits until the cache shows exactly what the store holds, at the store's revision. Objects that the source cannot read
-/// are left aside. Nobody should write meanwhile.
+/// Waits until the cache equals the store, at the store's revision. Undecodable objects are ignored. No task
+/// should write meanwhile.
 ///
 /// # Panics
-/// When that does not happen within an hour of the runtime's time, or the informer ends before. Names the objects that
-/// differ, what the informer was doing, and the seeds of the faults that were drawn at random.
+/// When that does not happen within an hour of the runtime's time, or the informer ends before. The message
+/// has the objects that differ, the informer's status, and the seeds of the random faults.
 pub async fn assert_converges<T: Stored>(informer: &Informer<T>, kind: &FakeKind<T>) {
     let converged = async {
         let mut changes = informer.subscribe();
@@ -38,7 +38,7 @@ pub async fn assert_converges<T: Stored>(informer: &Informer<T>, kind: &FakeKind
 
 type Known = BTreeMap<Key, (String, Revision)>;
 
-/// What differs, a line for each object.
+/// Differences, one line per object.
 fn difference<T: Stored>(informer: &Informer<T>, kind: &FakeKind<T>) -> Option<String> {
     let (objects, revision) = kind.list_at();
     let view = informer.view();

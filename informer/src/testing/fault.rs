@@ -1,4 +1,4 @@
-//! [`Fault`] and [`FaultScript`]: what goes wrong with which call of a fake source.
+//! [`Fault`] and [`FaultScript`]: scripted faults of a fake source's calls.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::Chaos;
 use crate::{Key, SourceError};
 
-/// What goes wrong with one call, and with the stream that it opens. Faults combine: `Fault::lag(3).and_cut_after(1)`.
+/// Fault of one call and of the stream that it opens. Faults combine: `Fault::lag(3).and_cut_after(1)`.
 #[derive(Clone, Debug, Default)]
 pub struct Fault {
     pub(super) delay: Duration,
@@ -24,74 +24,75 @@ pub struct Fault {
 pub(super) enum Cut {
     End,
     Fail(SourceError),
-    /// It stays open and says nothing more, not even its progress: a dead connection.
+    /// The stream stays open without any further message, even progress: a dead connection.
     Silence,
 }
 
 impl Fault {
-    /// Nothing goes wrong.
+    /// No fault.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The answer comes late.
+    /// The response is late.
     pub fn delay(by: Duration) -> Self {
         Self::none().and_delay(by)
     }
 
-    /// The call fails with this.
+    /// The call fails with this error.
     pub fn refuse(error: SourceError) -> Self {
         Self { refuse: Some(error), ..Self::none() }
     }
 
-    /// The call is told that its revision is no longer kept.
+    /// The call fails with [`SourceError::Expired`].
     pub fn expired() -> Self {
         Self::refuse(SourceError::Expired)
     }
 
-    /// The stream ends after so many items. An initial state has three objects in an item.
+    /// The stream ends after this many items. An initial state has three objects per item.
     pub fn cut_after(items: usize) -> Self {
         Self::none().and_cut_after(items)
     }
 
-    /// The stream fails with this after so many items.
+    /// The stream fails with this error after this many items.
     pub fn fail_after(items: usize, error: SourceError) -> Self {
         Self { cut: Some((items, Cut::Fail(error))), ..Self::none() }
     }
 
-    /// The stream stays open after so many items and says nothing more, not even its progress.
+    /// The stream falls silent after this many items, without even progress.
     pub fn silence_after(items: usize) -> Self {
         Self { cut: Some((items, Cut::Silence)), ..Self::none() }
     }
 
-    /// Each item comes twice.
+    /// Each item is delivered twice.
     pub fn repeat() -> Self {
         Self { repeat: true, ..Self::none() }
     }
 
-    /// The whole state is so many revisions old, whatever was asked for: a replica that lags and does not know it.
+    /// The complete state is this many revisions old, regardless of the request: an unnoticed lagging
+    /// replica.
     pub fn lag(revisions: u64) -> Self {
         Self::none().and_lag(revisions)
     }
 
-    /// The object of this name cannot be read in the answer.
+    /// The object of this key is undecodable in the response.
     pub fn undecodable(key: Key) -> Self {
         Self { undecodable: vec![key], ..Self::none() }
     }
 
-    /// And the answer comes late.
+    /// Adds a late response.
     #[must_use]
     pub fn and_delay(self, by: Duration) -> Self {
         Self { delay: by, ..self }
     }
 
-    /// And the stream ends after so many items.
+    /// Adds an end of the stream after this many items.
     #[must_use]
     pub fn and_cut_after(self, items: usize) -> Self {
         Self { cut: Some((items, Cut::End)), ..self }
     }
 
-    /// And the whole state is so many revisions old.
+    /// Adds a lag of the complete state.
     #[must_use]
     pub fn and_lag(self, revisions: u64) -> Self {
         Self { lag: revisions, ..self }
@@ -102,8 +103,8 @@ impl Fault {
     }
 }
 
-/// What goes wrong, call by call. Clones are the same script; when it is at its end, nothing goes wrong any more, or
-/// chance goes on.
+/// Faults by call. Clones are the same script. After the end of the script there are no faults, or
+/// random ones.
 ///
 /// ```
 /// use kstore_informer::testing::{Fault, FaultScript, FakeStore, Sample};
@@ -118,45 +119,45 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 struct Script {
     next: VecDeque<Fault>,
     chaos: Option<Chaos>,
-    /// Old states that chance gave since the last new one was complete: a few more, and the informer would believe in
+    /// Outdated states since the last current one was complete: with a few more, the informer would switch to
     /// another history.
     lagged: u32,
 }
 
 impl FaultScript {
-    /// These faults, for one call each.
+    /// A script of these faults, one per call.
     pub fn new(faults: impl IntoIterator<Item = Fault>) -> Self {
         let script = Self::default();
         faults.into_iter().for_each(|fault| script.push(fault));
         script
     }
 
-    /// Faults at random, the same for one seed.
+    /// Random faults, reproducible by seed.
     pub fn random(seed: u64) -> Self {
         Self::chance(Chaos::seeded(seed))
     }
 
-    /// Faults at random, as often as `chaos` says.
+    /// Random faults with the probabilities of `chaos`.
     pub fn chance(chaos: Chaos) -> Self {
         Self(Arc::new(Mutex::new(Script { chaos: Some(chaos), ..Script::default() })))
     }
 
-    /// One more fault, behind those that are there.
+    /// Appends a fault.
     pub fn push(&self, fault: Fault) {
         self.0.lock().next.push_back(fault);
     }
 
-    /// From now on nothing goes wrong with new calls.
+    /// Ends the script: new calls have no faults.
     pub fn end(&self) {
         *self.0.lock() = Script::default();
     }
 
-    /// The seed that chance follows from, if it is known.
+    /// The seed of the randomness, if known.
     pub fn seed(&self) -> Option<u64> {
         self.0.lock().chaos.as_ref()?.seed
     }
 
-    /// What goes wrong with the next call; `whole` if that asks for a whole state.
+    /// The fault of the next call; `whole` if the call requests a complete state.
     pub(super) fn draw(&self, whole: bool) -> Fault {
         let mut script = self.0.lock();
         if let Some(fault) = script.next.pop_front() {
@@ -168,7 +169,7 @@ impl FaultScript {
         fault
     }
 
-    /// A whole state was given to its end, with this fault.
+    /// Records that a complete state was delivered with this fault.
     pub(super) fn given(&self, fault: &Fault) {
         if fault.lag == 0 {
             self.0.lock().lagged = 0;

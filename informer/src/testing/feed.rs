@@ -7,24 +7,24 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{FakeSource, Fault, Past, Stored, fault::Cut, source::Open};
+use super::{FakeSource, Fault, Past, Stored, fault::Cut, source::OpenStream};
 use crate::{Frame, Key, Object, Revision, SourceError};
 
-/// See the module.
+/// State of one open stream.
 pub(super) struct Feed<T> {
     source: FakeSource<T>,
     fault: Fault,
     ready: VecDeque<Item>,
-    /// Up to here everything is in `ready` or delivered.
+    /// Everything up to here is in `ready` or delivered.
     position: Revision,
     delivered: usize,
     over: bool,
-    /// Connections lost when this one was opened.
+    /// Number of lost connections when this stream was opened.
     lost: u64,
-    _open: Open,
+    _open: OpenStream,
 }
 
-/// Frames before they get their type: an item may be delivered twice.
+/// Untyped frames of an item: an item may be delivered twice.
 #[derive(Clone)]
 struct Item {
     past: Vec<Past>,
@@ -34,13 +34,13 @@ struct Item {
 type Delivery<T> = Result<Vec<Frame<T>>, SourceError>;
 
 impl<T: Stored> Feed<T> {
-    /// The changes after a revision.
+    /// A stream of the changes after a revision.
     pub(super) fn after(source: FakeSource<T>, fault: Fault, position: Revision) -> Self {
         let (lost, open) = (source.lost(), source.open());
         Self { source, fault, ready: VecDeque::new(), position, delivered: 0, over: false, lost, _open: open }
     }
 
-    /// These objects, and the changes after them.
+    /// A stream of these objects and the changes after them.
     pub(super) fn initial(
         source: FakeSource<T>,
         fault: Fault,
@@ -85,7 +85,7 @@ impl<T: Stored> Feed<T> {
         Some((Ok(self.frames(item)), self))
     }
 
-    /// Waits as the faults say, and breaks as they say.
+    /// Applies the delay and the break of the faults.
     async fn cut(&self) -> Option<Cut> {
         let scripted = self.fault.cut.as_ref().filter(|(after, _)| self.delivered >= *after);
         if let Some((_, cut)) = scripted {
@@ -98,7 +98,7 @@ impl<T: Stored> Feed<T> {
         cut
     }
 
-    /// What comes next, or none if the stream ends.
+    /// The next item, `None` if the stream ends.
     async fn item(&mut self) -> Option<Result<Item, SourceError>> {
         let quiet = self.source.progress_every().map(|every| Instant::now() + every);
         loop {
@@ -113,7 +113,7 @@ impl<T: Stored> Feed<T> {
                 return Some(Ok(item));
             }
             match store.after(self.position, &self.source.kind.name) {
-                // A store that lost its memory ends every stream.
+                // A wiped store ends every stream.
                 Some((_, newest)) if newest < self.position => return None,
                 Some((_, newest)) if newest == self.position => {
                     let wake = [quiet, store.next_expiry()].into_iter().flatten().min();
@@ -131,7 +131,7 @@ impl<T: Stored> Feed<T> {
         }
     }
 
-    /// Puts changes into one item or several, some of them twice.
+    /// Splits changes into items and repeats some of them.
     fn cut_up(&mut self, past: Vec<Past>, newest: Revision) {
         self.position = newest;
         let end = Item { past: Vec::new(), progress: Some((newest, false)) };

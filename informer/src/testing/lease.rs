@@ -1,5 +1,5 @@
-//! [`FakeLease`]: objects that vanish when nobody keeps them alive, as etcd's do. Time is tokio's: under a paused clock a lease
-//! expires exactly when a test lets it.
+//! [`FakeLease`]: leases whose objects are deleted unless the lease is kept alive, as in etcd. Time is
+//! tokio's: with a paused clock a lease expires exactly when the test advances the time.
 
 use std::{any::Any, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ pub struct FakeLease {
     id: u64,
 }
 
-/// What a store knows of a lease.
+/// The store's data of a lease.
 pub(super) struct Leased {
     ttl: Duration,
     until: Instant,
@@ -24,12 +24,12 @@ pub(super) struct Leased {
 struct LeasedObject {
     kind: String,
     key: Key,
-    /// The same state with the revision of its end.
+    /// Copies a state with the revision of its deletion.
     end: fn(&State, Revision) -> Option<State>,
 }
 
 impl FakeStore {
-    /// A lease that ends after `ttl`, unless it is kept alive.
+    /// Creates a lease that expires after `ttl` unless kept alive.
     pub fn lease(&self, ttl: Duration) -> FakeLease {
         let mut inner = self.lock();
         inner.next_lease += 1;
@@ -40,14 +40,14 @@ impl FakeStore {
         FakeLease { store: self.clone(), id }
     }
 
-    /// When the next lease ends, if there is one.
+    /// When the next lease expires.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         self.lock().leases.values().map(|lease| lease.until).min()
     }
 }
 
 impl FakeLease {
-    /// Lets it last its whole time again.
+    /// Extends the lease by its full time to live.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when it has ended.
@@ -58,20 +58,20 @@ impl FakeLease {
         Ok(())
     }
 
-    /// Ends it now, and its objects with it.
+    /// Ends the lease now and deletes its objects.
     pub fn revoke(&self) {
         self.store.lock().end_lease(self.id);
         self.store.ring();
     }
 
-    /// Whether it has ended.
+    /// Whether the lease has ended.
     pub fn is_over(&self) -> bool {
         !self.store.lock().leases.contains_key(&self.id)
     }
 }
 
 impl<T: Stored> FakeKind<T> {
-    /// Stores an object, whether it is there or not, that is deleted when the lease ends.
+    /// Creates or updates an object that is deleted when the lease ends.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the lease has ended.
@@ -86,14 +86,14 @@ impl<T: Stored> FakeKind<T> {
 }
 
 impl Inner {
-    /// Ends what was not kept alive.
+    /// Ends expired leases.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(id) = self.leases.iter().find(|(_, lease)| lease.until <= now).map(|(id, _)| *id) {
             self.end_lease(id);
         }
     }
 
-    /// Each object goes with a revision of its own.
+    /// Ends a lease; each object is deleted at its own revision.
     fn end_lease(&mut self, id: u64) {
         let Some(lease) = self.leases.remove(&id) else { return };
         for LeasedObject { kind, key, end } in lease.objects {

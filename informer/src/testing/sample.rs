@@ -1,9 +1,9 @@
-//! [`Sample`], an object for tests and examples.
+//! [`Sample`]: an object type for tests and examples.
 
 use super::Stored;
 use crate::{Key, Object, Revision};
 
-/// An object with a number, some tags and perhaps an owner.
+/// An object with a number, tags and an optional owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     key: Key,
@@ -11,9 +11,9 @@ pub struct Sample {
     revision: Revision,
     owner: Option<(String, Key)>,
     generation: i64,
-    /// Any number: what the owner of the object wants. Another number is another generation.
+    /// The spec of the object; a change increments the generation.
     pub value: u64,
-    /// Any texts: its status.
+    /// The status of the object.
     pub tags: Vec<String>,
 }
 
@@ -31,21 +31,21 @@ impl Sample {
         }
     }
 
-    /// With this number.
+    /// Sets the number.
     #[must_use]
     pub fn value(mut self, value: u64) -> Self {
         self.value = value;
         self
     }
 
-    /// With one tag more.
+    /// Adds a tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());
         self
     }
 
-    /// Controlled by another object.
+    /// Sets the controller owner.
     #[must_use]
     pub fn owned_by(mut self, owner: &impl Object) -> Self {
         self.owner = Some((owner.uid().to_owned(), owner.key()));

@@ -1,4 +1,4 @@
-//! [`FakeSource`]: a [`ListerWatcher`] over a fake store, which can do as much as it is told to, and fails as its script says.
+//! [`FakeSource`]: a [`ListerWatcher`] over a fake store with configurable capabilities and scripted faults.
 
 use std::{
     sync::{
@@ -19,8 +19,8 @@ use crate::{
 
 type Unreadable<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
 
-/// The objects of one kind for an informer. By default it streams initial states and never fails. Clones share the script
-/// and what was asked.
+/// A source of one kind's objects for an informer. By default it streams initial states and has no faults.
+/// Clones share the script and the recorded calls.
 pub struct FakeSource<T> {
     pub(super) kind: FakeKind<T>,
     can: Capabilities,
@@ -28,11 +28,11 @@ pub struct FakeSource<T> {
     script: FaultScript,
     calls: Arc<Mutex<Vec<Call>>>,
     breaks: Arc<AtomicU64>,
-    /// How many streams are open.
+    /// Number of open streams.
     open: Arc<AtomicUsize>,
 }
 
-/// A call that a source was asked for.
+/// A recorded call of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// A list, or a page of one.
@@ -70,42 +70,42 @@ impl<T: Stored> FakeSource<T> {
         }
     }
 
-    /// A source that lists first and watches then, as older servers do.
+    /// Disables streaming lists, as in older servers.
     #[must_use]
     pub fn without_streaming(mut self) -> Self {
         self.can.streaming_list = false;
         self
     }
 
-    /// A source that lists in pages.
+    /// Enables paging.
     #[must_use]
     pub fn with_paging(mut self) -> Self {
         self.can.paging = true;
         self
     }
 
-    /// A source that lists at any revision that is kept.
+    /// Enables lists at exact revisions.
     #[must_use]
     pub fn with_exact_lists(mut self) -> Self {
         self.can.exact_list = true;
         self
     }
 
-    /// A source whose quiet streams tell their progress this often.
+    /// Makes idle streams deliver their progress this often.
     #[must_use]
     pub fn with_progress(mut self, every: Duration) -> Self {
         self.can.progress_every = Some(every);
         self
     }
 
-    /// A source that cannot read objects of which this holds.
+    /// Makes objects undecodable for which `is` holds.
     #[must_use]
     pub fn unreadable(mut self, is: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
         self.unreadable = Some(Arc::new(is));
         self
     }
 
-    /// A source that fails as `script` says.
+    /// Sets the faults.
     #[must_use]
     pub fn faults(mut self, script: &FaultScript) -> Self {
         self.kind.store.note_seed(script.seed());
@@ -113,13 +113,13 @@ impl<T: Stored> FakeSource<T> {
         self
     }
 
-    /// A source with random faults.
+    /// Adds random faults.
     #[must_use]
     pub fn chaos(self, chaos: Chaos) -> Self {
         self.faults(&FaultScript::chance(chaos))
     }
 
-    /// Lets the next call fail; several in order.
+    /// Makes the next call fail; several calls queue up.
     pub fn fail_next(&self, error: SourceError) {
         self.script.push(Fault::refuse(error));
     }
@@ -130,26 +130,26 @@ impl<T: Stored> FakeSource<T> {
         self.kind.store.ring();
     }
 
-    /// How many streams are open: not yet dropped by who opened them.
+    /// Number of open streams, not yet dropped by their readers.
     pub fn streams(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// What was asked so far.
+    /// The recorded calls so far.
     pub fn calls(&self) -> Vec<Call> {
         self.calls.lock().clone()
     }
 
-    pub(super) fn open(&self) -> Open {
+    pub(super) fn open(&self) -> OpenStream {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Open(self.open.clone())
+        OpenStream(self.open.clone())
     }
 
     pub(super) fn script(&self) -> &FaultScript {
         &self.script
     }
 
-    /// How many connections were lost until now.
+    /// Number of lost connections so far.
     pub(super) fn lost(&self) -> u64 {
         self.breaks.load(Ordering::Relaxed)
     }
@@ -158,7 +158,7 @@ impl<T: Stored> FakeSource<T> {
         self.can.progress_every
     }
 
-    /// Why `object` cannot be read, if it cannot.
+    /// The decode error of `object`, if it is undecodable.
     pub(super) fn garbled(&self, object: &T, fault: &Fault) -> Option<Undecodable> {
         let of_itself = self.unreadable.as_ref().is_some_and(|is| is(object));
         let key = object.key();
@@ -183,7 +183,7 @@ impl<T: Stored> FakeSource<T> {
         }
     }
 
-    /// The revision of a whole state.
+    /// The revision of a complete state.
     fn at(&self, at: ReadAt, fault: &Fault) -> Result<Revision, SourceError> {
         let newest = self.kind.store.revision();
         match at {
@@ -206,16 +206,16 @@ impl<T: Stored> FakeSource<T> {
     }
 }
 
-/// One open stream.
-pub(super) struct Open(Arc<AtomicUsize>);
+/// Counts one open stream.
+pub(super) struct OpenStream(Arc<AtomicUsize>);
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Where a paged list goes on: `revision key`.
+/// Continue token of a paged list: `revision key`.
 fn token(revision: Revision, last: &Key) -> Continue {
     Continue::new(format!("{revision} {last}"))
 }

@@ -1,4 +1,4 @@
-//! The fakes keep what real sources must keep, and fail as they are told to.
+//! Tests of the fakes: they keep the contract of sources, and fail as scripted.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ mod a_source_that_lists {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_lease_holds_goes_when_nobody_keeps_it_alive_and_everybody_hears() {
+async fn objects_of_an_expired_lease_are_deleted_and_watched() {
     let (store, ttl) = (FakeStore::new(), Duration::from_secs(10));
     let kind = store.kind::<Sample>("nodes");
     let informer = Builder::new(kind.source()).spawn(&CancellationToken::new());
@@ -48,7 +48,7 @@ async fn what_a_lease_holds_goes_when_nobody_keeps_it_alive_and_everybody_hears(
     advance(ttl - Duration::from_millis(1)).await;
     assert_eq!(informer.len(), 2);
     let before = store.revision();
-    // Nobody touches the store: its streams wake by themselves.
+    // No write wakes the store: its streams wake by themselves.
     tokio::time::sleep(Duration::from_millis(2)).await;
     yield_now().await;
     assert_eq!((informer.len(), informer.revision()), (1, Revision(before.0 + 1)));
@@ -63,7 +63,7 @@ async fn what_a_lease_holds_goes_when_nobody_keeps_it_alive_and_everybody_hears(
 }
 
 #[test]
-fn a_generation_changes_with_what_is_wanted_and_not_with_the_status() {
+fn the_generation_changes_with_the_spec_and_not_with_the_status() {
     let kind = FakeStore::new().kind::<Sample>("samples");
     let generation = |sample: Sample| kind.put(sample).generation();
     assert_eq!(generation(Sample::new("", "a").value(1)), Some(1));
@@ -75,7 +75,7 @@ fn a_generation_changes_with_what_is_wanted_and_not_with_the_status() {
 #[should_panic(
     expected = "fault seeds [42]):\n  the store is at 1, the cache at 0\n  a: stored Some((\"uid-1\", Revision(1))), cached None"
 )]
-async fn a_cache_that_does_not_converge_fails_with_what_differs_and_the_seed() {
+async fn assert_converges_reports_differences_and_seeds() {
     let kind = FakeStore::new().kind::<Sample>("samples");
     let chaos = Chaos { refuse: 100, ..Chaos::seeded(42) };
     let informer = Builder::new(kind.source().chaos(chaos)).spawn(&CancellationToken::new());
@@ -84,7 +84,7 @@ async fn a_cache_that_does_not_converge_fails_with_what_differs_and_the_seed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_come_in_the_order_of_the_script_and_then_nothing_goes_wrong() {
+async fn faults_follow_the_script_and_then_stop() {
     let kind = FakeStore::new().kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
     let refused = SourceError::Fatal("no".into());
@@ -106,9 +106,9 @@ async fn faults_come_in_the_order_of_the_script_and_then_nothing_goes_wrong() {
     assert_eq!(informer.undecodable().len(), 0);
 }
 
-/// The same seed gives the same story, call for call.
+/// The same seed gives the same sequence of calls.
 #[test]
-fn chance_is_the_same_for_one_seed() {
+fn random_faults_are_reproducible_by_seed() {
     let story = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_time().start_paused(true).build().unwrap().block_on(async {

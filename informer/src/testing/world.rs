@@ -1,9 +1,10 @@
-//! [`World`]: a fake store whose source is held to the contract, as it is or inside another source. For tests of this crate.
+//! [`World`]: a fake store for contract tests of a source, either bare or inside another source. For tests of
+//! this crate.
 
 use super::{FakeKind, FakeSource, FakeStore, Sample, contract::ContractWorld};
 use crate::{Key, ListerWatcher, Object, Revision};
 
-/// A store, and the source in question over it.
+/// A store, and the source under test over it.
 pub(crate) struct World<S> {
     kind: FakeKind<Sample>,
     fake: FakeSource<Sample>,
@@ -11,7 +12,7 @@ pub(crate) struct World<S> {
 }
 
 impl<S> World<S> {
-    /// What `over` makes of a fake source is held to the contract.
+    /// A world whose source under test is `over` applied to a fake source.
     pub(crate) fn over(over: fn(FakeSource<Sample>) -> S) -> Self {
         let kind: FakeKind<Sample> = FakeStore::new().kind("samples");
         Self { fake: kind.source(), kind, over }

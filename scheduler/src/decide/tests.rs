@@ -1,4 +1,4 @@
-//! What the rule of `decide` promises, against examples and a plain reference.
+//! Tests of `decide` against examples and a plain reference.
 
 use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use serde_json::json;
@@ -6,49 +6,49 @@ use serde_json::json;
 use super::*;
 use crate::cache::Cache;
 use crate::explain;
-use crate::reference::{Answer, World};
+use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::testing::{any_node, any_pod, cpu_pod, node, on, pod};
 
-fn snapshot(world: &World) -> Snapshot {
+fn snapshot(cluster: &ReferenceCluster) -> Snapshot {
     let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
-    world.nodes.iter().for_each(|node| assert!(cache.set_node(Arc::clone(node)).is_none()));
-    world.placed.iter().for_each(|(pod, node)| assert!(cache.set_pod(Arc::clone(pod), node).is_none()));
+    cluster.nodes.iter().for_each(|node| assert!(cache.set_node(Arc::clone(node)).is_none()));
+    cluster.placed.iter().for_each(|(pod, node)| assert!(cache.set_pod(Arc::clone(pod), node).is_none()));
     snapshot.update(&cache);
     snapshot
 }
 
-/// What the fast decision says, in the reference's terms.
-pub(crate) fn answer(outcome: &Outcome) -> Answer {
+/// The outcome of the fast decision as a decision of the reference.
+pub(crate) fn answer(outcome: &Outcome) -> ReferenceDecision {
     match outcome {
-        Outcome::Fits(choice) => Answer::Node {
+        Outcome::Fits(choice) => ReferenceDecision::Node {
             name: Arc::clone(&choice.node),
             total: choice.total,
             best: choice.best,
             feasible: choice.feasible,
         },
-        Outcome::Unfit(refusal) => Answer::Nowhere { message: explain::message(refusal, None) },
+        Outcome::Unfit(refusal) => ReferenceDecision::Nowhere { message: explain::message(refusal, None) },
     }
 }
 
-fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = World> {
+fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = ReferenceCluster> {
     count.prop_flat_map(|count| {
         let nodes: Vec<_> = (0..count).map(|n| any_node(format!("n{n}"))).collect();
         let placed = proptest::collection::vec((any_pod(String::new()), 0..count.max(1) + 1), 0..count + 1);
         (nodes, placed).prop_map(|(nodes, placed)| {
-            let mut world = World::default();
-            nodes.into_iter().for_each(|node| world.set_node(node));
-            world.placed.extend(placed.into_iter().enumerate().map(|(i, (pod, n))| {
+            let mut cluster = ReferenceCluster::default();
+            nodes.into_iter().for_each(|node| cluster.set_node(node));
+            cluster.placed.extend(placed.into_iter().enumerate().map(|(i, (pod, n))| {
                 let pod = crate::testing::with(&pod, |pod| pod.uid = format!("placed-{i}").into());
                 (pod, format!("n{n}").into())
             }));
-            world
+            cluster
         })
     })
 }
 
-fn agree(world: &World, pod: &PodInfo, terms: Terms) {
-    let decision = decide(&snapshot(world), &Storage::default(), pod, terms);
-    let (expected, next_start) = world.decide(pod, terms);
+fn agree(cluster: &ReferenceCluster, pod: &PodInfo, terms: Terms) {
+    let decision = decide(&snapshot(cluster), &Storage::default(), pod, terms);
+    let (expected, next_start) = cluster.decide(pod, terms);
     assert_eq!(answer(&decision.outcome), expected);
     assert_eq!(decision.next_start, next_start);
 }
@@ -57,10 +57,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_decision_is_the_references(
-        world in world_of(0usize..7), pod in any_pod("p".to_owned()), start in 0usize..10, tie: u64,
+    fn the_decision_equals_the_reference(
+        cluster in world_of(0usize..7), pod in any_pod("p".to_owned()), start in 0usize..10, tie: u64,
     ) {
-        agree(&world, &pod, Terms { start, tie, percentage: 0 });
+        agree(&cluster, &pod, Terms { start, tie, percentage: 0 });
     }
 }
 
@@ -68,11 +68,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_decision_is_the_references_when_only_some_nodes_are_looked_at(
-        world in world_of(280usize..300), pod in any_pod("p".to_owned()), start in 0usize..400, tie: u64,
+    fn the_decision_equals_the_reference_with_sampled_nodes(
+        cluster in world_of(280usize..300), pod in any_pod("p".to_owned()), start in 0usize..400, tie: u64,
         percentage in proptest::sample::select(&[0usize, 40, 100][..]),
     ) {
-        agree(&world, &pod, Terms { start, tie, percentage });
+        agree(&cluster, &pod, Terms { start, tie, percentage });
     }
 }
 
@@ -81,12 +81,13 @@ fn terms(start: usize, tie: u64) -> Terms {
 }
 
 #[test]
-fn every_one_of_the_best_can_win_and_the_tie_says_which() {
-    let mut world = World::default();
-    (0..3).for_each(|n| world.set_node(node(&format!("n{n}"), json!({}))));
+fn the_tie_selects_among_all_best_nodes() {
+    let mut cluster = ReferenceCluster::default();
+    (0..3).for_each(|n| cluster.set_node(node(&format!("n{n}"), json!({}))));
     let winners: Vec<String> = (0..4)
         .map(|tie| {
-            match decide(&snapshot(&world), &Storage::default(), &cpu_pod("p", "1"), terms(1, tie)).outcome {
+            match decide(&snapshot(&cluster), &Storage::default(), &cpu_pod("p", "1"), terms(1, tie)).outcome
+            {
                 Outcome::Fits(choice) => choice.node.to_string(),
                 Outcome::Unfit(refusal) => panic!("{refusal:?}"),
             }
@@ -96,13 +97,13 @@ fn every_one_of_the_best_can_win_and_the_tie_says_which() {
 }
 
 #[test]
-fn a_choice_says_what_it_was_made_from() {
-    let mut world = World::default();
-    world.set_node(node("full", json!({})));
-    world.set_node(node("free", json!({})));
-    world.set_node(node("cordoned", json!({ "unschedulable": true })));
-    world.placed.push((on(&cpu_pod("old", "2"), "full"), "full".into()));
-    let decision = decide(&snapshot(&world), &Storage::default(), &cpu_pod("p", "1"), terms(0, 0));
+fn a_choice_reports_its_scores_and_counts() {
+    let mut cluster = ReferenceCluster::default();
+    cluster.set_node(node("full", json!({})));
+    cluster.set_node(node("free", json!({})));
+    cluster.set_node(node("cordoned", json!({ "unschedulable": true })));
+    cluster.placed.push((on(&cpu_pod("old", "2"), "full"), "full".into()));
+    let decision = decide(&snapshot(&cluster), &Storage::default(), &cpu_pod("p", "1"), terms(0, 0));
     let Outcome::Fits(choice) = decision.outcome else { panic!("it fits") };
     assert_eq!((&*choice.node, choice.evaluated, choice.feasible, choice.best), ("free", 3, 2, 1));
     // Free: cpu (4000-1000)/4000 = 75 %, memory nearly all of it: (75 + 99) / 2 = 87. Balance: 100 → 87.
@@ -116,15 +117,15 @@ fn a_choice_says_what_it_was_made_from() {
 }
 
 #[test]
-fn the_message_counts_reasons_in_the_order_of_their_text() {
-    let mut world = World::default();
+fn the_message_lists_counted_reasons_sorted_by_text() {
+    let mut cluster = ReferenceCluster::default();
     let taint = json!({ "taints": [{ "key": "k", "value": "v", "effect": "NoSchedule" }] });
-    world.set_node(node("tainted", taint));
-    world.set_node(node("small-1", json!({})));
-    world.set_node(node("small-2", json!({})));
-    world.set_node(node("cordoned", json!({ "unschedulable": true })));
+    cluster.set_node(node("tainted", taint));
+    cluster.set_node(node("small-1", json!({})));
+    cluster.set_node(node("small-2", json!({})));
+    cluster.set_node(node("cordoned", json!({ "unschedulable": true })));
     let message =
-        |pod: &PodInfo| match decide(&snapshot(&world), &Storage::default(), pod, terms(0, 0)).outcome {
+        |pod: &PodInfo| match decide(&snapshot(&cluster), &Storage::default(), pod, terms(0, 0)).outcome {
             Outcome::Unfit(refusal) => (explain::message(&refusal, None), refusal.plugins),
             Outcome::Fits(choice) => panic!("{choice:?}"),
         };
@@ -151,13 +152,14 @@ fn the_message_counts_reasons_in_the_order_of_their_text() {
 
 #[test]
 fn an_empty_cluster_has_its_own_message() {
-    let decision = decide(&snapshot(&World::default()), &Storage::default(), &cpu_pod("p", "1"), terms(5, 0));
-    let expected = Answer::Nowhere { message: "no nodes available to schedule pods".to_owned() };
+    let decision =
+        decide(&snapshot(&ReferenceCluster::default()), &Storage::default(), &cpu_pod("p", "1"), terms(5, 0));
+    let expected = ReferenceDecision::Nowhere { message: "no nodes available to schedule pods".to_owned() };
     assert_eq!((answer(&decision.outcome), decision.next_start), (expected, 0));
 }
 
 #[test]
-fn a_node_is_schedulable_again_after_pods_with_the_largest_requests_left() {
+fn a_node_is_schedulable_again_after_pods_with_the_largest_requests_are_removed() {
     let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
     cache.set_node(node("n", json!({})));
     let huge: Vec<_> =

@@ -1,35 +1,36 @@
-//! InterPodAffinity (required terms): near whom the pod must be, whom it keeps away from, and who keeps away from it.
+//! The InterPodAffinity filter (required terms): the pod's affinity, the pod's anti-affinity, and the
+//! anti-affinity of existing pods.
 
 use std::collections::BTreeMap;
 
 use crate::cache::NodeState;
-use crate::companions::{AffinityTerm, Namespaces};
 use crate::event::ClusterEvent;
 use crate::filter::Change;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::pod_constraints::{AffinityTerm, Namespaces};
 
-/// What a refusal says when someone wanted is missing.
-pub const LONELY: &str = "node(s) didn't match pod affinity rules";
+/// The reason if the domain lacks a pod that the pod's affinity requires.
+pub const AFFINITY: &str = "node(s) didn't match pod affinity rules";
 
-/// What a refusal says when someone shunned is near.
-pub const SHUNS: &str = "node(s) didn't match pod anti-affinity rules";
+/// The reason if the domain has a pod that the pod's anti-affinity excludes.
+pub const ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
 
-/// What a refusal says when the pod is shunned by someone near.
-pub const SHUNNED: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
+/// The reason if the anti-affinity of an existing pod in the domain excludes the pod.
+pub const EXISTING_ANTI_AFFINITY: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
-/// Why a node was refused.
+/// The reason for refusing a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unwelcome {
-    /// See [`LONELY`].
-    Lonely,
-    /// See [`SHUNS`].
-    Shuns,
-    /// See [`SHUNNED`].
-    Shunned,
+pub enum AffinityConflict {
+    /// The domain lacks a pod that the pod's affinity requires.
+    Affinity,
+    /// The pod's anti-affinity excludes a pod in the domain.
+    AntiAffinity,
+    /// The anti-affinity of an existing pod in the domain excludes the pod.
+    ExistingAntiAffinity,
 }
 
-/// Domains by the key and the value of a node label, and how many reasons there are for each.
+/// The number of matches per topology domain, by key and value of a node label.
 #[derive(Debug, Default)]
 struct Domains(BTreeMap<String, BTreeMap<String, i64>>);
 
@@ -52,7 +53,7 @@ impl Domains {
         self.0.is_empty()
     }
 
-    /// Whether the node is in the domain of this key that a reason names.
+    /// Whether the node is in a domain of this key that has a match.
     fn has(&self, node: &NodeInfo, key: &str) -> bool {
         let values = self.0.get(key);
         values.zip(node.labels.get(key)).is_some_and(|(values, value)| values.contains_key(value))
@@ -63,46 +64,48 @@ impl Domains {
     }
 }
 
-/// Who is where, as far as it concerns one pod.
+/// The existing pods that concern one pod's affinity, counted by domain.
 #[derive(Debug, Default)]
-pub struct Neighbours {
-    /// The label keys near which someone wanted must be.
-    wanted_keys: Vec<String>,
-    /// Where pods are that satisfy all wanted terms at once.
-    wanted: Domains,
-    /// Whether the pod satisfies its own terms, so that it may be the first of its kind.
-    wants_itself: bool,
-    /// Where pods are that it keeps away from.
-    shuns: Domains,
-    /// Where pods are that keep away from it.
-    shunned: Domains,
+pub struct ExistingPods {
+    /// The topology keys of the pod's affinity terms.
+    required_keys: Vec<String>,
+    /// Domains with pods that satisfy all affinity terms at once.
+    required: Domains,
+    /// Whether the pod satisfies its own affinity terms, so that it may be the first of its group.
+    matches_itself: bool,
+    /// Domains with pods that the pod's anti-affinity excludes.
+    anti_affinity: Domains,
+    /// Domains with pods whose anti-affinity excludes the pod.
+    existing_anti_affinity: Domains,
 }
 
-/// Looks at all nodes; costs nothing when neither the pod nor anyone on a node (`anyone_shuns`) has required terms.
-pub fn look<'a>(
+/// Counts the existing pods over all nodes. Returns at once if neither the pod nor any pod on a node
+/// (`has_anti_affinity`) has required terms.
+pub fn count<'a>(
     pod: &PodInfo,
     nodes: impl Iterator<Item = &'a NodeState> + Clone,
-    anyone_shuns: bool,
+    has_anti_affinity: bool,
     namespaces: &Namespaces,
-) -> Neighbours {
-    let terms = &pod.companions;
-    let own = |t: &AffinityTerm| t.means(pod.key.namespace(), &pod.labels, namespaces);
-    let mut found = Neighbours {
-        wanted_keys: terms.wanted.iter().map(|t| t.topology_key.clone()).collect(),
-        wants_itself: terms.wanted.iter().all(own),
-        ..Neighbours::default()
+) -> ExistingPods {
+    let terms = &pod.pod_affinity;
+    let own = |t: &AffinityTerm| t.selects(pod.key.namespace(), &pod.labels, namespaces);
+    let mut found = ExistingPods {
+        required_keys: terms.required.iter().map(|t| t.topology_key.clone()).collect(),
+        matches_itself: terms.required.iter().all(own),
+        ..ExistingPods::default()
     };
-    let concerns = |node: &&NodeState| !terms.is_empty() || (anyone_shuns && node.shunning_pods() > 0);
+    let concerns =
+        |node: &&NodeState| !terms.is_empty() || (has_anti_affinity && node.anti_affinity_pods() > 0);
     for node in nodes.filter(concerns) {
         for other in node.pods() {
-            found.adjust(pod, node.info(), other, Change::Comes, namespaces);
+            found.adjust(pod, node.info(), other, Change::Added, namespaces);
         }
     }
     found
 }
 
-impl Neighbours {
-    /// Accounts for a change of `other` on `node`.
+impl ExistingPods {
+    /// Counts a change of `other` on `node`.
     pub(super) fn adjust(
         &mut self,
         pod: &PodInfo,
@@ -111,57 +114,60 @@ impl Neighbours {
         change: Change,
         namespaces: &Namespaces,
     ) {
-        for term in &other.companions.shunned {
-            if term.means(pod.key.namespace(), &pod.labels, namespaces) {
-                self.shunned.count(node, &term.topology_key, change);
+        for term in &other.pod_affinity.anti_required {
+            if term.selects(pod.key.namespace(), &pod.labels, namespaces) {
+                self.existing_anti_affinity.count(node, &term.topology_key, change);
             }
         }
-        let terms = &pod.companions;
-        let means = |t: &AffinityTerm| t.means(other.key.namespace(), &other.labels, namespaces);
-        if !terms.wanted.is_empty() && terms.wanted.iter().all(means) {
-            terms.wanted.iter().for_each(|term| self.wanted.count(node, &term.topology_key, change));
+        let terms = &pod.pod_affinity;
+        let selects = |t: &AffinityTerm| t.selects(other.key.namespace(), &other.labels, namespaces);
+        if !terms.required.is_empty() && terms.required.iter().all(selects) {
+            terms.required.iter().for_each(|term| self.required.count(node, &term.topology_key, change));
         }
-        for term in terms.shunned.iter().filter(|term| means(term)) {
-            self.shuns.count(node, &term.topology_key, change);
+        for term in terms.anti_required.iter().filter(|term| selects(term)) {
+            self.anti_affinity.count(node, &term.topology_key, change);
         }
     }
 }
 
-/// Whether the node may take the pod whose neighbours were looked at.
+/// Whether the node admits the pod for which `existing` was counted.
 ///
 /// # Errors
-/// Why not.
-pub fn check(neighbours: &Neighbours, node: &NodeInfo) -> Result<(), Unwelcome> {
-    let n = neighbours;
-    let placeable = n.wanted_keys.iter().all(|key| node.labels.contains_key(key));
-    let may_be_first = n.wants_itself && n.wanted.is_empty();
-    if !(placeable && (may_be_first || n.wanted_keys.iter().all(|key| n.wanted.has(node, key)))) {
-        return Err(Unwelcome::Lonely);
+///
+/// The reason for the refusal.
+pub fn check(existing: &ExistingPods, node: &NodeInfo) -> Result<(), AffinityConflict> {
+    let n = existing;
+    let placeable = n.required_keys.iter().all(|key| node.labels.contains_key(key));
+    let may_be_first = n.matches_itself && n.required.is_empty();
+    if !(placeable && (may_be_first || n.required_keys.iter().all(|key| n.required.has(node, key)))) {
+        return Err(AffinityConflict::Affinity);
     }
-    if n.shuns.has_any(node) {
-        return Err(Unwelcome::Shuns);
+    if n.anti_affinity.has_any(node) {
+        return Err(AffinityConflict::AntiAffinity);
     }
-    if n.shunned.has_any(node) {
-        return Err(Unwelcome::Shunned);
+    if n.existing_anti_affinity.has_any(node) {
+        return Err(AffinityConflict::ExistingAntiAffinity);
     }
     Ok(())
 }
 
-/// Any change of nodes helps; so does the coming of a wanted pod, and the going of any pod that either side may shun. The
-/// labels of namespaces are not at hand here: terms that ask for them count as matching.
+/// Any change of nodes may help. So may a new pod that the affinity requires, and a removed pod if an
+/// anti-affinity of either side applies. The function has no labels of namespaces: terms with a namespace
+/// selector count as matching.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
-    let means = |term: &AffinityTerm, other: &PodInfo| {
+    let selects = |term: &AffinityTerm, other: &PodInfo| {
         term.namespace_selector.is_some()
-            || term.means(other.key.namespace(), &other.labels, &Namespaces::new())
+            || term.selects(other.key.namespace(), &other.labels, &Namespaces::new())
     };
     match event {
         ClusterEvent::NodeAdded(_) | ClusterEvent::NodeChanged { .. } | ClusterEvent::NodeRemoved(_) => true,
-        ClusterEvent::PodPlaced(other) => pod.companions.wanted.iter().any(|t| means(t, other)),
+        ClusterEvent::PodPlaced(other) => pod.pod_affinity.required.iter().any(|t| selects(t, other)),
         ClusterEvent::PodFreed(other) => {
-            pod.companions.shunned.iter().any(|t| means(t, other))
-                || other.companions.shunned.iter().any(|t| means(t, pod))
-                // The last of those whom a pod that satisfies its own terms wanted: it may now be the first.
-                || pod.companions.wanted.iter().any(|t| means(t, other))
+            pod.pod_affinity.anti_required.iter().any(|t| selects(t, other))
+                || other.pod_affinity.anti_required.iter().any(|t| selects(t, pod))
+                // If it was the last match of the terms of a pod that satisfies its own terms, the waiting
+                // pod may now be the first.
+                || pod.pod_affinity.required.iter().any(|t| selects(t, other))
         }
     }
 }

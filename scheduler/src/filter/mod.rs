@@ -1,5 +1,6 @@
-//! The filters: which nodes a pod may run on, and why not on the others. Pure; one file per plugin, each with its check and
-//! with its queueing hint. They run in upstream's default order and the first refusal per node counts.
+//! The filters: the nodes on which a pod may run, and the reasons against the others. Pure; one file per
+//! plugin, with its check and its queueing hint. The filters run in kube-scheduler's default order, and the
+//! first refusal per node counts.
 
 pub mod inter_pod_affinity;
 pub mod node_affinity;
@@ -17,15 +18,15 @@ pub mod volume_zone;
 use std::collections::BTreeSet;
 
 use crate::cache::NodeState;
-use crate::companions::Namespaces;
 use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::pod_constraints::Namespaces;
 use crate::storage::volume::CsiHandle;
 use crate::storage::{Storage, StorageEvent, VolumePlan};
-use inter_pod_affinity::{Neighbours, Unwelcome};
+use inter_pod_affinity::{AffinityConflict, ExistingPods};
 use node_resources_fit::Shortage;
-use pod_topology_spread::{Counts, Uneven};
+use pod_topology_spread::{Counts, SpreadConflict};
 use volume_binding::{ClaimVolumes, VolumeConflict};
 use volume_restrictions::{ExclusiveClaims, Restriction};
 use volume_zone::ZoneLabel;
@@ -35,32 +36,33 @@ use volume_zone::ZoneLabel;
 pub enum Plugin {
     /// The node is not cordoned.
     NodeUnschedulable,
-    /// The node is the one the pod names.
+    /// The node is the one that the pod names.
     NodeName,
-    /// The pod bears the node's taints.
+    /// The pod tolerates the node's taints.
     TaintToleration,
     /// The node satisfies the pod's node selector and node affinity.
     NodeAffinity,
-    /// The pod's host ports are free.
+    /// The pod's host ports are free on the node.
     NodePorts,
-    /// The node has room for the pod and its requests.
+    /// The node has enough free resources for the pod's requests.
     NodeResourcesFit,
     /// No other pod uses a claim or disk that cannot be shared.
     VolumeRestrictions,
-    /// The node can attach the pod's volumes beside those of its pods.
+    /// The node can attach the pod's volumes in addition to those of its pods.
     NodeVolumeLimits,
-    /// The node can use the volumes of the pod's claims, or there they get some.
+    /// The node can use the volumes of the pod's claims, or unbound claims can get volumes there.
     VolumeBinding,
     /// The node is in the zones of the pod's volumes.
     VolumeZone,
-    /// The pod's like stay evenly spread.
+    /// The node keeps the pod's topology spread constraints.
     PodTopologySpread,
-    /// The pod is near whom it wants, and nobody near shuns the other.
+    /// The node satisfies the pod's affinity, and no anti-affinity of the pod or of existing pods excludes
+    /// it.
     InterPodAffinity,
 }
 
 impl Plugin {
-    /// All of them, in order.
+    /// All filters in the order in which they run.
     pub const ALL: [Self; 12] = [
         Self::NodeUnschedulable,
         Self::NodeName,
@@ -76,7 +78,7 @@ impl Plugin {
         Self::InterPodAffinity,
     ];
 
-    /// The name that upstream's configuration and metrics use.
+    /// The plugin's name in kube-scheduler's configuration and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::NodeUnschedulable => "NodeUnschedulable",
@@ -105,12 +107,12 @@ impl PluginSet {
         Plugin::ALL.into_iter().collect()
     }
 
-    /// Adds one.
+    /// Adds a filter.
     pub fn insert(&mut self, plugin: Plugin) {
         self.0 |= 1 << plugin as u8;
     }
 
-    /// Whether it is in the set.
+    /// Whether the filter is in the set.
     pub fn contains(self, plugin: Plugin) -> bool {
         self.0 & (1 << plugin as u8) != 0
     }
@@ -120,7 +122,7 @@ impl PluginSet {
         self.0 == 0
     }
 
-    /// The members, in order.
+    /// The filters of the set in order.
     pub fn iter(self) -> impl Iterator<Item = Plugin> {
         Plugin::ALL.into_iter().filter(move |plugin| self.contains(*plugin))
     }
@@ -134,33 +136,33 @@ impl FromIterator<Plugin> for PluginSet {
     }
 }
 
-/// Why a node was refused: the first filter that did, with what it has to say.
+/// The reason for refusing a node: the first filter that refused it, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// The node is cordoned.
     NodeUnschedulable,
     /// The pod names another node.
     NodeName,
-    /// A taint is not tolerated.
+    /// The pod does not tolerate a taint.
     TaintToleration,
-    /// Node selector or affinity do not match.
+    /// The node does not match the node selector or affinity.
     NodeAffinity,
-    /// A host port is taken.
+    /// A host port is in use.
     NodePorts,
-    /// Something does not suffice.
+    /// A resource is insufficient.
     NodeResourcesFit(Shortage),
     /// A claim or disk is in use.
     VolumeRestrictions(Restriction),
-    /// Too many volumes.
+    /// The node cannot attach that many volumes.
     NodeVolumeLimits,
-    /// The pod's claims have no volumes there.
+    /// The pod's claims have no volumes that the node can use.
     VolumeBinding(VolumeConflict),
     /// The pod's volumes are in another zone.
     VolumeZone,
-    /// The pod's like would be spread too unevenly.
-    PodTopologySpread(Uneven),
-    /// Other pods stand against it.
-    InterPodAffinity(Unwelcome),
+    /// A topology spread constraint would be broken.
+    PodTopologySpread(SpreadConflict),
+    /// An affinity or anti-affinity term refuses the node.
+    InterPodAffinity(AffinityConflict),
 }
 
 impl Rejection {
@@ -182,7 +184,7 @@ impl Rejection {
         }
     }
 
-    /// Whether removing pods from the node could change the answer.
+    /// Whether removing pods from the node could change the result.
     pub fn is_resolvable(&self) -> bool {
         match self {
             Self::NodeUnschedulable
@@ -193,12 +195,12 @@ impl Rejection {
             | Self::VolumeZone => false,
             Self::NodePorts | Self::VolumeRestrictions(_) | Self::NodeVolumeLimits => true,
             Self::NodeResourcesFit(shortage) => shortage.is_resolvable(),
-            Self::PodTopologySpread(uneven) => *uneven == Uneven::TooMany,
-            Self::InterPodAffinity(unwelcome) => *unwelcome != Unwelcome::Lonely,
+            Self::PodTopologySpread(uneven) => *uneven == SpreadConflict::MaxSkew,
+            Self::InterPodAffinity(unwelcome) => *unwelcome != AffinityConflict::Affinity,
         }
     }
 
-    /// Calls `emit` with each reason, in upstream's words.
+    /// Calls `emit` with each reason, in kube-scheduler's words.
     pub fn reasons(&self, emit: &mut dyn FnMut(&str)) {
         match self {
             Self::NodeUnschedulable => emit(node_unschedulable::REASON),
@@ -212,16 +214,18 @@ impl Rejection {
             Self::NodeVolumeLimits => emit(node_volume_limits::REASON),
             Self::VolumeBinding(conflict) => conflict.reasons(emit),
             Self::VolumeZone => emit(volume_zone::REASON),
-            Self::PodTopologySpread(Uneven::TooMany) => emit(pod_topology_spread::REASON),
-            Self::PodTopologySpread(Uneven::NoDomain) => emit(pod_topology_spread::NO_DOMAIN),
-            Self::InterPodAffinity(Unwelcome::Lonely) => emit(inter_pod_affinity::LONELY),
-            Self::InterPodAffinity(Unwelcome::Shuns) => emit(inter_pod_affinity::SHUNS),
-            Self::InterPodAffinity(Unwelcome::Shunned) => emit(inter_pod_affinity::SHUNNED),
+            Self::PodTopologySpread(SpreadConflict::MaxSkew) => emit(pod_topology_spread::REASON),
+            Self::PodTopologySpread(SpreadConflict::NoDomain) => emit(pod_topology_spread::NO_DOMAIN),
+            Self::InterPodAffinity(AffinityConflict::Affinity) => emit(inter_pod_affinity::AFFINITY),
+            Self::InterPodAffinity(AffinityConflict::AntiAffinity) => emit(inter_pod_affinity::ANTI_AFFINITY),
+            Self::InterPodAffinity(AffinityConflict::ExistingAntiAffinity) => {
+                emit(inter_pod_affinity::EXISTING_ANTI_AFFINITY)
+            }
         }
     }
 }
 
-/// What is known of the volumes of a pod before one node is judged.
+/// The volumes of a pod, looked up once before the filters check nodes.
 pub struct Volumes<'a> {
     storage: &'a Storage,
     claims: ClaimVolumes<'a>,
@@ -230,20 +234,21 @@ pub struct Volumes<'a> {
     zones: Vec<ZoneLabel>,
 }
 
-/// A refusal by a filter before any node is looked at.
+/// A refusal by a filter before any node is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRefusal {
     /// The filter.
     pub plugin: Plugin,
-    /// Why, in upstream's words.
+    /// The reason in kube-scheduler's words.
     pub why: String,
 }
 
 impl<'a> Volumes<'a> {
-    /// Looks up the volumes of `pod`; `None` if it has none that matter, which costs nothing.
+    /// Looks up the volumes of `pod`; `None` if no volume of it matters to scheduling.
     ///
     /// # Errors
-    /// Why the pod can be on no node.
+    ///
+    /// Why no node can have the pod.
     pub fn of(pod: &PodInfo, storage: &'a Storage) -> Result<Option<Self>, VolumeRefusal> {
         if pod.volumes.is_none() {
             return Ok(None);
@@ -257,10 +262,11 @@ impl<'a> Volumes<'a> {
         Ok(Some(Self { storage, claims, exclusive, csi, zones }))
     }
 
-    /// What is to be done for the pod's claims if it goes to `node`, which the filters admitted.
+    /// The writes for the pod's claims if the pod goes to `node`, which the filters admitted.
     ///
     /// # Errors
-    /// Why the node cannot serve them.
+    ///
+    /// Why the node cannot serve the claims.
     pub fn plan(&self, node: &NodeInfo) -> Result<VolumePlan, VolumeConflict> {
         self.claims.plan(node)
     }
@@ -275,50 +281,50 @@ impl<'a> Volumes<'a> {
     }
 }
 
-/// What must be known of all nodes, and of the pod's volumes, before one node can be judged.
-pub struct Surroundings<'a> {
+/// The state over all nodes and volumes that the filters need before they check one node.
+pub struct PreFilterState<'a> {
     counts: Counts,
-    neighbours: Neighbours,
+    existing: ExistingPods,
     volumes: Option<Volumes<'a>>,
 }
 
-impl<'v> Surroundings<'v> {
-    /// Looks around for `pod`, whose volumes are these. `anyone_shuns`: whether any pod on any of `nodes` has required anti-affinity
-    /// terms.
+impl<'v> PreFilterState<'v> {
+    /// Computes the state for `pod` with `volumes`. `has_anti_affinity`: whether any pod on any of `nodes` has
+    /// required anti-affinity terms.
     pub fn of<'a>(
         pod: &PodInfo,
         nodes: impl Iterator<Item = &'a NodeState> + Clone,
-        anyone_shuns: bool,
+        has_anti_affinity: bool,
         namespaces: &Namespaces,
         volumes: Option<Volumes<'v>>,
     ) -> Self {
         let counts = pod_topology_spread::count(pod, nodes.clone());
-        let neighbours = inter_pod_affinity::look(pod, nodes, anyone_shuns, namespaces);
-        Self { counts, neighbours, volumes }
+        let existing = inter_pod_affinity::count(pod, nodes, has_anti_affinity, namespaces);
+        Self { counts, existing, volumes }
     }
 }
 
-/// What happens to a pod on a node.
+/// A change of the pods on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is added.
-    Comes,
-    /// It is removed.
-    Leaves,
+    /// A pod is added.
+    Added,
+    /// A pod is removed.
+    Removed,
 }
 
 impl Change {
-    /// A count after the change of one of the things that it counts.
+    /// The count after the change of one counted pod.
     fn of(self, count: i64) -> i64 {
         match self {
-            Self::Comes => count + 1,
-            Self::Leaves => count - 1,
+            Self::Added => count + 1,
+            Self::Removed => count - 1,
         }
     }
 }
 
-impl Surroundings<'_> {
-    /// Accounts for a change of `other` on `node`, as if these were the surroundings of `pod` after it.
+impl PreFilterState<'_> {
+    /// Counts a change of `other` on `node`, as if the state had been computed after it.
     pub fn adjust(
         &mut self,
         pod: &PodInfo,
@@ -328,18 +334,19 @@ impl Surroundings<'_> {
         namespaces: &Namespaces,
     ) {
         self.counts.adjust(pod, node, other, change);
-        self.neighbours.adjust(pod, node, other, change, namespaces);
+        self.existing.adjust(pod, node, other, change, namespaces);
         if let Some(volumes) = &mut self.volumes {
             volumes.exclusive.adjust(other, change);
         }
     }
 }
 
-/// Runs every filter for `pod`, whose surroundings these are, on `node`, in order.
+/// Runs every filter in order for `pod` on `node`; `prefilter_state` is the state computed for `pod`.
 ///
 /// # Errors
+///
 /// The first refusal.
-pub fn check(pod: &PodInfo, around: &Surroundings<'_>, node: &NodeState) -> Result<(), Rejection> {
+pub fn check(pod: &PodInfo, prefilter_state: &PreFilterState<'_>, node: &NodeState) -> Result<(), Rejection> {
     if !node_unschedulable::admits(pod, node.info()) {
         return Err(Rejection::NodeUnschedulable);
     }
@@ -356,15 +363,15 @@ pub fn check(pod: &PodInfo, around: &Surroundings<'_>, node: &NodeState) -> Resu
         return Err(Rejection::NodePorts);
     }
     node_resources_fit::check(pod, node).map_err(Rejection::NodeResourcesFit)?;
-    if let Some(volumes) = &around.volumes {
+    if let Some(volumes) = &prefilter_state.volumes {
         volumes.check(pod, node)?;
     }
-    pod_topology_spread::check(&around.counts, node.info()).map_err(Rejection::PodTopologySpread)?;
-    inter_pod_affinity::check(&around.neighbours, node.info()).map_err(Rejection::InterPodAffinity)
+    pod_topology_spread::check(&prefilter_state.counts, node.info()).map_err(Rejection::PodTopologySpread)?;
+    inter_pod_affinity::check(&prefilter_state.existing, node.info()).map_err(Rejection::InterPodAffinity)
 }
 
-/// Whether `event` may have changed what `plugin` said of `pod`. A wrong yes costs an attempt; a wrong no costs the pod
-/// minutes, until the pool of unschedulable pods is flushed.
+/// Whether `event` may have changed the result of `plugin` for `pod`. A wrong yes costs an attempt. A wrong
+/// no delays the pod for minutes, until the queue flushes the unschedulable pods.
 pub fn may_help(plugin: Plugin, pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match plugin {
         Plugin::NodeUnschedulable => node_unschedulable::may_help(pod, event),
@@ -382,7 +389,8 @@ pub fn may_help(plugin: Plugin, pod: &PodInfo, event: ClusterEvent<'_>) -> bool 
     }
 }
 
-/// Whether a change of a storage object may have changed what `plugin` said of `pod`; the counterpart of [`may_help`].
+/// Whether a change of a storage object may have changed the result of `plugin` for `pod`; the counterpart of
+/// [`may_help`].
 pub fn storage_may_help(plugin: Plugin, pod: &PodInfo, event: &StorageEvent, storage: &Storage) -> bool {
     match plugin {
         Plugin::VolumeRestrictions => volume_restrictions::storage_may_help(pod, event),
@@ -400,7 +408,7 @@ pub fn storage_may_help(plugin: Plugin, pod: &PodInfo, event: &StorageEvent, sto
     }
 }
 
-/// Whether the waiting pod's own change may have changed what `plugin` said of it.
+/// Whether the waiting pod's own change may have changed the result of `plugin` for it.
 pub fn own_change_may_help(plugin: Plugin, old: &PodInfo, new: &PodInfo) -> bool {
     match plugin {
         Plugin::NodeUnschedulable | Plugin::TaintToleration => old.tolerations != new.tolerations,

@@ -4,13 +4,13 @@ use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 
-/// What a refusal says.
+/// The reason of a refusal.
 pub const REASON: &str = "node(s) didn't match Pod's node affinity/selector";
 
-/// What is said of all nodes when the terms name nodes and contradict themselves.
+/// The reason for all nodes if the terms name nodes and contradict each other.
 pub const CONFLICT: &str = "pod affinity terms conflict";
 
-/// What is said of each node that was not looked at because the terms name others.
+/// The reason for each node that was left out because the terms name others.
 pub const NOT_NAMED: &str = "node(s) didn't satisfy plugin(s) [NodeAffinity]";
 
 /// Whether the node may take the pod.
@@ -18,7 +18,7 @@ pub fn admits(pod: &PodInfo, node: &NodeInfo) -> bool {
     pod.affinity.admits(&node.name, &node.labels)
 }
 
-/// A node that matches helps if it is new or did not match before.
+/// A matching node helps if it is new or did not match before.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdded(node) => admits(pod, node),

@@ -1,4 +1,4 @@
-//! NodeResourcesFit: the node has a place for one more pod and enough of everything it requests.
+//! The NodeResourcesFit filter: the node may hold one more pod and has enough of everything it requests.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::resources::RequestedTotal;
 
-/// What does not suffice on a node.
+/// The insufficient resources of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shortage {
     too_many_pods: bool,
     cpu: bool,
     memory: bool,
     ephemeral_storage: bool,
-    /// Extended resources that do not suffice, by name.
+    /// The insufficient extended resources, by name.
     extended: Vec<Arc<str>>,
-    /// Whether something is asked for that the empty node would not have either.
+    /// Whether a request exceeds the allocatable amount of the empty node.
     beyond_allocatable: bool,
 }
 
@@ -44,10 +44,11 @@ impl Shortage {
     }
 }
 
-/// Whether the pod fits beside what is on the node.
+/// Whether the pod fits in addition to the pods on the node.
 ///
 /// # Errors
-/// All that does not suffice.
+///
+/// All insufficient resources.
 pub fn check(pod: &PodInfo, node: &NodeState) -> Result<(), Shortage> {
     fit(pod, node.info(), node.pod_count(), node.requested())
 }
@@ -73,8 +74,8 @@ fn fit(pod: &PodInfo, node: &NodeInfo, pods: i64, taken: &RequestedTotal) -> Res
     if short.is_none() { Ok(()) } else { Err(short) }
 }
 
-/// A pod that leaves always helps. A node helps if the pod would fit on it empty, and if it is new or has more than before
-/// of something the pod asks for.
+/// The removal of a pod always helps. A node helps if the pod would fit on it empty and the node is new or
+/// has more than before of a requested resource.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     let fits_empty = |node| fit(pod, node, 0, &RequestedTotal::default()).is_ok();
     match event {

@@ -1,11 +1,11 @@
-//! NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon's taint.
+//! The NodeUnschedulable filter: a cordoned node takes only pods that tolerate the cordon's taint.
 
 use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::taint::{Effect, Taint, tolerated};
 
-/// What a refusal says.
+/// The reason of a refusal.
 pub const REASON: &str = "node(s) were unschedulable";
 
 const CORDON_KEY: &str = "node.kubernetes.io/unschedulable";

@@ -1,5 +1,6 @@
-//! NodeVolumeLimits: the node can attach the pod's CSI volumes beside those of its pods. A volume that several pods of a node use counts
-//! once. Limits are what the CSINode of the node's name says; without one there are none.
+//! The NodeVolumeLimits filter: the node can attach the pod's CSI volumes in addition to those of its pods. A
+//! volume of several pods of a node counts once. The CSINode of the node's name gives the limits; without a
+//! CSINode there are no limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use crate::pod::PodInfo;
 use crate::storage::volume::CsiHandle;
 use crate::storage::{Storage, StorageEvent};
 
-/// What is said of a node that cannot attach that many volumes.
+/// The reason of a refusal.
 pub const REASON: &str = "node(s) exceed max volume count";
 
 /// The CSI volumes of `pod`. A claim without volume counts as one volume of its class's provisioner.
@@ -28,7 +29,7 @@ pub fn csi_volumes(pod: &PodInfo, storage: &Storage) -> BTreeSet<CsiHandle> {
     pod.claims().iter().filter_map(volume).collect()
 }
 
-/// Whether the node can attach `wanted` beside the volumes of its pods.
+/// Whether the node can attach `wanted` in addition to the volumes of its pods.
 pub fn admits(wanted: &BTreeSet<CsiHandle>, storage: &Storage, node: &NodeState) -> bool {
     if wanted.is_empty() {
         return true;
@@ -51,7 +52,7 @@ pub fn admits(wanted: &BTreeSet<CsiHandle>, storage: &Storage, node: &NodeState)
     counts.iter().all(|(driver, (now, new))| limits.get(*driver).is_none_or(|limit| now + new <= *limit))
 }
 
-/// A pod with claims that leaves helps, and a new node.
+/// The removal of a pod with claims helps, and so does a new node.
 pub fn may_help(event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::PodFreed(other) => !other.claims().is_empty(),
@@ -60,7 +61,7 @@ pub fn may_help(event: ClusterEvent<'_>) -> bool {
     }
 }
 
-/// News of limits help, and of the pod's claims: their volumes may be attached already.
+/// Changes of a CSINode help, and changes of the pod's claims: their volumes may be attached already.
 pub fn storage_may_help(pod: &PodInfo, event: &StorageEvent) -> bool {
     match event {
         StorageEvent::CsiNode => true,

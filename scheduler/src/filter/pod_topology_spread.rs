@@ -1,22 +1,22 @@
-//! PodTopologySpread (DoNotSchedule): placing the pod must not make a domain exceed the emptiest by more than allowed.
+//! The PodTopologySpread filter (DoNotSchedule): the pod must not make a domain's skew exceed the maximum.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::cache::NodeState;
-use crate::companions::Spread;
 use crate::event::ClusterEvent;
 use crate::filter::{Change, taint_toleration};
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::pod_constraints::Spread;
 
-/// What a refusal says.
+/// The reason of a refusal.
 pub const REASON: &str = "node(s) didn't match pod topology spread constraints";
 
-/// What a refusal says of a node that is in no domain.
+/// The reason for a node that is in no domain.
 pub const NO_DOMAIN: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
 
-/// How the pod's like are spread now.
+/// The matching pods per domain for each constraint of a pod.
 #[derive(Debug)]
 pub struct Counts {
     constraints: Vec<Counted>,
@@ -27,11 +27,11 @@ struct Counted {
     key: String,
     max_skew: i64,
     min_domains: i64,
-    /// Whether the pod is of its own like.
+    /// 1 if the constraint counts the pod itself, else 0.
     own: i64,
-    /// How many of the pod's like are in each domain.
+    /// The number of matching pods per domain.
     domains: BTreeMap<String, i64>,
-    /// How many domains have so many.
+    /// The number of domains per number of matching pods.
     sizes: BTreeMap<i64, usize>,
 }
 
@@ -51,23 +51,23 @@ impl Counted {
         self.domains.insert(domain.to_owned(), after);
     }
 
-    /// How many are in the emptiest domain; with too few domains, as if one of them were empty.
-    fn emptiest(&self) -> i64 {
+    /// The smallest number of matching pods in a domain; zero with too few domains.
+    fn minimum(&self) -> i64 {
         let enough = i64::try_from(self.domains.len()).is_ok_and(|domains| domains >= self.min_domains);
         self.sizes.keys().next().copied().filter(|_| enough).unwrap_or(0)
     }
 }
 
-/// Why a node was refused.
+/// The reason for refusing a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uneven {
-    /// Its domain would have too many.
-    TooMany,
-    /// It is in no domain.
+pub enum SpreadConflict {
+    /// The node's domain would exceed the maximum skew.
+    MaxSkew,
+    /// The node is in no domain.
     NoDomain,
 }
 
-/// Counts the pod's like over all nodes; costs nothing for a pod without constraints.
+/// Counts the matching pods over all nodes; does no work for a pod without constraints.
 pub fn count<'a>(pod: &PodInfo, nodes: impl Iterator<Item = &'a NodeState> + Clone) -> Counts {
     let counted = pod.spread.iter().map(|spread| {
         let mut counted = Counted {
@@ -78,8 +78,8 @@ pub fn count<'a>(pod: &PodInfo, nodes: impl Iterator<Item = &'a NodeState> + Clo
             domains: BTreeMap::new(),
             sizes: BTreeMap::new(),
         };
-        for node in nodes.clone().filter(|node| takes_part(pod, spread, node.info())) {
-            let like = node.pods().iter().filter(|other| is_like(pod, spread, other)).count();
+        for node in nodes.clone().filter(|node| is_eligible(pod, spread, node.info())) {
+            let like = node.pods().iter().filter(|other| is_counted(pod, spread, other)).count();
             counted.set(&node.info().labels[&spread.topology_key], |count| count + like as i64);
         }
         counted
@@ -87,24 +87,25 @@ pub fn count<'a>(pod: &PodInfo, nodes: impl Iterator<Item = &'a NodeState> + Clo
     Counts { constraints: counted.collect() }
 }
 
-/// Whether `other` counts as one of the pod's like.
-fn is_like(pod: &PodInfo, spread: &Spread, other: &PodInfo) -> bool {
+/// Whether the constraint counts `other`.
+fn is_counted(pod: &PodInfo, spread: &Spread, other: &PodInfo) -> bool {
     !other.deleting && other.key.namespace() == pod.key.namespace() && spread.counts(&other.labels)
 }
 
 impl Counts {
-    /// Accounts for a change of `other` on `node`.
+    /// Counts a change of `other` on `node`.
     pub(super) fn adjust(&mut self, pod: &PodInfo, node: &NodeInfo, other: &PodInfo, change: Change) {
         for (counted, spread) in self.constraints.iter_mut().zip(&pod.spread) {
-            if is_like(pod, spread, other) && takes_part(pod, spread, node) {
+            if is_counted(pod, spread, other) && is_eligible(pod, spread, node) {
                 counted.set(&node.labels[&spread.topology_key], |count| change.of(count));
             }
         }
     }
 }
 
-/// Nodes count that are in a domain of every constraint and that the pod could otherwise choose, as far as it says.
-fn takes_part(pod: &PodInfo, spread: &Spread, node: &NodeInfo) -> bool {
+/// Whether `node` counts: it has the label of every constraint, and the pod's affinity and tolerations admit
+/// it as far as the constraint honors them.
+fn is_eligible(pod: &PodInfo, spread: &Spread, node: &NodeInfo) -> bool {
     has_domains(pod, node)
         && (!spread.honor_affinity || pod.affinity.admits(&node.name, &node.labels))
         && (!spread.honor_taints || taint_toleration::admits(pod, node))
@@ -114,23 +115,24 @@ fn has_domains(pod: &PodInfo, node: &NodeInfo) -> bool {
     pod.spread.iter().all(|spread| node.labels.contains_key(&spread.topology_key))
 }
 
-/// Whether the node may take the pod whose like was counted.
+/// Whether the node admits the pod for which `counts` was counted.
 ///
 /// # Errors
-/// Why not.
-pub fn check(counts: &Counts, node: &NodeInfo) -> Result<(), Uneven> {
+///
+/// The reason for the refusal.
+pub fn check(counts: &Counts, node: &NodeInfo) -> Result<(), SpreadConflict> {
     for c in &counts.constraints {
-        let domain = node.labels.get(&c.key).ok_or(Uneven::NoDomain)?;
+        let domain = node.labels.get(&c.key).ok_or(SpreadConflict::NoDomain)?;
         let there = c.domains.get(domain).copied().unwrap_or(0);
-        if there + c.own - c.emptiest() > c.max_skew {
-            return Err(Uneven::TooMany);
+        if there + c.own - c.minimum() > c.max_skew {
+            return Err(SpreadConflict::MaxSkew);
         }
     }
     Ok(())
 }
 
-/// A node with the domains' labels helps if it comes, changes or goes (it may have been the emptiest domain); so does one of the pod's like that comes (the emptiest
-/// domain may have got fuller) or goes.
+/// Helpful events: a node with the topology labels is added, changed or removed (it may have been the domain
+/// with the fewest pods); a matching pod is added (the smallest domain may have grown) or removed.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_domains(pod, node),

@@ -1,11 +1,11 @@
-//! TaintToleration: every NoSchedule and NoExecute taint of the node must be tolerated.
+//! The TaintToleration filter: the pod must tolerate every NoSchedule and NoExecute taint of the node.
 
 use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::taint::{Effect, tolerated};
 
-/// What a refusal says (1.35 and later; older versions printed the taint).
+/// The reason of a refusal (1.35 and later; older versions printed the taint).
 pub const REASON: &str = "node(s) had untolerated taint(s)";
 
 /// Whether the node may take the pod.
@@ -17,7 +17,7 @@ pub fn admits(pod: &PodInfo, node: &NodeInfo) -> bool {
         .all(|taint| tolerated(taint, &pod.tolerations))
 }
 
-/// A node whose taints are all tolerated helps if it is new or was not so before.
+/// A node helps if the pod tolerates all its taints and the node is new or had an untolerated taint before.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdded(node) => admits(pod, node),

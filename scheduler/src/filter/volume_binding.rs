@@ -1,5 +1,6 @@
-//! VolumeBinding: the node can use the volumes that the pod's claims are bound to, and claims that wait for their first pod find volumes
-//! there, or volumes can be made. [`prefilter`] looks at the claims once, [`ClaimVolumes::plan`] at a node.
+//! The VolumeBinding filter: the node can use the volumes of the pod's bound claims. Claims that wait for
+//! their first pod find volumes there, or a provisioner can make them. [`prefilter`] reads the claims once,
+//! [`ClaimVolumes::plan`] checks a node.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use crate::storage::claim::{Claim, VolumeRequest};
 use crate::storage::volume::{Volume, VolumePhase};
 use crate::storage::{Record, Storage, StorageEvent, VolumePlan};
 
-/// What is said of every node while a claim waits for a volume that does not depend on the node.
+/// The reason for every node while a claim waits for a volume that does not depend on the node.
 pub const UNBOUND_IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
 
-/// Why a node cannot serve the claims of a pod. Several may hold.
+/// The reasons why a node cannot serve the claims of a pod. Several may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeConflict {
     is_unreachable: bool,
@@ -42,33 +43,34 @@ impl VolumeConflict {
     }
 }
 
-/// The claims of a pod, by what each needs of a node.
+/// The claims of a pod, sorted by what each needs of a node.
 pub struct ClaimVolumes<'a> {
     storage: &'a Storage,
-    /// Volumes of bound claims; `None` for a volume that is gone.
+    /// Volumes of bound claims; `None` for a deleted volume.
     bound: Vec<Option<&'a Record<Volume>>>,
-    /// Claims whose volume is to be made for a node that was decided before.
+    /// Claims whose volume a provisioner makes for a node that was selected before.
     selected: Vec<(&'a Arc<Record<Claim>>, &'a str)>,
-    /// Claims that take any volume, smallest first, so that a small claim does not take what a large one needs.
+    /// Claims without a selected node, smallest first, so that a small claim does not take the volume that a
+    /// large one needs.
     open: Vec<OpenClaim<'a>>,
 }
 
-/// A claim that waits for its first pod, and the volumes that it can get somewhere.
+/// A claim that waits for its first pod, and the volumes that it can get on some node.
 struct OpenClaim<'a> {
     claim: &'a Arc<Record<Claim>>,
     size: i64,
-    /// A volume that is kept for the claim: the claim gets no other one.
+    /// The volume reserved for the claim: the claim gets no other one.
     kept: Option<&'a Arc<Record<Volume>>>,
-    /// Free volumes that fit, smallest first, those of one size by name.
+    /// Free volumes that fit, smallest first, then by name.
     free: Vec<&'a Arc<Record<Volume>>>,
 }
 
-/// What is said of a claim that does not exist.
+/// The reason if a claim does not exist.
 pub(super) fn not_found(claim: &str) -> String {
     format!("persistentvolumeclaim \"{claim}\" not found")
 }
 
-/// The claims of `pod` that exist.
+/// The existing claims of `pod`.
 pub(super) fn claims_of<'a>(
     pod: &'a PodInfo,
     storage: &'a Storage,
@@ -79,7 +81,8 @@ pub(super) fn claims_of<'a>(
 /// Sorts the claims of `pod` by what each needs of a node.
 ///
 /// # Errors
-/// Why the pod can be on no node, in upstream's words.
+///
+/// Why no node can have the pod, in kube-scheduler's words.
 pub fn prefilter<'a>(pod: &PodInfo, storage: &'a Storage) -> Result<ClaimVolumes<'a>, String> {
     let mut records = Vec::with_capacity(pod.claims().len());
     for claim in pod.claims() {
@@ -145,7 +148,7 @@ impl<'a> OpenClaim<'a> {
         found
     }
 
-    /// The volume that the claim gets on `node`, but for those that other claims of the pod get.
+    /// The volume that the claim gets on `node`, other than those in `taken`.
     fn volume_on(&self, node: &NodeInfo, taken: &VolumePlan) -> Option<&'a Arc<Record<Volume>>> {
         let is_taken = |volume: &Record<Volume>| taken.bind.iter().any(|(other, _)| other.key == volume.key);
         let fits = |volume: &&&Arc<Record<Volume>>| !is_taken(volume) && volume.is_reachable_from(node);
@@ -156,7 +159,7 @@ impl<'a> OpenClaim<'a> {
     }
 }
 
-/// Whether a volume that is kept for a claim will do.
+/// Whether a volume reserved for a claim satisfies the request.
 fn suffices(request: &VolumeRequest, volume: &Volume) -> bool {
     volume.size >= request.size
         && volume.is_block == request.is_block
@@ -172,10 +175,11 @@ fn is_free_for(request: &VolumeRequest, volume: &Volume) -> bool {
 }
 
 impl ClaimVolumes<'_> {
-    /// What is to be done for the claims if the pod goes to `node`.
+    /// The writes for the claims if the pod goes to `node`.
     ///
     /// # Errors
-    /// Why the node cannot serve them.
+    ///
+    /// Why the node cannot serve the claims.
     pub fn plan(&self, node: &NodeInfo) -> Result<VolumePlan, VolumeConflict> {
         let mut conflict = VolumeConflict::default();
         for volume in &self.bound {
@@ -238,15 +242,15 @@ impl ClaimVolumes<'_> {
     }
 }
 
-/// Whether a volume can be made for a node.
+/// Whether a provisioner can make a volume for a node.
 enum Provision {
     Possible,
-    /// The class makes none, or none for this node.
+    /// The class has no provisioner, or none for this node.
     NotHere,
     NoSpace,
 }
 
-/// A node helps that is new or has other labels.
+/// A new node helps, and so does a node with changed labels.
 pub fn may_help(event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdded(_) => true,
@@ -255,13 +259,14 @@ pub fn may_help(event: ClusterEvent<'_>) -> bool {
     }
 }
 
-/// News help of the pod's claims, their classes, the volumes that they are bound to, and of volumes and room of their classes.
+/// Helpful changes: the pod's claims, their classes and bound volumes, and volumes and capacity of their
+/// classes.
 pub fn storage_may_help(pod: &PodInfo, event: &StorageEvent, storage: &Storage) -> bool {
     let unbound = || claims_of(pod, storage).filter(|claim| !claim.is_bound());
     match event {
         StorageEvent::Claim(key) => pod.uses(key),
         StorageEvent::Volume(volume) => {
-            // A volume that is kept for one claim helps no other.
+            // A volume that is reserved for one claim helps no other claim.
             let may_get = |claim: &Record<Claim>| match &volume.claim {
                 Some(reference) => reference.key == claim.key,
                 None => claim.class == volume.class,

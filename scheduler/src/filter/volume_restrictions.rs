@@ -1,4 +1,5 @@
-//! VolumeRestrictions: no other pod uses a claim of the mode ReadWriteOncePod, and no pod on the node a disk that cannot be shared.
+//! The VolumeRestrictions filter: no other pod uses a claim with ReadWriteOncePod, and no pod on the node
+//! uses a disk that cannot be shared.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +10,14 @@ use crate::event::ClusterEvent;
 use crate::pod::PodInfo;
 use crate::storage::{Storage, StorageEvent};
 
-/// What is said of every node while another pod uses the claim.
+/// The reason for every node while another pod uses the claim.
 pub const CLAIM_IN_USE: &str =
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
 
-/// What is said of a node with a pod that uses the disk.
+/// The reason for a node with a pod that uses the disk.
 pub const DISK_IN_USE: &str = "node(s) had no available disk";
 
-/// What a node was refused for.
+/// The reason for refusing a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restriction {
     /// A pod, perhaps on another node, uses the claim.
@@ -25,7 +26,7 @@ pub enum Restriction {
     DiskInUse,
 }
 
-/// The claims of a pod that no other pod may use, and how often other pods do.
+/// The claims of a pod that no other pod may use, and the number of uses by other pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExclusiveClaims {
     claims: BTreeSet<Key>,
@@ -33,15 +34,15 @@ pub struct ExclusiveClaims {
 }
 
 impl ExclusiveClaims {
-    /// Adds or takes away the uses by `other`, as if it came or went.
+    /// Adds or subtracts the uses by `other`.
     pub(super) fn adjust(&mut self, other: &PodInfo, change: super::Change) {
         if self.claims.is_empty() {
             return;
         }
         let uses = other.claims().iter().filter(|claim| self.claims.contains(&claim.key(other))).count();
         match change {
-            super::Change::Comes => self.uses += uses,
-            super::Change::Leaves => self.uses -= uses,
+            super::Change::Added => self.uses += uses,
+            super::Change::Removed => self.uses -= uses,
         }
     }
 }
@@ -49,7 +50,8 @@ impl ExclusiveClaims {
 /// Looks up the exclusive claims of `pod`.
 ///
 /// # Errors
-/// A claim that does not exist, in upstream's words: the pod can be on no node.
+///
+/// A claim does not exist, in kube-scheduler's words: no node can have the pod.
 pub fn prefilter(pod: &PodInfo, storage: &Storage) -> Result<ExclusiveClaims, String> {
     let mut found = ExclusiveClaims::default();
     for claim in pod.claims().iter().filter(|claim| !claim.is_ephemeral) {
@@ -63,10 +65,11 @@ pub fn prefilter(pod: &PodInfo, storage: &Storage) -> Result<ExclusiveClaims, St
     Ok(found)
 }
 
-/// Whether the pod can be on the node beside the pods that use volumes.
+/// Whether the node admits the pod next to the pods that use volumes.
 ///
 /// # Errors
-/// The restriction that it would break.
+///
+/// The restriction that the pod would break.
 pub fn check(pod: &PodInfo, exclusive: &ExclusiveClaims, node: &NodeState) -> Result<(), Restriction> {
     let disks = pod.disks();
     if !disks.is_empty() {
@@ -78,7 +81,7 @@ pub fn check(pod: &PodInfo, exclusive: &ExclusiveClaims, node: &NodeState) -> Re
     if exclusive.uses > 0 { Err(Restriction::ClaimInUse) } else { Ok(()) }
 }
 
-/// A pod helps that leaves and used the same claim or disk; for disks, also another node.
+/// The removal of a pod that used the same claim or disk helps; for disks, also another node.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::PodFreed(other) => {
@@ -92,7 +95,7 @@ pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     }
 }
 
-/// News of a claim that the pod uses help.
+/// A change of a claim of the pod helps.
 pub fn storage_may_help(pod: &PodInfo, event: &StorageEvent) -> bool {
     matches!(event, StorageEvent::Claim(key) if pod.uses(key))
 }

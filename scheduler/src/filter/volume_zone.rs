@@ -1,12 +1,12 @@
-//! VolumeZone: the node is in the zone and region that the labels of the pod's volumes name. A node without such labels is in every zone:
-//! clusters of one zone need not label their nodes.
+//! The VolumeZone filter: the node is in the zone and region that the labels of the pod's volumes name. A
+//! node without such labels is in every zone: clusters of one zone need not label their nodes.
 
 use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::storage::{Storage, StorageEvent};
 
-/// What is said of a node in another zone.
+/// The reason for a node in another zone.
 pub const REASON: &str = "node(s) had no available volume zone";
 
 /// Labels that name a zone or region, each with the label that replaced it.
@@ -17,7 +17,7 @@ const LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// A label of a volume: the node must have one of the values.
+/// A zone label of a volume: the node must have one of the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneLabel {
     label: &'static str,
@@ -28,7 +28,8 @@ pub struct ZoneLabel {
 /// The zone labels of the pod's bound volumes.
 ///
 /// # Errors
-/// A volume that does not exist, in upstream's words: the pod can be on no node.
+///
+/// A volume does not exist, in kube-scheduler's words: no node can have the pod.
 pub fn prefilter(pod: &PodInfo, storage: &Storage) -> Result<Vec<ZoneLabel>, String> {
     let mut zones = Vec::new();
     for claim in pod.claims().iter().filter(|claim| !claim.is_ephemeral) {
@@ -37,7 +38,7 @@ pub fn prefilter(pod: &PodInfo, storage: &Storage) -> Result<Vec<ZoneLabel>, Str
         let volume = storage.volume(name).ok_or_else(|| format!("persistentvolume \"{name}\" not found"))?;
         for (label, replaced_by) in LABELS {
             if let Some(text) = volume.labels.get(label) {
-                // A volume in several zones separates them so.
+                // `__` separates the zones of a volume that is in several.
                 let values = text.split("__").map(|value| value.trim().to_owned()).collect();
                 zones.push(ZoneLabel { label, replaced_by, values });
             }
@@ -46,7 +47,7 @@ pub fn prefilter(pod: &PodInfo, storage: &Storage) -> Result<Vec<ZoneLabel>, Str
     Ok(zones)
 }
 
-/// Whether the node is where the volumes are.
+/// Whether the node is in the zones of the volumes.
 pub fn admits(zones: &[ZoneLabel], node: &NodeInfo) -> bool {
     if zones.is_empty() || !LABELS.iter().any(|(label, _)| node.labels.contains_key(*label)) {
         return true;
@@ -57,7 +58,7 @@ pub fn admits(zones: &[ZoneLabel], node: &NodeInfo) -> bool {
     })
 }
 
-/// A node helps that is new or has other labels.
+/// A new node helps, and so does a node with changed labels.
 pub fn may_help(event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdded(_) => true,
@@ -66,7 +67,7 @@ pub fn may_help(event: ClusterEvent<'_>) -> bool {
     }
 }
 
-/// News of the pod's claims and their volumes help.
+/// Changes of the pod's claims and their volumes help.
 pub fn storage_may_help(pod: &PodInfo, event: &StorageEvent, storage: &Storage) -> bool {
     match event {
         StorageEvent::Claim(key) => pod.uses(key),

@@ -1,4 +1,4 @@
-//! From a pod's JSON to [`PodInfo`]. Reads only what scheduling needs; unknown fields are skipped, not kept.
+//! Decodes a pod's JSON to [`PodInfo`]. The decoder reads only what scheduling needs and skips other fields.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,18 @@ use serde::Deserialize;
 
 use super::{NonZero, PodInfo, ScheduledCondition, volumes};
 use crate::affinity::{NodeAffinity, Operator, Preference, Requirement, Term};
-use crate::companions::{AffinityTerm, Companions, LabelSelector, Labels, Spread};
 use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
+use crate::pod_constraints::{AffinityTerm, LabelSelector, Labels, PodAffinity, Spread};
 use crate::ports::HostPort;
 use crate::quantity::Amount;
 use crate::resources::Resources;
 use crate::taint::Toleration;
 
-/// Reads a pod.
+/// Decodes a pod.
 ///
 /// # Errors
-/// When `json` is no pod, or states a quantity that is none. The apiserver stores no such object.
+///
+/// `json` is not a pod, or a quantity in it is invalid. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<PodInfo, serde_json::Error> {
     lenient::from_slice(json).map(PodDoc::into_info)
 }
@@ -170,7 +171,7 @@ impl PodDoc {
             requests,
             nonzero,
             ports: spec.host_ports(),
-            companions: spec.companions(&metadata.namespace),
+            pod_affinity: spec.pod_affinity(&metadata.namespace),
             spread: spec.spread(&labels),
             volumes: volumes::read(spec.volumes, &metadata.name),
             tolerations: spec.tolerations.unwrap_or_default(),
@@ -198,7 +199,7 @@ impl ContainerDoc {
         self.restart_policy.as_deref() == Some("Always")
     }
 
-    /// What the container asks for, where `fill` stands for what it does not mention.
+    /// The container's requests; `fill` gives the amounts that the container does not mention.
     fn requests(&self, fill: &Resources) -> Resources {
         let mut sum = fill.clone();
         if let Some(requests) = self.resources.as_ref().and_then(|r| r.requests.as_ref()) {
@@ -226,8 +227,9 @@ impl SpecDoc {
         (actual, NonZero { milli_cpu: filled.milli_cpu.into(), memory: filled.memory.into() })
     }
 
-    /// The greater of what the containers need together and what any moment of initialisation needs (an init container
-    /// beside the sidecars started before it); requests stated for the whole pod replace that; overhead comes on top.
+    /// The pod's requests: the greater of the sum of its containers and of the largest need during
+    /// initialisation (an init container with the sidecars started before it). Pod-level requests replace
+    /// that; overhead is added.
     fn total(&self, fill: &Resources) -> Resources {
         let mut running = Resources::default();
         for container in self.containers.iter().flatten() {
@@ -264,8 +266,8 @@ impl SpecDoc {
 }
 
 impl SpecDoc {
-    /// A term that names no namespaces means the pod's own.
-    fn companions(&mut self, namespace: &str) -> Companions {
+    /// The required pod affinity terms. A term that names no namespaces selects the pod's own.
+    fn pod_affinity(&mut self, namespace: &str) -> PodAffinity {
         let terms = |doc: Option<TermsDoc>| {
             let terms = doc.and_then(|d| d.required_during_scheduling_ignored_during_execution);
             let mut terms = terms.unwrap_or_default();
@@ -273,9 +275,9 @@ impl SpecDoc {
             terms.iter_mut().filter(nowhere).for_each(|t| t.namespaces.push(namespace.to_owned()));
             terms
         };
-        let Some(affinity) = &mut self.affinity else { return Companions::default() };
+        let Some(affinity) = &mut self.affinity else { return PodAffinity::default() };
         let (wanted, shunned) = (affinity.pod_affinity.take(), affinity.pod_anti_affinity.take());
-        Companions { wanted: terms(wanted), shunned: terms(shunned) }
+        PodAffinity { required: terms(wanted), anti_required: terms(shunned) }
     }
 
     fn spread(&mut self, labels: &Labels) -> Vec<Spread> {
@@ -288,7 +290,7 @@ impl SpecDoc {
 }
 
 impl SpreadDoc {
-    /// `matchLabelKeys` narrow the selector to the pod's own values.
+    /// The constraint. `matchLabelKeys` narrow the selector to the pod's own values.
     fn into_spread(self, labels: &Labels) -> Spread {
         let mut selector = self.label_selector;
         for key in self.match_label_keys.unwrap_or_default() {
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_the_greatest_need_of_any_moment() {
+    fn requests_are_the_maximum_over_the_lifetime_of_the_pod() {
         let nonzero = |milli_cpu, containers: i128| NonZero {
             milli_cpu,
             memory: containers * i128::from(DEFAULT_MEMORY),
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_pod_is_read_and_unknown_fields_are_skipped() {
+    fn a_pod_is_decoded_and_unknown_fields_are_ignored() {
         let json = serde_json::json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {

@@ -1,4 +1,4 @@
-//! Reads the volumes of a pod that decide on its node: claims, and disks of the kinds that existed before claims.
+//! Decodes the volumes of a pod that limit the choice of the node: claims, and disks in the pod's own spec.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use super::{PodClaim, PodVolumes};
 use crate::disk::{Disk, DiskKind};
 
-/// A volume in a pod's JSON. Sources that do not matter to scheduling are skipped.
+/// A volume in a pod's JSON. The decoder skips sources that do not matter to scheduling.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct VolumeDoc {
@@ -55,7 +55,7 @@ struct RbdDoc {
     read_only: bool,
 }
 
-/// The volumes of the pod of this name; `None` if none matters.
+/// The volumes of the pod of this name; `None` if no volume matters.
 pub(super) fn read(volumes: Option<Vec<VolumeDoc>>, pod: &str) -> Option<Box<PodVolumes>> {
     let mut read = PodVolumes::default();
     for volume in volumes.unwrap_or_default() {

@@ -1,10 +1,12 @@
-//! How long a pod waits after its n-th failure: one second, doubling, at most ten, cut to the window's start.
+//! The back-off of a pod after its n-th failure: one second, doubled each time, at most ten, cut to the start
+//! of a window.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF};
 
-/// When a pod that failed for the `failures`-th time and was queued at `queued` may be tried again. Never failed: at once.
+/// The time at which a pod may be tried again that was queued at `queued` after `failures` failures; `queued`
+/// for none.
 pub(super) fn expiry(queued: Timestamp, failures: u32) -> Timestamp {
     if failures == 0 {
         return queued;
@@ -29,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_doubles_up_to_ten_seconds() {
+    fn the_back_off_doubles_up_to_ten_seconds() {
         let start = Timestamp::from_second(1000).unwrap();
         let waits: Vec<i64> = (0..40).map(|n| expiry(start, n).as_second() - 1000).collect();
         assert_eq!(waits[..7], [0, 1, 2, 4, 8, 10, 10]);
@@ -37,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_cut_to_a_second() {
+    fn expiries_are_cut_to_a_second() {
         let queued = Timestamp::from_millisecond(1_000_700).unwrap();
         assert_eq!(expiry(queued, 1), Timestamp::from_second(1001).unwrap());
     }

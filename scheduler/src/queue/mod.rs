@@ -1,15 +1,15 @@
-//! Pods waiting for a decision. Pure: time is an argument.
+//! The scheduling queue: pods that wait for a decision. Pure: time is an argument.
 //!
-//! | place | order | who is there |
+//! | queue | order | pods in it |
 //! |---|---|---|
-//! | active | priority, then time | ready to be tried |
+//! | active | priority, then time | ready for an attempt |
 //! | back-off | expiry, in windows of a second, then as above | refused, then woken by an event |
-//! | error back-off | the same | failed for no fault of their own (a bind was refused, a write was lost) |
+//! | error back-off | the same | failed without a refusal (a bind failed, a write was lost) |
 //! | unschedulable | time | refused, waiting for an event |
 //!
-//! A pod popped is in no place until it is given back or dropped. There is no log of events in flight, as a decision
-//! awaits nothing: no event can come between `pop` and `give_back`. Gated pods are not here at all: taking the last gate
-//! away is what makes them known.
+//! A popped pod is in no queue until the caller gives it back or drops it. No log of events is needed: a
+//! decision does not await, so no event can come between `pop` and `give_back`. Gated pods are not in the
+//! queue: the removal of the last gate adds them.
 
 mod backoff;
 
@@ -30,23 +30,23 @@ use crate::storage::{Storage, StorageEvent};
 /// A waiting pod with its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedPod {
-    /// The pod as last seen.
+    /// The newest version of the pod.
     pub pod: Arc<PodInfo>,
-    /// How often it has been popped.
+    /// The number of attempts.
     pub attempts: u32,
-    /// The revision of the change that made it ready: its own, or that of the event that woke it.
+    /// The revision of the change that made the pod ready: its own change, or the event that woke it.
     pub cause: Revision,
-    /// When it was first seen waiting.
+    /// The time at which the pod was first added.
     pub since: Timestamp,
-    /// How often it was refused; drives the back-off.
+    /// The number of refusals; determines the back-off.
     refusals: u32,
-    /// How often in a row it failed without being refused; drives the error back-off.
+    /// The number of consecutive failures without a refusal; determines the error back-off.
     errors: u32,
-    /// Who refused it last.
+    /// The filters of the last refusal.
     refused_by: PluginSet,
-    /// When it last entered the queue.
+    /// The time of the last entry into the queue.
     queued: Timestamp,
-    /// The count of entries then: orders pods that entered at one time.
+    /// The number of the last entry: orders pods that entered at the same time.
     entry: u64,
 }
 
@@ -56,32 +56,32 @@ impl QueuedPod {
     }
 }
 
-/// How many pods wait where.
+/// The number of pods in each queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depths {
-    /// Ready.
+pub struct QueueDepths {
+    /// Ready pods.
     pub active: usize,
-    /// Backing off, for whatever reason.
+    /// Pods that back off, for any reason.
     pub backoff: usize,
-    /// Waiting for an event.
+    /// Pods that wait for an event.
     pub unschedulable: usize,
 }
 
-/// Highest priority first, then longest waiting, then in order of entry.
+/// The order of ready pods: highest priority first, then longest waiting, then order of entry.
 type Rank = (Reverse<i32>, Timestamp, u64);
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum QueuePosition {
     Active(Rank),
     Backoff(Timestamp, Rank),
     ErrorBackoff(Timestamp, Rank),
     Unschedulable(Timestamp, u64),
 }
 
-/// See the module.
+/// The scheduling queue: ready pods by rank, pods in back-off by expiry, unschedulable pods by time.
 #[derive(Default)]
 pub struct Queue {
-    pods: HashMap<Uid, (Place, QueuedPod)>,
+    pods: HashMap<Uid, (QueuePosition, QueuedPod)>,
     active: BTreeMap<Rank, Uid>,
     backoff: BTreeMap<(Timestamp, Rank), Uid>,
     error_backoff: BTreeMap<(Timestamp, Rank), Uid>,
@@ -90,7 +90,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Adds a pod that has not been tried, ready at once. A pod that already waits is [updated](Self::update).
+    /// Adds a pod without attempts; it is ready at once. For a pod already in the queue this is an
+    /// [update](Self::update).
     pub fn add(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         if self.contains(&pod.uid) {
             return self.update(pod, now);
@@ -109,16 +110,16 @@ impl Queue {
         });
     }
 
-    /// Takes in a change of a waiting pod. Wakes it if the change may satisfy a filter that refused it; a change of status
-    /// alone never does. Pods that do not wait are ignored.
+    /// Applies a change of a waiting pod. Wakes the pod if the change may satisfy a filter that refused it; a
+    /// change of status alone never does. Ignores pods that are not in the queue.
     pub fn update(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         let Some((place, mut queued)) = self.take(&pod.uid) else { return };
         let old = std::mem::replace(&mut queued.pod, pod);
         match place {
-            Place::Active(_) => self.activate(queued),
-            Place::Backoff(expiry, _) => self.back_off(queued, expiry),
-            Place::ErrorBackoff(expiry, _) => self.back_off_after_error(queued, expiry),
-            Place::Unschedulable(..) => {
+            QueuePosition::Active(_) => self.activate(queued),
+            QueuePosition::Backoff(expiry, _) => self.back_off(queued, expiry),
+            QueuePosition::ErrorBackoff(expiry, _) => self.back_off_after_error(queued, expiry),
+            QueuePosition::Unschedulable(..) => {
                 let helps = |plugin| filter::own_change_may_help(plugin, &old, &queued.pod);
                 if queued.refused_by.iter().any(helps) {
                     queued.cause = queued.pod.revision;
@@ -130,18 +131,19 @@ impl Queue {
         }
     }
 
-    /// Drops a pod wherever it waits. Unknown pods are ignored.
+    /// Removes a pod from the queue, if it is there.
     pub fn remove(&mut self, uid: &Uid) {
         self.take(uid);
     }
 
-    /// Whether the pod waits here.
+    /// Whether the pod is in the queue.
     pub fn contains(&self, uid: &Uid) -> bool {
         self.pods.contains_key(uid)
     }
 
-    /// The next pod to try: the first ready one; when there is none, the first that backs off after a refusal (waiting
-    /// is for making room, and nobody needs it), but none that backs off after an error.
+    /// The next pod to try: the first ready one. Without a ready pod, the first that backs off after a
+    /// refusal: that back-off only serves to let other pods go first. A pod that backs off after an error
+    /// waits in any case.
     pub fn pop(&mut self, now: Timestamp) -> Option<QueuedPod> {
         self.release(now);
         let uid = self.active.values().next().or_else(|| self.backoff.values().next()).cloned()?;
@@ -150,7 +152,8 @@ impl Queue {
         Some(queued)
     }
 
-    /// Takes back a popped pod that the filters `by` refused. It waits for an event that may change the answer of one.
+    /// Takes back a popped pod that the filters `by` refused. The pod waits for an event that may change the
+    /// result of one of them.
     pub fn give_back_refused(&mut self, mut queued: QueuedPod, by: PluginSet, now: Timestamp) {
         queued.refusals += 1;
         queued.errors = 0;
@@ -159,7 +162,7 @@ impl Queue {
         self.park(queued);
     }
 
-    /// Takes back a popped pod that failed for another reason. It is tried again after a back-off.
+    /// Takes back a popped pod that failed for another reason. The queue tries it again after a back-off.
     pub fn give_back_failed(&mut self, mut queued: QueuedPod, now: Timestamp) {
         queued.errors += 1;
         queued.refused_by = PluginSet::default();
@@ -168,7 +171,7 @@ impl Queue {
         self.back_off_after_error(queued, expiry);
     }
 
-    /// Wakes the unschedulable pods that `event`, which happened at `revision`, may help. Returns how many.
+    /// Wakes the unschedulable pods that `event` of `revision` may help. Returns their number.
     pub fn on_event(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) -> usize {
         let helps = |queued: &QueuedPod| {
             queued.refused_by.iter().any(|plugin| filter::may_help(plugin, &queued.pod, event))
@@ -176,7 +179,8 @@ impl Queue {
         self.wake_where(helps, revision, now)
     }
 
-    /// Wakes the unschedulable pods that a change of a storage object, of `revision`, may help. Returns how many.
+    /// Wakes the unschedulable pods that a change of a storage object of `revision` may help. Returns their
+    /// number.
     pub fn on_storage_event(
         &mut self,
         event: &StorageEvent,
@@ -207,29 +211,30 @@ impl Queue {
         woken.len()
     }
 
-    /// When [`pop`](Self::pop) may have something although nothing else happens; `None` when only a change can help.
+    /// The time at which [`pop`](Self::pop) may return a pod without a further change; `None` if only a
+    /// change can help.
     pub fn deadline(&self) -> Option<Timestamp> {
         let error = self.error_backoff.keys().next().map(|(expiry, _)| *expiry);
         let stay = self.unschedulable.keys().next().map(|(queued, _)| flush_at(*queued));
         error.into_iter().chain(stay).min()
     }
 
-    /// Whether [`pop`](Self::pop) has something now.
+    /// Whether [`pop`](Self::pop) returns a pod now.
     pub fn is_ready(&self, now: Timestamp) -> bool {
         let due = self.deadline().is_some_and(|deadline| deadline <= now);
         !self.active.is_empty() || !self.backoff.is_empty() || due
     }
 
-    /// How many pods wait where.
-    pub fn depths(&self) -> Depths {
-        Depths {
+    /// The number of pods in each queue.
+    pub fn depths(&self) -> QueueDepths {
+        QueueDepths {
             active: self.active.len(),
             backoff: self.backoff.len() + self.error_backoff.len(),
             unschedulable: self.unschedulable.len(),
         }
     }
 
-    /// Makes ready whoever's back-off is over, and wakes whoever has stayed too long.
+    /// Makes pods ready whose back-off is over, and wakes pods that were unschedulable for too long.
     fn release(&mut self, now: Timestamp) {
         while let Some((key, _)) = self.unschedulable.first_key_value()
             && flush_at(key.0) <= now
@@ -256,25 +261,25 @@ impl Queue {
     fn activate(&mut self, queued: QueuedPod) {
         let rank = queued.rank();
         self.active.insert(rank, Arc::clone(&queued.pod.uid));
-        self.put(Place::Active(rank), queued);
+        self.put(QueuePosition::Active(rank), queued);
     }
 
     fn back_off(&mut self, queued: QueuedPod, expiry: Timestamp) {
         let rank = queued.rank();
         self.backoff.insert((expiry, rank), Arc::clone(&queued.pod.uid));
-        self.put(Place::Backoff(expiry, rank), queued);
+        self.put(QueuePosition::Backoff(expiry, rank), queued);
     }
 
     fn back_off_after_error(&mut self, queued: QueuedPod, expiry: Timestamp) {
         let rank = queued.rank();
         self.error_backoff.insert((expiry, rank), Arc::clone(&queued.pod.uid));
-        self.put(Place::ErrorBackoff(expiry, rank), queued);
+        self.put(QueuePosition::ErrorBackoff(expiry, rank), queued);
     }
 
     fn park(&mut self, queued: QueuedPod) {
         let place = (queued.queued, queued.entry);
         self.unschedulable.insert(place, Arc::clone(&queued.pod.uid));
-        self.put(Place::Unschedulable(place.0, place.1), queued);
+        self.put(QueuePosition::Unschedulable(place.0, place.1), queued);
     }
 
     #[cfg(test)]
@@ -287,20 +292,20 @@ impl Queue {
         self.entries
     }
 
-    fn put(&mut self, place: Place, queued: QueuedPod) {
+    fn put(&mut self, place: QueuePosition, queued: QueuedPod) {
         let before = self.pods.insert(Arc::clone(&queued.pod.uid), (place, queued));
-        assert!(before.is_none(), "a pod waits in one place");
+        assert!(before.is_none(), "a pod is in one queue");
     }
 
-    fn take(&mut self, uid: &Uid) -> Option<(Place, QueuedPod)> {
+    fn take(&mut self, uid: &Uid) -> Option<(QueuePosition, QueuedPod)> {
         let (place, queued) = self.pods.remove(uid)?;
         let found = match place {
-            Place::Active(rank) => self.active.remove(&rank),
-            Place::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),
-            Place::ErrorBackoff(expiry, rank) => self.error_backoff.remove(&(expiry, rank)),
-            Place::Unschedulable(queued, entry) => self.unschedulable.remove(&(queued, entry)),
+            QueuePosition::Active(rank) => self.active.remove(&rank),
+            QueuePosition::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),
+            QueuePosition::ErrorBackoff(expiry, rank) => self.error_backoff.remove(&(expiry, rank)),
+            QueuePosition::Unschedulable(queued, entry) => self.unschedulable.remove(&(queued, entry)),
         };
-        assert!(found.is_some(), "a pod is where its place says");
+        assert!(found.is_some(), "a pod is at its recorded position");
         Some((place, queued))
     }
 }

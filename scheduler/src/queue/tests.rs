@@ -1,4 +1,4 @@
-//! When a pod comes out of the queue, and what wakes it.
+//! Tests of the queue's order and of the events that wake a pod.
 
 use super::*;
 use crate::filter::Plugin;
@@ -27,21 +27,21 @@ fn freed(queue: &mut Queue, second: i64) -> usize {
 }
 
 #[test]
-fn priority_goes_first_then_whoever_came_first() {
+fn pods_are_ordered_by_priority_then_by_entry() {
     let mut queue = queue(&[("a", 0), ("b", 5), ("c", 0), ("d", 5)]);
     let order: Vec<String> = (0..5).map(|_| pop(&mut queue, 0)).collect();
     assert_eq!(order, ["b", "d", "a", "c", "-"]);
 }
 
 #[test]
-fn a_change_of_status_costs_no_pod_its_place() {
+fn a_status_update_keeps_the_position_in_the_queue() {
     let mut queue = queue(&[("a", 0), ("b", 0)]);
     queue.update(with(&cpu_pod("a", "1"), |pod| pod.revision = Revision(2)), at(1));
     assert_eq!(pop(&mut queue, 1), "a");
 }
 
 #[test]
-fn a_refused_pod_waits_for_an_event_that_can_help() {
+fn a_refused_pod_waits_for_a_helpful_event() {
     let mut queue = queue(&[("a", 0)]);
     refuse(&mut queue, Plugin::TaintToleration, 0);
     assert_eq!(freed(&mut queue, 20), 0, "a freed node is still tainted");
@@ -55,7 +55,7 @@ fn a_refused_pod_waits_for_an_event_that_can_help() {
 }
 
 #[test]
-fn every_filter_names_the_changes_that_help_it() {
+fn every_filter_knows_the_events_that_may_help() {
     let bare = node("n1", serde_json::json!({}));
     let cordoned = node("n1", serde_json::json!({ "unschedulable": true }));
     let tainted = node("n1", serde_json::json!({ "taints": [{ "key": "k", "effect": "NoSchedule" }] }));
@@ -102,17 +102,17 @@ fn every_filter_names_the_changes_that_help_it() {
 }
 
 #[test]
-fn a_woken_pod_backs_off_while_others_are_ready_and_not_when_nobody_is() {
+fn back_off_of_a_woken_pod_is_skipped_without_other_ready_pods() {
     let mut queue = queue(&[("a", 9)]);
     refuse(&mut queue, Plugin::NodeResourcesFit, 0);
     queue.add(cpu_pod("b", "1"), at(0));
     assert_eq!(freed(&mut queue, 0), 1);
-    assert_eq!(queue.depths(), Depths { active: 1, backoff: 1, unschedulable: 0 });
+    assert_eq!(queue.depths(), QueueDepths { active: 1, backoff: 1, unschedulable: 0 });
     assert_eq!([pop(&mut queue, 0), pop(&mut queue, 0), pop(&mut queue, 0)], ["b", "a", "-"]);
 }
 
 #[test]
-fn a_back_off_that_is_over_gives_priority_its_right() {
+fn priority_decides_among_pods_after_back_off() {
     let mut queue = queue(&[("a", 9)]);
     refuse(&mut queue, Plugin::NodeResourcesFit, 0);
     queue.add(cpu_pod("b", "1"), at(0));
@@ -121,7 +121,7 @@ fn a_back_off_that_is_over_gives_priority_its_right() {
 }
 
 #[test]
-fn a_failed_pod_waits_its_time_whether_or_not_others_do() {
+fn error_back_off_applies_even_without_other_ready_pods() {
     let mut queue = queue(&[("a", 0)]);
     for (second, wait) in [(0, 1), (1, 2), (3, 4), (7, 8), (15, 10), (25, 10)] {
         let queued = queue.pop(at(second)).unwrap();
@@ -133,7 +133,7 @@ fn a_failed_pod_waits_its_time_whether_or_not_others_do() {
 }
 
 #[test]
-fn a_pods_own_change_wakes_it_when_it_can_help() {
+fn a_pod_update_wakes_the_pod_if_it_may_help() {
     type Change = fn(&mut PodInfo);
     let changes: [(Plugin, Change, bool); 4] = [
         (Plugin::TaintToleration, |pod| pod.tolerations.push(crate::taint::Toleration::default()), true),
@@ -150,13 +150,13 @@ fn a_pods_own_change_wakes_it_when_it_can_help() {
 }
 
 #[test]
-fn a_removed_pod_is_nowhere() {
+fn a_removed_pod_is_in_no_queue() {
     let mut queue = queue(&[("a", 0), ("b", 0)]);
     queue.remove(&"a".into());
     refuse(&mut queue, Plugin::NodeResourcesFit, 0);
     queue.remove(&"b".into());
     assert_eq!(
         (queue.depths(), queue.deadline(), pop(&mut queue, 999)),
-        (Depths::default(), None, "-".to_owned())
+        (QueueDepths::default(), None, "-".to_owned())
     );
 }

@@ -1,4 +1,4 @@
-//! A server for the tests of the edge: objects in a map, watches, binds, status patches and events; nothing else.
+//! A fake API server for the tests of `run`: objects in a map, watches, binds, status patches and events.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -14,26 +14,26 @@ use tonic::{Request, Response, Status};
 
 type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// What may wait for a watcher. A test that makes more changes without giving the scheduler a turn is wrong.
+/// The size of a watcher's queue. A test that makes more changes at once is wrong.
 const WATCH_BATCHES: usize = 1_000;
 
-/// Cheap to clone; clones are the same server.
+/// A handle of the fake server. Clones share the server.
 #[derive(Clone, Default)]
-pub(super) struct Fake(Arc<Mutex<State>>);
+pub(super) struct Fake(Arc<Mutex<FakeState>>);
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     revision: i64,
-    /// By resource and `namespace/name`.
+    /// Objects by resource and `namespace/name`.
     objects: BTreeMap<(String, String), Value>,
-    /// By the resources of their selectors.
+    /// Watches with the resources of their selectors.
     watches: Vec<(Vec<String>, mpsc::Sender<pb::WatchBatch>)>,
-    /// Whether requests to watch stay unanswered.
-    silent: bool,
-    /// How many binds to refuse before accepting one.
+    /// Whether watch requests get no response.
+    is_unresponsive: bool,
+    /// The number of binds to refuse before the server accepts one.
     refuse_binds: usize,
-    /// How many binds to carry out and then answer as if the connection had broken.
-    lose_answers: usize,
+    /// The number of binds that succeed but return a transport error.
+    lose_responses: usize,
     binds: Vec<String>,
     causes: Vec<String>,
 }
@@ -46,7 +46,7 @@ impl Fake {
     pub(super) fn remove(&self, resource: &str, key: &str) {
         let mut state = self.0.lock().unwrap();
         let object = state.objects.remove(&(resource.to_owned(), key.to_owned())).unwrap();
-        state.tell(resource, object, pb::watch_event::Type::Gone);
+        state.notify(resource, object, pb::watch_event::Type::Gone);
     }
 
     pub(super) fn get(&self, resource: &str, key: &str) -> Value {
@@ -54,7 +54,7 @@ impl Fake {
         state.objects.get(&(resource.to_owned(), key.to_owned())).cloned().unwrap_or_default()
     }
 
-    /// Type, reason, message and count of every event, in the order of their names.
+    /// Type, reason, message and count of every event, sorted by name.
     pub(super) fn events(&self) -> Vec<String> {
         let state = self.0.lock().unwrap();
         let events = state.objects.iter().filter(|((resource, _), _)| resource == "events");
@@ -69,26 +69,26 @@ impl Fake {
         self.0.lock().unwrap().binds.clone()
     }
 
-    /// What the binds said led to them.
+    /// The causes that the bind requests carried.
     pub(super) fn causes(&self) -> Vec<String> {
         self.0.lock().unwrap().causes.clone()
     }
 
-    /// From now on a request to watch is not answered.
-    pub(super) fn fall_silent(&self) {
-        self.0.lock().unwrap().silent = true;
+    /// Stops responding to watch requests.
+    pub(super) fn stop_responding(&self) {
+        self.0.lock().unwrap().is_unresponsive = true;
     }
 
     fn is_silent(&self) -> bool {
-        self.0.lock().unwrap().silent
+        self.0.lock().unwrap().is_unresponsive
     }
 
     pub(super) fn refuse_binds(&self, count: usize) {
         self.0.lock().unwrap().refuse_binds = count;
     }
 
-    pub(super) fn lose_answers(&self, count: usize) {
-        self.0.lock().unwrap().lose_answers = count;
+    pub(super) fn lose_responses(&self, count: usize) {
+        self.0.lock().unwrap().lose_responses = count;
     }
 
     pub(super) fn watchers(&self) -> usize {
@@ -96,16 +96,16 @@ impl Fake {
     }
 }
 
-impl State {
+impl FakeState {
     fn put(&mut self, resource: &str, mut object: Value) -> i64 {
         self.revision += 1;
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
         self.objects.insert((resource.to_owned(), key(&object)), object.clone());
-        self.tell(resource, object, pb::watch_event::Type::Put);
+        self.notify(resource, object, pb::watch_event::Type::Put);
         self.revision
     }
 
-    fn tell(&mut self, resource: &str, object: Value, kind: pb::watch_event::Type) {
+    fn notify(&mut self, resource: &str, object: Value, kind: pb::watch_event::Type) {
         if kind == pb::watch_event::Type::Gone {
             self.revision += 1;
         }
@@ -146,7 +146,7 @@ fn parse(json: &[u8]) -> Value {
     serde_json::from_slice(json).unwrap()
 }
 
-fn place(reference: Option<pb::Ref>) -> (String, String) {
+fn object_key(reference: Option<pb::Ref>) -> (String, String) {
     let r = reference.unwrap();
     let key = if r.namespace.is_empty() { r.name } else { format!("{}/{}", r.namespace, r.name) };
     (r.resource, key)
@@ -160,7 +160,7 @@ impl Kstore for Fake {
     type TunnelStream = Batches<pb::TunnelDown>;
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<pb::Object>, Status> {
-        let (resource, key) = place(request.into_inner().r#ref);
+        let (resource, key) = object_key(request.into_inner().r#ref);
         let state = self.0.lock().unwrap();
         Ok(state.answer(&state.object(&resource, &key)?))
     }
@@ -175,7 +175,7 @@ impl Kstore for Fake {
         }
         let request = request.into_inner();
         assert_eq!(request.after_revision, 0, "no test breaks a watch");
-        let resources: Vec<_> = request.selectors.into_iter().map(|s| place(s.r#ref).0).collect();
+        let resources: Vec<_> = request.selectors.into_iter().map(|s| object_key(s.r#ref).0).collect();
         let (sender, receiver) = mpsc::channel(WATCH_BATCHES);
         let mut state = self.0.lock().unwrap();
         let mut events = Vec::new();
@@ -215,7 +215,7 @@ impl Kstore for Fake {
 
     async fn create(&self, request: Request<pb::CreateRequest>) -> Result<Response<pb::Object>, Status> {
         let request = request.into_inner();
-        let (resource, _) = place(request.r#ref);
+        let (resource, _) = object_key(request.r#ref);
         let mut state = self.0.lock().unwrap();
         let object = parse(&request.json);
         state.put(&resource, object.clone());
@@ -224,7 +224,7 @@ impl Kstore for Fake {
 
     async fn patch(&self, request: Request<pb::PatchRequest>) -> Result<Response<pb::Object>, Status> {
         let request = request.into_inner();
-        let (resource, key) = place(request.r#ref);
+        let (resource, key) = object_key(request.r#ref);
         let mut state = self.0.lock().unwrap();
         let mut object = state.object(&resource, &key)?;
         let patch = parse(&request.patch);
@@ -258,8 +258,8 @@ impl Kstore for Fake {
         state.put("pods", pod.clone());
         state.binds.push(format!("{key} {}", request.node));
         state.causes.push(cause);
-        if state.lose_answers > 0 {
-            state.lose_answers -= 1;
+        if state.lose_responses > 0 {
+            state.lose_responses -= 1;
             return Err(Status::unavailable("broken pipe"));
         }
         Ok(state.answer(&pod))

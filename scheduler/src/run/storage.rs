@@ -1,4 +1,4 @@
-//! The informers of the storage kinds, as one: claims, volumes, classes and what CSI drivers say.
+//! The informers of the storage kinds (claims, volumes, classes, CSI objects), combined.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
@@ -23,7 +23,7 @@ pub(super) struct StorageInformers {
     capacities: Informer<Record<Capacity>>,
 }
 
-/// What the informers of the storage kinds report.
+/// The subscriptions to the informers of the storage kinds.
 pub(super) struct StorageSubscriptions {
     claims: Subscription<Record<Claim>>,
     volumes: Subscription<Record<Volume>>,
@@ -34,7 +34,7 @@ pub(super) struct StorageSubscriptions {
 }
 
 impl StorageInformers {
-    /// Starts them on the stream `multi`.
+    /// Starts the informers on the stream `multi`.
     pub(super) fn start(multi: &MultiSource, caches: &Caches<'_>) -> Self {
         let all = WatchParams::default;
         let claims = multi.project::<PersistentVolumeClaim, _, _>(all(), claim::decode);
@@ -53,7 +53,7 @@ impl StorageInformers {
         }
     }
 
-    /// Returns when each has its first state; fails if one ended before.
+    /// Waits for the initial state of each informer. Fails if an informer ended before.
     pub(super) async fn synced(&self) -> Result<(), kstore_informer::Stopped> {
         self.claims.synced().await?;
         self.volumes.synced().await?;
@@ -63,7 +63,7 @@ impl StorageInformers {
         self.capacities.synced().await
     }
 
-    /// Reports from now on, beginning with the present state.
+    /// Subscribes from now on, beginning with the current state.
     pub(super) fn subscribe(&self) -> StorageSubscriptions {
         StorageSubscriptions {
             claims: self.claims.subscribe(),
@@ -84,7 +84,7 @@ fn changes<T: Send + Sync + 'static>(
 }
 
 impl StorageSubscriptions {
-    /// What has been reported and not taken.
+    /// The pending changes, without waiting.
     pub(super) fn try_next(&mut self) -> Vec<StorageChange> {
         let mut all = Vec::new();
         all.extend(changes(self.classes.try_next(), StorageChange::Class));
@@ -96,7 +96,7 @@ impl StorageSubscriptions {
         all
     }
 
-    /// The next reports; `None` when one informer has ended. Dropping the future loses nothing.
+    /// The next changes; `None` if an informer has ended. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Vec<StorageChange>> {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! The loop against a small API server of its own.
+//! Tests of the loop against the fake API server.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn start(fake: &Fake, seed: u64) -> Running {
 }
 
 impl Running {
-    /// Lets everything that is to happen within a moment happen.
+    /// Lets everything settle that is due within half a second.
     async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
@@ -58,7 +58,7 @@ impl Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_pods_are_bound_and_the_event_says_where() {
+async fn pending_pods_are_bound_and_an_event_names_the_node() {
     let fake = Fake::default();
     fake.put("nodes", node("n1", "4"));
     let revision = fake.put("pods", pod("a", "1"));
@@ -74,7 +74,7 @@ async fn waiting_pods_are_bound_and_the_event_says_where() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes() {
+async fn an_unschedulable_pod_gets_a_condition_and_is_bound_when_a_node_is_added() {
     let fake = Fake::default();
     fake.put("nodes", node("n1", "1"));
     fake.put("pods", pod("a", "2"));
@@ -100,7 +100,7 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_bind_is_told_and_tried_again() {
+async fn a_refused_bind_is_reported_and_retried() {
     let fake = Fake::default();
     fake.put("nodes", node("n1", "4"));
     fake.put("pods", pod("a", "3"));
@@ -117,11 +117,11 @@ async fn a_refused_bind_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bind_whose_answer_was_lost_counts_if_it_happened() {
+async fn a_bind_with_a_lost_response_counts_if_it_succeeded() {
     let fake = Fake::default();
     fake.put("nodes", node("n1", "4"));
     fake.put("pods", pod("a", "3"));
-    fake.lose_answers(1);
+    fake.lose_responses(1);
     let running = start(&fake, 1);
     running.settle().await;
     assert_eq!(fake.binds(), ["ns/a n1"]);
@@ -130,7 +130,7 @@ async fn a_bind_whose_answer_was_lost_counts_if_it_happened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn room_that_a_deleted_pod_leaves_is_used() {
+async fn resources_of_a_deleted_pod_are_used() {
     let fake = Fake::default();
     fake.put("nodes", node("n1", "4"));
     fake.put("pods", pod("a", "3"));
@@ -146,7 +146,7 @@ async fn room_that_a_deleted_pod_leaves_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hundreds_of_pods_are_bound_without_overcommitting_and_the_same_seed_binds_them_alike() {
+async fn hundreds_of_pods_are_bound_without_overcommitment_and_deterministically() {
     let mut histories = Vec::new();
     for seed in [7, 7, 8] {
         let fake = Fake::default();
@@ -170,9 +170,9 @@ async fn hundreds_of_pods_are_bound_without_overcommitting_and_the_same_seed_bin
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scheduler_whose_caches_never_synced_stops_at_once() {
+async fn a_scheduler_with_unsynced_caches_stops_at_once() {
     let fake = Fake::default();
-    fake.fall_silent();
+    fake.stop_responding();
     let running = start(&fake, 1);
     running.settle().await;
     let stopped = tokio::time::Instant::now();

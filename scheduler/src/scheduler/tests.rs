@@ -1,4 +1,4 @@
-//! The scheduler as a state machine: changes in, verdicts out.
+//! Tests of the scheduler as a state machine: changes in, decisions out.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::decide::tests::answer;
-use crate::reference::{Answer, World};
+use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::testing::{NAME, any_node, any_pod, at, cpu_pod, node, on, with};
 
 fn scheduler() -> Scheduler {
@@ -16,20 +16,20 @@ fn scheduler() -> Scheduler {
 
 fn bind(scheduler: &mut Scheduler, second: i64) -> Binding {
     match scheduler.next(at(second)) {
-        Some(Verdict::Bind(binding)) => binding,
+        Some(Action::Bind(binding)) => binding,
         other => panic!("expected a binding, not {other:?}"),
     }
 }
 
 fn refuse(scheduler: &mut Scheduler, second: i64) -> Notice {
     match scheduler.next(at(second)) {
-        Some(Verdict::Refuse(notice)) => notice,
+        Some(Action::Refuse(notice)) => notice,
         other => panic!("expected a refusal, not {other:?}"),
     }
 }
 
 #[test]
-fn a_pod_that_does_not_fit_is_tried_again_when_room_appears_and_not_before() {
+fn an_unschedulable_pod_is_retried_only_when_resources_become_free() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.pod(Change::Set(on(&cpu_pod("old", "3"), "n1")), at(0));
@@ -46,7 +46,7 @@ fn a_pod_that_does_not_fit_is_tried_again_when_room_appears_and_not_before() {
 }
 
 #[test]
-fn a_pod_that_nothing_wakes_is_tried_again_after_five_minutes() {
+fn an_unschedulable_pod_is_retried_after_five_minutes_without_events() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.pod(Change::Set(cpu_pod("p", "5")), at(0));
@@ -57,7 +57,7 @@ fn a_pod_that_nothing_wakes_is_tried_again_after_five_minutes() {
 }
 
 #[test]
-fn a_pod_that_must_be_spread_wakes_when_the_empty_domain_it_cannot_use_goes() {
+fn a_pod_with_spread_constraints_wakes_when_an_unusable_empty_domain_is_removed() {
     let mut s = scheduler();
     let zone = |name: &str, cordoned: bool| {
         let mut node = NodeInfo::clone(&node(name, json!({ "unschedulable": cordoned })));
@@ -84,7 +84,7 @@ fn a_pod_that_must_be_spread_wakes_when_the_empty_domain_it_cannot_use_goes() {
 }
 
 #[test]
-fn a_pod_waits_for_the_first_node() {
+fn a_pod_in_an_empty_cluster_is_scheduled_with_the_first_node() {
     let mut s = scheduler();
     s.pod(Change::Set(cpu_pod("p", "1")), at(0));
     assert_eq!(refuse(&mut s, 0).message, "no nodes available to schedule pods");
@@ -95,7 +95,7 @@ fn a_pod_waits_for_the_first_node() {
 }
 
 #[test]
-fn a_failed_bind_frees_the_room_and_the_pod_tries_again_after_a_second() {
+fn a_failed_bind_frees_the_resources_and_the_pod_is_retried_after_one_second() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     let pod = cpu_pod("p", "3");
@@ -105,14 +105,14 @@ fn a_failed_bind_frees_the_room_and_the_pod_tries_again_after_a_second() {
     refuse(&mut s, 0);
     let notice = s.bind_failed(&pod.uid, "conflict", at(5)).unwrap();
     assert_eq!(notice.message, "running Bind plugin \"DefaultBinder\": conflict");
-    assert_eq!(&*bind(&mut s, 5).pod.uid, "q", "the freed room wakes who waits for it");
+    assert_eq!(&*bind(&mut s, 5).pod.uid, "q", "freed resources wake the waiting pod");
     assert!(s.next(at(5)).is_none());
     assert_eq!(s.deadline(), Some(at(6)));
     assert_eq!(&*refuse(&mut s, 6).pod.uid, "p");
 }
 
 #[test]
-fn a_pod_deleted_while_its_bind_fails_is_forgotten() {
+fn a_pod_deleted_during_a_failing_bind_is_forgotten() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     let pod = cpu_pod("p", "3");
@@ -126,7 +126,7 @@ fn a_pod_deleted_while_its_bind_fails_is_forgotten() {
 }
 
 #[test]
-fn an_old_view_of_a_bound_pod_does_not_put_it_back_into_the_queue() {
+fn a_stale_update_of_a_bound_pod_does_not_requeue_it() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     let pod = cpu_pod("p", "3");
@@ -140,7 +140,7 @@ fn an_old_view_of_a_bound_pod_does_not_put_it_back_into_the_queue() {
 }
 
 #[test]
-fn pods_that_are_not_ours_to_place_are_left_alone() {
+fn pods_of_other_schedulers_are_ignored() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     let pod = cpu_pod("p", "1");
@@ -161,7 +161,7 @@ fn pods_that_are_not_ours_to_place_are_left_alone() {
 mod volume_model;
 mod volumes;
 
-/// What can happen. Numbers choose among what there is.
+/// An operation of the model. Numbers select among the existing objects.
 #[derive(Clone, Debug)]
 enum Op {
     SetNode(Arc<NodeInfo>),
@@ -189,13 +189,13 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The cluster as it truly is, beside a scheduler that hears of it.
-struct Run {
+/// The true cluster, with a scheduler that receives its changes.
+struct ModelRun {
     scheduler: Scheduler,
-    world: World,
-    /// Every pod that exists, by uid, with its node once the API has one.
+    cluster: ReferenceCluster,
+    /// All pods by uid, with their node once the API has it.
     pods: BTreeMap<Uid, Arc<PodInfo>>,
-    /// Binds under way.
+    /// Binds in flight.
     binding: Vec<(Arc<PodInfo>, Arc<str>)>,
     /// Binds that the API accepted and the watch has not shown.
     unseen: Vec<(Arc<PodInfo>, Arc<str>)>,
@@ -204,11 +204,11 @@ struct Run {
     now: i64,
 }
 
-impl Run {
+impl ModelRun {
     fn new() -> Self {
         Self {
             scheduler: scheduler(),
-            world: World::default(),
+            cluster: ReferenceCluster::default(),
             pods: BTreeMap::new(),
             binding: Vec::new(),
             unseen: Vec::new(),
@@ -225,24 +225,25 @@ impl Run {
     fn gone(&mut self, uid: &Uid) {
         self.pods.remove(uid);
         self.unseen.retain(|(pod, _)| pod.uid != *uid);
-        self.world.placed.retain(|(pod, _)| pod.uid != *uid);
+        self.cluster.placed.retain(|(pod, _)| pod.uid != *uid);
     }
 
     fn step(&mut self, op: Op) {
         let now = at(self.now);
         match op {
             Op::SetNode(node) => {
-                // Shrinking below what is taken would not be the scheduler's doing: nodes keep their first size.
+                // A node that shrinks below its used resources would be overcommitted without the scheduler:
+                // nodes keep their first size.
                 let first = self.sizes.entry(Arc::clone(&node.name)).or_insert_with(|| Arc::clone(&node));
                 let mut node = NodeInfo::clone(&node);
                 (node.allocatable, node.allowed_pods) = (first.allocatable.clone(), first.allowed_pods);
                 let node = Arc::new(node);
-                self.world.set_node(Arc::clone(&node));
+                self.cluster.set_node(Arc::clone(&node));
                 self.scheduler.node(Change::Set(node), now);
             }
             Op::RemoveNode(n) => {
                 let name = format!("n{n}");
-                self.world.remove_node(&name);
+                self.cluster.remove_node(&name);
                 self.scheduler.node(Change::Gone(Arc::new(NodeInfo::named(&name))), now);
             }
             Op::Create(pod) => {
@@ -281,23 +282,23 @@ impl Run {
         let start = self.scheduler.start;
         let Some(verdict) = self.scheduler.next(at(self.now)) else { return };
         let (pod, outcome, attempts) = match &verdict {
-            Verdict::Bind(b) => (Arc::clone(&b.pod), Outcome::Fits(b.choice.clone()), b.attempts),
-            Verdict::Refuse(n) => {
-                let Trouble::Unfit(refusal) = &n.trouble else {
+            Action::Bind(b) => (Arc::clone(&b.pod), Outcome::Fits(b.choice.clone()), b.attempts),
+            Action::Refuse(n) => {
+                let SchedulingFailure::Unfit(refusal) = &n.failure else {
                     panic!("a refusal says which nodes refused")
                 };
                 (Arc::clone(&n.pod), Outcome::Unfit(refusal.clone()), 0)
             }
-            Verdict::BindVolumes(_) => panic!("no pod here has claims"),
+            Action::BindVolumes(_) => panic!("no pod here has claims"),
         };
         let tie =
             Rng::seeded(self.scheduler.seed.wrapping_add(u64::from(attempts))).fork(&pod.uid).next_u64();
-        let (expected, next) = self.world.decide(&pod, Terms { start, tie, percentage: 0 });
+        let (expected, next) = self.cluster.decide(&pod, Terms { start, tie, percentage: 0 });
         assert_eq!(answer(&outcome), expected);
         assert_eq!(self.scheduler.start, next);
         assert!(self.pods[&pod.uid].node_name.is_none(), "only waiting pods are decided on");
-        if let Verdict::Bind(binding) = verdict {
-            self.world.placed.push((Arc::clone(&pod), Arc::clone(&binding.choice.node)));
+        if let Action::Bind(binding) = verdict {
+            self.cluster.placed.push((Arc::clone(&pod), Arc::clone(&binding.choice.node)));
             self.binding.push((pod, binding.choice.node));
         }
     }
@@ -313,33 +314,37 @@ impl Run {
             self.unseen.push((Arc::clone(&pod), node));
             self.scheduler.bound(&pod.uid);
         } else {
-            self.world.placed.retain(|(placed, _)| placed.uid != pod.uid);
+            self.cluster.placed.retain(|(placed, _)| placed.uid != pod.uid);
             self.scheduler.bind_failed(&pod.uid, "no", at(self.now));
         }
     }
 
-    /// Nothing is given twice, and no waiting pod is lost.
+    /// Asserts that no node is overcommitted and no waiting pod is lost.
     fn check(&self) {
-        for node in &self.world.nodes {
-            let pods = self.world.pods_on(node);
+        for node in &self.cluster.nodes {
+            let pods = self.cluster.pods_on(node);
             let mut sum = crate::resources::Resources::default();
             pods.iter().for_each(|pod| sum.add(&pod.requests));
             assert!(!sum.exceeds(&node.allocatable), "{} is overcommitted", node.name);
             assert!(pods.len() as i64 <= node.allowed_pods);
             let ports: Vec<_> = pods.iter().flat_map(|pod| &pod.ports).collect();
-            let clash = |i: usize| ports[i + 1..].iter().any(|other| ports[i].clashes(other));
-            assert!(!(0..ports.len()).any(clash), "a port of {} is taken twice", node.name);
+            let conflict = |i: usize| ports[i + 1..].iter().any(|other| ports[i].conflicts_with(other));
+            assert!(!(0..ports.len()).any(conflict), "a port of {} is taken twice", node.name);
         }
         for pod in self.pods.values().filter(|pod| pod.node_name.is_none()) {
             let held = self.scheduler.cache.is_assumed(&pod.uid);
             assert!(held != self.scheduler.queue.contains(&pod.uid), "{} waits or is assumed", pod.uid);
         }
         for pod in self.scheduler.queue.unschedulable() {
-            let (answer, _) = self.world.decide(pod, Terms { start: 0, tie: 0, percentage: 0 });
-            assert!(matches!(answer, Answer::Nowhere { .. }), "{} sleeps although it fits", pod.uid);
+            let (answer, _) = self.cluster.decide(pod, Terms { start: 0, tie: 0, percentage: 0 });
+            assert!(
+                matches!(answer, ReferenceDecision::Nowhere { .. }),
+                "{} sleeps although it fits",
+                pod.uid
+            );
         }
-        let held = self.world.placed.iter().filter(|(pod, _)| self.scheduler.cache.holds(&pod.uid)).count();
-        assert_eq!(held, self.world.placed.len(), "what is placed is counted");
+        let held = self.cluster.placed.iter().filter(|(pod, _)| self.scheduler.cache.holds(&pod.uid)).count();
+        assert_eq!(held, self.cluster.placed.len(), "what is placed is counted");
     }
 }
 
@@ -347,10 +352,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_decisions_are_the_references_and_nothing_is_overcommitted(
+    fn decisions_equal_the_reference_and_no_node_is_overcommitted(
         ops in proptest::collection::vec(any_op(), 1..80),
     ) {
-        let mut run = Run::new();
+        let mut run = ModelRun::new();
         for op in ops {
             run.step(op);
             run.check();
@@ -362,9 +367,9 @@ proptest! {
         ops in proptest::collection::vec(any_op(), 1..60),
     ) {
         let history = |ops: Vec<Op>| {
-            let mut run = Run::new();
+            let mut run = ModelRun::new();
             ops.into_iter().for_each(|op| run.step(op));
-            format!("{:?} {:?}", run.world.placed, run.scheduler.depths())
+            format!("{:?} {:?}", run.cluster.placed, run.scheduler.depths())
         };
         prop_assert_eq!(history(ops.clone()), history(ops));
     }

@@ -1,16 +1,16 @@
-//! BalancedAllocation: rewards a node on which the pod brings the used shares of CPU and memory closer together
-//! (the rule of 1.36, in which 75 means "no change").
+//! The BalancedAllocation score: favors nodes on which the pod brings the used shares of CPU and memory
+//! closer together (the rule of 1.36, in which 75 means "no change").
 
 use crate::cache::NodeState;
 use crate::limits::MAX_NODE_SCORE;
 use crate::pod::PodInfo;
 
-/// Whether the plugin has nothing to say: a pod that asks for neither CPU nor memory moves no balance.
+/// Whether the plugin skips the pod: a pod that requests neither CPU nor memory changes no balance.
 pub fn skips(pod: &PodInfo) -> bool {
     pod.requests.milli_cpu == 0 && pod.requests.memory == 0
 }
 
-/// 50 to 100.
+/// The score, 50 to 100.
 pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
     let (all, taken) = (&node.info().allocatable, node.requested());
     let balance = |cpu, memory| balance([(cpu, all.milli_cpu.into()), (memory, all.memory.into())]);
@@ -23,7 +23,7 @@ pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
     half + (half + after - before) / 2
 }
 
-/// 100 less the standard deviation, in per cent, of the used shares: for two shares, half their distance.
+/// 100 minus the standard deviation of the used shares in per cent; for two shares, half their difference.
 fn balance(parts: [(i128, i128); 2]) -> i64 {
     let share = |(taken, all): (i128, i128)| (all != 0).then(|| (taken as f64 / all as f64).min(1.0));
     let deviation = match parts.map(share) {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn balance_is_a_hundred_less_half_the_distance_of_the_shares() {
+    fn balance_is_100_minus_half_the_difference_of_the_shares() {
         assert_eq!(balance([(1, 2), (1, 2)]), 100);
         assert_eq!(balance([(0, 2), (2, 2)]), 50);
         assert_eq!(balance([(5, 2), (0, 2)]), 50);

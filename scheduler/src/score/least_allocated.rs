@@ -1,11 +1,11 @@
-//! LeastAllocated: the mean, over CPU and memory, of the per cent left free once the pod is there. Counts containers
-//! without requests as if they asked for a little, so that they spread too.
+//! The LeastAllocated score: the mean, over CPU and memory, of the free percentage with the pod on the node.
+//! Containers without requests count with a default, so that they spread too.
 
 use crate::cache::NodeState;
 use crate::limits::MAX_NODE_SCORE;
 use crate::pod::PodInfo;
 
-/// The score; a resource of which the node has none does not count.
+/// The score. A resource with zero allocatable does not count.
 pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
     let (all, taken) = (&node.info().allocatable, node.nonzero());
     let parts = [
@@ -18,7 +18,8 @@ pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
     if count == 0 { 0 } else { sum / count }
 }
 
-/// 0 to 100. Computed with 128 bits: a node may offer so much that a hundred times as much does not fit into 64.
+/// The free percentage, 0 to 100. The computation uses 128 bits: a hundred times a node's capacity may exceed
+/// 64.
 fn free_percent(taken: i128, all: i128) -> i64 {
     let percent = (all - taken) * i128::from(MAX_NODE_SCORE) / all;
     i64::try_from(percent.max(0)).map_or(MAX_NODE_SCORE, |percent| percent.min(MAX_NODE_SCORE))

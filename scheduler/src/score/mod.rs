@@ -1,6 +1,6 @@
-//! The scores: how good each feasible node is. Pure; one file per plugin. A plugin gives each node a raw number; some then
-//! scale the numbers over all nodes that passed the filters; the weighted sum decides. All arithmetic is upstream's, to
-//! the integer.
+//! The scores of feasible nodes. Pure; one file per plugin. A plugin gives each node a raw number; some
+//! plugins scale the numbers over all feasible nodes; the weighted sum decides. The arithmetic equals
+//! kube-scheduler's to the integer.
 
 pub mod balanced_allocation;
 pub mod least_allocated;
@@ -11,25 +11,25 @@ use crate::cache::NodeState;
 use crate::limits::MAX_NODE_SCORE;
 use crate::pod::PodInfo;
 
-/// The scoring plugins, in upstream's order.
+/// The scoring plugins in kube-scheduler's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scorer {
-    /// Fewer `PreferNoSchedule` taints that the pod does not tolerate.
+    /// Fewer `PreferNoSchedule` taints without a toleration score higher.
     TaintToleration,
-    /// More of the pod's preferred node affinity.
+    /// More preferred node affinity scores higher.
     NodeAffinity,
-    /// More room left (NodeResourcesFit with the strategy LeastAllocated).
+    /// More free resources score higher (NodeResourcesFit with the strategy LeastAllocated).
     LeastAllocated,
-    /// CPU and memory used in like proportion.
+    /// Similar shares of used CPU and memory score higher.
     BalancedAllocation,
 }
 
 impl Scorer {
-    /// All of them, in order.
+    /// All plugins in order.
     pub const ALL: [Self; 4] =
         [Self::TaintToleration, Self::NodeAffinity, Self::LeastAllocated, Self::BalancedAllocation];
 
-    /// The name that upstream's configuration and metrics use.
+    /// The plugin's name in kube-scheduler's configuration and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::TaintToleration => "TaintToleration",
@@ -39,7 +39,7 @@ impl Scorer {
         }
     }
 
-    /// By how much its score counts.
+    /// The weight of the plugin's score.
     pub fn weight(self) -> i64 {
         match self {
             Self::TaintToleration => 3,
@@ -48,8 +48,8 @@ impl Scorer {
         }
     }
 
-    /// The unweighted score, 0 to 100, of each of `nodes` for `pod`; `None` when the plugin has nothing to say of this
-    /// pod and counts as zero everywhere.
+    /// The unweighted score, 0 to 100, of each of `nodes` for `pod`. `None` if the plugin skips the pod; it
+    /// counts as zero for every node then.
     pub fn scores(self, pod: &PodInfo, nodes: &[&NodeState]) -> Option<Vec<i64>> {
         let raw =
             |score: fn(&PodInfo, &NodeState) -> i64| nodes.iter().map(|n| score(pod, n)).collect::<Vec<_>>();
@@ -64,18 +64,18 @@ impl Scorer {
     }
 }
 
-/// Stretches non-negative `scores` so that the highest becomes 100; all zeros stay.
+/// Scales non-negative `scores` so that the highest becomes 100. Zeros stay.
 fn scaled(mut scores: Vec<i64>) -> Vec<i64> {
     let max = scores.iter().copied().max().unwrap_or(0);
     if max > 0 {
-        // No more than 100 each, whatever the scores: the quotient fits.
+        // The quotient fits: it is at most 100.
         let percent = |score: i64| i128::from(MAX_NODE_SCORE) * i128::from(score) / i128::from(max);
         scores.iter_mut().for_each(|score| *score = percent(*score) as i64);
     }
     scores
 }
 
-/// Turns many into few.
+/// Reverses the scores: the lowest becomes the highest.
 fn reversed(mut scores: Vec<i64>) -> Vec<i64> {
     scores.iter_mut().for_each(|score| *score = MAX_NODE_SCORE - *score);
     scores
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scaling_makes_the_highest_a_hundred_and_keeps_zeros() {
+    fn scaling_makes_the_highest_score_100_and_keeps_zeros() {
         assert_eq!(scaled(vec![1, 3, 0]), [33, 100, 0]);
         assert_eq!(scaled(vec![0, 0]), [0, 0]);
         assert_eq!(scaled(vec![i64::MAX, 0]), [100, 0]);

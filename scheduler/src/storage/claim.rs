@@ -1,10 +1,11 @@
-//! PersistentVolumeClaims as the scheduler sees them. A claim that is bound keeps little: what it asked for does not matter any more.
+//! PersistentVolumeClaims as the scheduler caches them. A bound claim keeps no request, because only unbound
+//! claims need it.
 
 use kstore_api::lenient;
 use serde::Deserialize;
 
 use super::record::{MetaDoc, Record};
-use crate::companions::LabelSelector;
+use crate::pod_constraints::LabelSelector;
 use crate::quantity::Amount;
 
 /// Fields of a PersistentVolumeClaim that the scheduler reads.
@@ -12,28 +13,28 @@ use crate::quantity::Amount;
 pub struct Claim {
     /// Whether the claim is being deleted.
     pub deleting: bool,
-    /// Whether the claim was bound to a volume that is gone (phase `Lost`).
+    /// Whether the claim was bound to a volume that no longer exists (phase `Lost`).
     pub lost: bool,
     /// Whether only one pod may use the claim (access mode `ReadWriteOncePod`).
     pub is_exclusive: bool,
-    /// Whether the binding of the claim was completed, as an annotation says.
+    /// Whether the binding of the claim is complete, as an annotation says.
     pub bind_completed: bool,
-    /// Name of the volume that the claim is bound to, or wants.
+    /// The name of the volume that the claim is bound to, or requests.
     pub volume: Option<String>,
     /// Name of the claim's class; empty for none.
     pub class: String,
-    /// Node for which a provisioner is to make the claim's volume.
+    /// The node for which a provisioner makes the claim's volume.
     pub selected_node: Option<String>,
-    /// Uid of the claim's controller: the pod that it was made for.
+    /// The uid of the claim's controller: the pod that it was made for.
     pub controller: Option<String>,
-    /// What the claim asks of a volume; `None` once it is bound.
+    /// The claim's requirements on a volume; `None` once the claim is bound.
     pub request: Option<Box<VolumeRequest>>,
 }
 
-/// What a claim asks of a volume.
+/// The requirements of a claim on a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeRequest {
-    /// Least size in bytes.
+    /// The minimum size in bytes.
     pub size: i64,
     /// Access modes that the volume must have.
     pub modes: AccessModes,
@@ -76,10 +77,12 @@ impl AccessModes {
     }
 }
 
-/// Reads a PersistentVolumeClaim.
+/// Decodes a PersistentVolumeClaim.
 ///
 /// # Errors
-/// When `json` is none, or states a quantity that is none. The apiserver stores no such object.
+///
+/// `json` is not a PersistentVolumeClaim, or a quantity in it is invalid. The apiserver stores no such
+/// object.
 pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
     let Doc { mut metadata, spec, status } = lenient::from_slice(json)?;
     let annotations = metadata.take_annotations();
@@ -136,7 +139,7 @@ struct ResourcesDoc {
     requests: Option<StorageDoc>,
 }
 
-/// Amounts by resource; only that of storage is read.
+/// Amounts by resource; the decoder reads only that of storage.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct StorageDoc {

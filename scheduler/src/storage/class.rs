@@ -1,4 +1,4 @@
-//! StorageClasses as the scheduler sees them.
+//! StorageClasses as the scheduler caches them.
 
 use kstore_api::lenient;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::record::{MetaDoc, Record};
 use crate::node::NodeInfo;
 
-/// Provisioner of classes whose volumes people make.
+/// The provisioner of classes whose volumes an administrator makes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// Fields of a StorageClass that the scheduler reads.
@@ -16,7 +16,7 @@ pub struct Class {
     pub provisioner: String,
     /// Whether claims of the class are bound for the node of their first pod (`WaitForFirstConsumer`).
     pub waits_for_consumer: bool,
-    /// Topologies in which volumes are made; empty for all.
+    /// The topologies in which the provisioner makes volumes; empty for all.
     pub topologies: Vec<Topology>,
 }
 
@@ -35,12 +35,13 @@ struct LabelValues {
 }
 
 impl Class {
-    /// Whether volumes of the class are made on demand.
+    /// Whether a provisioner makes volumes of the class on demand.
     pub fn provisions(&self) -> bool {
         !self.provisioner.is_empty() && self.provisioner != NO_PROVISIONER
     }
 
-    /// Whether volumes of the class are made for this node. A topology without labels admits no node.
+    /// Whether a provisioner makes volumes of the class for this node. A topology without labels admits no
+    /// node.
     pub fn admits(&self, node: &NodeInfo) -> bool {
         let holds = |label: &LabelValues| {
             node.labels.get(&label.key).is_some_and(|value| label.values.contains(value))
@@ -53,10 +54,11 @@ impl Class {
     }
 }
 
-/// Reads a StorageClass.
+/// Decodes a StorageClass.
 ///
 /// # Errors
-/// When `json` is none.
+///
+/// `json` is not a StorageClass.
 pub fn decode(json: &[u8]) -> Result<Record<Class>, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

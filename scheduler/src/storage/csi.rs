@@ -1,5 +1,5 @@
-//! What CSI drivers say: how many volumes a node takes (CSINode), whether capacity counts (CSIDriver), and where how much is left
-//! (CSIStorageCapacity).
+//! The CSI objects as the scheduler caches them: the volume limits of a node (CSINode), whether capacity
+//! counts (CSIDriver), and the free capacity (CSIStorageCapacity).
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,22 @@ use kstore_api::lenient;
 use serde::Deserialize;
 
 use super::record::{MetaDoc, Record};
-use crate::companions::LabelSelector;
 use crate::node::NodeInfo;
+use crate::pod_constraints::LabelSelector;
 use crate::quantity::Amount;
 
 /// Fields of a CSINode that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
-    /// How many volumes the node takes, by driver. A driver that is not listed sets no limit.
+    /// The maximum number of volumes of the node by driver. A driver that is not listed has no limit.
     pub limits: BTreeMap<String, i64>,
 }
 
 /// Fields of a CSIDriver that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiDriver {
-    /// Whether the driver publishes CSIStorageCapacities, and a volume is only made where one says that there is room.
+    /// Whether the driver publishes CSIStorageCapacities. The provisioner then makes a volume only where one
+    /// of them has enough capacity.
     pub publishes_capacity: bool,
 }
 
@@ -30,14 +31,14 @@ pub struct CsiDriver {
 pub struct Capacity {
     /// Name of the class.
     pub class: String,
-    /// Size of the largest volume that can be made, in bytes, if known.
+    /// The size of the largest possible volume in bytes, if known.
     pub largest: Option<i64>,
-    /// Nodes for which it can be made; `None` for none.
+    /// The nodes for which the capacity counts; `None` for no node.
     pub nodes: Option<LabelSelector>,
 }
 
 impl Capacity {
-    /// Whether a volume of this class and size can be made for the node.
+    /// Whether a provisioner can make a volume of this class and size for the node.
     pub fn suffices(&self, class: &str, size: i64, node: &NodeInfo) -> bool {
         self.class == class
             && self.largest.is_some_and(|largest| largest >= size)
@@ -45,10 +46,11 @@ impl Capacity {
     }
 }
 
-/// Reads a CSINode.
+/// Decodes a CSINode.
 ///
 /// # Errors
-/// When `json` is none.
+///
+/// `json` is not a CSINode.
 pub fn decode_node(json: &[u8]) -> Result<Record<CsiNode>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Doc {
@@ -79,10 +81,11 @@ pub fn decode_node(json: &[u8]) -> Result<Record<CsiNode>, serde_json::Error> {
     Ok(doc.metadata.record(CsiNode { limits }))
 }
 
-/// Reads a CSIDriver.
+/// Decodes a CSIDriver.
 ///
 /// # Errors
-/// When `json` is none.
+///
+/// `json` is not a CSIDriver.
 pub fn decode_driver(json: &[u8]) -> Result<Record<CsiDriver>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Doc {
@@ -101,10 +104,11 @@ pub fn decode_driver(json: &[u8]) -> Result<Record<CsiDriver>, serde_json::Error
     Ok(doc.metadata.record(CsiDriver { publishes_capacity }))
 }
 
-/// Reads a CSIStorageCapacity.
+/// Decodes a CSIStorageCapacity.
 ///
 /// # Errors
-/// When `json` is none, or states a quantity that is none. The apiserver stores no such object.
+///
+/// `json` is not a CSIStorageCapacity, or a quantity in it is invalid. The apiserver stores no such object.
 pub fn decode_capacity(json: &[u8]) -> Result<Record<Capacity>, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

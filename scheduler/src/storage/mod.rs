@@ -1,5 +1,6 @@
-//! [`Storage`]: claims, volumes, classes and what CSI drivers say, indexed for the volume filters; and what the scheduler has decided about
-//! claims and volumes but the API does not show yet. Pure; fed from informers.
+//! [`Storage`]: claims, volumes, classes and CSI objects, indexed for the volume filters. It also holds the
+//! scheduler's decisions about claims and volumes that the API does not show yet. Pure; the informers feed
+//! it.
 
 pub mod claim;
 pub mod class;
@@ -27,34 +28,34 @@ pub use record::Record;
 /// A change of an object of one of the storage kinds.
 #[derive(Clone, Debug)]
 pub enum StorageChange {
-    /// Of a PersistentVolumeClaim.
+    /// A change of a PersistentVolumeClaim.
     Claim(Change<Record<Claim>>),
-    /// Of a PersistentVolume.
+    /// A change of a PersistentVolume.
     Volume(Change<Record<Volume>>),
-    /// Of a StorageClass.
+    /// A change of a StorageClass.
     Class(Change<Record<Class>>),
-    /// Of a CSINode.
+    /// A change of a CSINode.
     CsiNode(Change<Record<CsiNode>>),
-    /// Of a CSIDriver.
+    /// A change of a CSIDriver.
     CsiDriver(Change<Record<CsiDriver>>),
-    /// Of a CSIStorageCapacity.
+    /// A change of a CSIStorageCapacity.
     Capacity(Change<Record<Capacity>>),
 }
 
-/// A change that the volume filters may judge differently, by what changed.
+/// A change that may alter the result of a volume filter.
 #[derive(Clone, Debug)]
 pub enum StorageEvent {
     /// A claim, by key.
     Claim(Key),
-    /// A volume: its last state.
+    /// A volume in its last state.
     Volume(Arc<Record<Volume>>),
     /// A class, by name.
     Class(String),
-    /// What a node says of its CSI drivers.
+    /// The CSINode of a node.
     CsiNode,
-    /// What a CSI driver says of itself; its name.
+    /// A CSIDriver, by name.
     CsiDriver(String),
-    /// Where room for volumes of a class is; the name of the class.
+    /// The capacity for volumes of a class; the name of the class.
     Capacity(String),
 }
 
@@ -64,7 +65,7 @@ type Records<T> = BTreeMap<Key, Arc<Record<T>>>;
 /// Volumes that a claim can still get, by class and key.
 type OpenVolumes = BTreeMap<String, BTreeSet<Key>>;
 
-/// The storage objects of the cluster, and what was decided about them.
+/// The storage objects of the cluster, and the scheduler's decisions about them.
 #[derive(Default)]
 pub struct Storage {
     claims: Records<Claim>,
@@ -73,18 +74,18 @@ pub struct Storage {
     csi_nodes: Records<CsiNode>,
     csi_drivers: Records<CsiDriver>,
     capacities: Records<Capacity>,
-    /// Volumes that are not bound. Most volumes are, so that a search for a volume looks at few.
+    /// Volumes that are not bound. Most volumes are bound, so that a search for a volume checks few.
     open: OpenVolumes,
-    /// How many pods on nodes use a claim, for claims that some pod uses.
+    /// The number of pods on nodes that use a claim, for claims in use.
     users: BTreeMap<Key, usize>,
-    /// For volumes that pods were decided to get: the claim and its uid, and the pods.
+    /// Volumes that a decision assigned to a claim: the claim, its uid, and the pods of the decisions.
     assumed_volumes: BTreeMap<Key, (Key, String, BTreeSet<Uid>)>,
-    /// For claims whose volume is to be made: the node, and the pods.
+    /// Claims whose volume a provisioner shall make: the node, and the pods of the decisions.
     assumed_nodes: BTreeMap<Key, (Arc<str>, BTreeSet<Uid>)>,
 }
 
 impl StorageChange {
-    /// Revision of the object.
+    /// The revision of the object.
     pub fn revision(&self) -> Revision {
         fn of<T>(change: &Change<Record<T>>) -> Revision {
             match change {
@@ -102,7 +103,8 @@ impl StorageChange {
     }
 }
 
-/// Stores what an object has come to. Gives its key if it is new, gone, another one, or has other fields.
+/// Applies a change of an object. Returns its key if the object is new, deleted, replaced, or has other
+/// fields.
 fn store<T: PartialEq>(records: &mut Records<T>, change: Change<Record<T>>) -> Option<Key> {
     let key = match &change {
         Change::Set(record) | Change::Gone(record) => record.key.clone(),
@@ -120,7 +122,7 @@ fn store<T: PartialEq>(records: &mut Records<T>, change: Change<Record<T>>) -> O
 }
 
 impl Storage {
-    /// Takes in a change. `None` if the volume filters look at nothing of what changed.
+    /// Applies a change. `None` if the volume filters read nothing of what changed.
     pub fn apply(&mut self, change: StorageChange) -> Option<StorageEvent> {
         let name = |key: Key| key.name().to_owned();
         match change {
@@ -180,56 +182,56 @@ impl Storage {
         self.classes.get(&Key::new("", name))
     }
 
-    /// What the node of this name says of its CSI drivers.
+    /// The CSINode of the node of this name.
     pub fn csi_node(&self, name: &str) -> Option<&CsiNode> {
         self.csi_nodes.get(&Key::new("", name)).map(|record| &record.fields)
     }
 
-    /// Whether the driver publishes where it has room.
+    /// Whether the driver publishes its capacity.
     pub(crate) fn publishes_capacity(&self, driver: &str) -> bool {
         let driver = self.csi_drivers.get(&Key::new("", driver));
         driver.is_some_and(|driver| driver.publishes_capacity)
     }
 
-    /// Where room for volumes is.
+    /// The published capacities.
     pub(crate) fn capacities(&self) -> impl Iterator<Item = &Capacity> {
         self.capacities.values().map(|record| &record.fields)
     }
 
-    /// Volumes of a class that are not bound, in order of name.
+    /// The unbound volumes of a class, sorted by name.
     pub(crate) fn open_volumes(&self, class: &str) -> impl Iterator<Item = &Arc<Record<Volume>>> {
         self.open.get(class).into_iter().flatten().map(|key| &self.volumes[key])
     }
 
-    /// Whether the volume is bound to a claim, kept for it, or decided to be: `Some(true)` if it is this claim, `Some(false)` if it is
-    /// another one, `None` if the volume is free.
+    /// Whether the volume is bound to a claim, reserved for it, or assigned to it by a decision: `Some(true)`
+    /// for this claim, `Some(false)` for another one, `None` for a free volume.
     pub(crate) fn is_kept_for(&self, volume: &Record<Volume>, claim: &Record<Claim>) -> Option<bool> {
         match (self.assumed_volumes.get(&volume.key), &volume.claim) {
             (Some((key, uid, _)), _) => Some(*key == claim.key && *uid == claim.uid),
-            (None, Some(reference)) => Some(reference.means(claim)),
+            (None, Some(reference)) => Some(reference.refers_to(claim)),
             (None, None) => None,
         }
     }
 
-    /// The node for which the claim's volume is to be made, decided or written.
+    /// The node for which the provisioner shall make the claim's volume, decided or written.
     pub(crate) fn selected_node<'a>(&'a self, claim: &'a Record<Claim>) -> Option<&'a str> {
         let assumed = self.assumed_nodes.get(&claim.key).map(|(node, _)| &**node);
         assumed.or(claim.selected_node.as_deref())
     }
 
-    /// How many pods on nodes use the claim, counted once for each of their volumes.
+    /// The number of pods on nodes that use the claim, counted once for each of their volumes.
     pub(crate) fn users(&self, claim: &Key) -> usize {
         self.users.get(claim).copied().unwrap_or(0)
     }
 
-    /// Counts a pod that came to a node as a user of its claims.
+    /// Counts an assigned pod as a user of its claims.
     pub(crate) fn add_user(&mut self, pod: &PodInfo) {
         for claim in pod.claims() {
             *self.users.entry(claim.key(pod)).or_default() += 1;
         }
     }
 
-    /// Takes back [`add_user`](Self::add_user).
+    /// Reverts [`add_user`](Self::add_user).
     pub(crate) fn remove_user(&mut self, pod: &PodInfo) {
         for claim in pod.claims() {
             let key = claim.key(pod);
@@ -241,7 +243,8 @@ impl Storage {
         }
     }
 
-    /// Remembers that the pod is to have these volumes on `node`, before the API shows it, so that no other pod gets them.
+    /// Assumes that the pod gets these volumes on `node` before the API shows it, so that no other pod gets
+    /// them.
     pub(crate) fn assume(&mut self, pod: &Uid, node: &Arc<str>, plan: &VolumePlan) {
         for (volume, claim) in &plan.bind {
             let entry = || (claim.key.clone(), claim.uid.clone(), BTreeSet::new());
@@ -256,7 +259,8 @@ impl Storage {
         }
     }
 
-    /// Takes back [`assume`](Self::assume). Other pods that share a claim keep their part. Gives the events of what is free again.
+    /// Reverts [`assume`](Self::assume). Other pods that share a claim keep their assumption. Returns the
+    /// events of everything that is free again.
     pub(crate) fn forget(&mut self, pod: &Uid, plan: &VolumePlan) -> Vec<StorageEvent> {
         let mut events = Vec::new();
         for (volume, _) in &plan.bind {

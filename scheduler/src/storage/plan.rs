@@ -1,4 +1,4 @@
-//! [`VolumePlan`]: what has to be written, and what has to come true, before a pod can be bound to its node.
+//! [`VolumePlan`]: the writes and conditions that a pod's bind needs before it.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use crate::node::NodeInfo;
 /// A volume and the claim that gets it.
 pub type ClaimedVolume = (Arc<Record<Volume>>, Arc<Record<Claim>>);
 
-/// Which volumes the claims of a pod get on its node.
+/// The volumes that the claims of a pod get on its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumePlan {
-    /// Volumes that exist, each with the claim that gets it.
+    /// Existing volumes, each with the claim that gets it.
     pub bind: Vec<ClaimedVolume>,
     /// Claims whose volume a provisioner makes for the node.
     pub provision: Vec<Arc<Record<Claim>>>,
 }
 
-/// How far a plan has come.
+/// The progress of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Every claim is bound.
     Bound,
-    /// Binder or provisioner have work left.
+    /// The binder or the provisioner has not finished.
     Waiting,
-    /// The plan cannot come true; why, in upstream's words.
+    /// The plan failed; the reason in kube-scheduler's words.
     Failed(String),
 }
 
 impl VolumePlan {
-    /// Whether there is nothing to do: every claim of the pod is bound.
+    /// Whether the plan is empty: every claim of the pod is bound.
     pub fn is_empty(&self) -> bool {
         self.bind.is_empty() && self.provision.is_empty()
     }
 
-    /// The bindings that the volumes do not show.
+    /// The bindings that the volumes do not show yet.
     pub(crate) fn unwritten_bindings(&self) -> impl Iterator<Item = &ClaimedVolume> {
         let shows = |volume: &Record<Volume>, claim: &Record<Claim>| {
             volume.claim.as_ref().is_some_and(|reference| reference.uid == claim.uid)
@@ -46,7 +46,7 @@ impl VolumePlan {
         self.bind.iter().filter(move |(volume, claim)| !shows(volume, claim))
     }
 
-    /// The claims that do not show the node for which their volume is to be made.
+    /// The claims that do not show the selected node yet.
     pub(crate) fn unwritten_nodes(&self, node: &str) -> impl Iterator<Item = &Arc<Record<Claim>>> {
         self.provision.iter().filter(move |claim| claim.selected_node.as_deref() != Some(node))
     }
@@ -55,7 +55,7 @@ impl VolumePlan {
         self.bind.iter().map(|(_, claim)| claim).chain(&self.provision)
     }
 
-    /// Whether the event may change how far the plan has come.
+    /// Whether the event may change the plan's progress.
     pub(crate) fn concerns(&self, event: &StorageEvent) -> bool {
         match event {
             StorageEvent::Claim(key) => self.claims().any(|claim| claim.key == *key),
@@ -72,8 +72,8 @@ impl VolumePlan {
         }
     }
 
-    /// How far the plan has come on `node`. What `storage` shows from before `written`, the revision of the plan's writes, does not count
-    /// against it.
+    /// The progress of the plan on `node`. An object of `storage` older than `written`, the revision of the
+    /// plan's writes, does not make the plan fail.
     pub(crate) fn progress(&self, storage: &Storage, node: Option<&NodeInfo>, written: Revision) -> Progress {
         match self.try_progress(storage, node, written) {
             Ok(true) => Progress::Bound,
@@ -116,7 +116,7 @@ impl VolumePlan {
     }
 }
 
-/// The claim as it is now.
+/// The current version of the claim.
 fn current<'a>(storage: &'a Storage, claim: &Record<Claim>) -> Result<&'a Arc<Record<Claim>>, String> {
     storage.claim(&claim.key).filter(|now| now.uid == claim.uid).ok_or_else(|| {
         format!("failed to check pvc binding: persistentvolumeclaim \"{}\" not found", claim.key.name())
@@ -130,7 +130,7 @@ fn is_provisioned(
     written: Revision,
 ) -> Result<bool, String> {
     let now = current(storage, claim)?;
-    // A provisioner that failed takes the annotation away: another node is to be tried.
+    // A provisioner that failed removes the annotation: the scheduler shall try another node.
     if now.selected_node.as_deref() != Some(&*node.name) {
         if now.revision < written {
             return Ok(false);

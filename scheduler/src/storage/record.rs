@@ -1,5 +1,5 @@
-//! [`Record`]: an object as the informers of storage kinds hold it, with its identity, its revision and the fields that the scheduler
-//! reads; and the metadata from which a record is made.
+//! [`Record`]: a storage object in an informer, with its identity, its revision and the fields that the
+//! scheduler reads. [`MetaDoc`] is the metadata from which the decoder makes a record.
 
 use std::ops::Deref;
 
@@ -7,16 +7,16 @@ use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::companions::Labels;
+use crate::pod_constraints::Labels;
 
 /// An object with its identity and the fields `T` of it that the scheduler reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<T> {
     /// Namespace and name of the object.
     pub key: Key,
-    /// Uid of the object: one created again under the same name has another.
+    /// The uid of the object: an object created again under the same name has another.
     pub uid: String,
-    /// Revision of the object from which the fields were read.
+    /// The revision of the decoded object.
     pub revision: Revision,
     /// Fields that the scheduler reads.
     pub fields: T,
@@ -44,7 +44,7 @@ impl<T: Send + Sync + 'static> Object for Record<T> {
     }
 }
 
-/// Metadata of an object in JSON, as far as any storage kind needs it.
+/// The metadata of an object in JSON, reduced to the fields of the storage kinds.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct MetaDoc {
@@ -58,14 +58,14 @@ pub(super) struct MetaDoc {
     owner_references: Option<Vec<OwnerDoc>>,
 }
 
-/// Annotations that say something about storage.
+/// The annotations about storage.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AnnotationsDoc {
-    /// On a claim: its binding was completed.
+    /// On a claim: its binding is complete.
     #[serde(rename = "pv.kubernetes.io/bind-completed")]
     pub(super) bind_completed: Option<IgnoredAny>,
-    /// On a claim: the node for which its volume is to be made.
+    /// On a claim: the node for which the provisioner makes its volume.
     #[serde(rename = "volume.kubernetes.io/selected-node")]
     pub(super) selected_node: Option<String>,
     /// On claims and volumes: the name of the class in older objects; it overrides the field.

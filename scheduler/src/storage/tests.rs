@@ -1,4 +1,4 @@
-//! How objects of the storage kinds are read, and what of their changes is news.
+//! Tests of decoding storage objects and of the events of their changes.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn claim_of(change: StorageChange) -> Record<Claim> {
 }
 
 #[test]
-fn a_claim_is_read_and_keeps_its_request_only_while_it_is_not_bound() {
+fn a_decoded_claim_keeps_its_request_only_while_unbound() {
     let more = json!({
         "metadata": {
             "deletionTimestamp": "2026-01-01T00:00:00Z",
@@ -42,7 +42,7 @@ fn a_claim_is_read_and_keeps_its_request_only_while_it_is_not_bound() {
 }
 
 #[test]
-fn a_volume_is_read() {
+fn a_volume_is_decoded() {
     let more = json!({
         "metadata": { "labels": { "zone": "a" } },
         "spec": {
@@ -60,13 +60,13 @@ fn a_volume_is_read() {
     let of = |key: &str, uid: &str| {
         let mut other = claim_of(claim(key, json!({})));
         other.uid = uid.to_owned();
-        read.claim.as_ref().unwrap().means(&other)
+        read.claim.as_ref().unwrap().refers_to(&other)
     };
     assert_eq!((of("c", "c"), of("c", "other"), of("d", "c")), (true, false, false));
 }
 
 #[test]
-fn only_what_filters_look_at_is_news() {
+fn only_changes_that_filters_read_are_events() {
     let mut storage = Storage::default();
     let mut news = |change: StorageChange| storage.apply(change).is_some();
     assert!(news(claim("c", json!({}))));
@@ -80,7 +80,7 @@ fn only_what_filters_look_at_is_news() {
 }
 
 #[test]
-fn a_volume_is_open_in_its_class_while_it_is_not_bound() {
+fn an_unbound_volume_is_open_in_its_class() {
     let mut storage = Storage::default();
     let open = |storage: &Storage, class: &str| {
         storage.open_volumes(class).map(|volume| volume.key.name().to_owned()).collect::<Vec<_>>()
@@ -104,7 +104,7 @@ fn a_volume_is_open_in_its_class_while_it_is_not_bound() {
 }
 
 #[test]
-fn pods_that_share_a_claim_keep_what_was_assumed_until_the_last_of_them_gives_it_up() {
+fn an_assumed_volume_of_a_shared_claim_is_kept_until_the_last_pod_forgets_it() {
     let mut storage = Storage::default();
     storage.apply(claim("c", json!({})));
     storage.apply(claim("d", json!({})));
@@ -137,7 +137,7 @@ fn users_of_a_claim_are_counted() {
 }
 
 #[test]
-fn capacity_is_that_of_the_class_for_the_nodes_that_it_names() {
+fn capacity_applies_to_its_class_and_its_nodes() {
     let node = crate::testing::node("n1", json!({}));
     let capacity = |more: Value| {
         let mut value = json!({

@@ -1,4 +1,4 @@
-//! PersistentVolumes as the scheduler sees them.
+//! PersistentVolumes as the scheduler caches them.
 
 use kstore_api::lenient;
 use kstore_informer::Key;
@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::claim::{AccessModes, Claim, StorageDoc};
 use super::record::{MetaDoc, Record};
 use crate::affinity::Term;
-use crate::companions::Labels;
 use crate::node::NodeInfo;
+use crate::pod_constraints::Labels;
 
 /// Fields of a PersistentVolume that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,19 +17,19 @@ pub struct Volume {
     pub deleting: bool,
     /// Phase of the volume.
     pub phase: VolumePhase,
-    /// Claim that the volume is bound to, or kept for.
+    /// The claim that the volume is bound to or reserved for.
     pub claim: Option<ClaimRef>,
     /// Name of the volume's class; empty for none.
     pub class: String,
     /// Size in bytes.
     pub size: i64,
-    /// Access modes that the volume has.
+    /// The access modes of the volume.
     pub modes: AccessModes,
     /// Whether the volume is a raw block device.
     pub is_block: bool,
     /// Name of the VolumeAttributesClass; empty for none.
     pub attributes_class: String,
-    /// Labels of the volume, by which claims choose it and which name its zone.
+    /// The labels of the volume. Claims select a volume by them, and they name its zone.
     pub labels: Labels,
     /// Terms of the required node affinity: one must hold. `None` if every node can use the volume.
     pub affinity: Option<Vec<Term>>,
@@ -40,12 +40,12 @@ pub struct Volume {
 /// Phase of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VolumePhase {
-    /// The binder has not looked at the volume yet.
+    /// The binder has not processed the volume yet.
     #[default]
     Pending,
     /// The volume waits for a claim.
     Available,
-    /// The volume is bound, released or broken.
+    /// The volume is bound, released or failed.
     Unavailable,
 }
 
@@ -54,18 +54,18 @@ pub enum VolumePhase {
 pub struct ClaimRef {
     /// Namespace and name of the claim.
     pub key: Key,
-    /// Uid of the claim; empty if a user wrote the reference before the claim was there.
+    /// The uid of the claim; empty if a user wrote the reference before the claim existed.
     pub uid: String,
 }
 
 impl ClaimRef {
     /// Whether the reference is to this claim.
-    pub fn means(&self, claim: &Record<Claim>) -> bool {
+    pub fn refers_to(&self, claim: &Record<Claim>) -> bool {
         self.key == claim.key && (self.uid.is_empty() || self.uid == claim.uid)
     }
 }
 
-/// A CSI driver and the name by which it knows a volume.
+/// A CSI driver and its name of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CsiHandle {
@@ -78,16 +78,18 @@ pub struct CsiHandle {
 }
 
 impl Volume {
-    /// Whether pods on the node can use the volume. As in Kubernetes, its node affinity knows no field of the node, only labels.
+    /// Whether pods on the node can use the volume. As in Kubernetes, a volume's node affinity applies only
+    /// to labels, not to fields of the node.
     pub fn is_reachable_from(&self, node: &NodeInfo) -> bool {
         self.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches("", &node.labels)))
     }
 }
 
-/// Reads a PersistentVolume.
+/// Decodes a PersistentVolume.
 ///
 /// # Errors
-/// When `json` is none, or states a quantity that is none. The apiserver stores no such object.
+///
+/// `json` is not a PersistentVolume, or a quantity in it is invalid. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<Record<Volume>, serde_json::Error> {
     let Doc { mut metadata, spec, status } = lenient::from_slice(json)?;
     let class = metadata.take_annotations().class.or(spec.storage_class_name);

@@ -1,21 +1,21 @@
-//! [`SchemaError`]: why a Rust type has no structural schema, and at which field.
+//! [`SchemaError`]: the reason why a Rust type has no structural schema, with the field.
 
 use std::fmt;
 
-/// Why a Rust type has no structural schema. The fix is in the type, or in a schema of the field's own
-/// (`#[schemars(schema_with = "…")]`, `#[schemars(with = "serde_json::Value")]`).
+/// The reason why a Rust type has no structural schema. The fix is in the type, or in a schema for the field
+/// alone (`#[schemars(schema_with = "…")]`, `#[schemars(with = "serde_json::Value")]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError {
-    /// Names of fields, innermost first: errors grow on their way out.
+    /// Field names, innermost first: each caller appends its field.
     path: Vec<String>,
     problem: SchemaProblem,
 }
 
-/// What a structural schema cannot say.
+/// A property of a type that a structural schema cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaProblem {
-    /// A type that contains itself.
+    /// A recursive type.
     #[error(
         "the type {0} contains itself, and a structural schema cannot: bound the depth with a type per level, or take \
          `#[schemars(with = \"serde_json::Value\")]` on the field that recurses"
@@ -35,29 +35,29 @@ pub enum SchemaProblem {
         "items of a tuple differ, and a structural schema has one for all items: take a struct with named fields"
     )]
     Tuple,
-    /// No value is valid.
+    /// No valid value exists.
     #[error("no value is valid here but null: remove the field, or give it a type with values")]
     Never,
-    /// A keyword of JSON Schema without a counterpart.
+    /// A keyword of JSON Schema without counterpart.
     #[error("the keyword {0} of JSON Schema has no counterpart in structural schemas: remove it")]
     Keyword(String),
-    /// A reference that leads nowhere.
+    /// A reference without target.
     #[error("the reference {0} leads to no definition of the same schema")]
     Reference(String),
     /// Checks without a type.
     #[error("values are checked ({0}), but have no type: add `\"type\"` to the schema")]
     NoType(String),
-    /// Two demands that differ.
+    /// Two conflicting values.
     #[error("{0} is given twice with different values: keep one of them")]
     Conflict(String),
-    /// Not what Kubernetes knows as a schema.
+    /// A schema that Kubernetes cannot read.
     #[error("the schema is not one that Kubernetes can read: {0}")]
     Malformed(String),
 }
 
 impl SchemaError {
-    /// The path of the field, as `spec.template.ports`; `[]` stands for the items of a list, `{}` for the values of a map. Empty for the
-    /// type itself.
+    /// The path of the field, such as `spec.template.ports`; `[]` stands for the items of a list, `{}` for
+    /// the values of a map. Empty for the type itself.
     pub fn path(&self) -> String {
         let mut path = String::new();
         for name in self.path.iter().rev() {
@@ -69,12 +69,12 @@ impl SchemaError {
         path
     }
 
-    /// What is wrong there.
+    /// The problem.
     pub fn problem(&self) -> &SchemaProblem {
         &self.problem
     }
 
-    /// The same, of the field `name` of what it was of.
+    /// The same error, with the path prefixed by the field `name`.
     #[must_use]
     pub fn of_field(mut self, name: &str) -> Self {
         self.path.push(name.to_owned());

@@ -1,4 +1,4 @@
-//! Two schemas for one value: both hold ([`Node::and`]), or one of several holds ([`alternatives`]).
+//! Merges schemas of one value: both hold ([`Node::and`]), or one of several holds ([`alternatives`]).
 
 use super::error::{SchemaError, SchemaProblem};
 use super::node::{Checks, Node, ValueKind};
@@ -7,17 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Merged<T> = Result<T, SchemaError>;
 
-/// Rules in CEL, which add up where other extensions must agree.
+/// CEL rules: a merge concatenates them, while other extensions must be equal.
 const RULES: &str = "x-kubernetes-validations";
 
 const FORMAT: &str = "format";
 
 impl Node {
-    /// The schema of values that fit both. Texts and the default are those of `self`, if it has them.
+    /// The schema of values that match both schemas. Description and default of `self` take precedence.
     pub(super) fn and(self, other: Self) -> Merged<Self> {
         let is_nullable = match (self.kind, other.kind) {
             (Some(_), Some(_)) => self.is_nullable && other.is_nullable,
-            // A side without a type does not speak of null.
+            // A schema without a type says nothing about null.
             _ => self.is_nullable || other.is_nullable,
         };
         let mut properties = self.properties;
@@ -44,14 +44,14 @@ impl Node {
     }
 }
 
-fn both(a: Option<Box<Node>>, b: Option<Box<Node>>, place: &str) -> Merged<Option<Box<Node>>> {
+fn both(a: Option<Box<Node>>, b: Option<Box<Node>>, field: &str) -> Merged<Option<Box<Node>>> {
     match (a, b) {
-        (Some(a), Some(b)) => Ok(Some(Box::new(a.and(*b).map_err(|error| error.of_field(place))?))),
+        (Some(a), Some(b)) => Ok(Some(Box::new(a.and(*b).map_err(|error| error.of_field(field))?))),
         (a, b) => Ok(a.or(b)),
     }
 }
 
-/// The type of values that are of both types.
+/// The type of values that have both types.
 fn common_kind(a: Option<ValueKind>, b: Option<ValueKind>) -> Merged<Option<ValueKind>> {
     use ValueKind::{IntOrString, Integer, Number, String};
     let (Some(a), Some(b)) = (a, b) else { return Ok(a.or(b)) };
@@ -65,7 +65,7 @@ fn common_kind(a: Option<ValueKind>, b: Option<ValueKind>) -> Merged<Option<Valu
     }
 }
 
-/// The type of values that are of either type.
+/// The type of values that have either type.
 fn either_kind(a: Option<ValueKind>, b: Option<ValueKind>) -> Merged<Option<ValueKind>> {
     use ValueKind::{IntOrString, Integer, Number, String};
     let (Some(a), Some(b)) = (a, b) else { return Ok(a.or(b)) };
@@ -99,7 +99,7 @@ fn add_extensions(
 }
 
 impl Checks {
-    /// All checks of both.
+    /// The checks of both.
     fn and(mut self, other: Self) -> Self {
         let mut rest = Self::default();
         for (name, value) in other.keywords {
@@ -113,7 +113,8 @@ impl Checks {
                     let more: Vec<_> = more.cloned().collect();
                     names.extend(more);
                 }
-                // Among checks alone, a format of numbers is taken for the type, which no value has.
+                // A format of numbers does not stay in a schema that has only checks: there it would count as
+                // the type, which matches no value.
                 Some(_) if name == FORMAT => {}
                 Some(_) => {
                     rest.keywords.insert(name, value);
@@ -135,11 +136,13 @@ impl Checks {
     }
 }
 
-/// The schema of values that fit one of `nodes`, or with `is_exclusive` exactly one: their fields together, and in `anyOf` or `oneOf`
-/// what tells them apart. A value that fits two in one field each may pass where a field means the same in both.
+/// The schema of values that match one of `nodes`, or with `is_exclusive` exactly one. It has the fields of
+/// all, and in `anyOf` or `oneOf` the checks that distinguish them. A value that matches two in one field
+/// each may pass where a field means the same in both.
 ///
 /// # Errors
-/// If values are of different types that Kubernetes has no name for.
+///
+/// Values have different types without a common type in Kubernetes.
 pub(super) fn alternatives(mut nodes: Vec<Node>, is_exclusive: bool) -> Merged<Node> {
     for node in &mut nodes {
         describe_only_field(node);
@@ -161,7 +164,7 @@ pub(super) fn alternatives(mut nodes: Vec<Node>, is_exclusive: bool) -> Merged<N
     Ok(node)
 }
 
-/// The text of a variant belongs to its field, if the variant is an object with that field alone.
+/// Moves the description of a variant to its field if the variant is an object with that field alone.
 fn describe_only_field(node: &mut Node) {
     if node.properties.len() == 1
         && let (Some(field), Some(text)) = (node.properties.values_mut().next(), node.description.take())
@@ -178,7 +181,7 @@ fn note(node: &Node) -> Option<(String, String)> {
     }
 }
 
-/// A node that has the structure of all, and for each what is to be checked beyond that.
+/// A node with the structure of all nodes, and the remaining checks of each.
 fn union(nodes: Vec<&Node>) -> Merged<(Node, Vec<Checks>)> {
     let first = nodes[0];
     if nodes.iter().all(|node| node.without_texts() == first.without_texts()) {
@@ -207,7 +210,7 @@ fn union(nodes: Vec<&Node>) -> Merged<(Node, Vec<Checks>)> {
             branches[at].items = Some(Box::new(checks));
         },
     )?;
-    // Checks that differ between maps are given up.
+    // Checks that differ between maps are dropped.
     whole.additional = union_boxed(&nodes, |node| node.additional.as_deref(), "{}", |_, _| {})?;
     lift_format(&mut whole, &mut branches);
     lift_required(&mut whole, &mut branches);
@@ -221,7 +224,8 @@ fn union_fields(nodes: &[&Node], whole: &mut Node, branches: &mut [Checks]) -> M
         let holders: Vec<usize> =
             (0..nodes.len()).filter(|at| nodes[*at].properties.contains_key(name)).collect();
         let fields: Vec<&Node> = holders.iter().map(|at| &nodes[*at].properties[name]).collect();
-        // Checks without a type are of a field that is described elsewhere: they hold for their own branch only.
+        // Checks without a type belong to a field that is described elsewhere: they apply to their own branch
+        // only.
         if fields.iter().any(|field| field.kind.is_none() && !field.checks.is_empty()) {
             for at in holders {
                 let checks = nodes[at].properties[name].clone().into_checks();
@@ -242,11 +246,11 @@ fn union_fields(nodes: &[&Node], whole: &mut Node, branches: &mut [Checks]) -> M
     Ok(())
 }
 
-/// The union of a part that some nodes have; `keep` gets what remains to be checked of each.
+/// The union of a part that some nodes have; `keep` receives the remaining checks of each.
 fn union_boxed<'n>(
     nodes: &[&'n Node],
     part: impl Fn(&'n Node) -> Option<&'n Node>,
-    place: &str,
+    field: &str,
     mut keep: impl FnMut(usize, Checks),
 ) -> Merged<Option<Box<Node>>> {
     let holders: Vec<(usize, &Node)> =
@@ -255,15 +259,16 @@ fn union_boxed<'n>(
         return Ok(None);
     }
     let parts = holders.iter().map(|(_, node)| *node).collect();
-    let (node, checks) = union(parts).map_err(|error| error.of_field(place))?;
+    let (node, checks) = union(parts).map_err(|error| error.of_field(field))?;
     for ((at, _), checks) in holders.into_iter().zip(checks).filter(|(_, checks)| !checks.is_empty()) {
         keep(at, checks);
     }
     Ok(Some(Box::new(node)))
 }
 
-/// A format that all have is one of the whole. Others stay in their branches only where values are texts: an API server takes the format
-/// of a schema without a type for the type, as long as the value is no text, and refuses the value.
+/// Moves a format that all branches share to the whole. Other formats stay in their branches only for
+/// strings: an API server treats the format of a schema without a type as the type and refuses every value
+/// that is not a string.
 fn lift_format(whole: &mut Node, branches: &mut [Checks]) {
     let format = branches.first().and_then(|branch| branch.keywords.get(FORMAT)).cloned();
     let is_common = branches.iter().all(|branch| branch.keywords.get(FORMAT) == format.as_ref());
@@ -277,7 +282,7 @@ fn lift_format(whole: &mut Node, branches: &mut [Checks]) {
     }
 }
 
-/// Fields that every branch requires are required by the whole.
+/// Moves fields that every branch requires to the whole.
 fn lift_required(whole: &mut Node, branches: &mut [Checks]) {
     let Some(first) = branches.first() else { return };
     let is_common = |name: &Value| branches.iter().all(|branch| branch.required().contains(name));
@@ -289,7 +294,7 @@ fn lift_required(whole: &mut Node, branches: &mut [Checks]) {
     whole.checks.set_required(common);
 }
 
-/// Enumerations of all branches are one of the whole as well, which people read.
+/// Adds the union of all branches' enumerations to the whole, for readers of the schema.
 fn lift_enum(whole: &mut Node, nodes: &[&Node]) {
     let mut values: Vec<Value> = Vec::new();
     for node in nodes {

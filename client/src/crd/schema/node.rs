@@ -1,10 +1,11 @@
-//! [`Node`]: one place of a structural schema while it is made, with structure (types, fields, defaults) and checks of values
-//! ([`Checks`]) apart, as Kubernetes wants them: inside `allOf`, `anyOf`, `oneOf` and `not` there may be checks only.
+//! [`Node`]: a position in a structural schema under construction. Structure (types, fields, defaults) and
+//! checks of values ([`Checks`]) are separate, as Kubernetes requires: `allOf`, `anyOf`, `oneOf` and `not`
+//! may contain only checks.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The type of the values at a place.
+/// The type of the values at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueKind {
     Object,
@@ -53,29 +54,29 @@ impl ValueKind {
     }
 }
 
-/// One place of the schema.
+/// A position in the schema.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Node {
-    /// `None`: values of any type.
+    /// The type; `None` for values of any type.
     pub(super) kind: Option<ValueKind>,
     pub(super) is_nullable: bool,
     pub(super) description: Option<String>,
-    /// Values of an enumeration with their descriptions, which are added to that of the place.
+    /// Values of an enumeration with their descriptions, which the writer adds to the node's description.
     pub(super) value_notes: Vec<(String, String)>,
     pub(super) default: Option<Value>,
     pub(super) properties: BTreeMap<String, Node>,
     pub(super) items: Option<Box<Node>>,
-    /// The values of a map.
+    /// The schema of the values of a map.
     pub(super) additional: Option<Box<Node>>,
-    /// An object that keeps fields that the schema does not name.
+    /// Whether an object keeps fields that the schema does not name.
     pub(super) is_open: bool,
-    /// Other keywords `x-kubernetes-…`.
+    /// Other `x-kubernetes-…` keywords.
     pub(super) extensions: BTreeMap<String, Value>,
-    /// Checks of the value itself. Those of its fields and items are in their nodes.
+    /// Checks of the value itself. The nodes of fields and items have their own.
     pub(super) checks: Checks,
 }
 
-/// Demands on a value whose type is known.
+/// Checks of a value whose type is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Checks {
     /// `enum`, `required`, `minimum`, `pattern`, …
@@ -89,18 +90,18 @@ pub(super) struct Checks {
 }
 
 impl Node {
-    /// Whether it says nothing of values: any is valid.
+    /// Whether every value is valid.
     pub(super) fn is_any(&self) -> bool {
         self.kind.is_none() && self.properties.is_empty() && self.checks.is_empty()
     }
 
-    /// The same without texts for people.
+    /// A copy without descriptions.
     pub(super) fn without_texts(&self) -> Self {
         Self { description: None, value_notes: Vec::new(), ..self.clone() }
     }
 
-    /// The checks alone, of the value and of what is in it. Checks of the values of maps are left out: `additionalProperties` has no
-    /// place among checks.
+    /// The checks of the value and of its fields and items. Checks of map values are dropped:
+    /// `additionalProperties` is not allowed among checks.
     pub(super) fn into_checks(self) -> Checks {
         let below = self.properties.into_iter().map(|(name, node)| (name, node.into_checks()));
         let items = self.items.map(|items| items.into_checks()).filter(|checks| !checks.is_empty());

@@ -1,5 +1,5 @@
-//! Formats and bounds of numbers: Kubernetes knows `int32`, `int64`, `float` and `double`, and its exclusive bounds are flags as they
-//! were in draft 4 of JSON Schema.
+//! Formats and bounds of numbers. Kubernetes knows `int32`, `int64`, `float` and `double`. Its exclusive
+//! bounds are flags, as in draft 4 of JSON Schema.
 
 use super::node::Node;
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ pub(super) fn bounds(keywords: &Map<String, Value>, node: &mut Node) {
         "int8" | "int16" | "uint8" | "uint16" | "int32" => "int32",
         "int64" | "int" | "uint32" | "uint64" | "uint" => "int64",
         "float" | "double" => format,
-        // 128 bits do not fit into any format.
+        // 128-bit integers have no format.
         _ => return,
     };
     checks.insert("format".to_owned(), known.into());
@@ -28,8 +28,8 @@ pub(super) fn bounds(keywords: &Map<String, Value>, node: &mut Node) {
     }
 }
 
-/// A bound that is excluded: a number of its own in JSON Schema, a flag beside the bound in Kubernetes. Of two bounds the narrower one
-/// stays.
+/// An exclusive bound: in JSON Schema a number of its own, in Kubernetes a flag next to the bound. Of two
+/// bounds the narrower one stays.
 fn exclusive(
     keywords: &Map<String, Value>,
     checks: &mut Map<String, Value>,

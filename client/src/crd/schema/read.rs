@@ -1,5 +1,5 @@
-//! [`Reader`]: from a JSON Schema as `schemars` makes it (draft 2020-12) to nodes. References are replaced by what they lead to, and
-//! keywords that Kubernetes does not know by those that it knows.
+//! [`Reader`]: reads a JSON Schema as `schemars` makes it (draft 2020-12) into nodes. It inlines references
+//! and replaces keywords that Kubernetes does not know.
 
 use super::error::{SchemaError, SchemaProblem};
 use super::merge::alternatives;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 type Read<T> = Result<T, SchemaError>;
 type Keywords = Map<String, Value>;
 
-/// Keywords that mean the same in both.
+/// Keywords with the same meaning in both.
 const CHECKS: [&str; 9] = [
     "enum",
     "pattern",
@@ -24,7 +24,7 @@ const CHECKS: [&str; 9] = [
     "required",
 ];
 
-/// Keywords that are read here, each in its function.
+/// Keywords that a function of this file reads.
 const READ: [&str; 26] = [
     "type",
     "const",
@@ -54,8 +54,8 @@ const READ: [&str; 26] = [
     "x-kubernetes-int-or-string",
 ];
 
-/// Keywords that speak to people and tools, and demands that Kubernetes cannot check. Without them a schema is no less true, it only
-/// says less.
+/// Annotations, and checks that Kubernetes cannot make. A schema without them stays correct and only says
+/// less.
 const DROPPED: [&str; 14] = [
     "$schema",
     "$id",
@@ -79,7 +79,7 @@ pub(super) struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    /// The node of a schema in the document. `within` are the references that led here.
+    /// The node of a schema in the document. `within` is the chain of references to it.
     pub(super) fn read(&self, schema: &Value, within: &[&str]) -> Read<Node> {
         match schema {
             Value::Bool(true) => Ok(Node::default()),
@@ -126,7 +126,7 @@ impl Reader<'_> {
         Ok(node)
     }
 
-    /// What the keywords say without references and nested schemas of the same value.
+    /// The node from the keywords alone, without references and nested schemas of the same value.
     fn own(&self, keywords: &Keywords, within: &[&str]) -> Read<Node> {
         let mut node = Node {
             description: text(keywords, "description").map(str::to_owned),
@@ -156,7 +156,7 @@ impl Reader<'_> {
             let field = self.read(schema, within).map_err(|error| error.of_field(name))?;
             node.properties.insert(name.clone(), field);
         }
-        // Patterns of names are given up: they say which keys a map of numbers has.
+        // Patterns of names are dropped: they say which keys a map of numbers has.
         let patterns =
             keywords.get("patternProperties").and_then(Value::as_object).filter(|map| !map.is_empty());
         let values = match (patterns, keywords.get("additionalProperties")) {
@@ -169,7 +169,7 @@ impl Reader<'_> {
             (_, Some(schema)) => self.read(schema, within).map(Some),
         };
         match values.map_err(|error| error.of_field("{}"))? {
-            // A structural schema names fields or has values of one schema, not both.
+            // A structural schema has either named fields or one schema for all values, not both.
             Some(values) if values.is_any() || !node.properties.is_empty() => node.is_open = true,
             values => node.additional = values.map(Box::new),
         }
@@ -209,7 +209,7 @@ impl Reader<'_> {
     }
 }
 
-/// Copies keywords that mean the same, and refuses those that mean nothing here.
+/// Copies keywords with the same meaning and refuses unknown ones.
 fn checks(keywords: &Keywords, node: &mut Node) -> Read<()> {
     for (name, value) in keywords {
         let name = name.as_str();
@@ -238,7 +238,7 @@ fn checks(keywords: &Keywords, node: &mut Node) -> Read<()> {
     Ok(())
 }
 
-/// The type of the values, with null apart.
+/// The type of the values; null is handled apart.
 fn kind(keywords: &Keywords, node: &mut Node) -> Read<()> {
     let names: Vec<&str> = match keywords.get("type") {
         Some(Value::String(name)) => vec![name],
@@ -265,14 +265,15 @@ fn kind(keywords: &Keywords, node: &mut Node) -> Read<()> {
     Ok(())
 }
 
-/// The type that the values of an enumeration have in common.
+/// The common type of an enumeration's values.
 fn kind_of_enum(node: &Node) -> Option<ValueKind> {
     let values = node.checks.keywords.get("enum")?.as_array()?;
     let kind = ValueKind::of(values.first()?)?;
     values.iter().all(|value| ValueKind::of(value) == Some(kind)).then_some(kind)
 }
 
-/// A format of texts, if Kubernetes checks the same. JSON Schema's `duration` is ISO 8601's (`PT1H`), Kubernetes' is Go's (`1h`).
+/// A format of strings that Kubernetes checks in the same way. JSON Schema's `duration` is ISO 8601's
+/// (`PT1H`), Kubernetes' is Go's (`1h`).
 fn text_format(keywords: &Keywords, node: &mut Node) {
     let format = text(keywords, "format").filter(|format| *format != "duration");
     let is_known = |format: &&str| Format::parse(format).is_some_and(Format::is_of_text);

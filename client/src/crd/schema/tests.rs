@@ -1,4 +1,5 @@
-//! Schemas of Rust types: the rewriting as a table, and types whose schemas are judged by the API server's own rules.
+//! Tests of schemas of Rust types: the rewriting as a table, and types whose schemas the API server's own
+//! rules validate.
 
 mod keywords;
 mod types;
@@ -27,7 +28,7 @@ const LAMP: Definition = Definition {
     deprecated: None,
 };
 
-/// A definition whose `spec` has this schema, as an API server sees it after its defaults.
+/// A definition whose `spec` has this schema, with the API server's defaults.
 fn definition(spec: JSONSchemaProps) -> Value {
     let mut crd = to_value(LAMP.with_schemas(spec, None)).unwrap();
     strategy::set_defaults(&mut crd);
@@ -35,7 +36,7 @@ fn definition(spec: JSONSchemaProps) -> Value {
     crd
 }
 
-/// The compiled schema of objects with such a `spec`, after the API server's checks of the definition found nothing.
+/// The compiled schema of objects with such a `spec`; asserts that the API server accepts the definition.
 fn accepted(spec: JSONSchemaProps) -> Arc<Tree> {
     let crd = definition(spec);
     let errors = validate::create(&crd);
@@ -44,7 +45,7 @@ fn accepted(spec: JSONSchemaProps) -> Arc<Tree> {
     crd::Definition::compile(&crd).unwrap().version("v1").unwrap().tree.clone()
 }
 
-/// The `spec` as an API server stores it, or what is wrong with it. Unknown fields are wrong.
+/// The `spec` as an API server stores it, or the validation error. Unknown fields are errors.
 fn store(tree: &Tree, spec: Value) -> Result<Value, String> {
     let mut object = json!({"apiVersion": "shop.example.com/v1", "kind": "Lamp",
         "metadata": {"name": "hall"}, "spec": spec});

@@ -1,13 +1,13 @@
-//! From nodes to the JSON of a structural schema.
+//! Writes nodes as the JSON of a structural schema.
 
 use super::error::{SchemaError, SchemaProblem};
 use super::node::{Checks, Node, ValueKind};
 use serde_json::{Map, Value, json};
 
-/// Where a schema is, which decides what becomes of null.
+/// The position of a schema, which decides how null is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The field of an object: API servers drop its null if it is not nullable.
+pub(super) enum SchemaPosition {
+    /// The field of an object: API servers drop a null if it is not nullable.
     Field,
     /// An item of a list or a value of a map.
     Element,
@@ -16,8 +16,9 @@ pub(super) enum Place {
 /// The JSON of a node.
 ///
 /// # Errors
-/// If values are checked that have no type.
-pub(super) fn schema(node: Node, place: Place) -> Result<Value, SchemaError> {
+///
+/// A check has no type.
+pub(super) fn schema(node: Node, position: SchemaPosition) -> Result<Value, SchemaError> {
     let mut out = Map::new();
     if let Some(text) = description(&node) {
         out.insert("description".to_owned(), text.into());
@@ -26,7 +27,7 @@ pub(super) fn schema(node: Node, place: Place) -> Result<Value, SchemaError> {
         out.insert("default".to_owned(), value);
     }
     let mut checks = node.checks;
-    let is_nullable = node.is_nullable && allow_null(&mut checks, place);
+    let is_nullable = node.is_nullable && allow_null(&mut checks, position);
     match node.kind {
         None if checks.is_empty() => {
             out.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
@@ -45,26 +46,26 @@ pub(super) fn schema(node: Node, place: Place) -> Result<Value, SchemaError> {
     if is_nullable {
         out.insert("nullable".to_owned(), true.into());
     }
-    // A structural schema names fields or has values of one schema, not both.
+    // A structural schema has either named fields or one schema for all values, not both.
     let is_open = node.is_open || (node.additional.is_some() && !node.properties.is_empty());
     if is_open {
         out.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
     }
     if let Some(values) = node.additional.filter(|_| !is_open) {
-        let values = schema(*values, Place::Element).map_err(|error| error.of_field("{}"))?;
+        let values = schema(*values, SchemaPosition::Element).map_err(|error| error.of_field("{}"))?;
         out.insert("additionalProperties".to_owned(), values);
     }
     if !node.properties.is_empty() {
         let mut fields = Map::new();
         for (name, field) in node.properties {
-            let field = schema(field, Place::Field).map_err(|error| error.of_field(&name))?;
+            let field = schema(field, SchemaPosition::Field).map_err(|error| error.of_field(&name))?;
             fields.insert(name, field);
         }
         out.insert("properties".to_owned(), fields.into());
     }
     match node.items {
         Some(items) => {
-            let items = schema(*items, Place::Element).map_err(|error| error.of_field("[]"))?;
+            let items = schema(*items, SchemaPosition::Element).map_err(|error| error.of_field("[]"))?;
             out.insert("items".to_owned(), items);
         }
         None if node.kind == Some(ValueKind::Array) => {
@@ -77,13 +78,14 @@ pub(super) fn schema(node: Node, place: Place) -> Result<Value, SchemaError> {
     Ok(out.into())
 }
 
-/// Whether a nullable value may be said to be nullable. API servers refuse null where `enum` is, whatever it lists. A field is not
-/// nullable then, so that its null is dropped; elsewhere the values are in `allOf`, which null does not reach.
-fn allow_null(checks: &mut Checks, place: Place) -> bool {
-    match (checks.keywords.contains_key("enum"), place) {
+/// Whether a nullable value is declared nullable. API servers refuse null where `enum` is, whatever it lists.
+/// A field is then not nullable, so that the server drops its null; elsewhere `allOf` holds the values and
+/// does not apply to null.
+fn allow_null(checks: &mut Checks, position: SchemaPosition) -> bool {
+    match (checks.keywords.contains_key("enum"), position) {
         (false, _) => true,
-        (true, Place::Field) => false,
-        (true, Place::Element) => {
+        (true, SchemaPosition::Field) => false,
+        (true, SchemaPosition::Element) => {
             if let Some(values) = checks.keywords.remove("enum") {
                 let mut only = Checks::default();
                 only.keywords.insert("enum".to_owned(), values);
@@ -94,7 +96,7 @@ fn allow_null(checks: &mut Checks, place: Place) -> bool {
     }
 }
 
-/// The text of the place with those of its values.
+/// The description of the position with those of its values.
 fn description(node: &Node) -> Option<String> {
     let notes =
         node.value_notes.iter().map(|(value, text)| format!("- `{value}`: {}", text.replace('\n', " ")));

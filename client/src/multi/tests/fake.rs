@@ -1,4 +1,4 @@
-//! A server of watches over a history in memory, which breaks when it is told to or by chance.
+//! A fake watch server over a history in memory, which fails on command or at random.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,18 +13,18 @@ use tonic::{Code, Request, Status};
 
 use crate::{Client, tests::fake::failure};
 
-/// Kind and name of each object, and the revision of its newest state.
+/// Kind and name of each object, with its newest revision.
 pub(super) type Objects = BTreeMap<(String, String), i64>;
 
-/// Cheap to clone; clones are the same server.
+/// A handle of the fake server. Clones share the server.
 #[derive(Clone)]
-pub(super) struct Fake(Arc<(Mutex<State>, Notify)>);
+pub(super) struct Fake(Arc<(Mutex<FakeState>, Notify)>);
 
-struct State {
+struct FakeState {
     rng: Option<Rng>,
     revision: i64,
     compacted: i64,
-    /// What there was at each revision.
+    /// The objects at each revision.
     past: BTreeMap<i64, Objects>,
     history: Vec<(String, pb::WatchEvent)>,
     cuts: u64,
@@ -33,20 +33,20 @@ struct State {
 }
 
 impl Fake {
-    /// Breaks only when told to.
-    pub(super) fn calm() -> Self {
+    /// A server that fails only on command.
+    pub(super) fn reliable() -> Self {
         Self::new(None)
     }
 
-    /// Refuses and breaks by chance.
-    pub(super) fn moody(rng: Rng) -> Self {
+    /// A server that refuses and fails at random.
+    pub(super) fn flaky(rng: Rng) -> Self {
         Self::new(Some(rng))
     }
 
     fn new(rng: Option<Rng>) -> Self {
         let past = BTreeMap::from([(0, Objects::new())]);
         let (history, asked) = (Vec::new(), Vec::new());
-        let state = State { rng, revision: 0, compacted: 0, past, history, cuts: 0, open: 0, asked };
+        let state = FakeState { rng, revision: 0, compacted: 0, past, history, cuts: 0, open: 0, asked };
         Self(Arc::new((Mutex::new(state), Notify::new())))
     }
 
@@ -61,7 +61,7 @@ impl Fake {
         })
     }
 
-    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+    fn state(&self) -> parking_lot::MutexGuard<'_, FakeState> {
         self.0.0.lock()
     }
 
@@ -100,8 +100,8 @@ impl Fake {
         state.compacted = state.revision;
     }
 
-    /// No more faults by chance.
-    pub(super) fn calm_down(&self) {
+    /// Stops random failures.
+    pub(super) fn stop_failing(&self) {
         self.state().rng = None;
     }
 
@@ -116,12 +116,12 @@ impl Fake {
         objects.iter().filter(|((of, _), _)| of == kind).map(|((_, name), at)| (name.clone(), *at)).collect()
     }
 
-    /// How many streams are open.
+    /// The number of open streams.
     pub(super) fn open(&self) -> usize {
         self.state().open
     }
 
-    /// How many selectors each stream had, and after which revision it was asked for.
+    /// The number of selectors and the start revision of each stream.
     pub(super) fn asked(&self) -> Vec<(usize, i64)> {
         self.state().asked.clone()
     }
@@ -213,7 +213,7 @@ impl Following {
         if state.revision <= self.position {
             return None;
         }
-        // Not everything at once, but always whole revisions.
+        // Whole revisions, but not necessarily all at once.
         let revision = match &state.rng {
             Some(rng) => self.position + 1 + i64::try_from(rng.below(3)).unwrap(),
             None => state.revision,

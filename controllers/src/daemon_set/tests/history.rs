@@ -1,16 +1,16 @@
-//! The history of templates of a DaemonSet.
+//! Tests of the revision history of a DaemonSet.
 
 use super::super::plan::rename_revision;
 use super::moves;
-use super::world::World;
+use super::world::SimulatedCluster;
 use crate::action::Action;
 use crate::revision::POD_LABEL;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::json;
 
 #[test]
-fn a_new_template_gets_a_revision_before_any_pod_and_an_old_one_its_own_again() {
-    let mut world = World::settled(json!({}), &["n1"]);
+fn a_new_template_gets_a_revision_first_and_a_restored_one_reuses_its_own() {
+    let mut world = SimulatedCluster::settled(json!({}), &["n1"]);
     let first = world.hash();
     world.roll("agent:2");
     let work = world.run();
@@ -27,7 +27,7 @@ fn a_new_template_gets_a_revision_before_any_pod_and_an_old_one_its_own_again() 
 
 #[test]
 fn equal_revisions_are_merged_and_their_pods_relabelled() {
-    let mut world = World::settled(json!({}), &["n1", "n2"]);
+    let mut world = SimulatedCluster::settled(json!({}), &["n1", "n2"]);
     let (kept, name) = (world.hash(), world.pods.keys().next().unwrap().clone());
     let mut copy = world.revisions[0].clone();
     copy.metadata.name = Some("copy".into());
@@ -43,16 +43,16 @@ fn equal_revisions_are_merged_and_their_pods_relabelled() {
 
 #[test]
 fn a_revision_without_a_hash_gets_its_name() {
-    let mut world = World::settled(json!({}), &["n1"]);
+    let mut world = SimulatedCluster::settled(json!({}), &["n1"]);
     world.revisions[0].metadata.labels.as_mut().unwrap().remove(POD_LABEL);
     world.run();
     assert_eq!(Some(world.hash()), world.revisions[0].metadata.name);
 }
 
 #[test]
-fn old_revisions_beyond_the_limit_go_unless_pods_have_them() {
+fn unused_revisions_beyond_the_limit_are_deleted() {
     let spec = json!({"revisionHistoryLimit": 1, "updateStrategy": {"type": "OnDelete"}});
-    let mut world = World::settled(spec, &["n1"]);
+    let mut world = SimulatedCluster::settled(spec, &["n1"]);
     let first = world.hash();
     for image in ["agent:2", "agent:3", "agent:4"] {
         world.roll(image);
@@ -64,8 +64,8 @@ fn old_revisions_beyond_the_limit_go_unless_pods_have_them() {
 }
 
 #[test]
-fn a_clash_of_names_moves_the_collision_count() {
-    let world = World::new(json!({}), &[]);
+fn a_name_collision_increments_the_collision_count() {
+    let world = SimulatedCluster::new(json!({}), &[]);
     let Action::UpdateStatus(set) = rename_revision(&world.set) else { panic!() };
     let set: DaemonSet = set.typed().unwrap();
     assert_eq!(set.status.unwrap().collision_count, Some(1));

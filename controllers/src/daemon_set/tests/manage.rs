@@ -1,7 +1,7 @@
-//! Which pods are missing, too many, ended or misplaced.
+//! Tests of missing, surplus, ended and misplaced pods.
 
-use super::super::plan::Work;
-use super::world::{World, rolling};
+use super::super::plan::PlannedWrites;
+use super::world::{SimulatedCluster, rolling};
 use super::{events, moves};
 use crate::limits::DAEMON_BURST;
 use crate::view::Phase;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 #[test]
 fn every_node_gets_a_pod_and_new_nodes_too() {
-    let mut world = World::new(json!({}), &["n1", "n2"]);
+    let mut world = SimulatedCluster::new(json!({}), &["n1", "n2"]);
     assert_eq!(moves(&world.run()), ["create on n1", "create on n2"]);
     assert_eq!(moves(&world.run()), [""; 0], "pods that are not bound yet count");
     world.node("n3");
@@ -18,8 +18,8 @@ fn every_node_gets_a_pod_and_new_nodes_too() {
 }
 
 #[test]
-fn taints_keep_pods_or_drive_them_away() {
-    let mut world = World::new(json!({}), &["n1", "n2", "n3"]);
+fn taints_keep_or_delete_daemon_pods() {
+    let mut world = SimulatedCluster::new(json!({}), &["n1", "n2", "n3"]);
     world.taint("n1", "NoSchedule");
     world.taint("n2", "NoExecute");
     world.pod("a", "n1", json!({"ready": 9}));
@@ -33,8 +33,8 @@ fn taints_keep_pods_or_drive_them_away() {
 }
 
 #[test]
-fn of_several_pods_on_a_node_the_oldest_bound_one_stays() {
-    let mut world = World::new(json!({}), &["n1"]);
+fn the_oldest_bound_pod_of_a_node_is_kept() {
+    let mut world = SimulatedCluster::new(json!({}), &["n1"]);
     world.pod("unbound", "n1", json!({}));
     let unbound = world.pods.get_mut("unbound").unwrap();
     unbound.spec.affine_node = std::mem::take(&mut unbound.spec.node_name);
@@ -45,12 +45,12 @@ fn of_several_pods_on_a_node_the_oldest_bound_one_stays() {
 }
 
 #[test]
-fn a_pod_on_its_way_out_holds_its_successor_up_unless_there_is_surge() {
+fn a_terminating_pod_delays_its_successor_without_surge() {
     for (surge, expected) in [(json!(0), vec![]), (json!(1), vec!["create on n1".to_owned()])] {
-        let mut world = World::new(rolling(json!(1), surge.clone()), &["n1"]);
+        let mut world = SimulatedCluster::new(rolling(json!(1), surge.clone()), &["n1"]);
         world.pod("a", "n1", json!({"deleting": true}));
         assert_eq!(moves(&world.run()), expected, "{surge}");
-        // Ended too, it only waits to be removed.
+        // An ended and terminating pod only waits for its removal.
         world.pods.retain(|name, _| name == "a");
         world.pods.get_mut("a").unwrap().status.phase = Phase::Failed;
         assert_eq!(moves(&world.run()), ["create on n1"], "{surge}");
@@ -58,8 +58,8 @@ fn a_pod_on_its_way_out_holds_its_successor_up_unless_there_is_surge() {
 }
 
 #[test]
-fn ended_pods_are_deleted_with_a_word_and_failed_ones_ever_more_slowly() {
-    let mut world = World::new(json!({}), &["n1"]);
+fn ended_pods_are_deleted_with_an_event_and_failed_ones_with_back_off() {
+    let mut world = SimulatedCluster::new(json!({}), &["n1"]);
     world.pod("a", "n1", json!({"phase": "Succeeded"}));
     let work = world.run();
     assert_eq!(moves(&work), ["delete a"]);
@@ -86,8 +86,8 @@ fn ended_pods_are_deleted_with_a_word_and_failed_ones_ever_more_slowly() {
 }
 
 #[test]
-fn under_surge_a_failed_pod_that_waits_gets_no_companion() {
-    let mut world = World::settled(rolling(json!(0), json!(1)), &["n1"]);
+fn surge_creates_no_pod_beside_a_failed_pod_in_back_off() {
+    let mut world = SimulatedCluster::settled(rolling(json!(0), json!(1)), &["n1"]);
     world.pods.clear();
     world.pod("a", "n1", json!({"phase": "Failed"}));
     assert_eq!(moves(&world.run()), ["create on n1", "delete a"]);
@@ -97,8 +97,8 @@ fn under_surge_a_failed_pod_that_waits_gets_no_companion() {
 }
 
 #[test]
-fn unbound_pods_of_nodes_that_are_gone_are_deleted() {
-    let mut world = World::new(json!({}), &["n1"]);
+fn unscheduled_pods_of_missing_nodes_are_deleted() {
+    let mut world = SimulatedCluster::new(json!({}), &["n1"]);
     world.run();
     world.pod("bound", "gone", json!({"ready": 9}));
     world.nodes.clear();
@@ -109,7 +109,7 @@ fn unbound_pods_of_nodes_that_are_gone_are_deleted() {
 #[test]
 fn bursts_are_bounded() {
     let names: Vec<_> = (0..DAEMON_BURST + 7).map(|i| format!("n{i}")).collect();
-    let mut world = World::new(json!({}), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut world = SimulatedCluster::new(json!({}), &names.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(world.run().create.len(), DAEMON_BURST);
     assert_eq!(world.run().create.len(), 7);
     names.iter().for_each(|name| world.taint(name, "NoExecute"));
@@ -118,12 +118,12 @@ fn bursts_are_bounded() {
 }
 
 #[test]
-fn sets_that_select_everything_or_are_being_deleted_do_nothing() {
-    let mut world = World::new(json!({}), &["n1"]);
+fn empty_selectors_and_terminating_daemon_sets_do_nothing() {
+    let mut world = SimulatedCluster::new(json!({}), &["n1"]);
     world.set.metadata.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
-    assert_eq!(world.plan(), Work::default());
-    let world = World::new(json!({"selector": {}}), &["n1"]);
+    assert_eq!(world.plan(), PlannedWrites::default());
+    let world = SimulatedCluster::new(json!({"selector": {}}), &["n1"]);
     let work = world.plan();
     assert_eq!(
         events(&work.events),

@@ -1,14 +1,14 @@
-//! On which nodes a set wants a pod.
+//! Tests of the eligibility of nodes.
 
 use super::super::placement::{Eligibility, Placement, tolerations};
 use Eligibility::{Keep, Leave, Run};
 use k8s_openapi::api::core::v1::{Node, PodSpec};
 use serde_json::{Value, from_value, json};
 
-fn judge(spec: &Value, node: &Value) -> Eligibility {
+fn evaluate(spec: &Value, node: &Value) -> Eligibility {
     let spec: PodSpec = from_value(spec.clone()).unwrap();
     let node: Node = from_value(node.clone()).unwrap();
-    Placement::of(&spec).judge(&node)
+    Placement::of(&spec).evaluate(&node)
 }
 
 fn with(mut spec: Value) -> Value {
@@ -71,12 +71,12 @@ fn name_selector_and_affinity_must_match() {
         ),
     ];
     for (spec, expected) in table {
-        assert_eq!(judge(&spec, &node), expected, "{spec}");
+        assert_eq!(evaluate(&spec, &node), expected, "{spec}");
     }
 }
 
 #[test]
-fn untolerated_taints_keep_new_pods_away_or_drive_them_off() {
+fn untolerated_taints_prevent_or_delete_daemon_pods() {
     let tainted = |key: &str, effect: &str| json!({"metadata": {"name": "n1"}, "spec": {"taints": [{"key": key, "effect": effect, "value": "v"}]}});
     let tolerating = |toleration: Value| with(json!({"tolerations": [toleration]}));
     let (none, host) = (with(json!({})), with(json!({"hostNetwork": true})));
@@ -105,12 +105,12 @@ fn untolerated_taints_keep_new_pods_away_or_drive_them_off() {
         ),
     ];
     for (spec, node, expected) in table {
-        assert_eq!(judge(spec, &node), expected, "{spec} {node}");
+        assert_eq!(evaluate(spec, &node), expected, "{spec} {node}");
     }
 }
 
 #[test]
-fn an_own_toleration_that_differs_only_in_its_time_is_replaced() {
+fn a_toleration_with_other_seconds_is_replaced() {
     let own = |operator: &str| json!({"key": "node.kubernetes.io/not-ready", "operator": operator, "effect": "NoExecute", "tolerationSeconds": 30});
     let all = |own: Value| tolerations(&from_value(with(json!({"tolerations": [own]}))).unwrap());
     let replaced = all(own("Exists"));

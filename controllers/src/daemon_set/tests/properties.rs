@@ -1,9 +1,9 @@
-//! What holds whatever users and nodes do, as the plan runs between any two of their steps.
+//! Properties for all user and node behaviours, with a run between any two steps.
 
 use super::super::placement::{Eligibility, Placement};
-use super::super::plan::Work;
+use super::super::plan::PlannedWrites;
 use super::super::pod::node_of;
-use super::world::{World, rolling};
+use super::world::{SimulatedCluster, rolling};
 use crate::revision::POD_LABEL;
 use proptest::prelude::*;
 use serde_json::json;
@@ -40,8 +40,8 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn happen(world: &mut World, event: &Event) {
-    let choose = |world: &World, number: u8, leaving: bool| {
+fn happen(world: &mut SimulatedCluster, event: &Event) {
+    let choose = |world: &SimulatedCluster, number: u8, leaving: bool| {
         let fitting: Vec<_> = world
             .pods
             .values()
@@ -68,18 +68,23 @@ fn happen(world: &mut World, event: &Event) {
     }
 }
 
-fn eligible(world: &World) -> Vec<String> {
+fn eligible(world: &SimulatedCluster) -> Vec<String> {
     let spec = world.set.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
-    let runs = |name: &&String| Placement::of(spec).judge(&world.nodes[*name]) == Eligibility::Run;
+    let runs = |name: &&String| Placement::of(spec).evaluate(&world.nodes[*name]) == Eligibility::Run;
     world.nodes.keys().filter(runs).cloned().collect()
 }
 
-fn judge(world: &World, work: &Work, most_unavailable: usize, surge: usize) -> Result<(), TestCaseError> {
+fn evaluate(
+    world: &SimulatedCluster,
+    work: &PlannedWrites,
+    most_unavailable: usize,
+    surge: usize,
+) -> Result<(), TestCaseError> {
     let wanted = eligible(world);
     let mut after = world.clone();
     after.apply(work);
-    let is_available = |w: &World, node: &str| w.on(node).iter().any(|pod| w.pods[pod].ready());
-    // Available pods of wanted nodes that the run deletes though nothing takes their place.
+    let is_available = |w: &SimulatedCluster, node: &str| w.on(node).iter().any(|pod| w.pods[pod].ready());
+    // Available pods of eligible nodes that the run deletes without a replacement.
     let lost: Vec<_> =
         wanted.iter().filter(|node| is_available(world, node) && !is_available(&after, node)).collect();
     if !lost.is_empty() {
@@ -131,11 +136,11 @@ proptest! {
         events in prop::collection::vec(event(), 1..60),
     ) {
         let (unavailable, surge) = if surges { (0, bound) } else { (bound, 0) };
-        let mut world = World::new(rolling(json!(unavailable), json!(surge)), &["n0", "n1", "n2", "n3"]);
+        let mut world = SimulatedCluster::new(rolling(json!(unavailable), json!(surge)), &["n0", "n1", "n2", "n3"]);
         for event in &events {
             happen(&mut world, event);
             let work = world.plan();
-            judge(&world, &work, unavailable, surge)?;
+            evaluate(&world, &work, unavailable, surge)?;
             world.apply(&work);
         }
         world.settle();

@@ -1,14 +1,14 @@
-//! How a new template comes to the nodes.
+//! Tests of updates to a new template.
 
 use super::moves;
-use super::world::{World, rolling};
+use super::world::{SimulatedCluster, rolling};
 use serde_json::json;
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
-/// A set with a new template, and an available pod of the old one on each node: `old-n1`, …
-fn outdated(unavailable: serde_json::Value, surge: serde_json::Value) -> World {
-    let mut world = World::new(rolling(unavailable, surge), &NODES);
+/// A DaemonSet with a new template and an available old pod on each node: `old-n1`, …
+fn outdated(unavailable: serde_json::Value, surge: serde_json::Value) -> SimulatedCluster {
+    let mut world = SimulatedCluster::new(rolling(unavailable, surge), &NODES);
     for node in NODES {
         world.pod(&format!("old-{node}"), node, json!({"hash": "old", "ready": 99}));
     }
@@ -16,7 +16,7 @@ fn outdated(unavailable: serde_json::Value, surge: serde_json::Value) -> World {
 }
 
 #[test]
-fn available_old_pods_are_deleted_as_far_as_max_unavailable_allows() {
+fn max_unavailable_bounds_the_deletion_of_available_old_pods() {
     let first = |unavailable| moves(&outdated(unavailable, json!(0)).run());
     assert_eq!(first(json!(1)), ["delete old-n1"]);
     assert_eq!(first(json!(2)), ["delete old-n1", "delete old-n2"]);
@@ -33,7 +33,7 @@ fn available_old_pods_are_deleted_as_far_as_max_unavailable_allows() {
 }
 
 #[test]
-fn unavailable_old_pods_are_replaced_freely_but_count() {
+fn unavailable_old_pods_are_replaced_first_and_counted() {
     let mut world = outdated(json!(2), json!(0));
     world.unready("old-n3");
     assert_eq!(moves(&world.run()), ["delete old-n3", "delete old-n1"]);
@@ -59,7 +59,7 @@ fn min_ready_seconds_slow_the_update_down() {
 }
 
 #[test]
-fn surge_makes_new_pods_beside_old_ones_and_deletes_those_when_the_new_are_available() {
+fn surge_creates_new_pods_before_deleting_old_ones() {
     let first = |surge| moves(&outdated(json!(0), surge).run());
     assert_eq!(first(json!(1)), ["create on n1"]);
     assert_eq!(first(json!("30%")), ["create on n1", "create on n2"], "of four, rounded up");
@@ -73,7 +73,7 @@ fn surge_makes_new_pods_beside_old_ones_and_deletes_those_when_the_new_are_avail
 }
 
 #[test]
-fn under_surge_an_unavailable_old_pod_is_no_reason_to_wait() {
+fn surge_does_not_wait_for_unavailable_old_pods() {
     let mut world = outdated(json!(0), json!(1));
     world.unready("old-n2");
     world.unready("old-n3");
@@ -82,7 +82,7 @@ fn under_surge_an_unavailable_old_pod_is_no_reason_to_wait() {
 }
 
 #[test]
-fn under_surge_more_than_one_old_and_one_new_pod_are_too_many() {
+fn surge_allows_one_old_and_one_new_pod_per_node() {
     let mut world = outdated(json!(0), json!(1));
     world.pod("old-2", "n1", json!({"hash": "old", "ready": 9}));
     world.pod("new-1", "n1", json!({}));
@@ -91,7 +91,7 @@ fn under_surge_more_than_one_old_and_one_new_pod_are_too_many() {
 }
 
 #[test]
-fn under_surge_a_node_that_is_to_get_none_keeps_its_old_pod_until_another_makes_up_for_it() {
+fn surge_keeps_pods_of_ineligible_nodes_until_others_are_available() {
     let mut world = outdated(json!(0), json!(1));
     world.taint("n1", "NoSchedule");
     world.unready("old-n2");
@@ -108,7 +108,7 @@ fn under_surge_a_node_that_is_to_get_none_keeps_its_old_pod_until_another_makes_
 }
 
 #[test]
-fn on_delete_leaves_the_choice_to_the_user() {
+fn on_delete_replaces_only_deleted_pods() {
     let mut world = outdated(json!(1), json!(0));
     world.set.spec.as_mut().unwrap().update_strategy.as_mut().unwrap().type_ = Some("OnDelete".into());
     assert_eq!(moves(&world.run()), [""; 0]);
@@ -126,7 +126,7 @@ fn updates_wait_until_every_node_has_its_pod() {
 }
 
 #[test]
-fn pods_of_the_templates_generation_are_of_its_version() {
+fn pods_match_their_version_by_template_generation() {
     let mut world = outdated(json!(1), json!(0));
     let annotation = ("deprecated.daemonset.template.generation".to_owned(), "7".to_owned());
     world.set.metadata.annotations = Some([annotation].into());

@@ -1,7 +1,7 @@
-//! [`World`]: a set with its pods, nodes and revisions, on which plans are carried out as the server would.
+//! [`SimulatedCluster`]: a DaemonSet with its pods, nodes and revisions, and a fake server that executes plans.
 
 use super::super::backoff::Backoff;
-use super::super::plan::{Observed, Work, plan};
+use super::super::plan::{Observed, PlannedWrites, plan};
 use super::super::pod::node_of;
 use crate::action::Action;
 use crate::revision::POD_LABEL;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(super) const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// A set with these members of its spec, as the server stores it.
+/// A DaemonSet with these spec fields, as the server stores it.
 pub(super) fn set(more: Value) -> DaemonSet {
     let mut set = json!({
         "metadata": {"name": "agent", "namespace": "default", "uid": "ds", "generation": 1},
@@ -37,7 +37,7 @@ pub(super) fn rolling(unavailable: Value, surge: Value) -> Value {
 }
 
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct SimulatedCluster {
     pub set: DaemonSet,
     pub nodes: BTreeMap<String, Node>,
     pub pods: BTreeMap<String, Pod>,
@@ -47,8 +47,8 @@ pub(super) struct World {
     made: usize,
 }
 
-impl World {
-    /// A set without pods, whose history is in order.
+impl SimulatedCluster {
+    /// A DaemonSet without pods, with a complete history.
     pub(super) fn new(spec: Value, nodes: &[&str]) -> Self {
         let (pods, backoff) = Default::default();
         let mut world = Self {
@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    /// A set that has an available pod on every node.
+    /// A DaemonSet with an available pod on every node.
     pub(super) fn settled(spec: Value, nodes: &[&str]) -> Self {
         let mut world = Self::new(spec, nodes);
         world.settle();
@@ -86,7 +86,7 @@ impl World {
         self.nodes.get_mut(node).unwrap().spec = None;
     }
 
-    /// Runs, with pods that do what they should, until nothing is left to do.
+    /// Runs the controller, with pods that become ready, until nothing changes.
     pub(super) fn settle(&mut self) {
         for _ in 0..2000 {
             self.now = self.now.checked_add(SignedDuration::from_secs(3600)).unwrap();
@@ -100,7 +100,7 @@ impl World {
         panic!("it never comes to rest: {:?}", self.pods.keys());
     }
 
-    /// All pods become available on their nodes, or go if they are to go. True if none changed.
+    /// Makes all pods available on their nodes, or removes terminating ones. Returns true if none changed.
     pub(super) fn obey_all(&mut self) -> bool {
         let before = self.pods.clone();
         let nodes = &self.nodes;
@@ -116,7 +116,8 @@ impl World {
         before == self.pods
     }
 
-    /// A pod that the set has on a node: of the newest revision unless it says another `hash`, `ready` for so many seconds.
+    /// Adds a pod on a node: with the newest hash unless `more` has another, and `ready` for that many
+    /// seconds.
     pub(super) fn pod(&mut self, name: &str, node: &str, more: Value) {
         self.made += 1;
         let hash = more["hash"].as_str().map_or_else(|| self.hash(), str::to_owned);
@@ -161,26 +162,26 @@ impl World {
         self.pods.get_mut(name).unwrap().metadata.deletion_timestamp = Some(Time(self.now));
     }
 
-    /// The names of the pods that are on a node or made for it, and are not on their way out.
+    /// Names of the pods of a node that are not terminating.
     pub(super) fn on(&self, node: &str) -> Vec<String> {
         let here = |pod: &&Pod| node_of(pod) == Some(node) && !pod.metadata.deleting();
         self.pods.values().filter(here).map(|pod| pod.metadata.name.clone()).collect()
     }
 
-    /// The hash of the newest revision.
+    /// Hash of the newest revision.
     pub(super) fn hash(&self) -> String {
         let newest = self.revisions.iter().max_by_key(|r| r.revision).unwrap();
         newest.metadata.labels.as_ref().unwrap()[POD_LABEL].clone()
     }
 
-    /// The user changes the template.
+    /// Changes the template's image.
     pub(super) fn roll(&mut self, image: &str) {
         let spec = self.set.spec.as_mut().unwrap();
         spec.template.spec.as_mut().unwrap().containers[0].image = Some(image.into());
         *self.set.metadata.generation.as_mut().unwrap() += 1;
     }
 
-    pub(super) fn plan(&self) -> Work {
+    pub(super) fn plan(&self) -> PlannedWrites {
         let pods: Vec<_> = self.pods.values().cloned().map(Arc::new).collect();
         let nodes: Vec<_> = self.nodes.values().collect();
         let revisions: Vec<_> = self.revisions.iter().collect();
@@ -188,15 +189,15 @@ impl World {
         plan(Observed { set, pods: &pods, nodes: &nodes, revisions: &revisions, backoff }, self.now)
     }
 
-    /// Plans, and carries it out.
-    pub(super) fn run(&mut self) -> Work {
+    /// Plans a run and executes it.
+    pub(super) fn run(&mut self) -> PlannedWrites {
         let work = self.plan();
         self.apply(&work);
         work
     }
 
-    /// Carries out a plan as the server would: pods that are deleted stay until their node lets them go.
-    pub(super) fn apply(&mut self, work: &Work) {
+    /// Executes a plan like the server: deleted pods stay until their node removes them.
+    pub(super) fn apply(&mut self, work: &PlannedWrites) {
         self.backoff = work.backoff.clone();
         for object in &work.create {
             self.made += 1;

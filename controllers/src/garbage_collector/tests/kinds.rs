@@ -1,11 +1,12 @@
-//! Owners and dependents of kinds that come, change their version and go, against the plan alone.
+//! Tests of owners and dependents of custom kinds that are added, changed and removed, against the plan
+//! alone.
 
 use super::{Node, node, owner};
 use crate::action::{Action, Propagation};
 use crate::definition::CustomKind;
-use crate::garbage_collector::graph::{FOREGROUND, ORPHAN, Uid, Work};
-use crate::garbage_collector::known::{Known, Shared};
-use crate::garbage_collector::plan::{Presence, Verdict, collect, orphan};
+use crate::garbage_collector::graph::{FOREGROUND, ORPHAN, Uid, WorkItem};
+use crate::garbage_collector::known::{KnownObjects, Shared};
+use crate::garbage_collector::plan::{CollectDecision, Presence, collect, orphan};
 use crate::resource::Resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
@@ -26,11 +27,11 @@ fn lamp_owner(api_version: &str, uid: &str) -> OwnerReference {
     OwnerReference { api_version: api_version.into(), kind: "Lamp".into(), ..owner(uid, true) }
 }
 
-/// What the definition of a kind declared, one state after the other; `None` while there was none.
+/// Successive states of the definition of a kind; `None` while it did not exist.
 type Life = [Option<Arc<CustomKind>>];
 
-/// What the collector knows when the kind has had this life.
-fn known(life: &Life, nodes: &[(&str, Node)]) -> Known {
+/// The collector's knowledge after these states of the kind.
+fn known(life: &Life, nodes: &[(&str, Node)]) -> KnownObjects {
     let shared = Shared::new(&super::kinds());
     let mut known = std::mem::take(&mut *shared.lock());
     nodes.iter().for_each(|(uid, node)| drop(known.graph.put(uid, Arc::new(node.clone()))));
@@ -38,15 +39,15 @@ fn known(life: &Life, nodes: &[(&str, Node)]) -> Known {
     known
 }
 
-/// The judgement in a few words, with the version through which the object is addressed.
-fn judged(known: &Known, uid: &str, absent: bool) -> String {
+/// The decision in short form, with the version in the object's path.
+fn evaluated(known: &KnownObjects, uid: &str, absent: bool) -> String {
     let answers =
         if absent { BTreeMap::from([("lost".to_owned(), Presence::Absent)]) } else { BTreeMap::new() };
     match collect(&known.graph, &known.kinds, &answers, &Uid::from(uid)) {
-        Verdict::Ask(questions) => {
+        CollectDecision::Ask(questions) => {
             format!("ask for {} in {}", questions[0].name, questions[0].resource.version)
         }
-        Verdict::Act(actions, _) => match &actions[..] {
+        CollectDecision::Act(actions, _) => match &actions[..] {
             [] => "keep".to_owned(),
             [Action::Delete { target, propagation: Propagation::Background, .. }] => {
                 format!("delete {} in {}", target.resource.plural, target.resource.version)
@@ -62,7 +63,7 @@ fn judged(known: &Known, uid: &str, absent: bool) -> String {
 }
 
 #[test]
-fn a_custom_owner_is_judged_by_what_its_kind_has_become() {
+fn a_custom_owner_is_resolved_by_the_current_kind() {
     let (v1, v2, cluster) = (lamps("v1", true), lamps("v2", true), lamps("v1", false));
     let lives: [(&str, &Life, bool, &str); 7] = [
         ("never defined", &[], false, "keep"),
@@ -75,47 +76,54 @@ fn a_custom_owner_is_judged_by_what_its_kind_has_become() {
     ];
     for (what, life, absent, verdict) in lives {
         let known = known(life, &[("pod", node("pod", &[lamp_owner("example.com/v1", "lost")]))]);
-        assert_eq!(judged(&known, "pod", absent), verdict, "{what}");
+        assert_eq!(evaluated(&known, "pod", absent), verdict, "{what}");
     }
 }
 
 #[test]
-fn an_owner_is_one_object_in_all_versions_and_another_in_another_group() {
+fn owners_match_across_versions_but_not_across_groups() {
     let table =
         [("example.com/v1", "keep"), ("example.com/v2", "keep"), ("example.org/v1", "keep"), ("v1", "keep")];
     for (api_version, verdict) in table {
         let nodes = [("a", lamp("a", &[])), ("b", node("b", &[lamp_owner(api_version, "a")]))];
-        assert_eq!(judged(&known(&[Some(lamps("v1", true))], &nodes), "b", false), verdict, "{api_version}");
+        assert_eq!(
+            evaluated(&known(&[Some(lamps("v1", true))], &nodes), "b", false),
+            verdict,
+            "{api_version}"
+        );
     }
-    // Another group that is served knows no object of this uid: the reference dangles.
+    // Another served group has no object of this uid: the reference is dangling.
     let mut other = owner("a", true);
     other.kind = "Pod".into();
     let nodes = [("a", lamp("a", &[])), ("b", node("b", &[other]))];
-    assert_eq!(judged(&known(&[Some(lamps("v1", true))], &nodes), "b", false), "delete pods in v1");
+    assert_eq!(evaluated(&known(&[Some(lamps("v1", true))], &nodes), "b", false), "delete pods in v1");
 }
 
 #[test]
-fn custom_dependents_are_addressed_in_the_version_that_is_served_now() {
+fn custom_dependents_use_the_served_version() {
     let nodes = [
         ("b", lamp("b", &[owner("lost", true)])),
         ("c", lamp("c", &[owner("lost", true), owner("a", true)])),
         ("a", node("a", &[])),
     ];
     let mut known = known(&[Some(lamps("v1", true))], &nodes);
-    assert_eq!(judged(&known, "b", true), "delete lamps in v1");
-    assert_eq!(judged(&known, "c", true), "patch lamps in v1: 1 owners");
+    assert_eq!(evaluated(&known, "b", true), "delete lamps in v1");
+    assert_eq!(evaluated(&known, "c", true), "patch lamps in v1: 1 owners");
     let work = known.define(NAME, Some(("uid".to_owned(), lamps("v2", true))));
-    assert!(work.contains(&Work::Collect("b".into())), "a write to the old version may have met no object");
-    assert_eq!(judged(&known, "b", true), "delete lamps in v2");
+    assert!(
+        work.contains(&WorkItem::Collect("b".into())),
+        "a write to the old version may have met no object"
+    );
+    assert_eq!(evaluated(&known, "b", true), "delete lamps in v2");
 }
 
 #[test]
-fn a_kind_that_comes_has_its_waiting_dependents_judged() {
+fn a_new_kind_processes_its_waiting_dependents() {
     let nodes =
         [("b", node("b", &[lamp_owner("example.com/v1", "lost")])), ("c", node("c", &[owner("b", true)]))];
     let mut known = known(&[], &nodes);
     let work = known.define(NAME, Some(("uid".to_owned(), lamps("v1", true))));
-    assert_eq!(Vec::from_iter(work), [Work::Collect("b".into())]);
+    assert_eq!(Vec::from_iter(work), [WorkItem::Collect("b".into())]);
     assert!(
         known.define(NAME, Some(("uid".to_owned(), lamps("v1", true)))).is_empty(),
         "nothing has changed"
@@ -131,7 +139,7 @@ fn custom_owners_carry_foreground_and_orphan_deletions_through() {
     let life = [Some(lamps("v1", true))];
     for (blocks, verdict) in [(true, "keep"), (false, "patch lamps in v1: 0 owners")] {
         let nodes = [("a", owner(FOREGROUND)), ("b", node("b", &[dependent(blocks)]))];
-        assert_eq!(judged(&known(&life, &nodes), "a", false), verdict, "blockOwnerDeletion: {blocks}");
+        assert_eq!(evaluated(&known(&life, &nodes), "a", false), verdict, "blockOwnerDeletion: {blocks}");
     }
     let nodes =
         [("a", owner(ORPHAN)), ("b", node("b", &[dependent(true)])), ("c", lamp("c", &[dependent(true)]))];

@@ -1,9 +1,10 @@
-//! Orphaning deletions against a server whose writes end in any order, fail on conflicts and are seen late.
+//! Tests of orphaning deletions against a server whose writes finish in any order, fail with conflicts and
+//! are observed late.
 
 use super::{collect, going, kinds, node, orphan, owner};
 use crate::action::Action;
-use crate::garbage_collector::graph::{Graph, Node, ORPHAN, Work};
-use crate::garbage_collector::plan::{Presence, Verdict};
+use crate::garbage_collector::graph::{Graph, Node, ORPHAN, WorkItem};
+use crate::garbage_collector::plan::{CollectDecision, Presence};
 use proptest::prelude::*;
 use serde_json::from_value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,32 +12,33 @@ use std::sync::Arc;
 
 const OWNER: &str = "owner";
 
-/// A change as the collector sees it, maybe much later.
+/// A change as observed by the collector, possibly much later.
 enum Event {
     Put(String, Arc<Node>),
     Gone(String),
 }
 
-/// A run of the collector whose writes are under way.
+/// A run of the collector with pending writes.
 struct Run {
-    work: Work,
+    work: WorkItem,
     writes: Vec<Action>,
     failed: bool,
 }
 
-/// The stored objects, the events that are not delivered yet, and the collector.
+/// The stored objects, the undelivered events, and the collector.
 #[derive(Default)]
 struct Cluster {
     objects: BTreeMap<String, Node>,
     revision: u64,
     events: VecDeque<Event>,
     graph: Graph,
-    queue: BTreeSet<Work>,
+    queue: BTreeSet<WorkItem>,
     runs: Vec<Run>,
 }
 
 impl Cluster {
-    /// An owner with `dependents`, known to the collector, and its orphaning deletion, which is not.
+    /// An owner with `dependents` that the collector knows, and its orphaning deletion that it does not know
+    /// yet.
     fn with_dependents(dependents: u8) -> Self {
         let mut cluster = Self::default();
         cluster.store(OWNER, node(OWNER, &[]));
@@ -86,21 +88,21 @@ impl Cluster {
         true
     }
 
-    /// Begins a run of the first key that does not run already.
+    /// Starts a run of the first key that is not running.
     fn begin(&mut self) -> bool {
-        let free = |work: &&Work| self.runs.iter().all(|run| run.work != **work);
+        let free = |work: &&WorkItem| self.runs.iter().all(|run| run.work != **work);
         let Some(work) = self.queue.iter().find(free).cloned() else { return false };
         self.queue.remove(&work);
         let writes = match &work {
-            Work::Orphan(uid) => orphan(&self.graph, &kinds(), uid),
-            Work::Collect(uid) => {
+            WorkItem::Orphan(uid) => orphan(&self.graph, &kinds(), uid),
+            WorkItem::Collect(uid) => {
                 let absent = BTreeMap::from([(OWNER.to_owned(), Presence::Absent)]);
                 match collect(&self.graph, &kinds(), &absent, uid) {
-                    Verdict::Act(writes, more) => {
+                    CollectDecision::Act(writes, more) => {
                         self.queue.extend(more);
                         writes
                     }
-                    Verdict::Ask(questions) => panic!("only the owner may be unknown: {questions:?}"),
+                    CollectDecision::Ask(questions) => panic!("only the owner may be unknown: {questions:?}"),
                 }
             }
         };
@@ -108,7 +110,7 @@ impl Cluster {
         true
     }
 
-    /// Ends one write of the runs under way, whichever `pick` says; a run that is over and failed is queued again.
+    /// Finishes one pending write, selected by `pick`; a finished run with a failure is queued again.
     fn end_write(&mut self, pick: usize) -> bool {
         let count = self.runs.len().max(1);
         let Some(run) = self.runs.get_mut(pick % count) else { return false };
@@ -123,7 +125,7 @@ impl Cluster {
         true
     }
 
-    /// False on a conflict. An object that is gone counts as written.
+    /// Returns false on a conflict. A missing object counts as written.
     fn write(&mut self, write: Action) -> bool {
         let (target, version) = match &write {
             Action::Patch { target, patch, .. } => (target, patch["metadata"]["resourceVersion"].as_str()),
@@ -160,7 +162,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_orphaning_deletion_ends_after_every_dependent_is_free_in_any_order_of_writes(
+    fn an_orphaning_deletion_completes_in_any_order_of_writes(
         steps in prop::collection::vec((0u8..8, any::<u8>()), 0..80),
         dependents in 0u8..5,
     ) {
@@ -172,7 +174,7 @@ proptest! {
                 0..=1 => drop(cluster.deliver()),
                 2..=3 => drop(cluster.begin()),
                 4..=5 => drop(cluster.end_write(pick.into())),
-                // Somebody else writes the object: what the collector has planned for it conflicts.
+                // Another client writes the object: planned writes of the collector conflict.
                 6 => if let Some(node) = cluster.objects.get(&name).cloned() { cluster.store(&name, node) },
                 _ => if pick % 3 == 0 && cluster.objects.contains_key(&name) {
                     cluster.remove(&name);
@@ -190,11 +192,11 @@ proptest! {
 }
 
 #[test]
-fn the_orphan_finalizer_is_removed_by_a_later_plan_than_the_references() {
+fn the_orphan_finalizer_is_removed_after_the_references() {
     let mut graph = Graph::default();
     drop(graph.put(OWNER, Arc::new(going(OWNER, &[], ORPHAN))));
     let work = graph.put("new", Arc::new(node("new", &[owner(OWNER, true)])));
-    assert_eq!(work, [Work::Orphan(OWNER.into())], "a dependent that comes late is set free, too");
+    assert_eq!(work, [WorkItem::Orphan(OWNER.into())], "a dependent that comes late is set free, too");
     let names = |graph: &Graph| -> Vec<String> {
         let name = |action| match action {
             Action::Patch { target, .. } => target.uid,
@@ -203,6 +205,6 @@ fn the_orphan_finalizer_is_removed_by_a_later_plan_than_the_references() {
         orphan(graph, &kinds(), &OWNER.into()).into_iter().map(name).collect()
     };
     assert_eq!(names(&graph), ["new"]);
-    assert_eq!(graph.put("new", Arc::new(node("new", &[]))), [Work::Orphan(OWNER.into())]);
+    assert_eq!(graph.put("new", Arc::new(node("new", &[]))), [WorkItem::Orphan(OWNER.into())]);
     assert_eq!(names(&graph), [OWNER]);
 }

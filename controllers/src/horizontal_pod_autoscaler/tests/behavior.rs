@@ -1,4 +1,4 @@
-//! Rates, windows and their conditions.
+//! Tests of rates, windows and their conditions.
 
 use super::super::behavior::{Bounded, Sizes, bound};
 use super::{History, at};
@@ -17,7 +17,7 @@ fn policies(select: &str, window: i32, list: &[(&str, i32, i32)]) -> Value {
     json!({"selectPolicy": select, "stabilizationWindowSeconds": window, "policies": policies})
 }
 
-/// Bounds of 1 and 100.
+/// Sizes with bounds of 1 and 100.
 fn sizes(current: i32, desired: i32) -> Sizes {
     Sizes { current, desired, min: 1, max: 100 }
 }
@@ -52,7 +52,7 @@ fn policies_bound_one_step() {
 }
 
 #[test]
-fn a_policy_counts_what_changed_within_its_period() {
+fn a_scaling_policy_counts_changes_within_its_period() {
     let behavior = rules(policies("Max", 0, &[("Pods", 4, 60)]), policies("Max", 0, &[("Pods", 2, 60)]));
     let mut history = History::default();
     history.rescaled((4, 7), (60, 60), at(0));
@@ -65,7 +65,7 @@ fn a_policy_counts_what_changed_within_its_period() {
 }
 
 #[test]
-fn windows_keep_the_size_until_all_recommendations_in_them_agree() {
+fn stabilization_windows_delay_scaling() {
     let behavior =
         rules(policies("Max", 60, &[("Pods", 100, 15)]), policies("Max", 120, &[("Pods", 100, 15)]));
     let mut history = History::default();

@@ -1,4 +1,4 @@
-//! What each kind of metric asks for, and what becomes of pods without samples.
+//! Tests of all kinds of metrics, and of pods without samples.
 
 use super::super::calculate::{Target, Tolerance};
 use super::super::metric::{Evaluated, Failed, evaluate};
@@ -23,7 +23,7 @@ fn pods(count: usize) -> Vec<Pod> {
 }
 
 #[test]
-fn every_kind_of_metric_proposes_a_size_and_is_shown() {
+fn every_kind_of_metric_proposes_a_size_with_status() {
     let of_pods = |values: &[i64]| Reading::Pods(Ok(samples(values, at(600))));
     let object = json!({"kind": "Service", "name": "front", "apiVersion": "v1"});
     let target = |kind: &str, value: &str| match kind {
@@ -90,7 +90,7 @@ fn every_kind_of_metric_proposes_a_size_and_is_shown() {
 }
 
 #[test]
-fn failures_have_the_reasons_of_their_kinds() {
+fn metric_failures_have_upstreams_reasons() {
     let pods_failed = || Reading::Pods(Err("no API".to_owned()));
     let total_failed = || Reading::Total(Err("no API".to_owned()));
     let average = json!({"type": "AverageValue", "averageValue": "1"});
@@ -146,7 +146,7 @@ fn failures_have_the_reasons_of_their_kinds() {
     }
 }
 
-/// The size at 50 % of the processor time for these pods, where the first have samples of these values.
+/// The size at 50 % CPU for these pods; the first pods have samples with these values.
 fn with_pods(pods: &[Pod], used: &[i64]) -> Result<i32, String> {
     let reading = Reading::Pods(Ok(samples(used, at(600))));
     let replicas = i32::try_from(pods.len()).unwrap();
@@ -155,7 +155,7 @@ fn with_pods(pods: &[Pod], used: &[i64]) -> Result<i32, String> {
 
 #[test]
 fn pods_without_samples_count_against_the_direction() {
-    // Four pods; some have samples, the others are missing ones.
+    // Four pods; some have samples, the others are missing.
     let table: [(&[i64], i32); 6] = [
         (&[100, 100, 100, 100], 8),
         (&[100, 100, 100], 6),
@@ -170,7 +170,7 @@ fn pods_without_samples_count_against_the_direction() {
 }
 
 #[test]
-fn pods_that_are_not_ready_dampen_growth_and_are_left_out_otherwise() {
+fn unready_pods_dampen_scale_up_and_are_ignored_otherwise() {
     let pending = changed_pod(2, json!({"phase": "Pending", "conditions": []}));
     let failed = changed_pod(2, json!({"phase": "Failed"}));
     let never_ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": at(1)});
@@ -198,14 +198,15 @@ fn pods_that_are_not_ready_dampen_growth_and_are_left_out_otherwise() {
     for (what, third, used, expected) in table {
         let mut all = pods(2);
         all.push(third);
-        // The failed pod does not count and its sample neither: two pods at the double ask for four, which is not above what is there.
+        // The failed pod and its sample do not count: two pods at double usage propose four, which is not
+        // above the current size.
         let expected = if what == "failed" { 4 } else { expected };
         assert_eq!(with_pods(&all, &used), Ok(expected), "{what}");
     }
 }
 
 #[test]
-fn nothing_to_compute_with_is_a_failure() {
+fn metrics_without_samples_or_requests_fail() {
     assert_eq!(
         with_pods(&[], &[1]).unwrap_err(),
         "failed to get cpu utilization: no pods returned by selector while calculating replica count"
@@ -221,7 +222,7 @@ fn nothing_to_compute_with_is_a_failure() {
 }
 
 #[test]
-fn a_metric_that_fails_keeps_a_target_from_shrinking_and_not_from_growing() {
+fn a_failed_metric_prevents_scale_down_but_not_scale_up() {
     let hpa = autoscaler(json!({"metrics": [cpu(50), {"type": "External",
         "external": {"metric": {"name": "q"}, "target": {"type": "Value", "value": "1"}}}]}));
     let run = |used: &[i64]| {
@@ -248,7 +249,7 @@ fn a_metric_that_fails_keeps_a_target_from_shrinking_and_not_from_growing() {
 }
 
 #[test]
-fn the_tolerance_of_the_rules_takes_the_place_of_ten_percent() {
+fn the_tolerance_of_the_rules_replaces_ten_percent() {
     let wide = json!({"behavior": {"scaleUp": {"tolerance": "500m", "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]},
         "scaleDown": {"policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}}});
     assert_eq!(look(&autoscaler(wide.clone()), &[70, 70]).rescale, None);

@@ -1,4 +1,4 @@
-//! What holds for all metrics and histories.
+//! Properties for all metrics and histories.
 
 use super::{History, at, autoscaler, look_at, rescaled};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_size_is_within_the_bounds_and_within_the_windows(
+    fn sizes_respect_bounds_and_windows(
         rules in behavior(), min in 1..4i32, more in 0..12i32, loads in prop::collection::vec(1..3000i64, 1..40),
     ) {
         let hpa = autoscaler(json!({"minReplicas": min, "maxReplicas": min + more, "behavior": rules}));
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn a_load_that_swings_faster_than_both_windows_is_not_followed_both_ways(low in 40..60i64, high in 200..400i64) {
+    fn fast_load_oscillation_does_not_scale_both_ways(low in 40..60i64, high in 200..400i64) {
         let window = json!({"stabilizationWindowSeconds": 120, "policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]});
         let hpa = autoscaler(json!({"maxReplicas": 20, "behavior": {"scaleUp": window, "scaleDown": window}}));
         let (mut size, mut history, mut turns, mut direction) = (3_i32, History::default(), 0, 0);
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn more_usage_never_asks_for_fewer_replicas(used in prop::collection::vec(0..300i64, 1..8), which in 0..8usize, more in 1..200i64) {
+    fn more_usage_never_proposes_fewer_replicas(used in prop::collection::vec(0..300i64, 1..8), which in 0..8usize, more in 1..200i64) {
         let hpa = autoscaler(json!({"maxReplicas": 100}));
         let size = |used: &[i64]| look_at(&hpa, used, &mut History::default(), at(600)).status.desired_replicas;
         let mut fuller = used.clone();
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn a_steady_load_is_reached_and_kept(load in 50..900i64) {
+    fn a_steady_load_converges(load in 50..900i64) {
         let hpa = autoscaler(json!({"maxReplicas": 30}));
         let (mut size, mut history) = (1_i32, History::default());
         let mut sizes = Vec::new();
@@ -89,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_by_the_sizes_there_were() {
+fn recommendation_history_is_bounded() {
     let hpa = autoscaler(json!({"maxReplicas": 4}));
     let mut history = History::default();
     for turn in 0..200 {

@@ -1,5 +1,5 @@
-//! The properties of Jobs, in a small world: pods that end well or badly, users who delete, suspend and resize, and a controller that
-//! may end between any two of its writes. Every status is shown to the validation of the API server.
+//! Properties of Jobs in a simulated cluster. Pods succeed or fail, users delete, suspend and resize, and the
+//! controller may stop between any two writes. The API server's validation checks every status.
 
 use super::*;
 use crate::job::status::finished;
@@ -9,16 +9,16 @@ use kstore_api::{kind, validate};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that happens.
+/// A simulated event.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The controller runs, and ends after so many writes.
+    /// The controller runs, and stops after this many writes.
     Run { writes: usize },
-    /// A pod that waits or runs goes on: it starts, ends well, or ends badly.
+    /// A pending pod starts, or a running pod succeeds or fails.
     Progress { pod: usize, is_success: bool },
     /// A user deletes a pod.
     Delete { pod: usize },
-    /// Nodes end the pods that are being deleted.
+    /// Nodes stop the pods that are being deleted.
     EndDeleted,
     /// Time passes.
     Wait { seconds: i64 },
@@ -65,20 +65,20 @@ fn specs() -> impl Strategy<Value = Value> {
     })
 }
 
-struct World {
+struct SimulatedCluster {
     job: Job,
     pods: BTreeMap<String, Pod>,
     now: i64,
     backoff: Backoff,
-    /// Pods that were ever made.
+    /// Number of pods ever created.
     made: usize,
-    /// Pods that the controller took away uncounted: too many of them, or running when the Job succeeded.
+    /// Pods that the controller removed uncounted: surplus pods, or pods running when the Job succeeded.
     uncounted: BTreeSet<String>,
-    /// Pods that succeeded while they were tracked.
+    /// Pods that succeeded while tracked.
     succeeded: BTreeSet<String>,
 }
 
-impl World {
+impl SimulatedCluster {
     fn new(spec: &Value) -> Self {
         let (job, pods) = (job(spec, &json!({})), BTreeMap::new());
         let (uncounted, succeeded) = (BTreeSet::new(), BTreeSet::new());
@@ -155,7 +155,7 @@ impl World {
         self.collect();
     }
 
-    /// Pods go when they have ended, are deleted, and nothing holds them.
+    /// Removes pods that have ended, are being deleted, and have no finalizers.
     fn collect(&mut self) {
         self.pods.retain(|_, pod| {
             !(pod.metadata.deleting() && pod.status.phase.is_terminal() && pod.metadata.finalizers.is_empty())
@@ -180,7 +180,7 @@ impl World {
         self.check_active();
     }
 
-    /// What holds whenever a pod was created.
+    /// Invariants after each pod creation.
     fn check_active(&self) {
         let active: Vec<&Pod> = self.pods.values().filter(|pod| pod.active()).collect();
         let parallelism = usize::try_from(self.spec().parallelism.unwrap()).unwrap();
@@ -196,13 +196,13 @@ impl World {
         }
     }
 
-    /// One run, which ends before its write number `writes`.
+    /// Runs the controller, which stops before write number `writes`.
     fn run(&mut self, writes: usize) {
         if self.is_finished() {
             return;
         }
         if self.write_all(writes).is_none() {
-            // The controller is gone, and with it what it remembers.
+            // The controller stops and loses its memory.
             self.backoff = Backoff::default();
         }
     }
@@ -216,9 +216,9 @@ impl World {
         let (job, now) = (self.job.clone(), after(self.now));
         let seen =
             Observed { job: &job, spec: job.spec.as_ref().unwrap(), pods: &pods, backoff: self.backoff };
-        let judged = judge(seen, now);
+        let evaluated = evaluate(seen, now);
         let mut carried = ChangeOutcome { created: 0, is_deleted: true };
-        match &judged.change {
+        match &evaluated.change {
             Change::None => {}
             Change::Create(pod, count) => {
                 for _ in 0..*count {
@@ -234,7 +234,7 @@ impl World {
                     carried.created += 1;
                 }
             }
-            // Finalizer and pod go in one write.
+            // Finalizer and pod are removed in one write.
             Change::Remove(pods) => {
                 for pod in pods {
                     spend()?;
@@ -252,12 +252,12 @@ impl World {
                 }
             }
         }
-        let report = report(seen, &judged, carried, now);
+        let report = report(seen, &evaluated, carried, now);
         if let Some(status) = report.status {
             spend()?;
             self.set_status(status);
         }
-        self.backoff = judged.backoff;
+        self.backoff = evaluated.backoff;
         let succeeds =
             super::super::status::is_true(self.job.status.as_ref(), "SuccessCriteriaMet").is_some();
         for pod in report.untracked {
@@ -291,7 +291,7 @@ impl World {
         );
     }
 
-    /// What holds of a Job that has finished: each pod was counted once.
+    /// Invariants of a finished Job: each pod was counted once.
     fn check_finished(&self) {
         let status = self.status();
         let count = |number: Option<i32>| usize::try_from(number.unwrap_or(0)).unwrap();
@@ -306,7 +306,7 @@ impl World {
         assert!(self.pods.values().all(|pod| pod.status.phase.is_terminal()), "a pod still runs");
     }
 
-    /// Everything goes well from now on: the Job finishes.
+    /// Without further faults the Job finishes.
     fn settle(&mut self) {
         self.take(&Step::Suspend(false));
         self.take(&Step::Resize(2));
@@ -325,7 +325,7 @@ impl World {
         panic!("the Job does not finish: {:?} {:?}", self.job.status, self.pods);
     }
 
-    /// Runs end when nothing happens: the fourth after a change finds nothing to do.
+    /// Without changes the fourth run finds nothing to do.
     fn check_idempotence(&mut self) {
         for _ in 0..4 {
             self.run(usize::MAX);
@@ -334,10 +334,11 @@ impl World {
             return;
         }
         let pods: Vec<Arc<Pod>> = self.pods.values().cloned().map(Arc::new).collect();
-        let (judged, report) = super::run(&self.job, &pods, after(self.now));
-        // Without its memory the controller may create earlier than it would.
-        let is_quiet = matches!(judged.change, Change::None | Change::Create(..) | Change::CreateIndexed(_));
-        assert!(is_quiet && report.untracked.is_empty(), "{judged:?} {report:?}");
+        let (evaluated, report) = super::run(&self.job, &pods, after(self.now));
+        // Without its memory the controller may create pods earlier.
+        let is_quiet =
+            matches!(evaluated.change, Change::None | Change::Create(..) | Change::CreateIndexed(_));
+        assert!(is_quiet && report.untracked.is_empty(), "{evaluated:?} {report:?}");
     }
 }
 
@@ -354,7 +355,7 @@ proptest! {
         spec in specs(),
         steps in proptest::collection::vec(step(), 0..60),
     ) {
-        let mut world = World::new(&spec);
+        let mut world = SimulatedCluster::new(&spec);
         for step in &steps {
             world.take(step);
         }
@@ -365,7 +366,7 @@ proptest! {
 
 #[test]
 fn gaps_between_tries_follow_the_formula() {
-    let mut world = World::new(&json!({"completions": 1, "backoffLimit": 9}));
+    let mut world = SimulatedCluster::new(&json!({"completions": 1, "backoffLimit": 9}));
     let mut gaps = vec![];
     let mut failed_at = 0;
     while !world.is_finished() {

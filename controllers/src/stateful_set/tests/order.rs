@@ -1,13 +1,13 @@
-//! In which order pods come and go.
+//! Tests of the order of pod creation and deletion.
 
 use super::moves;
-use super::world::World;
+use super::world::SimulatedCluster;
 use crate::view::Phase;
 use serde_json::json;
 
 #[test]
-fn pods_are_created_one_after_the_other_each_when_the_one_before_is_available() {
-    let mut world = World::new(json!({"replicas": 3, "minReadySeconds": 10}));
+fn ordered_pods_are_created_one_after_another_when_available() {
+    let mut world = SimulatedCluster::new(json!({"replicas": 3, "minReadySeconds": 10}));
     world.run();
     assert_eq!(moves(&world.run()), ["create web-0"]);
     assert_eq!(moves(&world.run()), [""; 0], "web-0 is pending");
@@ -26,11 +26,11 @@ fn pods_are_created_one_after_the_other_each_when_the_one_before_is_available() 
 }
 
 #[test]
-fn ordinals_begin_where_the_set_says() {
-    let mut world = World::new(json!({"replicas": 2, "ordinals": {"start": 5}}));
+fn ordinals_start_at_spec_ordinals_start() {
+    let mut world = SimulatedCluster::new(json!({"replicas": 2, "ordinals": {"start": 5}}));
     world.settle();
     assert_eq!(world.pods.keys().collect::<Vec<_>>(), ["web-5", "web-6"]);
-    // Moved to lower ordinals: the new ones come first, then the others go, the highest first.
+    // After a move to lower ordinals: new pods first, then the others are deleted, the highest first.
     world.set.spec.as_mut().unwrap().ordinals = None;
     assert_eq!(moves(&world.run()), ["create web-0"]);
     world.ready(0, 0);
@@ -42,8 +42,8 @@ fn ordinals_begin_where_the_set_says() {
 }
 
 #[test]
-fn scaling_down_takes_the_highest_ordinal_and_waits_until_it_is_gone() {
-    let mut world = World::settled(json!({"replicas": 4}));
+fn scale_down_deletes_the_highest_ordinal_first_and_waits() {
+    let mut world = SimulatedCluster::settled(json!({"replicas": 4}));
     world.scale(2);
     assert_eq!(moves(&world.run()), ["delete web-3"]);
     assert_eq!(moves(&world.run()), [""; 0], "web-3 is on its way out");
@@ -57,8 +57,8 @@ fn scaling_down_takes_the_highest_ordinal_and_waits_until_it_is_gone() {
 }
 
 #[test]
-fn of_unavailable_pods_only_the_lowest_is_deleted_for_scaling_down() {
-    let mut world = World::settled(json!({"replicas": 3}));
+fn scale_down_deletes_only_the_lowest_unavailable_pod() {
+    let mut world = SimulatedCluster::settled(json!({"replicas": 3}));
     world.scale(0);
     world.unready(1);
     world.unready(2);
@@ -76,7 +76,7 @@ fn of_unavailable_pods_only_the_lowest_is_deleted_for_scaling_down() {
 
 #[test]
 fn parallel_sets_create_and_delete_all_at_once() {
-    let mut world = World::new(json!({"replicas": 3, "podManagementPolicy": "Parallel"}));
+    let mut world = SimulatedCluster::new(json!({"replicas": 3, "podManagementPolicy": "Parallel"}));
     world.run();
     let work = world.run();
     assert_eq!(
@@ -90,8 +90,9 @@ fn parallel_sets_create_and_delete_all_at_once() {
 }
 
 #[test]
-fn a_million_parallel_pods_come_in_bursts() {
-    let mut world = World::new(json!({"replicas": 1_000_000_000, "podManagementPolicy": "Parallel"}));
+fn parallel_pod_creation_is_bounded_per_run() {
+    let mut world =
+        SimulatedCluster::new(json!({"replicas": 1_000_000_000, "podManagementPolicy": "Parallel"}));
     world.run();
     assert_eq!(moves(&world.run()).len(), crate::limits::STATEFUL_BURST);
     let work = world.run();
@@ -99,9 +100,9 @@ fn a_million_parallel_pods_come_in_bursts() {
 }
 
 #[test]
-fn ended_pods_are_deleted_and_made_anew_when_they_are_gone() {
+fn ended_pods_are_deleted_and_then_recreated() {
     for phase in [Phase::Failed, Phase::Succeeded] {
-        let mut world = World::settled(json!({"replicas": 3}));
+        let mut world = SimulatedCluster::settled(json!({"replicas": 3}));
         world.phase(1, phase);
         assert_eq!(moves(&world.run()), ["delete web-1"]);
         assert_eq!(moves(&world.run()), [""; 0], "it is not deleted again");
@@ -111,15 +112,15 @@ fn ended_pods_are_deleted_and_made_anew_when_they_are_gone() {
 }
 
 #[test]
-fn a_pod_on_its_way_out_is_not_replaced() {
-    let mut world = World::settled(json!({"replicas": 2}));
-    // Its node does not answer: it stays for ever.
+fn a_terminating_pod_is_not_replaced() {
+    let mut world = SimulatedCluster::settled(json!({"replicas": 2}));
+    // The node is unreachable: the pod stays forever.
     world.terminate(0);
     world.remove(1);
     assert_eq!(moves(&world.run()), [""; 0]);
     world.remove(0);
     assert_eq!(moves(&world.run()), ["create web-0"]);
-    let mut world = World::settled(json!({"replicas": 2, "podManagementPolicy": "Parallel"}));
+    let mut world = SimulatedCluster::settled(json!({"replicas": 2, "podManagementPolicy": "Parallel"}));
     world.terminate(0);
     world.remove(1);
     assert_eq!(moves(&world.run()), ["create web-1"], "the others do not wait");

@@ -1,14 +1,14 @@
-//! What holds whatever users and nodes do, as the plan runs between any two of their steps.
+//! Properties for all user and node behaviours, with a run between any two steps.
 
 use super::super::identity::{Range, ordinal};
-use super::super::plan::Work;
-use super::world::World;
+use super::super::plan::PlannedWrites;
+use super::world::SimulatedCluster;
 use crate::action::Action;
 use crate::view::{Phase, Pod};
 use proptest::prelude::*;
 use serde_json::json;
 
-/// What a user or a node does. Numbers choose among what is there.
+/// An event by a user or a node. Numbers select among existing objects.
 #[derive(Clone, Debug)]
 enum Event {
     Ready(u8),
@@ -36,13 +36,13 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn choose(world: &World, number: u8, fits: impl Fn(&Pod) -> bool) -> Option<i32> {
+fn choose(world: &SimulatedCluster, number: u8, fits: impl Fn(&Pod) -> bool) -> Option<i32> {
     let fitting: Vec<_> = world.pods.values().filter(|pod| fits(pod)).collect();
     let pod = fitting.get(usize::from(number) % fitting.len().max(1))?;
     ordinal(&world.set, &pod.metadata.name)
 }
 
-fn happen(world: &mut World, event: &Event) {
+fn happen(world: &mut SimulatedCluster, event: &Event) {
     let is_running = |pod: &Pod| !pod.status.phase.is_terminal();
     match event {
         Event::Ready(n) => {
@@ -80,17 +80,17 @@ fn happen(world: &mut World, event: &Event) {
     }
 }
 
-/// Facts about one run in the state before it.
-struct Judge<'a> {
-    world: &'a World,
+/// Checks of one run against the state before it.
+struct RunChecker<'a> {
+    world: &'a SimulatedCluster,
     range: Range,
     partition: i64,
     is_parallel: bool,
     most_unavailable: Option<i64>,
 }
 
-impl<'a> Judge<'a> {
-    fn of(world: &'a World) -> Self {
+impl<'a> RunChecker<'a> {
+    fn of(world: &'a SimulatedCluster) -> Self {
         let spec = world.set.spec.as_ref().unwrap();
         let rolling = spec.update_strategy.as_ref().unwrap().rolling_update.as_ref().unwrap();
         let most_unavailable = match &rolling.max_unavailable {
@@ -116,14 +116,14 @@ impl<'a> Judge<'a> {
             .is_some_and(|p| p.status.phase == Phase::Running && p.ready() && !p.metadata.deleting())
     }
 
-    fn judge(&self, work: &Work) -> Result<(), TestCaseError> {
+    fn evaluate(&self, work: &PlannedWrites) -> Result<(), TestCaseError> {
         let ordinal_of = |name: &str| i64::from(ordinal(&self.world.set, name).unwrap());
         let mut deleted = vec![];
         for step in &work.steps {
             for action in &step.actions {
                 match action {
                     Action::Create(object) if object.resource.plural == "pods" => {
-                        self.judge_creation(ordinal_of(&object.name), object.json())?;
+                        self.check_creation(ordinal_of(&object.name), object.json())?;
                     }
                     Action::Delete { target, .. } => deleted.push(ordinal_of(&target.name)),
                     Action::Update(object) => {
@@ -146,10 +146,10 @@ impl<'a> Judge<'a> {
             let changes = work.steps.iter().flat_map(|s| &s.actions).filter(|a| is_change(a)).count();
             prop_assert!(changes <= 1 || self.most_unavailable.is_some(), "one at a time");
         }
-        self.judge_deletions(&deleted)
+        self.check_deletions(&deleted)
     }
 
-    fn judge_creation(&self, ordinal: i64, json: &str) -> Result<(), TestCaseError> {
+    fn check_creation(&self, ordinal: i64, json: &str) -> Result<(), TestCaseError> {
         prop_assert!(self.pod(ordinal).is_none(), "a second pod of one ordinal");
         prop_assert!((self.range.start..self.range.end).contains(&ordinal));
         if !self.is_parallel {
@@ -170,7 +170,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn judge_deletions(&self, deleted: &[i64]) -> Result<(), TestCaseError> {
+    fn check_deletions(&self, deleted: &[i64]) -> Result<(), TestCaseError> {
         let mut costly = 0;
         for ordinal in deleted {
             let pod = self.pod(*ordinal).unwrap();
@@ -210,7 +210,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn order_partition_and_claims_hold_and_every_set_comes_to_rest(
+    fn order_partition_and_claims_hold_and_every_stateful_set_converges(
         parallel in any::<bool>(),
         most_unavailable in prop::option::of(1i32..4),
         start in 0i32..3,
@@ -222,7 +222,7 @@ proptest! {
         if let Some(most) = most_unavailable {
             rolling["maxUnavailable"] = json!(most);
         }
-        let mut world = World::new(json!({
+        let mut world = SimulatedCluster::new(json!({
             "replicas": 3, "ordinals": {"start": start},
             "podManagementPolicy": if parallel { "Parallel" } else { "OrderedReady" },
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
@@ -233,7 +233,7 @@ proptest! {
             happen(&mut world, event);
             world.collect_garbage();
             let work = world.plan();
-            Judge::of(&world).judge(&work)?;
+            RunChecker::of(&world).evaluate(&work)?;
             world.apply(&work);
             prop_assert_eq!(
                 world.set.status.as_ref().and_then(|s| s.observed_generation).unwrap_or(0) <= world.set.metadata.generation.unwrap(),
@@ -245,6 +245,6 @@ proptest! {
         prop_assert_eq!(world.pods.len() as i64, wanted.len());
         let lacking = (wanted.start..wanted.end).filter(|o| !world.claims.contains_key(&format!("data-web-{o}"))).count();
         prop_assert_eq!(lacking, 0, "every pod has its claim");
-        prop_assert_eq!(world.plan(), Work { is_parallel: parallel, ..Work::default() }, "it is at rest");
+        prop_assert_eq!(world.plan(), PlannedWrites { is_parallel: parallel, ..PlannedWrites::default() }, "it is at rest");
     }
 }

@@ -1,7 +1,7 @@
-//! The claims of pods: made before them, kept or deleted with them as the retention policy says.
+//! Tests of the claims of pods: creation before their pods, and deletion by the retention policy.
 
 use super::super::retention::{Ownership, Policy};
-use super::world::World;
+use super::world::SimulatedCluster;
 use super::{events, moves};
 use crate::action::Action;
 use crate::view::Phase;
@@ -16,15 +16,15 @@ fn with_claims(replicas: i32, when_scaled: &str, when_deleted: &str) -> Value {
     })
 }
 
-/// The owners of a claim, as `Kind/name`.
+/// The owners of a claim as `Kind/name`.
 fn owners(claim: &PersistentVolumeClaim) -> Vec<String> {
     let all = claim.metadata.owner_references.iter().flatten();
     all.map(|owner| format!("{}/{}", owner.kind, owner.name)).collect()
 }
 
 #[test]
-fn claims_are_created_before_their_pod_and_used_again() {
-    let mut world = World::new(with_claims(1, "Retain", "Retain"));
+fn claims_are_created_before_their_pod_and_reused() {
+    let mut world = SimulatedCluster::new(with_claims(1, "Retain", "Retain"));
     world.run();
     let work = world.run();
     let created: Vec<_> = work.steps[0]
@@ -46,7 +46,7 @@ fn claims_are_created_before_their_pod_and_used_again() {
 }
 
 #[test]
-fn claims_have_the_owners_that_the_policy_says() {
+fn claims_have_the_owners_of_the_retention_policy() {
     let table = [
         ("Retain", "Retain", vec![], vec![]),
         ("Retain", "Delete", vec!["StatefulSet/web"], vec!["StatefulSet/web"]),
@@ -54,13 +54,13 @@ fn claims_have_the_owners_that_the_policy_says() {
         ("Delete", "Delete", vec!["StatefulSet/web"], vec!["Pod/web-1"]),
     ];
     for (scaled, deleted, wanted, condemned) in table {
-        let mut world = World::settled(with_claims(2, scaled, deleted));
+        let mut world = SimulatedCluster::settled(with_claims(2, scaled, deleted));
         assert_eq!(owners(&world.claims["data-web-1"]), wanted, "{scaled} {deleted}");
         world.scale(1);
         world.run();
         assert_eq!(owners(&world.claims["data-web-1"]), condemned, "{scaled} {deleted}, scaled down");
         assert_eq!(owners(&world.claims["data-web-0"]), wanted, "{scaled} {deleted}, that stays");
-        // Wanted again before its pod is gone: the claim is saved.
+        // The ordinal is desired again before its pod is gone: the claim stays.
         world.scale(2);
         world.run();
         assert_eq!(owners(&world.claims["data-web-1"]), wanted, "{scaled} {deleted}, scaled up again");
@@ -69,7 +69,7 @@ fn claims_have_the_owners_that_the_policy_says() {
 
 #[test]
 fn a_changed_policy_reaches_existing_claims() {
-    let mut world = World::settled(with_claims(1, "Retain", "Retain"));
+    let mut world = SimulatedCluster::settled(with_claims(1, "Retain", "Retain"));
     let policy = json!({"whenScaled": "Retain", "whenDeleted": "Delete"});
     world.set.spec.as_mut().unwrap().persistent_volume_claim_retention_policy = from_value(policy).unwrap();
     let work = world.run();
@@ -82,8 +82,8 @@ fn a_changed_policy_reaches_existing_claims() {
 }
 
 #[test]
-fn a_pod_waits_for_a_claim_that_is_about_to_be_deleted() {
-    let mut world = World::settled(with_claims(2, "Delete", "Retain"));
+fn a_new_pod_waits_for_the_deletion_of_its_stale_claim() {
+    let mut world = SimulatedCluster::settled(with_claims(2, "Delete", "Retain"));
     world.scale(1);
     world.run();
     world.remove(1);
@@ -103,8 +103,8 @@ fn a_pod_waits_for_a_claim_that_is_about_to_be_deleted() {
 }
 
 #[test]
-fn claims_that_a_pending_pod_lacks_are_made() {
-    let mut world = World::settled(with_claims(1, "Retain", "Delete"));
+fn missing_claims_of_a_pending_pod_are_created() {
+    let mut world = SimulatedCluster::settled(with_claims(1, "Retain", "Delete"));
     world.claims.clear();
     assert_eq!(world.run().steps, [], "a running pod has its storage");
     world.phase(0, Phase::Pending);
@@ -116,8 +116,8 @@ fn claims_that_a_pending_pod_lacks_are_made() {
 }
 
 #[test]
-fn a_pod_without_its_claims_is_corrected_which_the_server_refuses() {
-    let mut world = World::settled(with_claims(1, "Retain", "Retain"));
+fn a_refused_storage_correction_of_a_pod_is_reported() {
+    let mut world = SimulatedCluster::settled(with_claims(1, "Retain", "Retain"));
     world.pods.get_mut("web-0").unwrap().spec.claim_volumes.clear();
     world.claims.clear();
     let work = world.plan();
@@ -136,17 +136,17 @@ fn a_pod_without_its_claims_is_corrected_which_the_server_refuses() {
 }
 
 #[test]
-fn owners_of_other_controllers_and_earlier_sets_are_respected() {
-    let world = World::settled(with_claims(2, "Delete", "Delete"));
+fn owner_references_of_other_controllers_and_earlier_sets_are_kept() {
+    let world = SimulatedCluster::settled(with_claims(2, "Delete", "Delete"));
     let pod = &world.pods["web-1"];
     let policy = Policy::of(&world.set);
     let own = |uid: &str, controller: bool| json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": uid, "controller": controller});
     let of_pod = |uid: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": "web-1", "uid": uid, "controller": true});
     let other = |controller: bool| json!({"apiVersion": "v1", "kind": "Backup", "name": "b", "uid": "b", "controller": controller});
-    let judge = |references: Value| {
+    let evaluate = |references: Value| {
         let claim =
             from_value(json!({"metadata": {"name": "data-web-1", "ownerReferences": references}})).unwrap();
-        match policy.judge(&world.set, pod, 1, &claim) {
+        match policy.evaluate(&world.set, pod, 1, &claim) {
             Ownership::Settled => None,
             Ownership::Owners(owners) => {
                 Some(owners.into_iter().map(|o| o.kind).collect::<Vec<_>>().join(" "))
@@ -165,13 +165,13 @@ fn owners_of_other_controllers_and_earlier_sets_are_respected() {
         (json!([other(true), own("sts", true)]), Some("Backup")),
     ];
     for (references, expected) in table {
-        assert_eq!(judge(references.clone()).as_deref(), expected, "{references}");
+        assert_eq!(evaluate(references.clone()).as_deref(), expected, "{references}");
     }
 }
 
 #[test]
-fn a_claim_of_another_controller_is_let_go_and_the_user_told() {
-    let mut world = World::settled(with_claims(1, "Retain", "Delete"));
+fn a_claim_of_another_controller_is_released_with_an_event() {
+    let mut world = SimulatedCluster::settled(with_claims(1, "Retain", "Delete"));
     let backup = json!({"apiVersion": "v1", "kind": "Backup", "name": "b", "uid": "b", "controller": true});
     let claim = world.claims.get_mut("data-web-0").unwrap();
     claim.metadata.owner_references.as_mut().unwrap().push(from_value(backup).unwrap());

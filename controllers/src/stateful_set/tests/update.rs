@@ -1,13 +1,13 @@
-//! How a new template comes to the pods.
+//! Tests of updates to a new template.
 
-use super::world::World;
+use super::world::SimulatedCluster;
 use super::{events, moves};
 use crate::view::Phase;
 use serde_json::json;
 
 #[test]
-fn updates_go_from_the_highest_ordinal_down_and_wait_for_each_pod() {
-    let mut world = World::settled(json!({"replicas": 3}));
+fn rolling_updates_proceed_from_the_highest_ordinal_down() {
+    let mut world = SimulatedCluster::settled(json!({"replicas": 3}));
     let old = world.revision();
     world.roll("nginx:2");
     world.run();
@@ -15,8 +15,9 @@ fn updates_go_from_the_highest_ordinal_down_and_wait_for_each_pod() {
     assert_eq!(moves(&world.run()), [""; 0]);
     world.remove(2);
     assert_eq!(moves(&world.run()), ["create web-2"]);
-    let label =
-        |world: &World, name: &str| world.pods[name].metadata.labels["controller-revision-hash"].clone();
+    let label = |world: &SimulatedCluster, name: &str| {
+        world.pods[name].metadata.labels["controller-revision-hash"].clone()
+    };
     assert_eq!(label(&world, "web-2"), world.revision());
     assert_eq!(moves(&world.run()), [""; 0], "web-2 is not ready");
     world.ready(2, 0);
@@ -30,14 +31,14 @@ fn updates_go_from_the_highest_ordinal_down_and_wait_for_each_pod() {
 }
 
 #[test]
-fn pods_below_the_partition_keep_their_template_even_when_they_are_made_anew() {
-    let mut world = World::settled(json!({"replicas": 4}));
+fn recreated_pods_below_the_partition_keep_their_template() {
+    let mut world = SimulatedCluster::settled(json!({"replicas": 4}));
     let old = world.revision();
     world.strategy(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}));
     world.roll("nginx:2");
     world.settle();
     let new = world.revision();
-    let labels = |world: &World| {
+    let labels = |world: &SimulatedCluster| {
         let label = |pod: &crate::view::Pod| pod.metadata.labels["controller-revision-hash"].clone();
         world.pods.values().map(label).collect::<Vec<_>>()
     };
@@ -57,7 +58,7 @@ fn pods_below_the_partition_keep_their_template_even_when_they_are_made_anew() {
 
 #[test]
 fn an_update_is_not_complete_before_the_last_pod_is_ready() {
-    let mut world = World::settled(json!({"replicas": 1}));
+    let mut world = SimulatedCluster::settled(json!({"replicas": 1}));
     let old = world.revision();
     world.roll("nginx:2");
     world.run();
@@ -75,7 +76,7 @@ fn an_update_is_not_complete_before_the_last_pod_is_ready() {
 
 #[test]
 fn a_partition_counts_from_the_first_ordinal() {
-    let mut world = World::settled(json!({"replicas": 3, "ordinals": {"start": 10}}));
+    let mut world = SimulatedCluster::settled(json!({"replicas": 3, "ordinals": {"start": 10}}));
     world.strategy(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}));
     world.roll("nginx:2");
     world.run();
@@ -85,8 +86,8 @@ fn a_partition_counts_from_the_first_ordinal() {
 }
 
 #[test]
-fn on_delete_leaves_the_choice_to_the_user() {
-    let mut world = World::settled(json!({"replicas": 2, "updateStrategy": {"type": "OnDelete"}}));
+fn on_delete_replaces_only_deleted_pods() {
+    let mut world = SimulatedCluster::settled(json!({"replicas": 2, "updateStrategy": {"type": "OnDelete"}}));
     world.roll("nginx:2");
     world.settle();
     assert_eq!(world.set.status.as_ref().unwrap().updated_replicas, None);
@@ -98,9 +99,9 @@ fn on_delete_leaves_the_choice_to_the_user() {
 }
 
 #[test]
-fn a_broken_template_waits_for_the_user_in_order_and_is_replaced_in_parallel() {
+fn a_broken_template_blocks_ordered_sets_and_is_replaced_in_parallel_sets() {
     for (policy, expected) in [("OrderedReady", vec![]), ("Parallel", vec!["delete web-1".to_owned()])] {
-        let mut world = World::settled(json!({"replicas": 2, "podManagementPolicy": policy}));
+        let mut world = SimulatedCluster::settled(json!({"replicas": 2, "podManagementPolicy": policy}));
         world.roll("broken");
         world.run();
         world.run();
@@ -114,11 +115,11 @@ fn a_broken_template_waits_for_the_user_in_order_and_is_replaced_in_parallel() {
 }
 
 #[test]
-fn several_pods_may_be_updated_at_once_where_max_unavailable_says_so() {
+fn max_unavailable_allows_several_updates_at_once() {
     let with = |policy: &str, most| {
         let strategy =
             json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1, "maxUnavailable": most}});
-        let mut world = World::settled(json!({"replicas": 5, "podManagementPolicy": policy}));
+        let mut world = SimulatedCluster::settled(json!({"replicas": 5, "podManagementPolicy": policy}));
         world.strategy(strategy);
         world.roll("nginx:2");
         world.run();
@@ -129,7 +130,7 @@ fn several_pods_may_be_updated_at_once_where_max_unavailable_says_so() {
     assert_eq!(first(json!("50%")), ["delete web-4", "delete web-3"], "rounded down");
     assert_eq!(first(json!("10%")), ["delete web-4"], "but at least one");
     assert_eq!(first(json!(9)), ["delete web-4", "delete web-3", "delete web-2", "delete web-1"]);
-    // Unavailable pods count, wherever they are; old ones are replaced freely.
+    // Unavailable pods of all ordinals count; old ones are replaced freely.
     let mut world = with("Parallel", json!(2));
     world.unready(0);
     assert_eq!(moves(&world.run()), ["delete web-4"], "web-0 is below the partition");
@@ -143,8 +144,8 @@ fn several_pods_may_be_updated_at_once_where_max_unavailable_says_so() {
 }
 
 #[test]
-fn an_undo_takes_the_old_revision_up_again() {
-    let mut world = World::settled(json!({"replicas": 2}));
+fn an_undo_reuses_the_old_revision() {
+    let mut world = SimulatedCluster::settled(json!({"replicas": 2}));
     let first = world.revision();
     world.roll("nginx:2");
     world.settle();
@@ -155,8 +156,8 @@ fn an_undo_takes_the_old_revision_up_again() {
 }
 
 #[test]
-fn revisions_that_pods_have_are_kept_beyond_the_limit() {
-    let mut world = World::settled(
+fn revisions_in_use_are_kept_beyond_the_limit() {
+    let mut world = SimulatedCluster::settled(
         json!({"replicas": 1, "revisionHistoryLimit": 0, "updateStrategy": {"type": "OnDelete"}}),
     );
     let first = world.revision();
@@ -173,13 +174,13 @@ fn revisions_that_pods_have_are_kept_beyond_the_limit() {
     world.settle();
     assert!(
         !world.revisions.iter().any(|r| r.metadata.name.as_ref() == Some(&first)),
-        "nobody has it any more"
+        "no pod has it any more"
     );
 }
 
 #[test]
 fn an_adopted_pod_gets_its_identity() {
-    let mut world = World::settled(json!({"replicas": 1}));
+    let mut world = SimulatedCluster::settled(json!({"replicas": 1}));
     let labels = &mut world.pods.get_mut("web-0").unwrap().metadata.labels;
     labels.remove("statefulset.kubernetes.io/pod-name");
     labels.remove("apps.kubernetes.io/pod-index");

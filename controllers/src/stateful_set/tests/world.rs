@@ -1,8 +1,8 @@
-//! [`World`]: a set with its pods, claims and revisions, on which plans are carried out as the server would, and in which pods do as
-//! they are told.
+//! [`SimulatedCluster`]: a StatefulSet with its pods, claims and revisions, a fake server that executes plans, and pods
+//! that follow.
 
 use super::super::identity::{Range, ordinal};
-use super::super::plan::{Observed, Work, plan};
+use super::super::plan::{Observed, PlannedWrites, plan};
 use crate::action::Action;
 use crate::view::{Phase, Pod};
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(super) const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// A set with these members of its spec, as the server stores it.
+/// A StatefulSet with these spec fields, as the server stores it.
 pub(super) fn set(more: Value) -> StatefulSet {
     let mut set = json!({
         "metadata": {"name": "web", "namespace": "default", "uid": "sts", "generation": 1},
@@ -31,7 +31,7 @@ pub(super) fn set(more: Value) -> StatefulSet {
     from_value(set).unwrap()
 }
 
-pub(super) struct World {
+pub(super) struct SimulatedCluster {
     pub set: StatefulSet,
     pub pods: BTreeMap<String, Pod>,
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
@@ -40,21 +40,21 @@ pub(super) struct World {
     made: usize,
 }
 
-impl World {
-    /// A set of which nothing has been done yet.
+impl SimulatedCluster {
+    /// A StatefulSet before its first run.
     pub(super) fn new(spec: Value) -> Self {
         let (pods, claims) = Default::default();
         Self { set: set(spec), pods, claims, revisions: vec![], now: START, made: 0 }
     }
 
-    /// A set that is complete and at rest.
+    /// A complete StatefulSet.
     pub(super) fn settled(spec: Value) -> Self {
         let mut world = Self::new(spec);
         world.settle();
         world
     }
 
-    /// Runs, with pods that do what they should, until nothing is left to do.
+    /// Runs the controller, with pods that become ready, until nothing changes.
     pub(super) fn settle(&mut self) {
         for _ in 0..2000 {
             self.now = self.now.checked_add(SignedDuration::from_secs(3600)).unwrap();
@@ -69,8 +69,8 @@ impl World {
         panic!("it never comes to rest: {:?}", self.pods.keys());
     }
 
-    /// All pods become ready, or go if they are to go. A user removes pods that have ended and are not wanted: two of them wait for each
-    /// other. True if none changed.
+    /// Makes all pods ready, or removes terminating ones. A user removes ended pods that are not desired: two
+    /// of them wait for each other. Returns true if none changed.
     fn obey_all(&mut self) -> bool {
         let names: Vec<_> = self.pods.keys().cloned().collect();
         let before = self.pods.clone();
@@ -99,60 +99,60 @@ impl World {
         self.pods.get_mut(&format!("web-{ordinal}")).unwrap()
     }
 
-    /// The pod of an ordinal has been ready for so many seconds.
+    /// Makes the pod of an ordinal ready for this many seconds.
     pub(super) fn ready(&mut self, ordinal: i32, since: i64) {
         self.make_ready(&format!("web-{ordinal}"), since);
     }
 
-    /// The pod of an ordinal runs, but is not ready.
+    /// Makes the pod of an ordinal run without being ready.
     pub(super) fn unready(&mut self, ordinal: i32) {
         self.pod(ordinal).status.conditions.clear();
     }
 
-    /// The pod of an ordinal is in this phase.
+    /// Sets the phase of the pod of an ordinal.
     pub(super) fn phase(&mut self, ordinal: i32, phase: Phase) {
         let pod = self.pod(ordinal);
         pod.status.phase = phase;
         pod.status.conditions.clear();
     }
 
-    /// Somebody deletes the pod of an ordinal; it stays for a while.
+    /// Deletes the pod of an ordinal, which then terminates.
     pub(super) fn terminate(&mut self, ordinal: i32) {
         let now = self.now;
         self.pod(ordinal).metadata.deletion_timestamp =
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
     }
 
-    /// The pod of an ordinal is gone.
+    /// Removes the pod of an ordinal.
     pub(super) fn remove(&mut self, ordinal: i32) {
         self.pods.remove(&format!("web-{ordinal}")).unwrap();
     }
 
-    /// The user wants so many replicas.
+    /// Changes the number of replicas.
     pub(super) fn scale(&mut self, replicas: i32) {
         self.set.spec.as_mut().unwrap().replicas = Some(replicas);
         *self.set.metadata.generation.as_mut().unwrap() += 1;
     }
 
-    /// The user changes the template.
+    /// Changes the template's image.
     pub(super) fn roll(&mut self, image: &str) {
         let spec = self.set.spec.as_mut().unwrap();
         spec.template.spec.as_mut().unwrap().containers[0].image = Some(image.into());
         *self.set.metadata.generation.as_mut().unwrap() += 1;
     }
 
-    /// The user changes the update strategy.
+    /// Changes the update strategy.
     pub(super) fn strategy(&mut self, strategy: Value) {
         self.set.spec.as_mut().unwrap().update_strategy = from_value(strategy).unwrap();
     }
 
-    /// The name of the newest revision.
+    /// Name of the newest revision.
     pub(super) fn revision(&self) -> String {
         let newest = self.revisions.iter().max_by_key(|r| r.revision);
         newest.unwrap().metadata.name.clone().unwrap()
     }
 
-    pub(super) fn plan(&self) -> Work {
+    pub(super) fn plan(&self) -> PlannedWrites {
         let pods: Vec<_> = self.pods.values().cloned().map(Arc::new).collect();
         let revisions: Vec<_> = self.revisions.iter().collect();
         let find = |name: &str| self.claims.get(name);
@@ -169,15 +169,16 @@ impl World {
         });
     }
 
-    /// Plans, and carries it out.
-    pub(super) fn run(&mut self) -> Work {
+    /// Plans a run and executes it.
+    pub(super) fn run(&mut self) -> PlannedWrites {
         let work = self.plan();
         self.apply(&work);
         work
     }
 
-    /// Carries out a plan as the server would: names are unique, and pods that are deleted stay until their node lets them go.
-    pub(super) fn apply(&mut self, work: &Work) {
+    /// Executes a plan like the server: names are unique, and deleted pods stay until their node removes
+    /// them.
+    pub(super) fn apply(&mut self, work: &PlannedWrites) {
         let actions = work.revision.iter().chain(work.steps.iter().flat_map(|step| &step.actions));
         for action in actions.chain(&work.status).chain(&work.history) {
             self.made += 1;

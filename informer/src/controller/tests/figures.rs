@@ -1,4 +1,4 @@
-//! What is counted of a controller.
+//! Tests of the metrics of a controller.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn page(registry: &Registry) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_are_counted_by_what_became_of_them() {
+async fn runs_are_counted_by_result() {
     let (store, stop, registry) = (FakeStore::new(), CancellationToken::new(), Registry::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -67,13 +67,13 @@ async fn runs_are_counted_by_what_became_of_them() {
 
 /// R14, for controllers and queues.
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_has_ended_leaves_no_series() {
+async fn a_stopped_controller_leaves_no_metrics() {
     let (store, registry) = (FakeStore::new(), Registry::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
     let shared = Builder::new(kind.source()).spawn(&CancellationToken::new());
     for _ in 0..3 {
-        // The informer goes on, and waits for a write that never comes.
+        // The informer continues, and the key waits for a write that never arrives.
         let (stop, cache) = (CancellationToken::new(), shared.clone());
         let controller = Controller::new("web", nondet()).watch(&cache, |o| Some(o.key())).metrics(&registry);
         let running = tokio::spawn(controller.run(stop.clone(), move |cx| {

@@ -1,4 +1,4 @@
-//! Read your own writes: C1, C2.
+//! Tests of read-your-own-writes: C1, C2.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,15 +12,15 @@ use crate::{
     testing::{Chaos, FakeSource},
 };
 
-/// A source whose news come late, in order.
-struct Late {
+/// A source that delivers batches late but in order.
+struct LateSource {
     source: FakeSource<Sample>,
     rng: Rng,
-    /// At most, for each batch.
+    /// Largest delay of a batch.
     by: Duration,
 }
 
-impl ListerWatcher for Late {
+impl ListerWatcher for LateSource {
     type Obj = Sample;
 
     fn capabilities(&self) -> Capabilities {
@@ -44,30 +44,31 @@ impl ListerWatcher for Late {
     }
 }
 
-/// What a controller did that keeps as many pods as its set wants.
+/// Writes of a controller that keeps a set at its number of pods.
 #[derive(Default)]
-struct Deeds {
+struct ObservedWrites {
     made: AtomicU64,
     stale: AtomicU64,
-    /// A run saw less than the runs before it wrote, and was not told.
-    deceived: AtomicBool,
+    /// Whether a run saw less than earlier runs wrote without being marked stale.
+    missed_unmarked: AtomicBool,
 }
 
-/// Runs a set of five pods under a watch that is late by up to `by`, for `rounds` times a second of events.
-async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>) {
+/// Runs a controller for a set of five pods under a watch that is late by up to `by`, with one second of
+/// events per round.
+async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<ObservedWrites>) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
     let by_owner = Index::by_controller();
     let rng = Rng::seeded(seed);
     let source = pods.source().chaos(Chaos { delay: 60, ..Chaos::new(rng.fork("chaos")) });
     let set_cache = Builder::new(sets.source()).spawn(&stop);
-    let pod_cache = Builder::new(Late { source, rng, by }).index(&by_owner).spawn(&stop);
+    let pod_cache = Builder::new(LateSource { source, rng, by }).index(&by_owner).spawn(&stop);
     let controller = Controller::new("sets", nondet())
         .watch(&set_cache, |set| Some(set.key()))
         .watch(&pod_cache, |pod| pod.controller().map(|(_, owner)| owner));
-    let (queue, unseen) = (controller.queue(), controller.unseen.clone());
-    let (deeds, written) = (Arc::new(Deeds::default()), Arc::new(AtomicU64::new(0)));
-    let (creator, did) = (pods.clone(), deeds.clone());
+    let (queue, pending_writes) = (controller.queue(), controller.pending_writes.clone());
+    let (observed, written) = (Arc::new(ObservedWrites::default()), Arc::new(AtomicU64::new(0)));
+    let (creator, did) = (pods.clone(), observed.clone());
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         let (sets, cache, by_owner) = (set_cache.clone(), pod_cache.clone(), by_owner.clone());
         let (pods, did, written) = (creator.clone(), did.clone(), written.clone());
@@ -78,7 +79,7 @@ async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>
                 return Ok(Action::Done);
             }
             if cache.revision() < Revision(written.load(Ordering::Relaxed)) {
-                did.deceived.store(true, Ordering::Relaxed);
+                did.missed_unmarked.store(true, Ordering::Relaxed);
             }
             for _ in cache.by(&by_owner, set.uid()).len() as u64..set.value {
                 let n = did.made.fetch_add(1, Ordering::Relaxed);
@@ -96,36 +97,36 @@ async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>
     }
     tokio::time::sleep(Duration::from_secs(1_000)).await;
     stop.cancel();
-    assert_eq!(unseen.len(), 0, "seed {seed}: what every cache shows is remembered by nobody");
-    (pods.list().len(), deeds)
+    assert_eq!(pending_writes.len(), 0, "seed {seed}: writes that every cache shows are forgotten");
+    (pods.list().len(), observed)
 }
 
-/// C1, C2: with watches that break, repeat, lag and are late by less than anybody waits for.
+/// C1, C2: with watches that break, repeat, lag, and are late by less than the deadline.
 #[tokio::test(start_paused = true)]
-async fn children_are_never_created_twice_however_late_the_watch_is() {
+async fn a_late_watch_never_causes_duplicate_children() {
     for seed in 0..40 {
-        let (pods, deeds) = five_pods(seed, Duration::from_secs(3), 60).await;
-        assert_eq!((pods, deeds.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
-        assert!(!deeds.deceived.load(Ordering::Relaxed), "seed {seed}");
+        let (pods, observed) = five_pods(seed, Duration::from_secs(3), 60).await;
+        assert_eq!((pods, observed.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
+        assert!(!observed.missed_unmarked.load(Ordering::Relaxed), "seed {seed}");
     }
 }
 
-/// C1, C2: with watches that are late by more than anybody waits for. Every run until the caches have caught up is told so,
-/// not just the first.
+/// C1, C2: with watches that are late by more than the deadline. Every run until the caches have caught up is
+/// marked stale, not only the first.
 #[tokio::test(start_paused = true)]
-async fn runs_are_told_when_the_watch_is_too_late_until_it_no_longer_is() {
+async fn runs_are_marked_stale_while_the_watch_is_too_late() {
     let mut stale = 0;
     for seed in 0..40 {
-        let (pods, deeds) = five_pods(seed, OWN_WRITE_DEADLINE * 5, 120).await;
-        assert_eq!((pods, deeds.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
-        assert!(!deeds.deceived.load(Ordering::Relaxed), "seed {seed}");
-        stale += deeds.stale.load(Ordering::Relaxed);
+        let (pods, observed) = five_pods(seed, OWN_WRITE_DEADLINE * 5, 120).await;
+        assert_eq!((pods, observed.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
+        assert!(!observed.missed_unmarked.load(Ordering::Relaxed), "seed {seed}");
+        stale += observed.stale.load(Ordering::Relaxed);
     }
     assert!(stale > 100, "the watch was too late: {stale}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_no_cache_shows_delays_the_next_run_but_not_for_ever() {
+async fn an_invisible_write_delays_the_next_run_until_the_deadline() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -147,13 +148,14 @@ async fn a_write_that_no_cache_shows_delays_the_next_run_but_not_for_ever() {
     assert_eq!(*runs.lock(), [(0, false), (10, true)]);
 }
 
-/// Q16, for controllers: events that come while the key waits are one run, when the cache shows the write.
+/// Q16, for controllers: events that arrive while the key is parked lead to one run, when the cache shows the
+/// write.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
+async fn a_parked_key_runs_once_when_the_cache_shows_its_write() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     let first = kind.put(Sample::new("", "a"));
-    let source = Late { source: kind.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
+    let source = LateSource { source: kind.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
     let cache = Builder::new(source).spawn(&stop);
     let runs: Log<_> = Log::default();
     let (seen, fence, writer) = (runs.clone(), cache.clone(), kind.clone());
@@ -178,13 +180,13 @@ async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
     assert_eq!(*runs.lock(), [(Revision(1), false), (Revision(3), false)]);
 }
 
-/// X3, C1: a cut within a run shows everything that led to the run and everything that the run has written, in both kinds at once.
+/// X3, C1: a snapshot within a run contains its causes and its own writes, in both kinds at once.
 #[tokio::test(start_paused = true)]
-async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
+async fn a_snapshot_in_a_run_contains_its_causes_and_its_own_writes() {
     for seed in 0..10 {
         let (store, stop) = (FakeStore::new(), CancellationToken::new());
         let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
-        let late = Late { source: pods.source(), rng: Rng::seeded(seed), by: Duration::from_secs(2) };
+        let late = LateSource { source: pods.source(), rng: Rng::seeded(seed), by: Duration::from_secs(2) };
         let set_cache = Builder::new(sets.source()).spawn(&stop);
         let pod_cache = Builder::new(late).spawn(&stop);
         let controller = Controller::new("sets", nondet())
@@ -216,15 +218,15 @@ async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
     }
 }
 
-/// C1, X3: a run whose cause is older than a write of the run before does not read a common revision from before that write, although
-/// one of the caches has not come further. (A DaemonSet made a second pod on a node.)
+/// C1, X3: a run whose cause is older than a write of the previous run reads no common revision before that
+/// write, although one cache is behind. (Regression: a DaemonSet created a second pod on a node.)
 #[tokio::test(start_paused = true)]
-async fn a_cut_shows_the_writes_of_earlier_runs_although_another_cache_is_behind() {
+async fn a_snapshot_contains_writes_of_earlier_runs_when_another_cache_lags() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (pods, nodes) = (store.kind::<Sample>("pods"), store.kind::<Sample>("nodes"));
     let cause = nodes.put(Sample::new("", "node")).revision();
     let pod_cache = Builder::new(pods.source()).spawn(&stop);
-    let late = Late { source: nodes.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
+    let late = LateSource { source: nodes.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
     let node_cache = Builder::new(late).spawn(&stop);
     let controller =
         Controller::new("sets", nondet()).watch(&pod_cache, |_| None).watch(&node_cache, |_| None);
@@ -236,7 +238,7 @@ async fn a_cut_shows_the_writes_of_earlier_runs_although_another_cache_is_behind
             if seen.iter().count() == 0 {
                 let pod = api.put(Sample::new("", &format!("pod-{}", api.list().len())));
                 cx.wrote(&pods, pod.revision());
-                // The cache of pods is quick: when the run ends it shows the write.
+                // The cache of pods is fast: it shows the write when the run ends.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             Ok::<_, CutError>(Action::Done)
@@ -249,7 +251,7 @@ async fn a_cut_shows_the_writes_of_earlier_runs_although_another_cache_is_behind
     assert_eq!(pods.list().len(), 1);
 }
 
-/// A source that numbers its states by itself.
+/// A source that assigns its own revisions.
 struct Opaque(FakeSource<Sample>);
 
 impl ListerWatcher for Opaque {
@@ -269,7 +271,7 @@ impl ListerWatcher for Opaque {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_waits_for_revisions_that_only_their_adapter_knows() {
+async fn own_writes_of_opaque_sources_do_not_delay_runs() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
@@ -292,7 +294,7 @@ async fn nothing_waits_for_revisions_that_only_their_adapter_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_that_no_cache_reaches_fails_in_time() {
+async fn a_snapshot_at_an_unreachable_revision_times_out() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (a, b) = (store.kind::<Sample>("a"), store.kind::<Sample>("b"));
     let (a, b) = (Builder::new(a.source()).spawn(&stop), Builder::new(b.source()).spawn(&stop));

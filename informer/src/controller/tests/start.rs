@@ -1,11 +1,11 @@
-//! When the workers start, and what happens if they cannot.
+//! Tests of when the workers start, and of a failed initial sync.
 
 use futures::FutureExt;
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn no_run_begins_before_every_cache_has_its_first_state() {
+async fn no_run_starts_before_all_caches_have_synced() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (fast, slow) = (store.kind::<Sample>("fast"), store.kind::<Sample>("slow"));
     fast.put(Sample::new("", "a"));
@@ -33,7 +33,7 @@ async fn no_run_begins_before_every_cache_has_its_first_state() {
     assert_eq!(runs, BTreeSet::from([("a".into(), "1".into()), ("b".into(), "2".into())]));
 }
 
-/// A source that is never reached, and what the controller's run comes to.
+/// Runs a controller whose source is unreachable; returns the elapsed time and the result.
 async fn unreachable(limit: Option<Duration>) -> (Duration, Result<(), NotSynced>) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let source = store.kind::<Sample>("samples").source();
@@ -57,20 +57,20 @@ async fn unreachable(limit: Option<Duration>) -> (Duration, Result<(), NotSynced
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_gives_up_and_names_the_cache_that_has_no_first_state() {
+async fn a_sync_timeout_names_the_informer_that_has_not_synced() {
     let (after, ended) = unreachable(Some(SYNC_TIMEOUT)).await;
     let error = ended.unwrap_err();
     assert_eq!((after, error.informer.as_str()), (SYNC_TIMEOUT, "pods"));
-    assert_eq!(error.to_string(), "informer pods has no first state: unreachable: no route");
+    assert_eq!(error.to_string(), "informer pods has not synced: unreachable: no route");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_may_wait_for_ever_ends_well_when_it_is_stopped() {
+async fn a_controller_without_sync_timeout_stops_cleanly() {
     assert_eq!(unreachable(None).await, (Duration::from_secs(1_000), Ok(())));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_does_not_start_on_an_informer_that_has_ended() {
+async fn a_controller_does_not_start_on_a_stopped_informer() {
     let (ended, stop) = (CancellationToken::new(), CancellationToken::new());
     let cache = Builder::new(FakeStore::new().kind::<Sample>("samples").source()).name("pods").spawn(&ended);
     ended.cancel();

@@ -1,4 +1,4 @@
-//! How a controller ends.
+//! Tests of the shutdown of a controller.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +19,7 @@ impl Drop for Guard {
     }
 }
 
-/// A controller of two workers with three keys to run for.
+/// A controller with two workers and three queued keys.
 fn three_keys(stop: &CancellationToken) -> Controller {
     let kind: FakeKind<Sample> = FakeStore::new().kind("samples");
     for n in 0..3 {
@@ -30,7 +30,7 @@ fn three_keys(stop: &CancellationToken) -> Controller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_drops_runs_that_do_not_end_and_leaves_no_task() {
+async fn a_stop_drops_unfinished_runs_and_leaves_no_task() {
     let (stop, alive) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
     let counter = alive.clone();
     let running = tokio::spawn(three_keys(&stop).run(stop.clone(), move |_| {
@@ -48,7 +48,8 @@ async fn stopping_drops_runs_that_do_not_end_and_leaves_no_task() {
     assert_eq!((alive.load(Ordering::Relaxed), stopped.elapsed()), (0, STOP_GRACE));
 }
 
-/// What has run, of runs that take two seconds, when a controller that was stopped after one has ended; and when that was.
+/// Stops a controller after one second of two-second runs; returns the number of finished runs and the time
+/// of the end.
 async fn ended(change: impl Fn(Controller) -> Controller) -> (usize, Duration) {
     let (stop, done) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
     let counter = done.clone();
@@ -69,7 +70,7 @@ async fn ended(change: impl Fn(Controller) -> Controller) -> (usize, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_under_way_have_a_grace_and_what_is_queued_is_left() {
+async fn active_runs_get_a_grace_and_queued_keys_are_dropped() {
     let seconds = Duration::from_secs;
     assert_eq!(ended(|c| c.grace(seconds(5))).await, (2, seconds(1)));
     assert_eq!(ended(|c| c.grace(Duration::ZERO)).await, (0, seconds(0)));
@@ -77,7 +78,7 @@ async fn runs_under_way_have_a_grace_and_what_is_queued_is_left() {
 
 /// Q11, for controllers.
 #[tokio::test(start_paused = true)]
-async fn draining_works_off_what_is_queued_until_its_deadline() {
+async fn draining_processes_queued_keys_until_its_deadline() {
     let seconds = Duration::from_secs;
     assert_eq!(ended(|c| c.drain(seconds(60))).await, (3, seconds(3)));
     assert_eq!(ended(|c| c.drain(seconds(2)).grace(Duration::ZERO)).await, (2, seconds(2)));
@@ -85,7 +86,7 @@ async fn draining_works_off_what_is_queued_until_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_on_when_a_controller_is_dropped() {
+async fn dropping_a_controller_ends_all_its_tasks() {
     let (stop, alive) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
     let counter = alive.clone();
     let run = three_keys(&stop).run(stop.clone(), move |_| {

@@ -1,4 +1,4 @@
-//! What is known of the newest writes, and that it is bounded.
+//! Tests of the newest own writes and their bound.
 
 use super::*;
 
@@ -7,8 +7,8 @@ fn key(n: usize) -> Key {
 }
 
 #[test]
-fn a_key_has_its_newest_write_and_none_of_others() {
-    let written = Written::default();
+fn each_key_has_its_own_newest_write() {
+    let written = WrittenRevisions::default();
     written.note(&key(1), Revision(7));
     written.note(&key(1), Revision(5));
     written.note(&key(2), Revision(9));
@@ -16,8 +16,8 @@ fn a_key_has_its_newest_write_and_none_of_others() {
 }
 
 #[test]
-fn no_write_is_ever_forgotten_but_for_a_later_revision_in_its_place() {
-    let written = Written::default();
+fn forgotten_writes_are_covered_by_a_later_revision() {
+    let written = WrittenRevisions::default();
     for n in 0..3 * WRITTEN_KEYS {
         written.note(&key(n), Revision(n as u64 + 1));
         assert!(written.len() <= 2 * WRITTEN_KEYS);

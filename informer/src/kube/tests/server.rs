@@ -1,4 +1,5 @@
-//! A Kubernetes API that answers what it was told to, in order, and remembers what it was asked. Out of answers it says nothing.
+//! A fake Kubernetes API that sends scripted responses in order and records its requests. Without a scripted
+//! response it does not answer.
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 
 type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 
-/// One request.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub url: String,
@@ -21,7 +22,7 @@ pub(super) struct Asked {
     pub at: Instant,
 }
 
-/// Cheap to clone; clones are the same server.
+/// Scripted API server. Clones are the same server.
 #[derive(Clone, Default)]
 pub(super) struct Server(Arc<Mutex<State>>);
 
@@ -31,16 +32,16 @@ struct State {
     asked: Vec<Asked>,
 }
 
-/// The body of an open watch. Dropped, the body ends.
+/// Sender of the body of an open watch. Dropping it ends the body.
 pub(super) struct Open(mpsc::UnboundedSender<Result<Bytes, std::io::Error>>);
 
 impl Open {
-    /// Sends a chunk, as it is.
+    /// Sends a raw chunk.
     pub(super) fn chunk(&self, text: &str) {
         let _ = self.0.unbounded_send(Ok(Bytes::copy_from_slice(text.as_bytes())));
     }
 
-    /// Sends one event in a chunk of its own.
+    /// Sends one event in its own chunk.
     pub(super) fn event(&self, kind: &str, object: &serde_json::Value) {
         self.chunk(&format!("{}\n", serde_json::json!({"type": kind, "object": object})));
     }
@@ -51,7 +52,7 @@ impl Open {
         let _ = self.0.unbounded_send(Err(error));
     }
 
-    /// Whether nobody reads any longer.
+    /// Whether the reader has dropped the body.
     pub(super) fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
@@ -79,7 +80,7 @@ impl Server {
         state.answers.pop_front()
     }
 
-    /// The next request is answered with this.
+    /// Scripts the response to the next request.
     pub(super) fn says(&self, code: u16, body: &str) {
         self.says_with(code, &[], body);
     }
@@ -94,7 +95,7 @@ impl Server {
         self.0.lock().answers.push_back(response.body(body).unwrap());
     }
 
-    /// The next request is answered with a body that goes on.
+    /// Scripts a watch response whose body stays open.
     pub(super) fn opens(&self) -> Open {
         let (sender, receiver) = mpsc::unbounded::<Result<Bytes, std::io::Error>>();
         let body = StreamBody::new(receiver.map(|chunk| chunk.map(Frame::data))).boxed_unsync();
@@ -102,12 +103,12 @@ impl Server {
         Open(sender)
     }
 
-    /// What was asked so far, and forgets it.
+    /// Takes the recorded requests.
     pub(super) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.0.lock().asked)
     }
 
-    /// The queries of what was asked, as they matter: from where, how much, and whether it was a watch.
+    /// Takes the recorded queries in short form: start, limit, and whether it was a watch.
     pub(super) fn questions(&self) -> Vec<String> {
         let word = |pair: &str| match pair.split_once('=')? {
             ("watch", _) => Some("watch".to_owned()),

@@ -1,4 +1,4 @@
-//! What holds whatever the lines and the clocks do.
+//! Properties of the election under all connection and clock faults.
 
 use proptest::prelude::*;
 
@@ -9,35 +9,35 @@ fn simulate<F: Future<Output = ()>>(run: F) {
     runtime.enable_time().start_paused(true).build().unwrap().block_on(run);
 }
 
-/// Rates of clocks of which the fastest runs less than 15/12 times as fast as the slowest: what the default durations
-/// tolerate (see [`ElectorOptions::grace`]).
+/// Clock rates whose fastest is less than 15/12 times the slowest: the tolerance of the default durations
+/// (see [`ElectorOptions::grace`]).
 fn fair_rates() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(0.9..1.12, 3)
 }
 
-/// What one does to a candidate: cut its line or mend it, or ask it to stop.
+/// A fault of a candidate: cut or restore its connection, or stop it.
 fn faults() -> impl Strategy<Value = Vec<(usize, bool, u64)>> {
     prop::collection::vec((0usize..3, prop::bool::weighted(0.1), 1u64..20), 0..12)
 }
 
-async fn play(all: &Polls, faults: &[(usize, bool, u64)]) {
+async fn play(all: &Candidates, faults: &[(usize, bool, u64)]) {
     for (who, stops, time) in faults {
         match stops {
             true => all.stops[*who].cancel(),
             false => {
-                let was_cut = *all.lines[*who].cut.lock();
-                *all.lines[*who].cut.lock() = !was_cut;
+                let was_cut = *all.connections[*who].cut.lock();
+                *all.connections[*who].cut.lock() = !was_cut;
             }
         }
         seconds(*time).await;
     }
-    for line in &all.lines {
-        *line.cut.lock() = false;
-        *line.faults.lock() = None;
+    for connection in &all.connections {
+        *connection.cut.lock() = false;
+        *connection.faults.lock() = None;
     }
 }
 
-/// Each state of the lease, next to the one before.
+/// Checks each state of the lease against the previous one.
 fn check_history(past: &[LeaseRecord]) {
     assert_eq!(past.first().map_or(0, |first| first.transitions), 0);
     for (before, after) in past.iter().zip(past.iter().skip(1)) {
@@ -53,48 +53,48 @@ fn check_history(past: &[LeaseRecord]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// L1: with bounded clock rate error, leading periods of two candidates never overlap, whatever the lines do and however
-    /// the work behaves; L3: with good lines someone leads; L4: renewals change neither acquireTime nor transitions;
-    /// L5: a release is never followed by a write of the old holder.
+    /// L1: with a bounded clock rate error, the terms of two candidates never overlap, for all connections
+    /// and all behaviours of the work. L3: with working connections a candidate leads. L4: renewals change
+    /// neither acquireTime nor transitions. L5: no write of the old holder follows a release.
     #[test]
-    fn never_do_two_lead_and_with_good_lines_someone_does(
+    fn at_most_one_leads_and_with_working_connections_one_does(
         seed in any::<u32>(), rates in fair_rates(), faults in faults()
     ) {
         simulate(async {
-            let mut all = Polls::new();
+            let mut all = Candidates::new();
             for rate in rates {
                 all.join(Some(seed.into()), seed.is_multiple_of(2), rate);
             }
             play(&all, &faults).await;
             seconds(60).await;
-            all.throne.assert_never_two();
+            all.monitor.assert_never_two();
             check_history(&all.lease.past.lock());
             let willing = all.stops.iter().any(|stop| !stop.is_cancelled());
-            assert_eq!(all.throne.leader().is_some(), willing, "with good lines someone leads");
+            assert_eq!(all.monitor.leader().is_some(), willing, "with working connections there is a leader");
             for (task, stop) in all.tasks.iter().zip(&all.stops) {
-                assert_eq!(task.is_finished(), stop.is_cancelled(), "who is stopped ends, and nobody else");
+                assert_eq!(task.is_finished(), stop.is_cancelled(), "only stopped candidates end");
             }
         });
     }
 
-    /// L2: a write with the fence of a deposed leader is refused, with any clock behaviour: of all writes that the store
-    /// takes, none names an earlier term than one before it. L4 and L5 hold with any clock, too.
+    /// L2: the store refuses a write with the fence of a deposed leader, with any clock behaviour. Of all
+    /// accepted writes, none names an earlier term than one before it. L4 and L5 hold with any clock, too.
     #[test]
-    fn no_write_of_a_deposed_leader_is_taken_with_any_clocks(
+    fn writes_of_a_deposed_leader_are_refused_with_any_clocks(
         seed in any::<u32>(), rates in prop::collection::vec(0.02f64..50.0, 3), faults in faults()
     ) {
         simulate(async {
-            let mut all = Polls::new();
+            let mut all = Candidates::new();
             let taken: Arc<Mutex<Vec<u32>>> = Arc::default();
             for rate in rates {
                 all.join(Some(seed.into()), true, rate);
             }
-            let (throne, lease, log) = (all.throne.clone(), all.lease.clone(), taken.clone());
-            // Everyone who ever led goes on writing.
+            let (monitor, lease, log) = (all.monitor.clone(), all.lease.clone(), taken.clone());
+            // Every former leader continues to write.
             tokio::spawn(async move {
                 loop {
                     sleep(Duration::from_millis(50)).await;
-                    let fences = throne.0.lock().fences.clone();
+                    let fences = monitor.0.lock().fences.clone();
                     let taken = fences.iter().filter(|fence| lease.takes(fence));
                     log.lock().extend(taken.map(|fence| fence.transitions));
                 }
@@ -106,44 +106,45 @@ proptest! {
         });
     }
 
-    /// L3: when a leader vanishes, another leads within the lease and the longest pause between two attempts.
+    /// L3: after a leader vanishes, another leads within the lease plus the longest pause between two
+    /// attempts.
     #[test]
-    fn a_leader_that_vanishes_is_followed_within_lease_and_pause(seed in any::<u16>(), age in 0u64..30_000) {
+    fn a_vanished_leader_is_replaced_within_lease_plus_pause(seed in any::<u16>(), age in 0u64..30_000) {
         simulate(async {
-            let all = polls(3, None, seed.is_multiple_of(2));
+            let all = candidates(3, None, seed.is_multiple_of(2));
             sleep(Duration::from_millis(5_000 + age)).await;
-            let first = all.throne.leader().expect("someone leads");
+            let first = all.monitor.leader().expect("there is a leader");
             all.tasks[first].abort();
             let options = ElectorOptions::new("any");
             sleep(options.lease + options.pause(1.0)).await;
-            assert!(all.throne.leader().is_some());
-            all.throne.assert_never_two();
+            assert!(all.monitor.leader().is_some());
+            all.monitor.assert_never_two();
         });
     }
 }
 
 #[test]
-fn clocks_that_are_too_wrong_make_two_lead_and_only_the_fence_tells_them_apart() {
+fn clocks_beyond_the_tolerance_give_two_leaders_that_fences_distinguish() {
     simulate(async {
-        let mut all = Polls::new();
+        let mut all = Candidates::new();
         all.join(None, true, 0.1);
         seconds(1).await;
         all.join(None, true, 1.0);
-        *all.lines[0].cut.lock() = true;
+        *all.connections[0].cut.lock() = true;
         seconds(30).await;
-        let reign = all.throne.0.lock();
-        assert_eq!((reign.leading.as_slice(), reign.overlaps), (&[0, 1][..], 1));
-        let takes: Vec<_> = reign.fences.iter().map(|fence| all.lease.takes(fence)).collect();
+        let terms = all.monitor.0.lock();
+        assert_eq!((terms.leading.as_slice(), terms.overlaps), (&[0, 1][..], 1));
+        let takes: Vec<_> = terms.fences.iter().map(|fence| all.lease.takes(fence)).collect();
         assert_eq!(takes, [false, true]);
     });
 }
 
 #[test]
-fn a_candidate_that_is_stopped_in_the_middle_of_taking_the_lease_does_not_keep_it() {
+fn a_candidate_stopped_while_acquiring_releases_the_lease() {
     simulate(async {
-        let mut all = Polls::new();
+        let mut all = Candidates::new();
         all.join(None, false, 1.0);
-        *all.lines[0].late.lock() = Duration::from_secs(2);
+        *all.connections[0].late.lock() = Duration::from_secs(2);
         seconds(1).await;
         all.stops[0].cancel();
         seconds(10).await;
@@ -152,20 +153,20 @@ fn a_candidate_that_is_stopped_in_the_middle_of_taking_the_lease_does_not_keep_i
     });
 }
 
-/// L1 at its bound: the leader's clock is slow, the next one's fast, and the work will not end by itself.
+/// L1 at its bound: the leader's clock is slow, the next one's fast, and the work does not end by itself.
 #[test]
-fn clocks_at_the_bound_of_what_is_tolerated_do_not_make_two_lead() {
+fn clocks_at_the_tolerance_bound_never_give_two_leaders() {
     for offset in 0..20 {
         simulate(async {
-            let mut all = Polls::new();
+            let mut all = Candidates::new();
             all.join(None, true, 0.9);
             seconds(1).await;
             all.join(None, true, 1.11);
             sleep(Duration::from_millis(5_000 + 117 * offset)).await;
-            *all.lines[0].cut.lock() = true;
+            *all.connections[0].cut.lock() = true;
             seconds(40).await;
-            assert_eq!(all.throne.leader(), Some(1));
-            all.throne.assert_never_two();
+            assert_eq!(all.monitor.leader(), Some(1));
+            all.monitor.assert_never_two();
         });
     }
 }

@@ -1,5 +1,5 @@
-//! The fields of the lease as Kubernetes' own candidates (client-go's `leaderelection`) write and read them: explicit
-//! records and what follows from each.
+//! The fields of the lease as client-go's `leaderelection` writes and reads them: explicit records and the
+//! resulting actions.
 
 use super::*;
 
@@ -29,80 +29,81 @@ fn record(acquired: i64, renewed: i64, transitions: u32) -> LeaseRecord {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_record_is_taken_and_renewed_now_with_no_transition() {
+async fn the_first_lease_record_has_no_transitions() {
     let mut candidate = candidate();
     candidate.saw(None, Instant::now());
-    assert_eq!(candidate.next(at(0), Instant::now()), Move::Create(record(0, 0, 0)));
+    assert_eq!(candidate.next(at(0), Instant::now()), LeaseAction::Create(record(0, 0, 0)));
 }
 
 /// L4: renewals change neither acquireTime nor transitions.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_moves_only_the_renew_time() {
+async fn a_renewal_changes_only_the_renew_time() {
     let (mut candidate, now) = (candidate(), Instant::now());
     candidate.wrote(record(0, 0, 3), Revision(7), now);
     let later = now + Duration::from_secs(2);
-    assert_eq!(candidate.next(at(2), later), Move::Replace(record(0, 2, 3), Revision(7)));
-    // A wall clock that was set back, or stands still: waiting candidates must still see the record change.
-    assert_eq!(candidate.next(at(-50), later), Move::Replace(record(0, 2, 3), Revision(7)));
+    assert_eq!(candidate.next(at(2), later), LeaseAction::Replace(record(0, 2, 3), Revision(7)));
+    // A wall clock that was set back or stands still: waiting candidates must still see the record change.
+    assert_eq!(candidate.next(at(-50), later), LeaseAction::Replace(record(0, 2, 3), Revision(7)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_holder_is_waited_for_as_long_as_its_record_says() {
+async fn candidates_respect_the_holders_lease_duration() {
     let (mut candidate, now) = (candidate(), Instant::now());
     candidate.saw(Some((theirs("go", 4, 5), Revision(7))), now);
     let expired = now + Duration::from_secs(4);
-    assert_eq!(candidate.next(at(0), expired - Duration::from_millis(1)), Move::Wait);
-    // Labelled by someone: a new revision, but no renewal.
+    assert_eq!(candidate.next(at(0), expired - Duration::from_millis(1)), LeaseAction::Wait);
+    // A changed label: a new revision, but no renewal.
     candidate.saw(Some((theirs("go", 4, 5), Revision(8))), now + Duration::from_secs(3));
-    assert_eq!(candidate.next(at(0), expired), Move::Replace(record(0, 0, 6), Revision(8)));
-    // Renewed: the time counts from when that was seen, whatever its renewTime says.
+    assert_eq!(candidate.next(at(0), expired), LeaseAction::Replace(record(0, 0, 6), Revision(8)));
+    // A renewal: the lease counts from when it was seen, whatever its renewTime says.
     let renewed = LeaseRecord { renewed: at(-1), ..theirs("go", 4, 5) };
     candidate.saw(Some((renewed, Revision(9))), expired);
-    assert_eq!(candidate.next(at(0), expired), Move::Wait);
+    assert_eq!(candidate.next(at(0), expired), LeaseAction::Wait);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_given_up_is_taken_at_once_as_the_next_transition() {
+async fn a_released_lease_is_acquired_at_once_with_the_next_transition() {
     let (mut candidate, now) = (candidate(), Instant::now());
     candidate.saw(Some((theirs("", 1, 5), Revision(7))), now);
-    assert_eq!(candidate.next(at(0), now), Move::Replace(record(0, 0, 6), Revision(7)));
+    assert_eq!(candidate.next(at(0), now), LeaseAction::Replace(record(0, 0, 6), Revision(7)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_up_writes_no_holder_one_second_and_keeps_the_transitions() {
+async fn a_release_writes_no_holder_and_keeps_the_transitions() {
     let mut candidate = candidate();
     candidate.wrote(record(0, 8, 3), Revision(7), Instant::now());
-    let farewell = LeaseRecord { holder: String::new(), duration: Duration::from_secs(1), ..record(9, 9, 3) };
-    assert_eq!(candidate.farewell(at(9)), Some((farewell, Revision(7))));
+    let release_record =
+        LeaseRecord { holder: String::new(), duration: Duration::from_secs(1), ..record(9, 9, 3) };
+    assert_eq!(candidate.release_record(at(9)), Some((release_record, Revision(7))));
     candidate.saw(Some((theirs("go", 15, 4), Revision(8))), Instant::now());
-    assert_eq!(candidate.farewell(at(9)), None, "what another holds is not ours to give up");
+    assert_eq!(candidate.release_record(at(9)), None, "a candidate releases only its own lease");
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_term_has_a_number_of_its_own() {
+async fn each_term_has_a_unique_number() {
     let (mut candidate, now) = (candidate(), Instant::now());
-    // Left from a process of the same name, or from a term that we lost: a new term.
+    // Left from a process with the same identity, or from a lost term: a new term.
     candidate.saw(Some((record(-50, -2, 5), Revision(7))), now);
-    let Move::Replace(asked, _) = candidate.next(at(0), now) else { panic!("it is ours to take") };
+    let LeaseAction::Replace(asked, _) = candidate.next(at(0), now) else { panic!("the lease is free") };
     assert_eq!(asked, record(0, 0, 6));
-    // Our attempt arrived and its answer did not: still the same term.
-    candidate.asks(&asked);
+    // The own attempt was stored and its response lost: still the same term.
+    candidate.attempts(&asked);
     candidate.saw(Some((asked, Revision(8))), now);
-    assert_eq!(candidate.next(at(0), now), Move::Replace(record(0, 0, 6), Revision(8)));
-    // Deleted while we lead: written again as it was. Deleted after: numbers go on.
+    assert_eq!(candidate.next(at(0), now), LeaseAction::Replace(record(0, 0, 6), Revision(8)));
+    // Deleted during the term: written again unchanged. Deleted afterwards: the transitions continue.
     candidate.wrote(record(0, 0, 6), Revision(9), now);
     candidate.saw(None, now);
-    assert_eq!(candidate.next(at(1), now), Move::Create(record(0, 1, 6)));
+    assert_eq!(candidate.next(at(1), now), LeaseAction::Create(record(0, 1, 6)));
     candidate.resign();
-    assert_eq!(candidate.next(at(2), now), Move::Create(record(2, 2, 7)));
+    assert_eq!(candidate.next(at(2), now), LeaseAction::Create(record(2, 2, 7)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_finds_another_term_in_the_lease_has_lost() {
+async fn a_leader_that_reads_another_term_has_lost_the_lease() {
     let (mut candidate, now) = (candidate(), Instant::now());
     candidate.wrote(record(0, 0, 3), Revision(7), now);
     for other in [theirs("go", 15, 4), theirs("", 1, 3), record(0, 0, 5)] {
         candidate.saw(Some((other, Revision(8))), now);
-        assert_eq!(candidate.next(at(1), now), Move::Lost);
+        assert_eq!(candidate.next(at(1), now), LeaseAction::Lost);
     }
 }

@@ -1,22 +1,22 @@
-//! How runs end: at once, or after parking.
+//! End of runs: at once, or after parking.
 
 use std::hash::Hash;
 
 use tokio::time::Instant;
 
-use super::{Mode, Run, State, later};
+use super::{QueueMode, QueueState, Run, later};
 use crate::queue::{
     Verdict,
-    entry::{Ended, Failing, Parked, Place, earlier},
-    slots::At,
+    entry::{EndedRun, FailureCount, KeyPhase, Parked, earlier},
+    slots::SlotId,
     timers::Timer,
 };
 
-impl<K: Eq + Hash + Clone> State<K> {
-    /// Ends a run.
+impl<K: Eq + Hash + Clone> QueueState<K> {
+    /// Ends a run and applies its verdict.
     pub(in crate::queue) fn finish(&mut self, run: Run, verdict: Verdict, now: Instant) {
         self.ripen(now);
-        if self.mode == Mode::Closed {
+        if self.mode == QueueMode::Closed {
             return;
         }
         let ended = self.stop(run, verdict, now);
@@ -24,29 +24,31 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.ripen(now);
     }
 
-    /// Ends a run, and holds its verdict back until its release, or for this long. Gives what [`State::release`] wants.
+    /// Ends a run, and delays its verdict until its release, at most for `deadline`. Returns the arguments of
+    /// [`QueueState::release`].
     pub(in crate::queue) fn park(
         &mut self,
         run: Run,
         verdict: Verdict,
         deadline: std::time::Duration,
         now: Instant,
-    ) -> Option<(At, Timer)> {
+    ) -> Option<(SlotId, Timer)> {
         self.ripen(now);
-        if self.mode == Mode::Closed {
+        if self.mode == QueueMode::Closed {
             return None;
         }
         let (at, ended) = (run.at, self.stop(run, verdict, now));
         self.stats.parked += 1;
         let deadline = self.timers.set(later(now, deadline), at);
-        self.entry(at).place = Place::Parked(Box::new(Parked { deadline, ended }));
+        self.entry(at).place = KeyPhase::Parked(Box::new(Parked { deadline, ended }));
         Some((at, deadline))
     }
 
-    /// Lets a verdict take effect, unless its deadline did so before.
-    pub(in crate::queue) fn release(&mut self, at: At, deadline: Timer, now: Instant) {
+    /// Applies the verdict of a parked run, unless its deadline did before.
+    pub(in crate::queue) fn release(&mut self, at: SlotId, deadline: Timer, now: Instant) {
         self.ripen(now);
-        let parked = |place: &Place| matches!(place, Place::Parked(parked) if parked.deadline == deadline);
+        let parked =
+            |place: &KeyPhase| matches!(place, KeyPhase::Parked(parked) if parked.deadline == deadline);
         if self.slots.value(at).is_some_and(|entry| parked(&entry.place)) {
             self.timers.cancel(deadline);
             self.unpark(at, now);
@@ -54,35 +56,35 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// A parked key's deadline has come.
-    pub(super) fn expire(&mut self, at: At, now: Instant) {
+    /// Ends the parking of a key whose deadline passed.
+    pub(super) fn expire(&mut self, at: SlotId, now: Instant) {
         self.stats.stale += 1;
         self.entry(at).stale = true;
         self.unpark(at, now);
     }
 
-    fn unpark(&mut self, at: At, now: Instant) {
-        let place = std::mem::replace(&mut self.entry(at).place, Place::RUNNING);
-        if let Place::Parked(parked) = place {
+    fn unpark(&mut self, at: SlotId, now: Instant) {
+        let place = std::mem::replace(&mut self.entry(at).place, KeyPhase::RUNNING);
+        if let KeyPhase::Parked(parked) = place {
             self.stats.parked -= 1;
             self.conclude(parked.ended, now);
         }
     }
 
-    /// A worker is free of this key.
-    fn stop(&mut self, run: Run, verdict: Verdict, now: Instant) -> Ended {
+    /// Ends the running phase of a key and records its duration.
+    fn stop(&mut self, run: Run, verdict: Verdict, now: Instant) -> EndedRun {
         self.stats.running -= 1;
         self.slots.unlink(&mut self.running, run.at);
         let entry = self.entry(run.at);
-        let added = if let Place::Running(added) = entry.place { added } else { None };
+        let added = if let KeyPhase::Running(added) = entry.place { added } else { None };
         let started = entry.since;
         self.work_duration.record(now.saturating_duration_since(started));
-        Ended { run, verdict, started, added }
+        EndedRun { run, verdict, started, added }
     }
 
-    /// Does with a key that is in no place what the verdict and the adds since then want.
-    fn conclude(&mut self, ended: Ended, now: Instant) {
-        let Ended { run, verdict, started, added } = ended;
+    /// Applies the verdict and the adds since the start to a key in no phase.
+    fn conclude(&mut self, ended: EndedRun, now: Instant) {
+        let EndedRun { run, verdict, started, added } = ended;
         let at = run.at;
         let due = match verdict {
             Verdict::Done => added,
@@ -101,20 +103,20 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
         match due {
             None => self.slots.free(at),
-            Some(due) if due > now && self.mode == Mode::Draining => self.give_up(at),
+            Some(due) if due > now && self.mode == QueueMode::Draining => self.give_up(at),
             Some(due) => self.place(at, due, now),
         }
     }
 
-    /// What led to a run leads to the one that it asks for, which matters as much.
+    /// Passes the causes and the priority of a run to the next one that it requests.
     fn inherit(&mut self, run: Run, added: Option<Instant>) {
         self.stats.requeues += 1;
         self.stats.merged += u64::from(added.is_some());
         self.entry(run.at).join(run.priority, run.causes);
     }
 
-    /// Counts a failure. Gives when to try again.
-    fn fail(&mut self, at: At, verdict: Verdict, started: Instant, now: Instant) -> Instant {
+    /// Counts a failure and returns when to retry.
+    fn fail(&mut self, at: SlotId, verdict: Verdict, started: Instant, now: Instant) -> Instant {
         let failing = self.entry(at).failing.as_deref().copied();
         let early = failing.filter(|failing| started < failing.until);
         let count = failing.map_or(0, |failing| failing.count);
@@ -127,7 +129,7 @@ impl<K: Eq + Hash + Clone> State<K> {
             until = until.max(self.rate.reserve(now));
         }
         let count = if early.is_some() { count } else { count.saturating_add(1) };
-        self.entry(at).failing = Some(Box::new(Failing { count, until }));
+        self.entry(at).failing = Some(Box::new(FailureCount { count, until }));
         until
     }
 }

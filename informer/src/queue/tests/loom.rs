@@ -1,5 +1,5 @@
-//! The lock and the workers that wait, under every interleaving that a few threads can have. Without times: those are
-//! tokio's, which loom does not know.
+//! Model tests of the lock and the waiting workers under every interleaving of a few threads. Without timers,
+//! which are tokio's and unknown to loom.
 
 use std::task::{Context, Poll, Waker};
 
@@ -12,7 +12,7 @@ use loom::{
 
 use super::super::*;
 
-/// Runs `threads` under all interleavings with so many switches away from a thread that could go on.
+/// Explores all interleavings of `threads` with at most `preemptions` preemptions.
 fn model(preemptions: usize, threads: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -23,13 +23,13 @@ fn queue() -> Queue<u8> {
     Queue::new(Rng::seeded(1))
 }
 
-/// A thread that adds keys.
+/// Spawns a thread that adds keys.
 fn adder(queue: &Queue<u8>, keys: impl IntoIterator<Item = u8> + Send + 'static) -> JoinHandle<()> {
     let queue = queue.clone();
     thread::spawn(move || keys.into_iter().for_each(|key| queue.add(key, Causes::none())))
 }
 
-/// A thread that takes one key and says which.
+/// Spawns a thread that takes and returns one key.
 fn worker(queue: &Queue<u8>) -> JoinHandle<Option<u8>> {
     let queue = queue.clone();
     thread::spawn(move || {
@@ -40,7 +40,7 @@ fn worker(queue: &Queue<u8>) -> JoinHandle<Option<u8>> {
     })
 }
 
-/// Loom fails a model in which threads sleep for ever, so that both return says that no wake-up is lost.
+/// Loom fails a model with threads that sleep forever; both workers returning proves that no wake-up is lost.
 #[test]
 fn each_of_two_waiting_workers_gets_one_of_two_keys() {
     model(3, || {
@@ -54,7 +54,7 @@ fn each_of_two_waiting_workers_gets_one_of_two_keys() {
 }
 
 #[test]
-fn two_threads_that_add_wake_two_workers() {
+fn two_concurrent_adds_wake_two_workers() {
     model(2, || {
         let queue = queue();
         let (one, two, other) = (adder(&queue, [1]), adder(&queue, [2]), worker(&queue));
@@ -68,16 +68,16 @@ fn two_threads_that_add_wake_two_workers() {
     });
 }
 
-/// A worker looks once and goes, at whatever moment: also between its call and its look.
+/// A worker looks once and leaves at any moment, also between its wake-up and its look.
 #[test]
-fn a_worker_that_leaves_does_not_take_the_call_with_it() {
+fn a_leaving_worker_passes_its_wake_up_on_under_loom() {
     model(3, || {
         let queue = queue();
         let fickle = {
             let queue = queue.clone();
             thread::spawn(move || {
                 let next = std::pin::pin!(queue.next());
-                // Dropped without a verdict the lease would wait for a back-off, which needs a clock.
+                // A lease dropped without a verdict would wait for a back-off, which needs a clock.
                 if let Poll::Ready(Some(lease)) = next.poll(&mut Context::from_waker(Waker::noop())) {
                     lease.done();
                     queue.add(2, Causes::none());
@@ -114,15 +114,15 @@ fn a_key_added_while_it_runs_runs_again_and_never_twice_at_once() {
             thread::spawn(move || run(queue, running))
         };
         adder.join().unwrap();
-        // Ends the workers in order, as a drain does.
-        queue.0.change(State::drain);
+        // Ends the workers gracefully, as a drain does.
+        queue.0.change(QueueState::drain);
         let runs = run(queue, running) + other.join().unwrap();
         assert!(runs == 1 || runs == 2, "{runs}");
     });
 }
 
 #[test]
-fn closing_wakes_every_worker_whenever_it_comes() {
+fn closing_wakes_every_worker_under_loom() {
     model(3, || {
         let queue = queue();
         let workers = [worker(&queue), worker(&queue)];
@@ -140,7 +140,7 @@ fn a_released_key_that_was_added_runs() {
         let lease = block_on(queue.next()).unwrap();
         let ticket = lease.park(Verdict::Done, Duration::from_secs(1_000));
         let (adder, release) = (adder(&queue, [1]), thread::spawn(move || drop(ticket)));
-        // Not before both have happened: until then a worker would keep a time.
+        // Waits for both: until then a worker would keep a timer.
         adder.join().unwrap();
         release.join().unwrap();
         assert_eq!(worker(&queue).join().unwrap(), Some(1));

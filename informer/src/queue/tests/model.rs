@@ -1,5 +1,6 @@
-//! The queue against a dumb model of it: the same random schedule for both, and after each step they must agree on everything
-//! that can be seen. The model looks through lists where the queue has an order, and knows nothing of locks and workers.
+//! Tests of the queue against a simple model: both execute the same random schedule and must agree on all
+//! observable state after each step. The model scans lists where the queue keeps an order, and has no locks
+//! or workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use crate::{Revision, limits::MAX_CAUSES};
 const BASE: u64 = 5;
 const CAP: u64 = 60;
 const AGEING: usize = 2;
-/// Milliseconds between two of the rate, and how many at once.
+/// Milliseconds between two slots of the rate, and its burst.
 const INTERVAL: u64 = 20;
 const BURST: u64 = 2;
 
@@ -55,7 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Clone, Debug, PartialEq)]
 enum Place {
     Ready,
-    /// Until when, and which timer.
+    /// Due time, and number of the timer.
     Waiting(u64, u64),
     Running,
     Parked {
@@ -82,7 +83,7 @@ struct Known {
     priority: i32,
     causes: BTreeSet<u64>,
     stale: bool,
-    /// Times that were added since the run began.
+    /// Due times that were added since the run started.
     asked: Vec<u64>,
     failures: u32,
     until: Option<u64>,
@@ -95,17 +96,17 @@ struct Model {
     revision: u64,
     timer: u64,
     keys: BTreeMap<u8, Known>,
-    /// Ready keys in the order in which they became so.
+    /// Ready keys in the order in which they became ready.
     ready: Vec<u8>,
     /// Priorities of all runs so far.
     served: Vec<i32>,
-    /// How many were served when a priority had its last run, or became non-empty.
+    /// Number of runs when a priority last ran or became non-empty.
     since: BTreeMap<i32, usize>,
-    /// Whether the last run had not the highest priority.
+    /// Whether the last run did not have the highest priority.
     overtaken: bool,
-    /// Tenants with their turns, by priority.
+    /// Tenants in turn, by priority.
     turns: BTreeMap<i32, Vec<u8>>,
-    /// When the schedule of the rate has room without a burst.
+    /// When the rate has a free slot without using the burst.
     rate: Option<u64>,
     stats: QueueStats,
 }
@@ -124,7 +125,7 @@ impl Model {
         self.timer
     }
 
-    /// Does what happens by itself until now, in the order of its times.
+    /// Processes all timers up to now, in order.
     fn ripen(&mut self) {
         loop {
             let due = self.keys.iter().filter_map(|(key, known)| match known.place {
@@ -297,7 +298,7 @@ impl Model {
             Verdict::Again(delay) => asked.into_iter().chain([now + delay.as_millis() as u64]).min(),
             Verdict::Retry | Verdict::RetryIn(_) => {
                 self.stats.retries += 1;
-                let room = self.reserve_at(now);
+                let workers = self.reserve_at(now);
                 let known = self.known(key);
                 let early = known.until.is_some_and(|until| run.started < until);
                 let backoff = match verdict {
@@ -306,7 +307,7 @@ impl Model {
                     _ => now + (BASE << known.failures.min(20)).min(CAP),
                 };
                 known.failures += u32::from(!early);
-                known.until = Some(backoff.max(room));
+                known.until = Some(backoff.max(workers));
                 known.until.into_iter().chain(asked).min()
             }
         };
@@ -321,9 +322,9 @@ impl Model {
 
     fn reserve_at(&mut self, now: u64) -> u64 {
         let later = std::mem::replace(&mut self.now, now);
-        let room = self.reserve();
+        let workers = self.reserve();
         self.now = later;
-        room
+        workers
     }
 
     fn stats(&self) -> QueueStats {
@@ -344,7 +345,7 @@ impl Model {
         depth.into_iter().rev().map(|(priority, keys)| (Priority(priority), keys)).collect()
     }
 
-    /// Keys whose wishes have not led to a run.
+    /// Keys with a pending request.
     fn wanted(&self) -> impl Iterator<Item = u8> {
         let wanted = |known: &Known| match known.place {
             Place::Ready | Place::Waiting(..) => true,
@@ -358,7 +359,7 @@ impl Model {
     }
 }
 
-/// The queue and its model, and what a schedule holds of both.
+/// The queue and its model, with the leases and tickets of the schedule.
 struct Pair {
     queue: Queue<u8>,
     model: Model,
@@ -466,16 +467,16 @@ impl Pair {
 }
 
 proptest! {
-    /// Q1–Q10, Q13, Q14, Q16: which key runs when, with which causes, priority and attempt, and what is counted, is what the
-    /// model says, for every schedule of adds, runs, failures, cancellations, parkings and releases.
+    /// Q1–Q10, Q13, Q14, Q16: keys, times, causes, priorities, attempts and counts equal the model's, for
+    /// every schedule of adds, runs, failures, cancellations, parkings and releases.
     #[test]
-    fn the_queue_does_what_the_model_says(fair in any::<bool>(), ops in prop::collection::vec(op(), 1..150)) {
+    fn the_queue_equals_its_model(fair in any::<bool>(), ops in prop::collection::vec(op(), 1..150)) {
         paused(async {
             let mut pair = Pair::new(fair);
             for op in &ops {
                 pair.apply(op).await;
             }
-            // Q4, Q7: whatever is left comes to its end if there are workers.
+            // Q4, Q7: with free workers all remaining keys run.
             pair.tickets.clear();
             pair.leases.drain(..).for_each(|(lease, _)| lease.done());
             while let Ok(lease) = tokio::time::timeout(Duration::from_secs(10), pair.queue.next()).await {
@@ -485,9 +486,10 @@ proptest! {
         });
     }
 
-    /// Q11, Q13: a closed queue runs nothing, its keys are those the model still has, and every wish is accounted for.
+    /// Q11, Q13: a closed queue runs nothing, its remaining keys equal the model's, and every request is
+    /// accounted for.
     #[test]
-    fn closing_drops_what_the_model_still_has(ops in prop::collection::vec(op(), 1..100), drain in any::<bool>()) {
+    fn closing_drops_the_keys_that_the_model_has_left(ops in prop::collection::vec(op(), 1..100), drain in any::<bool>()) {
         paused(async {
             let mut pair = Pair::new(false);
             for op in &ops {
@@ -509,9 +511,10 @@ proptest! {
         });
     }
 
-    /// Q11: a drain returns when everything has ended; what was wanted before has run or is among what was left.
+    /// Q11: a drain returns when everything has ended; earlier requests have run or are among the returned
+    /// keys.
     #[test]
-    fn a_drain_runs_or_names_everything_that_was_wanted(
+    fn a_drain_runs_or_returns_every_requested_key(
         ops in prop::collection::vec(op(), 1..100), verdicts in prop::collection::vec(verdict(), 10)
     ) {
         paused(async {

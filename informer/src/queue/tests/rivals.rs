@@ -1,4 +1,4 @@
-//! Regression tests named for defects of other work queues, which this one must not share.
+//! Regression tests named for defects of other work queues.
 
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use kstore_nondet::Rng;
 use super::super::*;
 use crate::Revision;
 
-/// Q6: client-go's delaying queue keeps the timer of a key that is added while it waits, and runs it twice.
+/// Q6: client-go's delaying queue keeps the timer of a key that is added while it waits, and runs the key
+/// twice.
 #[tokio::test(start_paused = true)]
-async fn client_go_double_run_a_waiting_key_that_is_added_runs_once_and_not_again_at_its_time() {
+async fn client_go_double_run_an_added_waiting_key_runs_once() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add_after("a", Duration::from_secs(5));
     queue.add("a", Causes::none());
@@ -19,10 +20,10 @@ async fn client_go_double_run_a_waiting_key_that_is_added_runs_once_and_not_agai
     assert!(more.is_err(), "the earlier run is the one that was asked for");
 }
 
-/// Q9: the back-off explosion of client-go (kubernetes/kubernetes#132805): events that run a key again during its back-off
-/// drove the wait to its cap within an outage of a minute.
+/// Q9: the back-off explosion of client-go (kubernetes/kubernetes#132805): events that ran a key again during
+/// its back-off drove the wait to its cap within an outage of a minute.
 #[tokio::test(start_paused = true)]
-async fn client_go_back_off_explosion_an_early_run_during_the_back_off_does_not_count() {
+async fn client_go_back_off_explosion_early_runs_do_not_count() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add("a", Causes::none());
     for _ in 0..10 {
@@ -36,10 +37,9 @@ async fn client_go_back_off_explosion_an_early_run_during_the_back_off_does_not_
     }
 }
 
-/// Q11, and regression for client-go's early drain: it tests only whether something is being processed, and returns while
-/// keys are queued.
+/// Q11: client-go's early drain checks only for keys in progress, and returns while keys are queued.
 #[tokio::test(start_paused = true)]
-async fn client_go_early_drain_draining_waits_for_what_is_ready_running_or_parked() {
+async fn client_go_early_drain_waits_for_ready_running_and_parked_keys() {
     let queue = Queue::new(Rng::seeded(1));
     for key in ["parked", "running", "ready"] {
         queue.add(key, Causes::none());
@@ -71,9 +71,9 @@ async fn client_go_early_drain_draining_waits_for_what_is_ready_running_or_parke
     assert!(queue.next().await.is_none());
 }
 
-/// Q5: kube-rs's scheduler has no order among ready keys, and gives those of one tick in reverse.
+/// Q5: kube-rs's scheduler keeps no order among ready keys, and returns the keys of one tick in reverse.
 #[tokio::test(start_paused = true)]
-async fn kube_rs_lifo_keys_run_in_the_order_of_their_first_add() {
+async fn kube_rs_lifo_keys_run_in_first_add_order() {
     let queue = Queue::new(Rng::seeded(1));
     for key in [3, 1, 2, 1, 3] {
         queue.add(key, Causes::none());
@@ -86,9 +86,10 @@ async fn kube_rs_lifo_keys_run_in_the_order_of_their_first_add() {
     assert_eq!(order, [3, 1, 2]);
 }
 
-/// Q5: the same by time: the DelayQueue below that scheduler is a stack per tick (tokio-rs/tokio#1775).
+/// Q5: keys that become ready by time. The DelayQueue below kube-rs's scheduler is a stack per tick
+/// (tokio-rs/tokio#1775).
 #[tokio::test(start_paused = true)]
-async fn kube_rs_lifo_keys_of_one_tick_run_in_the_order_of_their_adds() {
+async fn kube_rs_lifo_keys_of_one_tick_run_in_add_order() {
     let queue = Queue::new(Rng::seeded(1));
     (0..5).for_each(|key| queue.add_after(key, Duration::from_secs(1)));
     let mut order = Vec::new();
@@ -100,10 +101,10 @@ async fn kube_rs_lifo_keys_of_one_tick_run_in_the_order_of_their_adds() {
     assert_eq!(order, [0, 1, 2, 3, 4]);
 }
 
-/// Q8: in controller-runtime's priority queue a key of a low priority never runs while there is other work
+/// Q8: in controller-runtime's priority queue a low-priority key never runs while there is other work
 /// (kubernetes-sigs/controller-runtime#3496).
 #[tokio::test(start_paused = true)]
-async fn controller_runtime_starvation_low_keys_run_although_high_ones_never_end() {
+async fn controller_runtime_starvation_low_priority_keys_run_eventually() {
     let queue = Queue::new(Rng::seeded(1));
     let add =
         |key: u32, priority| queue.add_with(key, Add { priority: Priority(priority), ..Add::default() });
@@ -122,10 +123,10 @@ async fn controller_runtime_starvation_low_keys_run_although_high_ones_never_end
     }
 }
 
-/// Controller-runtime lost the priority of a key that failed or asked for another run: it came back with the default
-/// (kubernetes-sigs/controller-runtime#3157).
+/// controller-runtime lost the priority of a key that failed or requested another run: it returned with the
+/// default (kubernetes-sigs/controller-runtime#3157).
 #[tokio::test(start_paused = true)]
-async fn controller_runtime_priority_lost_on_requeue_a_repeated_run_matters_as_much() {
+async fn controller_runtime_priority_lost_on_requeue_a_requeue_keeps_its_priority() {
     let queue = Queue::new(Rng::seeded(1));
     for verdict in [
         Verdict::Retry,
@@ -148,9 +149,9 @@ async fn controller_runtime_priority_lost_on_requeue_a_repeated_run_matters_as_m
     }
 }
 
-/// Q10: client-go leaks a key for ever if nobody calls Done, as after a panic.
+/// Q10: client-go leaks a key forever if a worker does not call Done, as after a panic.
 #[tokio::test(start_paused = true)]
-async fn client_go_leaked_key_a_lease_that_is_dropped_is_a_failure() {
+async fn client_go_leaked_key_a_dropped_lease_counts_as_failure() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add("a", Causes::one(Revision(1)));
     let run = tokio::spawn({

@@ -1,4 +1,5 @@
-//! Whom the queue wakes: one worker per ready key, whoever goes away meanwhile, and one for all when a time comes.
+//! Tests of the wake-ups of a queue: one worker per ready key, even if woken workers leave, and one worker
+//! for a due time.
 
 use std::{
     pin::Pin,
@@ -12,11 +13,11 @@ use proptest::prelude::*;
 
 use super::{super::*, paused};
 
-/// A worker that waits, polled only by hand.
+/// A waiting worker that is polled by hand.
 struct Worker {
     next: Pin<Box<dyn Future<Output = Option<Lease<u8>>> + Send>>,
     wakes: Arc<Wakes>,
-    /// How often it was woken when it last looked.
+    /// Number of wake-ups at its last look.
     seen: usize,
 }
 
@@ -35,7 +36,7 @@ fn next(queue: &Queue<u8>) -> BoxFuture<'static, Option<Lease<u8>>> {
 }
 
 impl Worker {
-    /// A worker that has looked once. Nothing if it found a key.
+    /// A worker that has looked once, or the lease if it found a key.
     fn waiting(queue: &Queue<u8>) -> Result<Self, Lease<u8>> {
         let mut worker = Self { next: next(queue), wakes: Arc::default(), seen: 0 };
         worker.look().map_or(Ok(worker), Err)
@@ -80,11 +81,11 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever workers do, also if they are dropped between their call and their look: while keys are ready and somebody
-    /// sleeps, as many others are awake as keys are ready. And nobody is woken without a reason: a key that became ready, a
-    /// time that came or has to be kept by another one, or a call that somebody did not answer.
+    /// For all worker behaviours, including drops between wake-up and look: while keys are ready and a worker
+    /// sleeps, as many others are awake as keys are ready. Every wake-up has a reason: a key became ready, a
+    /// time came or needs a new keeper, or a woken worker left.
     #[test]
-    fn no_wake_up_is_lost_and_none_is_without_a_reason(ops in prop::collection::vec(op(), 1..120)) {
+    fn no_wake_up_is_lost_or_spurious(ops in prop::collection::vec(op(), 1..120)) {
         paused(async {
             let queue = Queue::new(Rng::seeded(1));
             let (mut workers, mut leases) = (Vec::<Worker>::new(), Vec::new());
@@ -93,7 +94,8 @@ proptest! {
                 match op {
                     Op::Add(key) => queue.add(key, Causes::none()),
                     Op::AddAfter(key, millis) => {
-                        // It may call the keeper for an earlier time, come, and leave the time to another.
+                        // It may wake the keeper for an earlier time, look, and leave the timer to another
+                        // worker.
                         timed += 3;
                         queue.add_after(key, Duration::from_millis(millis));
                     }
@@ -108,7 +110,7 @@ proptest! {
                         }
                     }
                     Op::Leave(at) if at < workers.len() => {
-                        // Its call, or the time that it kept, is passed on.
+                        // Its wake-up, or the timer that it kept, passes to another worker.
                         timed += 1;
                         gone += workers.remove(at).wakes.0.load(Ordering::Relaxed);
                     }
@@ -127,7 +129,8 @@ proptest! {
     }
 }
 
-/// Ten workers wait, and a key becomes ready: nine sleep on. No thundering herd, neither by an add nor by a time.
+/// Ten workers wait and one key becomes ready: nine sleep on. No thundering herd, neither by an add nor by a
+/// timer.
 #[tokio::test(start_paused = true)]
 async fn one_worker_is_woken_for_one_key() {
     let queue = Queue::new(Rng::seeded(1));
@@ -140,7 +143,7 @@ async fn one_worker_is_woken_for_one_key() {
     workers[at].look().unwrap().done();
     workers.remove(at);
     queue.add_after(2, Duration::from_secs(5));
-    assert_eq!(called(&workers), 1, "somebody has to keep the time");
+    assert_eq!(called(&workers), 1, "one worker has to keep the timer");
     workers
         .iter_mut()
         .filter(|worker| worker.is_called())
@@ -155,9 +158,9 @@ async fn one_worker_is_woken_for_one_key() {
     assert_eq!((*lease.key(), called(&workers)), (2, 1), "the next time needs another keeper");
 }
 
-/// A worker that is cancelled after it was woken takes nothing with it.
+/// A worker that is cancelled after its wake-up loses no key.
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_leaves_passes_its_call_on() {
+async fn a_leaving_worker_passes_its_wake_up_on() {
     let queue = Queue::new(Rng::seeded(1));
     let mut workers: Vec<_> = (0..3).map(|_| Worker::waiting(&queue).ok().unwrap()).collect();
     queue.add(1, Causes::none());
@@ -167,9 +170,9 @@ async fn a_worker_that_leaves_passes_its_call_on() {
     assert_eq!(*workers[at].look().unwrap().key(), 1);
 }
 
-/// The keeper of the time is cancelled: another one keeps it.
+/// When the keeper of the timer is cancelled, another worker keeps it.
 #[tokio::test(start_paused = true)]
-async fn a_keeper_that_leaves_hands_the_time_over() {
+async fn a_cancelled_timer_keeper_is_replaced() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add_after(1, Duration::from_secs(5));
     let keeper = Worker::waiting(&queue).ok().unwrap();

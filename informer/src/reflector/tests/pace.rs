@@ -1,4 +1,4 @@
-//! R9: how often a source is asked, whatever it answers.
+//! R9: tests of how often the reflector sends requests, for all responses of the source.
 
 use kstore_nondet::Rng;
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
@@ -9,11 +9,11 @@ use crate::{
     limits::{LONGEST_RETRY_AFTER, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET},
 };
 
-/// What a source may do when it is asked, or later.
+/// Response of a source.
 #[derive(Clone, Debug)]
 enum Answer {
     Good,
-    /// A list that goes on.
+    /// A page with a continue token.
     More(u8),
     Old,
     End,
@@ -41,34 +41,34 @@ fn answer() -> impl Strategy<Value = Answer> {
     ]
 }
 
-/// What the machine hears when `next` is answered like this, and its history is at `revision`.
-fn hear(next: &Next, answer: Answer, revision: u64) -> Input<Sample> {
+/// The reflector's input after a response to `next` from a source at `revision`.
+fn hear(next: &NextRequest, answer: Answer, revision: u64) -> Input<Sample> {
     let old = revision.saturating_sub(5);
     match (next, answer) {
-        (Next::Wait(_), _) => Input::Waited,
-        (Next::List(_), Answer::Good | Answer::End) => Input::Listed(Ok(page(revision))),
-        (Next::List(_), Answer::Old) => Input::Listed(Ok(page(old))),
-        (Next::List(_), Answer::More(n)) => {
+        (NextRequest::Wait(_), _) => Input::Waited,
+        (NextRequest::List(_), Answer::Good | Answer::End) => Input::Listed(Ok(page(revision))),
+        (NextRequest::List(_), Answer::Old) => Input::Listed(Ok(page(old))),
+        (NextRequest::List(_), Answer::More(n)) => {
             Input::Listed(Ok(Page { next: Some(Continue::new(n.to_string())), ..page(revision) }))
         }
-        (Next::List(_), Answer::Fail(error)) => Input::Listed(Err(error)),
-        (Next::Watch(_), Answer::Fail(error)) => Input::Opened(Err(error)),
-        (Next::Watch(_), _) => Input::Opened(Ok(())),
-        (Next::Read, Answer::Good | Answer::More(_)) => Input::Frames(Ok(vec![done(revision)])),
-        (Next::Read, Answer::Old) => Input::Frames(Ok(vec![done(old)])),
-        (Next::Read, Answer::End) => Input::Ended,
-        (Next::Read, Answer::Fail(error)) => Input::Frames(Err(error)),
+        (NextRequest::List(_), Answer::Fail(error)) => Input::Listed(Err(error)),
+        (NextRequest::Watch(_), Answer::Fail(error)) => Input::Opened(Err(error)),
+        (NextRequest::Watch(_), _) => Input::Opened(Ok(())),
+        (NextRequest::Read, Answer::Good | Answer::More(_)) => Input::Frames(Ok(vec![done(revision)])),
+        (NextRequest::Read, Answer::Old) => Input::Frames(Ok(vec![done(old)])),
+        (NextRequest::Read, Answer::End) => Input::Ended,
+        (NextRequest::Read, Answer::Fail(error)) => Input::Frames(Err(error)),
     }
 }
 
-/// Questions without a wait between them: for a state, for the same in one answer, for the latest, and for a watch; and all
-/// that again for each of the two capabilities that a source can turn out not to have.
+/// Largest number of requests without a wait: a state, an unpaged list, the latest state, and a watch; again
+/// for each of the two capabilities that a source may turn out to lack.
 const MOST: usize = 4 * 3;
 
 proptest! {
-    /// R9: no answers whatever make a tight loop: after a few questions at one moment, there is a wait.
+    /// R9: no responses cause a tight loop: after a few requests at one moment the reflector waits.
     #[test]
-    fn a_source_is_asked_a_few_times_at_once_and_then_there_is_a_wait(
+    fn requests_without_a_wait_are_bounded(
         answers in prop::collection::vec(answer(), 1..200), streaming in any::<bool>(), paging in any::<bool>()
     ) {
         let capabilities = Capabilities { streaming_list: streaming, paging, ..Capabilities::default() };
@@ -77,14 +77,14 @@ proptest! {
         let (mut questions, mut waited) = (0, Duration::ZERO);
         for (revision, answer) in (10..).zip(answers) {
             match &next {
-                // A page that leads on is progress, and a circle of pages ends.
-                Next::List(list) if list.next.is_some() => {}
-                Next::List(_) | Next::Watch(_) => questions += 1,
-                Next::Wait(wait) => {
+                // A further page is progress, and a circle of pages ends.
+                NextRequest::List(list) if list.next.is_some() => {}
+                NextRequest::List(_) | NextRequest::Watch(_) => questions += 1,
+                NextRequest::Wait(wait) => {
                     prop_assert!(*wait >= SOURCE_BACKOFF_BASE && *wait <= SOURCE_BACKOFF_CAP * 2);
                     (waited, questions) = (*wait, 0);
                 }
-                Next::Read => {}
+                NextRequest::Read => {}
             }
             prop_assert!(questions <= MOST, "asked {questions} times at one moment");
             walk.now += std::mem::take(&mut waited);
@@ -94,19 +94,19 @@ proptest! {
     }
 }
 
-/// A list whose pages lead to themselves is given up.
+/// A list whose continue tokens repeat fails.
 #[test]
-fn pages_that_lead_in_a_circle_are_a_failure() {
+fn a_repeated_continue_token_is_a_failure() {
     let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
     walk.step(Input::Begin);
     let circle = || Page { next: Some(Continue::new("again")), ..page(5) };
-    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, Next::List(_)));
-    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, Next::Wait(_)));
+    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, NextRequest::List(_)));
+    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, NextRequest::Wait(_)));
 }
 
-/// R9: clients who lost one server together do not come back together.
+/// R9: clients that lost one server together do not reconnect together.
 #[test]
-fn clients_with_different_seeds_come_back_at_different_times() {
+fn clients_with_different_seeds_reconnect_at_different_times() {
     let (start, outage) = (Instant::now(), Duration::from_secs(300));
     let mut back: Vec<Duration> = (0..100)
         .map(|seed| {
@@ -115,9 +115,9 @@ fn clients_with_different_seeds_come_back_at_different_times() {
             let (mut now, mut input) = (start, Input::Begin);
             loop {
                 input = match reflector.step(input, &|_| None, now).next {
-                    Next::Watch(_) if now - start > outage => return now - start,
-                    Next::Watch(_) => Input::Opened(Err(SourceError::Unreachable("down".into()))),
-                    Next::Wait(wait) => {
+                    NextRequest::Watch(_) if now - start > outage => return now - start,
+                    NextRequest::Watch(_) => Input::Opened(Err(SourceError::Unreachable("down".into()))),
+                    NextRequest::Wait(wait) => {
                         now += wait;
                         Input::Waited
                     }
@@ -132,19 +132,19 @@ fn clients_with_different_seeds_come_back_at_different_times() {
     };
     let most = back.iter().map(together).max();
     assert!(most < Some(6), "{most:?} of 100 within 100 ms");
-    assert!(*back.last().unwrap() <= outage + SOURCE_BACKOFF_CAP * 2, "and nobody waits longer than the cap");
+    assert!(*back.last().unwrap() <= outage + SOURCE_BACKOFF_CAP * 2, "and no wait exceeds the cap");
 }
 
-/// R9: a source that lets everybody wait for the same time is not asked by everybody in the same moment.
+/// R9: clients that got the same `Retry-After` do not retry at the same moment.
 #[test]
-fn even_a_wait_that_the_source_chose_has_jitter() {
+fn retry_after_is_jittered() {
     let waits = (0..10).map(|seed| {
         let capabilities = Capabilities::default();
         let mut reflector = Reflector::<Sample>::new(&capabilities, Rng::seeded(seed));
         let throttled = SourceError::Throttled { retry_after: Some(Duration::from_secs(3)) };
         reflector.step(Input::Begin, &|_| None, Instant::now());
         match reflector.step(Input::Listed(Err(throttled)), &|_| None, Instant::now()).next {
-            Next::Wait(wait) if wait >= Duration::from_secs(3) => wait,
+            NextRequest::Wait(wait) if wait >= Duration::from_secs(3) => wait,
             other => panic!("{other:?}"),
         }
     });
@@ -152,9 +152,9 @@ fn even_a_wait_that_the_source_chose_has_jitter() {
     assert_eq!(different.len(), 10);
 }
 
-/// R9: the law of waiting.
+/// R9: growth, cap, jitter and reset of the back-off.
 #[test]
-fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
+fn source_back_off_doubles_to_the_cap_with_jitter_and_resets() {
     let mut walk = Walk::streaming();
     let unreachable = || Input::Opened(Err(SourceError::Unreachable("down".into())));
     for n in 0..20 {
@@ -168,18 +168,18 @@ fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
     assert!(waited <= SOURCE_BACKOFF_BASE * 2);
 }
 
-/// The waits that are asked for have a bound.
+/// The respected `Retry-After` is bounded.
 #[test]
-fn a_source_cannot_send_an_informer_to_sleep_for_hours() {
+fn retry_after_is_bounded() {
     let mut walk = Walk::streaming();
     let retry_after = Some(Duration::from_secs(86_400));
     let (_, waited) = walk.after_wait(Input::Frames(Err(SourceError::Throttled { retry_after })));
     assert!(waited <= LONGEST_RETRY_AFTER + SOURCE_BACKOFF_BASE);
 }
 
-/// R2: pages of different revisions are not one state, and are not taken for one.
+/// R2: pages of different revisions are not combined into one state.
 #[test]
-fn pages_of_two_states_are_asked_for_again_in_one_answer() {
+fn pages_of_two_revisions_restart_the_list_without_paging() {
     let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
     walk.step(Input::Begin);
     walk.step(Input::Listed(Ok(Page { next: Some(Continue::new("2")), ..page(5) })));

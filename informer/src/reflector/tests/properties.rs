@@ -1,5 +1,5 @@
-//! Random histories through sources that fail at random: at every instant the cache is the store as it was at exactly the
-//! revision it shows, and in the end as it is.
+//! Random histories through randomly failing sources: at every moment the cache equals the store at the
+//! cache's revision, and finally the current store.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::{
 #[derive(Clone, Debug)]
 enum Op {
     Put(u8, u64),
-    /// Stores a state that the source cannot read.
+    /// Stores a state that the source cannot decode.
     Garble(u8),
     Delete(u8),
-    /// Deletes and creates again under the same name.
+    /// Deletes the object and creates it again under the same name.
     Renew(u8),
     Elsewhere,
     Compact,
@@ -42,7 +42,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What kind of server it is.
+/// Capabilities of the server.
 #[derive(Clone, Copy, Debug)]
 enum Server {
     Streams,
@@ -89,7 +89,7 @@ fn act(op: &Op, kind: &FakeKind<Sample>, store: &FakeStore, source: &FakeSource<
     }
 }
 
-/// What was seen of the cache so far.
+/// Observations of the cache so far.
 #[derive(Default)]
 struct Witness {
     reached: Revision,
@@ -97,7 +97,7 @@ struct Witness {
 }
 
 impl Witness {
-    /// R2, R3, R4 and R11 at one instant.
+    /// R2, R3, R4 and R11 at one moment.
     fn look(&mut self, informer: &Informer<Sample>, kind: &FakeKind<Sample>) {
         let view = informer.view();
         assert!(view.revision() >= self.reached, "R3: {} after {}", view.revision(), self.reached);
@@ -136,7 +136,8 @@ async fn story(ops: &[Op], seed: u64, server: Server) {
     check_lists(&source.calls());
 }
 
-/// R12: the dearest list only after a cheaper one was refused, and no pages when a server's cache may answer in one.
+/// R12: the most expensive list only after a cheaper one was refused, and no paging when a server's cache can
+/// answer at once.
 fn check_lists(calls: &[Call]) {
     let lists: Vec<&ListRequest> = calls
         .iter()
@@ -161,17 +162,17 @@ fn check_lists(calls: &[Call]) {
 }
 
 proptest! {
-    /// R1, R2, R3, R4, R11, R12: whatever the source does.
+    /// R1, R2, R3, R4, R11, R12, for every source behaviour.
     #[test]
-    fn the_cache_is_the_state_at_its_revision_and_converges_whatever_the_source_does(
+    fn the_cache_equals_its_revision_and_converges_for_every_source_behaviour(
         ops in prop::collection::vec(op(), 1..120), seed in any::<u64>(), server in server()
     ) {
         paused(story(&ops, seed, server));
     }
 
-    /// R6: a batch that comes again, whole or from its middle, changes nothing.
+    /// R6: a repeated batch, whole or from its middle, changes nothing.
     #[test]
-    fn frames_that_come_again_change_nothing(
+    fn repeated_frames_change_nothing(
         ops in prop::collection::vec(op(), 1..60), sizes in prop::collection::vec(1usize..6, 1..30), seed in any::<u64>()
     ) {
         let store = FakeStore::new();
@@ -200,7 +201,7 @@ proptest! {
     }
 }
 
-/// What one write did, as frames; a renewal did two things.
+/// Frames of one write; a recreation is two changes.
 fn changes(before: &[Arc<Sample>], after: &[Arc<Sample>], revision: Revision) -> Vec<Frame<Sample>> {
     let mut frames = Vec::new();
     for old in before.iter().filter(|old| after.iter().all(|new| new.uid() != old.uid())) {

@@ -1,4 +1,4 @@
-//! What goes wrong in other informers, and must not here: each test is named for what was found there.
+//! Regression tests named for defects of other informers.
 
 use std::{
     sync::{
@@ -35,7 +35,7 @@ fn key(name: &str) -> Key {
     Key::new("", name)
 }
 
-/// Waits, looking now and then, until the source was asked so often.
+/// Waits until the source has received this many calls, calling `look` meanwhile.
 async fn asked<T: Stored>(source: &FakeSource<T>, calls: usize, mut look: impl FnMut()) {
     for _ in 0..100_000 {
         if source.calls().len() >= calls {
@@ -47,7 +47,7 @@ async fn asked<T: Stored>(source: &FakeSource<T>, calls: usize, mut look: impl F
     panic!("the source was not asked {calls} times: {:?}", source.calls());
 }
 
-/// Lets the informer lose its stream and find its revision compacted, and waits until it has the whole state again.
+/// Breaks the informer's stream and compacts its revision, and waits for the relist.
 async fn relist<T: Stored>(store: &FakeStore, source: &FakeSource<T>, informer: &Informer<T>) {
     store.kind::<Sample>("others").put(sample("other"));
     store.compact(store.revision());
@@ -57,10 +57,10 @@ async fn relist<T: Stored>(store: &FakeStore, source: &FakeSource<T>, informer: 
     yield_now().await;
 }
 
-/// R5. kube-rs 4.2.0: a streaming list that breaks before its end leaves its half in the store, and what was deleted before
-/// the next attempt stays in the cache.
+/// R5. In kube-rs 4.2.0 a streaming list that breaks before its end leaves its first half in the store, and
+/// objects deleted before the next attempt stay in the cache.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_state_that_breaks_before_its_end_leaves_nothing_behind() {
+async fn a_broken_streaming_list_does_not_change_the_cache() {
     let (_, kind) = samples();
     for name in ["a-gone", "b-gone", "c-gone", "stays"] {
         kind.put(sample(name).tag("t"));
@@ -82,12 +82,12 @@ async fn a_streamed_state_that_breaks_before_its_end_leaves_nothing_behind() {
     .await;
     assert_converges(&informer, &kind).await;
     assert_eq!(informer.by(&tags, "t").len(), 1);
-    assert_eq!(subscription.try_next().len(), 1, "nobody heard of what was never in the cache");
+    assert_eq!(subscription.try_next().len(), 1, "objects that never reached the cache are not delivered");
 }
 
-/// R5, once the cache is full: a second streamed state that breaks does not touch it.
+/// R5, with a full cache: a broken second streaming list does not touch it.
 #[tokio::test(start_paused = true)]
-async fn a_second_state_that_breaks_before_its_end_leaves_the_cache_as_it_was() {
+async fn a_broken_second_streaming_list_keeps_the_cache() {
     let (store, kind) = samples();
     (0..9).for_each(|n| drop(kind.put(sample(&n.to_string()))));
     let script = FaultScript::default();
@@ -109,10 +109,10 @@ async fn a_second_state_that_breaks_before_its_end_leaves_the_cache_as_it_was() 
     assert_converges(&informer, &kind).await;
 }
 
-/// R3. kube-rs with its list semantic `Any` forgets how far it had come when its watch expires, and follows a lagging replica
-/// into the past.
+/// R3. kube-rs with its list semantic `Any` forgets its revision when its watch expires, and follows a
+/// lagging replica into the past.
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_lags_cannot_take_the_cache_back_in_time() {
+async fn a_lagging_replica_cannot_move_the_cache_back() {
     for streaming in [true, false] {
         let (store, kind) = samples();
         (0..5).for_each(|n| drop(kind.put(sample(&n.to_string()))));
@@ -146,9 +146,9 @@ async fn a_replica_that_lags_cannot_take_the_cache_back_in_time() {
     }
 }
 
-/// R7. client-go with resync off tells every handler of every object at each relist.
+/// R7. client-go without resync calls every handler for every object at each relist.
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_finds_nothing_new_wakes_nobody_and_keeps_every_object_in_place() {
+async fn a_relist_without_news_wakes_no_subscriber_and_keeps_every_object() {
     let kinds_of_server: [fn(FakeSource<Sample>) -> FakeSource<Sample>; 3] =
         [|source| source, FakeSource::without_streaming, |source| source.without_streaming().with_paging()];
     for able in kinds_of_server {
@@ -164,13 +164,13 @@ async fn a_relist_that_finds_nothing_new_wakes_nobody_and_keeps_every_object_in_
         relist(&store, &source, &informer).await;
         assert!(source.calls().len() > asked + 1, "it asked for everything: {:?}", source.calls());
         assert!(before.iter().zip(informer.list()).all(|(old, new)| Arc::ptr_eq(old, &new)));
-        assert!(!listener.is_finished(), "nobody is woken");
+        assert!(!listener.is_finished(), "no listener is woken");
         kind.put(sample("7").value(7));
         assert_eq!(listener.await.unwrap(), Some(1), "the next change is the first that is heard of");
     }
 }
 
-/// An object that counts how many of its kind are in memory.
+/// An object that counts its instances in memory.
 struct Counted {
     sample: Sample,
     alive: Arc<AtomicUsize>,
@@ -208,10 +208,10 @@ impl Object for Counted {
     }
 }
 
-/// R7. client-go and kube-rs hold the old and the new state side by side during a relist, so that it doubles their memory.
-/// Here it costs what changed and one message.
+/// R7. client-go and kube-rs hold the old and the new state during a relist, which doubles their memory. Here
+/// a relist costs the changed objects and one message.
 #[tokio::test(start_paused = true)]
-async fn a_relist_holds_what_changed_and_one_page_beside_the_cache() {
+async fn a_relist_needs_memory_for_changes_and_one_page() {
     const OBJECTS: usize = 5_000;
     const CHANGED: usize = 10;
     for streaming in [true, false] {
@@ -227,7 +227,7 @@ async fn a_relist_holds_what_changed_and_one_page_beside_the_cache() {
         let informer = counted.spawn(&CancellationToken::new());
         informer.synced().await.unwrap();
         assert_eq!(alive.load(Ordering::Relaxed), OBJECTS);
-        // The relist cannot be not older than the cache, so it comes in pages.
+        // The relist not older than the cache is refused, so the latest state is listed in pages.
         source.fail_next(SourceError::Expired);
         source.fail_next(SourceError::Expired);
         source.disconnect();
@@ -242,9 +242,10 @@ async fn a_relist_holds_what_changed_and_one_page_beside_the_cache() {
     }
 }
 
-/// R8. client-go shows an object that was deleted and created again while the watch was down as an update (k/k#133565).
+/// R8. client-go shows an object that was deleted and recreated while the watch was down as an update
+/// (k/k#133565).
 #[tokio::test(start_paused = true)]
-async fn an_object_replaced_while_nobody_watched_is_deleted_then_added() {
+async fn an_object_recreated_between_watches_is_deleted_then_added() {
     for unseen in [true, false] {
         let (store, kind) = samples();
         let first = kind.put(sample("a"));
@@ -272,8 +273,8 @@ async fn an_object_replaced_while_nobody_watched_is_deleted_then_added() {
     }
 }
 
-/// R10: a connection that is dead without being closed is noticed by the progress that does not come. client-go and kube-rs
-/// wait for the end of the watch's time, minutes later.
+/// R10: missing progress frames reveal a dead connection. client-go and kube-rs wait for the end of the
+/// watch's timeout, minutes later.
 #[tokio::test(start_paused = true)]
 async fn a_dead_connection_is_noticed_within_two_intervals() {
     let every = Duration::from_secs(5);
@@ -290,9 +291,9 @@ async fn a_dead_connection_is_noticed_within_two_intervals() {
     }
 }
 
-/// R10: nor does a call that is never answered hold an informer for ever.
+/// R10: an unanswered call does not block an informer forever.
 #[tokio::test(start_paused = true)]
-async fn a_call_without_an_answer_is_given_up() {
+async fn an_unanswered_call_times_out() {
     let (_, kind) = samples();
     let never = Duration::from_secs(365 * 86_400);
     for source in [kind.source(), kind.source().without_streaming()] {
@@ -306,9 +307,10 @@ async fn a_call_without_an_answer_is_given_up() {
     }
 }
 
-/// R12: one list for one expired watch, and a second only if the first was refused. In pages only where they cost least.
+/// R12: one list for an expired watch, and a second only if the first was refused. Paged only where that is
+/// cheapest.
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_costs_one_list_and_one_more_if_that_was_refused() {
+async fn an_expired_watch_costs_one_list_plus_one_if_refused() {
     for refused in [false, true] {
         let (store, kind) = samples();
         let source = kind.source().without_streaming().with_paging();
@@ -336,9 +338,9 @@ async fn an_expired_watch_costs_one_list_and_one_more_if_that_was_refused() {
     }
 }
 
-/// The table of what is asked for, with a server that lists in pages because it has no cache.
+/// The table of requests, with a server that pages its lists because it has no cache.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_pages_its_first_list_is_asked_for_pages_later_too() {
+async fn a_server_that_paged_its_first_list_is_paged_later_too() {
     let (store, kind) = samples();
     (0..1_300).for_each(|n| drop(kind.put(sample(&n.to_string()))));
     let source = kind.source().without_streaming().with_paging();
@@ -363,9 +365,9 @@ async fn a_server_that_pages_its_first_list_is_asked_for_pages_later_too() {
     );
 }
 
-/// A list whose second page is no longer kept is asked for once more, in one answer, and shows one state.
+/// A list whose second page expired is requested once more without paging, and shows one state.
 #[tokio::test(start_paused = true)]
-async fn a_page_that_is_no_longer_kept_leads_to_one_list_without_pages() {
+async fn an_expired_page_restarts_the_list_without_paging() {
     let (_, kind) = samples();
     (0..1_300).for_each(|n| drop(kind.put(sample(&n.to_string()))));
     let script = FaultScript::new([Fault::none(), Fault::none(), Fault::expired()]);
@@ -377,9 +379,9 @@ async fn a_page_that_is_no_longer_kept_leads_to_one_list_without_pages() {
     assert_eq!(source.calls()[3], Call::List(ListRequest::all(ReadAt::Any)));
 }
 
-/// R11. One object that cannot be read blocks client-go's list for ever (a transform that fails), and nothing here.
+/// R11. One undecodable object blocks client-go's list forever (a failing transform), but not this one.
 #[tokio::test(start_paused = true)]
-async fn one_object_that_cannot_be_read_blocks_no_other_and_comes_back() {
+async fn an_undecodable_object_blocks_no_other_and_can_recover() {
     for streaming in [true, false] {
         let (_, kind) = samples();
         let mut source = kind.source().unreadable(|s: &Sample| s.tags == ["garbled"]);
@@ -404,9 +406,9 @@ async fn one_object_that_cannot_be_read_blocks_no_other_and_comes_back() {
     }
 }
 
-/// R11. What changes often and cannot be read does not fill the log.
+/// R11. An undecodable object that changes often does not flood the log.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_is_logged_once() {
+async fn an_undecodable_object_is_logged_once() {
     let warnings = Warnings::of("indexer");
     let _guard = tracing::subscriber::set_default(warnings.clone());
     let (_, kind) = samples();
@@ -424,9 +426,9 @@ async fn an_object_that_cannot_be_read_is_logged_once() {
     assert_eq!(warnings.count(), 2, "it could be read meanwhile");
 }
 
-/// R14: dropping an informer ends its task, its stream and its waits, wherever it stands.
+/// R14: dropping an informer ends its task, its stream and its waits, in every phase.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_dropped_leaves_no_task_and_no_stream() {
+async fn a_dropped_informer_leaves_no_task_and_no_stream() {
     let faults =
         [Fault::none(), Fault::delay(Duration::from_secs(60)), Fault::silence_after(1), Fault::expired()];
     for (n, fault) in faults.into_iter().enumerate() {
@@ -447,9 +449,9 @@ async fn an_informer_that_is_dropped_leaves_no_task_and_no_stream() {
     }
 }
 
-/// R14: when its stop is cancelled, every subscription and every wait ends too.
+/// R14: cancelling the stop ends every subscription and every wait.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_stopped_ends_its_subscriptions_and_waits() {
+async fn a_stopped_informer_ends_its_subscriptions_and_waits() {
     let (_, kind) = samples();
     kind.put(sample("a"));
     let (source, stop) = (kind.source(), CancellationToken::new());
@@ -466,10 +468,10 @@ async fn an_informer_that_is_stopped_ends_its_subscriptions_and_waits() {
     assert_eq!(informer.len(), 1, "what was cached can still be read");
 }
 
-/// A store that was restored from a backup, or began again, is followed once it insists, and nothing of the old history is
-/// taken for the same because it has the same name, uid and revision.
+/// A store that was restored from a backup, or restarted empty, is followed once it insists. Objects of the
+/// old history are not treated as unchanged because of equal name, uid and revision.
 #[tokio::test(start_paused = true)]
-async fn a_source_with_another_history_is_followed_and_nothing_of_the_old_one_stays() {
+async fn a_source_with_another_history_replaces_the_whole_cache() {
     for streaming in [true, false] {
         let (store, kind) = samples();
         (0..5).for_each(|n| drop(kind.put(sample(&n.to_string()).value(1))));
@@ -490,9 +492,10 @@ async fn a_source_with_another_history_is_followed_and_nothing_of_the_old_one_st
     }
 }
 
-/// kube-rs yields each error to a user who must not stop at it (kube#1615); here the status says it, and since when.
+/// kube-rs yields each error to a user that must not stop at it (kube#1615). Here the status contains the
+/// error and its start.
 #[tokio::test(start_paused = true)]
-async fn errors_are_a_status_and_end_nothing() {
+async fn source_errors_are_reported_as_status_without_ending_the_informer() {
     let (_, kind) = samples();
     let script = FaultScript::new((0..3).map(|_| Fault::refuse(SourceError::Fatal("forbidden".into()))));
     let informer = Builder::new(kind.source().faults(&script)).spawn(&CancellationToken::new());

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ContractWorld,
-    history::{History, PATIENCE, State, Told, joined},
+    history::{DeliveredState, History, Numbers, PATIENCE, joined},
 };
 use crate::{
     Builder, Capability, Frame, Frames, Informer, ListRequest, ListerWatcher, Object, Page, ReadAt, Revision,
@@ -16,8 +16,9 @@ use crate::{
 
 type Obj<W> = <<W as ContractWorld>::Source as ListerWatcher>::Obj;
 
-/// A list shows every object of its revision, and a list of the latest or of a minimum is not older than that.
-pub async fn a_list_is_everything_at_its_revision<W: ContractWorld>(world: W) {
+/// A list contains every object at its revision; a list of the latest state or of a minimum revision is not
+/// older than that.
+pub async fn a_list_contains_every_object_at_its_revision<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let newest = history.newest();
     for (at, least) in
@@ -31,8 +32,8 @@ pub async fn a_list_is_everything_at_its_revision<W: ContractWorld>(world: W) {
     }
 }
 
-/// All pages of one list show the same revision, whatever is written between them.
-pub async fn pages_are_one_state<W: ContractWorld>(world: W) {
+/// All pages of one list show the same revision, despite writes between them.
+pub async fn all_pages_have_one_revision<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
     if !source.capabilities().paging {
@@ -52,8 +53,8 @@ pub async fn pages_are_one_state<W: ContractWorld>(world: W) {
     history.check(&items, revision);
 }
 
-/// A list at an exact revision is the past that it names; a source that cannot do so says it.
-pub async fn an_exact_list_is_that_past<W: ContractWorld>(world: W) {
+/// A list at an exact revision is the state at that revision; a source without support returns an error.
+pub async fn an_exact_list_is_the_state_at_its_revision<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     if !source.capabilities().exact_list {
@@ -66,8 +67,9 @@ pub async fn an_exact_list_is_that_past<W: ContractWorld>(world: W) {
     }
 }
 
-/// A source that has not come as far as is demanded says [`SourceError::Ahead`] or waits: it never gives what is older.
-pub async fn no_state_is_older_than_was_asked<W: ContractWorld>(world: W) {
+/// A source behind the requested revision returns [`SourceError::Ahead`] or waits; it never returns an older
+/// state.
+pub async fn no_list_is_older_than_requested<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     let future = Revision(history.newest().0 + 1_000_000);
@@ -79,15 +81,15 @@ pub async fn no_state_is_older_than_was_asked<W: ContractWorld>(world: W) {
     }
 }
 
-/// A watch tells every change after its start, in order and complete up to each revision.
-pub async fn a_watch_tells_what_follows<W: ContractWorld>(world: W) {
+/// A watch delivers every change after its start, in order and complete up to each revision.
+pub async fn a_watch_delivers_every_later_change<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let revisions = history.revisions();
     let (first, middle, last) = (revisions[0], revisions[revisions.len() / 2], history.newest());
     let mut streams = Vec::new();
     for start in [first, middle, last] {
         let frames = watch(&history.world.source(), Start::After(start)).await;
-        streams.push(Told::after(frames, start, history.at(start)));
+        streams.push(DeliveredState::after(frames, start, history.at(start)));
     }
     history.update("a", 11).await;
     history.delete("b").await;
@@ -99,8 +101,8 @@ pub async fn a_watch_tells_what_follows<W: ContractWorld>(world: W) {
     }
 }
 
-/// An initial stream gives the whole state, says once that it is complete, and goes on with what follows.
-pub async fn an_initial_stream_ends_once_and_goes_on<W: ContractWorld>(world: W) {
+/// A streaming list delivers the complete state, marks its end once, and continues with the changes.
+pub async fn an_initial_stream_marks_its_end_once_and_continues<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
     if !source.capabilities().streaming_list {
@@ -112,7 +114,7 @@ pub async fn an_initial_stream_ends_once_and_goes_on<W: ContractWorld>(world: W)
     }
     let newest = history.newest();
     for at in [ReadAt::Any, ReadAt::Latest, ReadAt::NotOlderThan(newest)] {
-        let mut told = Told::initial(watch(&source, Start::Initial(at)).await);
+        let mut told = DeliveredState::initial(watch(&source, Start::Initial(at)).await);
         told.until(Revision(0), &history).await;
         assert!(at == ReadAt::Any || told.revision >= Some(newest), "{at:?} is not older");
         let next = history.update("a", history.newest().0).await;
@@ -121,12 +123,12 @@ pub async fn an_initial_stream_ends_once_and_goes_on<W: ContractWorld>(world: W)
     }
 }
 
-/// A deletion is told with the revision that deleted, not with that of the object's last state.
+/// A deletion has its own revision, not that of the object's last state.
 pub async fn a_deletion_has_its_own_revision<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let start = history.newest();
     let frames = watch(&history.world.source(), Start::After(start)).await;
-    let mut told = Told::after(frames, start, history.at(start));
+    let mut told = DeliveredState::after(frames, start, history.at(start));
     let deleted = history.delete("d").await;
     loop {
         let item = told.item().await.expect("the stream goes on").expect("the stream does not fail");
@@ -142,8 +144,8 @@ pub async fn a_deletion_has_its_own_revision<W: ContractWorld>(world: W) {
     }
 }
 
-/// An object that is created again under its old name has another uid.
-pub async fn an_object_made_anew_is_another<W: ContractWorld>(world: W) {
+/// A recreated object has another uid.
+pub async fn a_recreated_object_has_another_uid<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let source = history.world.source();
     let uid = async || {
@@ -159,7 +161,8 @@ pub async fn an_object_made_anew_is_another<W: ContractWorld>(world: W) {
     assert_ne!(uid().await, first, "a new object has another uid");
 }
 
-/// A watch from before the history that is kept fails with [`SourceError::Expired`], at once or as its first item.
+/// A watch from before the available history fails with [`SourceError::Expired`], at once or as its first
+/// item.
 pub async fn a_forgotten_revision_is_expired<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let first = history.revisions()[0];
@@ -171,19 +174,19 @@ pub async fn a_forgotten_revision_is_expired<W: ContractWorld>(world: W) {
     let error = match opened.expect("the source answers in time") {
         Err(error) => error,
         Ok(frames) => {
-            let item = Told::after(frames, first, history.at(first)).item().await;
+            let item = DeliveredState::after(frames, first, history.at(first)).item().await;
             item.expect("the stream says why it ends").err().expect("nothing is told of what is forgotten")
         }
     };
     assert_eq!(error, SourceError::Expired);
 }
 
-/// A stream whose connection is lost ends or fails. It does not stay silent.
+/// A stream over a lost connection ends or fails. It does not stay silent.
 pub async fn a_lost_connection_ends_the_stream<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let start = history.newest();
     let frames = watch(&history.world.source(), Start::After(start)).await;
-    let mut told = Told::after(frames, start, history.at(start));
+    let mut told = DeliveredState::after(frames, start, history.at(start));
     if !history.world.disconnect().await {
         return;
     }
@@ -192,15 +195,15 @@ pub async fn a_lost_connection_ends_the_stream<W: ContractWorld>(world: W) {
     }
 }
 
-/// A quiet stream tells how far it has come as often as the source promises, and that it has come past what was written
-/// elsewhere.
-pub async fn a_quiet_stream_tells_its_progress<W: ContractWorld>(world: W) {
+/// An idle stream delivers its progress as often as the source promises, including past writes of other
+/// kinds.
+pub async fn an_idle_stream_delivers_progress<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     let Some(every) = source.capabilities().progress_every else { return };
     let start = history.newest();
     let frames = watch(&source, Start::After(start)).await;
-    let mut told = Told::after(frames, start, history.at(start));
+    let mut told = DeliveredState::after(frames, start, history.at(start));
     let elsewhere = history.world.elsewhere().await.unwrap_or(start);
     let slack = Duration::from_secs(1);
     for _ in 0..2 {
@@ -210,8 +213,9 @@ pub async fn a_quiet_stream_tells_its_progress<W: ContractWorld>(world: W) {
     assert!(told.revision >= Some(elsewhere), "everything up to {elsewhere} was told of");
 }
 
-/// A call that is dropped before its answer, and a stream that is dropped while it is open, leave the source as it was.
-pub async fn a_call_that_is_dropped_harms_nobody<W: ContractWorld>(world: W) {
+/// A call that is dropped before its response, and a stream that is dropped while open, do not affect the
+/// source.
+pub async fn a_dropped_call_does_not_affect_the_source<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     for _ in 0..3 {
@@ -223,7 +227,7 @@ pub async fn a_call_that_is_dropped_harms_nobody<W: ContractWorld>(world: W) {
     history.check(&page.items, page.revision);
 }
 
-/// An informer over the source shows what was written, through lost connections and a history that is forgotten.
+/// An informer over the source shows all writes, despite lost connections and a compacted history.
 pub async fn an_informer_converges<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let stop = CancellationToken::new();
@@ -245,7 +249,7 @@ async fn caught_up<W: ContractWorld>(informer: &Informer<Obj<W>>, history: &Hist
     let reached = timeout(PATIENCE, informer.wait_for(history.newest())).await;
     reached.expect("the cache catches up").expect("the informer goes on");
     let view = informer.view();
-    let state: State = view.iter().map(|object| history.read(object)).collect();
+    let state: Numbers = view.iter().map(|object| history.read(object)).collect();
     assert_eq!(state, history.at(view.revision()), "the cache is what was true at its revision");
 }
 

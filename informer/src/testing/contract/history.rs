@@ -1,4 +1,5 @@
-//! [`History`]: what a test wrote, by revision, and [`Told`]: what a source told, which must be the same.
+//! [`History`]: the writes of a test, by revision, and [`DeliveredState`]: the state that a stream delivered; both must
+//! agree.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,27 +9,27 @@ use tokio::time::timeout;
 use super::ContractWorld;
 use crate::{Frame, Frames, ListerWatcher, Object, Page, Revision, SourceError};
 
-/// How long a source may take for anything that it promises.
+/// Time limit for everything that a source guarantees.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Objects by name.
-pub(super) type State = BTreeMap<String, u64>;
+/// Numbers of the objects by name.
+pub(super) type Numbers = BTreeMap<String, u64>;
 
 type Obj<W> = <<W as ContractWorld>::Source as ListerWatcher>::Obj;
 
-/// A world and everything that was written to it.
+/// A world and the history of its writes.
 pub(super) struct History<W> {
     pub world: W,
-    states: BTreeMap<Revision, State>,
-    now: State,
+    states: BTreeMap<Revision, Numbers>,
+    now: Numbers,
 }
 
 impl<W: ContractWorld> History<W> {
     pub(super) fn of(world: W) -> Self {
-        Self { world, states: BTreeMap::new(), now: State::new() }
+        Self { world, states: BTreeMap::new(), now: Numbers::new() }
     }
 
-    /// Five objects, of which one changes and one goes.
+    /// Creates five objects, updates one and deletes one.
     pub(super) async fn begin(world: W) -> Self {
         let mut history = Self::of(world);
         for (number, name) in (1..).zip(["a", "b", "c", "d", "e"]) {
@@ -73,14 +74,14 @@ impl<W: ContractWorld> History<W> {
         self.states.keys().copied().collect()
     }
 
-    /// The objects as they were at a revision.
-    pub(super) fn at(&self, revision: Revision) -> State {
+    /// The objects at a revision.
+    pub(super) fn at(&self, revision: Revision) -> Numbers {
         self.states.range(..=revision).next_back().map(|(_, state)| state.clone()).unwrap_or_default()
     }
 
-    /// A list must be what was true at its revision.
+    /// Checks that a list equals the history at its revision.
     pub(super) fn check(&self, items: &[Obj<W>], revision: Revision) {
-        let state: State = items.iter().map(|object| self.read(object)).collect();
+        let state: Numbers = items.iter().map(|object| self.read(object)).collect();
         assert_eq!(state.len(), items.len(), "a list shows no object twice");
         assert_eq!(state, self.at(revision), "a list is everything at its revision {revision}");
     }
@@ -90,33 +91,33 @@ impl<W: ContractWorld> History<W> {
     }
 }
 
-/// What one stream told so far.
-pub(super) struct Told<T> {
+/// State that one stream has delivered so far.
+pub(super) struct DeliveredState<T> {
     frames: Frames<T>,
-    state: State,
-    /// Everything up to here was told. `None` within an initial state.
+    state: Numbers,
+    /// Everything up to this revision was delivered. `None` within an initial state.
     pub revision: Option<Revision>,
     /// How often an initial state ended.
     pub ends: u32,
 }
 
-impl<T: Object> Told<T> {
-    /// Of a stream that begins after a revision, at which the objects were these.
-    pub(super) fn after(frames: Frames<T>, revision: Revision, state: State) -> Self {
+impl<T: Object> DeliveredState<T> {
+    /// Of a stream that starts after a revision with this state.
+    pub(super) fn after(frames: Frames<T>, revision: Revision, state: Numbers) -> Self {
         Self { frames, state, revision: Some(revision), ends: 0 }
     }
 
-    /// Of a stream that begins with the whole state.
+    /// Of a stream that starts with the complete state.
     pub(super) fn initial(frames: Frames<T>) -> Self {
-        Self { frames, state: State::new(), revision: None, ends: 0 }
+        Self { frames, state: Numbers::new(), revision: None, ends: 0 }
     }
 
-    /// The next item as it came.
+    /// The next raw item.
     pub(super) async fn item(&mut self) -> Option<Result<Vec<Frame<T>>, SourceError>> {
         timeout(PATIENCE, self.frames.next()).await.expect("the stream says something in time")
     }
 
-    /// Reads until everything up to `revision` was told, and compares with the history after every item.
+    /// Reads until everything up to `revision` was delivered, and compares with the history after every item.
     pub(super) async fn until<W>(&mut self, revision: Revision, history: &History<W>)
     where
         W: ContractWorld,
@@ -128,7 +129,7 @@ impl<T: Object> Told<T> {
         }
     }
 
-    /// One item. What it repeats from before is without effect.
+    /// Applies one item. Repeated frames have no effect.
     pub(super) fn take<W>(&mut self, frames: Vec<Frame<T>>, history: &History<W>)
     where
         W: ContractWorld,
@@ -159,7 +160,7 @@ impl<T: Object> Told<T> {
     }
 }
 
-/// All pages of a list, as one.
+/// Concatenates all pages of a list.
 pub(super) fn joined<T>(pages: Vec<Page<T>>) -> (Vec<T>, Revision) {
     let revision = pages.first().map_or(Revision(0), |page| page.revision);
     assert!(pages.iter().all(|page| page.revision == revision), "all pages show one revision");

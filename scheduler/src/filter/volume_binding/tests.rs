@@ -1,4 +1,4 @@
-//! Tables of upstream's documented behaviour, and a property against a dumb search.
+//! Tables of kube-scheduler's documented behaviour, and a property test against a plain search.
 
 use proptest::prelude::{ProptestConfig, Strategy, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn refused(pod: &PodInfo, changes: Vec<StorageChange>) -> String {
 }
 
 #[test]
-fn a_pod_whose_claims_do_not_stand_can_be_nowhere() {
+fn a_pod_with_invalid_claims_is_refused_before_any_node_is_checked() {
     let pod = claiming_pod("p", &["c"]);
     let waits = || class("s", "x", "WaitForFirstConsumer", json!({}));
     let of_class = |more: Value| {
@@ -49,7 +49,7 @@ fn a_pod_whose_claims_do_not_stand_can_be_nowhere() {
 }
 
 #[test]
-fn the_claim_of_an_ephemeral_volume_must_be_the_pods() {
+fn the_claim_of_an_ephemeral_volume_must_be_owned_by_the_pod() {
     let pod = decode_pod(&json!({
         "metadata": { "name": "p", "namespace": "ns", "uid": "u" },
         "spec": { "volumes": [{ "name": "data", "ephemeral": { "volumeClaimTemplate": { "spec": {} } } }] },
@@ -75,7 +75,7 @@ fn the_claim_of_an_ephemeral_volume_must_be_the_pods() {
     assert!(prefilter(&pod, &storage(vec![owned("u")])).is_ok());
 }
 
-/// What is planned for the pod on node `n1`: volumes by claim, claims to provision for; or why not.
+/// The plan for the pod on node `n1`: volumes by claim and claims to provision for, or the conflict.
 fn planned(pod: &PodInfo, changes: Vec<StorageChange>) -> String {
     let storage = storage(changes);
     let claims = prefilter(pod, &storage).unwrap();
@@ -124,7 +124,7 @@ fn in_class(more: Value) -> Value {
 }
 
 #[test]
-fn a_claim_that_waits_gets_the_smallest_volume_that_fits_and_is_there() {
+fn an_unbound_claim_gets_the_smallest_available_volume_that_fits() {
     let pod = claiming_pod("p", &["c"]);
     let local = || class("s", "kubernetes.io/no-provisioner", "WaitForFirstConsumer", json!({}));
     let of = |name: &str, uid: &str| json!({ "spec": { "claimRef": { "namespace": "ns", "name": name, "uid": uid } } });
@@ -187,7 +187,7 @@ fn a_claim_that_waits_gets_the_smallest_volume_that_fits_and_is_there() {
 }
 
 #[test]
-fn claims_of_one_pod_get_different_volumes_and_the_smallest_claim_chooses_first() {
+fn claims_of_one_pod_get_different_volumes_smallest_claim_first() {
     let pod = claiming_pod("p", &["large", "small"]);
     let local = || class("s", "kubernetes.io/no-provisioner", "WaitForFirstConsumer", json!({}));
     let ask = |name: &str, size: &str| {
@@ -202,7 +202,7 @@ fn claims_of_one_pod_get_different_volumes_and_the_smallest_claim_chooses_first(
 }
 
 #[test]
-fn volumes_are_made_where_class_and_capacity_allow() {
+fn volumes_are_provisioned_where_class_and_capacity_allow() {
     let pod = claiming_pod("p", &["c"]);
     let ask = || claim("c", in_class(json!({})));
     let makes = |more: Value| class("s", "x", "WaitForFirstConsumer", more);
@@ -249,7 +249,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_claim_gets_a_volume_of_its_own_that_fits_as_a_plain_search_finds_it((claims, volumes) in any_storage()) {
+    fn every_claim_gets_the_same_volume_as_in_a_plain_search((claims, volumes) in any_storage()) {
         let mut changes = Vec::new();
         for name in ["s0", "s1", "s2"] {
             changes.push(class(name, "kubernetes.io/no-provisioner", "WaitForFirstConsumer", json!({})));

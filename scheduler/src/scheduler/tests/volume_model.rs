@@ -1,5 +1,5 @@
-//! Pods with claims, whatever happens, against the cluster as it truly is: no volume goes to two claims, and no pod to a node that
-//! cannot use its volumes.
+//! A model test of pods with claims against the true cluster: no two claims get one volume, and no pod gets a
+//! node that cannot use its volumes.
 
 use proptest::collection::vec;
 
@@ -10,18 +10,19 @@ use crate::testing::{claim, claiming_pod, class, near, volume};
 const HOST: &str = "kubernetes.io/hostname";
 const CLAIMS: usize = 6;
 
-/// One step of a history. Its numbers choose among the pods, claims and volumes that exist then.
+/// An operation of the model. Numbers select among the existing pods, claims and volumes.
 #[derive(Clone, Debug)]
 enum VolumeOp {
-    /// A volume of a size, on a node or (0) on all.
+    /// Adds a volume of a size, on a node or (0) on all.
     AddVolume(u32, u32),
-    /// A pod with these claims.
+    /// Adds a pod with these claims.
     AddPod(Vec<usize>),
     DeletePod(usize),
     Decide,
-    /// Writes of volumes end, well or not.
+    /// Ends a write of volumes, with success or not.
     WritesEnd(usize, bool),
-    /// The binder binds what refers to each other; the provisioner makes what is asked for.
+    /// Runs the controllers: the binder binds volumes and claims that refer to each other, the provisioner
+    /// makes requested volumes.
     Control,
     Pass(i64),
 }
@@ -47,13 +48,13 @@ struct TrueClaim {
 #[derive(Clone, Debug)]
 struct TrueVolume {
     size: u32,
-    /// The only node that can use it.
+    /// The only node that can use the volume.
     node: Option<String>,
     claim: Option<usize>,
 }
 
-/// The API's state, beside a scheduler that hears of it at once. Claims with an even number take volumes that are there, those with an odd
-/// number are provisioned.
+/// The API's state, with a scheduler that receives each change at once. Claims with an even number take
+/// existing volumes; claims with an odd number are provisioned.
 struct VolumeRun {
     scheduler: Scheduler,
     claims: Vec<TrueClaim>,
@@ -162,13 +163,13 @@ impl VolumeRun {
 
     fn decide(&mut self) {
         match self.scheduler.next(at(self.now)) {
-            Some(Verdict::Bind(binding)) => self.bind(&binding),
-            Some(Verdict::BindVolumes(writes)) => self.writing.push(writes),
-            Some(Verdict::Refuse(_)) | None => {}
+            Some(Action::Bind(binding)) => self.bind(&binding),
+            Some(Action::BindVolumes(writes)) => self.writing.push(writes),
+            Some(Action::Refuse(_)) | None => {}
         }
     }
 
-    /// A pod is bound to a node only when all its claims are bound to volumes that the node can use.
+    /// Asserts that all claims of a pod are bound to volumes that its node can use, then binds the pod.
     fn bind(&mut self, binding: &Binding) {
         let node = &binding.choice.node;
         for claim in binding.pod.claims() {
@@ -184,7 +185,8 @@ impl VolumeRun {
         }
     }
 
-    /// The server takes all writes or none: a volume must not have been given to another claim.
+    /// Ends a transaction: the server applies all writes or none, and a volume must not belong to another
+    /// claim.
     fn writes_end(&mut self, n: usize, success: bool) {
         if self.writing.is_empty() {
             return;
@@ -208,7 +210,7 @@ impl VolumeRun {
                 self.tell_claim(c);
             }
         }
-        // A claim's annotation that is there already costs no write.
+        // An annotation that already exists needs no write.
         self.scheduler.volumes_written(&writes, Revision(0), at(self.now));
     }
 
@@ -229,7 +231,8 @@ impl VolumeRun {
             self.claims[c].volume = Some(v);
             self.tell_volume(v);
             self.tell_claim(c);
-            // A pod that was deleted while its volume was written, and another with the same claim, may have kept two for it.
+            // A pod was deleted while its volume was written, and another pod has the same claim: two volumes
+            // may refer to the claim.
             for other in (0..self.volumes.len()).filter(|other| *other != v) {
                 if self.volumes[other].claim == Some(c) {
                     self.volumes[other].claim = None;
@@ -239,7 +242,7 @@ impl VolumeRun {
         }
     }
 
-    /// No volume is bound to two claims, and no waiting pod is lost.
+    /// Asserts that no volume is bound to two claims and no waiting pod is lost.
     fn check(&self) {
         for (c, claim) in self.claims.iter().enumerate() {
             assert!(claim.volume.is_none_or(|v| self.volumes[v].claim == Some(c)), "c{c} lost its volume");
@@ -250,7 +253,7 @@ impl VolumeRun {
         }
     }
 
-    /// When everything goes well from here, every pod that can have its volumes is on a node.
+    /// Runs without failures from here; afterwards every pod that can have its volumes is on a node.
     fn settle(&mut self) {
         for _ in 0..4 {
             for _ in 0..200 {
@@ -283,7 +286,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_volume_goes_to_two_claims_and_no_pod_to_a_node_without_its_volumes(ops in vec(any_volume_op(), 1..80)) {
+    fn no_volume_is_assigned_twice_and_no_pod_runs_without_its_volumes(ops in vec(any_volume_op(), 1..80)) {
         let mut run = VolumeRun::new();
         for op in ops {
             run.step(op);

@@ -1,11 +1,11 @@
-//! Pods with claims: when they wait, when they wake, and what is decided about their volumes.
+//! Tests of pods with claims: their waits, their wake-ups and the decisions about their volumes.
 
 use super::*;
 use crate::testing::{bound_claim, claim, claiming_pod, class, near, volume};
 
 fn bind_volumes(scheduler: &mut Scheduler, second: i64) -> VolumeWrites {
     match scheduler.next(at(second)) {
-        Some(Verdict::BindVolumes(writes)) => writes,
+        Some(Action::BindVolumes(writes)) => writes,
         other => panic!("expected writes of volumes, not {other:?}"),
     }
 }
@@ -33,7 +33,7 @@ fn at_revision(revision: u64, mut more: serde_json::Value) -> serde_json::Value 
 const LOCAL: &str = "kubernetes.io/no-provisioner";
 
 #[test]
-fn a_pod_is_unschedulable_until_its_claims_are_there_and_bound() {
+fn a_pod_is_unschedulable_until_its_claims_exist_and_are_bound() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.storage(volume("v", "1Gi", json!({})), at(0));
@@ -55,7 +55,7 @@ fn a_pod_is_unschedulable_until_its_claims_are_there_and_bound() {
 }
 
 #[test]
-fn a_pod_is_bound_when_its_claim_is_bound_to_the_volume_that_was_chosen_and_others_go_on_meanwhile() {
+fn a_pod_is_bound_after_its_claim_and_other_pods_are_scheduled_meanwhile() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.node(Change::Set(node("n2", json!({}))), at(0));
@@ -96,7 +96,7 @@ fn a_pod_is_bound_when_its_claim_is_bound_to_the_volume_that_was_chosen_and_othe
     assert!(s.deadline().is_none_or(|deadline| deadline > at(300)));
 }
 
-/// A scheduler with a pod whose claim is to be provisioned on `n1`.
+/// A scheduler with a pod whose claim needs a provisioned volume on `n1`.
 fn provisioning() -> (Scheduler, VolumeWrites) {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
@@ -120,7 +120,7 @@ fn selected(node: &str, more: serde_json::Value) -> serde_json::Value {
 const FAILED: &str = "running PreBind plugin \"VolumeBinding\": binding volumes: ";
 
 #[test]
-fn a_wait_for_volumes_fails_in_upstreams_words_and_the_pod_tries_again() {
+fn a_failed_volume_binding_reports_kube_schedulers_message_and_the_pod_is_retried() {
     type Happens = fn(&mut Scheduler, &VolumeWrites);
     let cases: [(&str, Happens); 6] = [
         ("conflict", |s, writes| s.volumes_refused(writes, "conflict")),
@@ -157,17 +157,17 @@ fn a_wait_for_volumes_fails_in_upstreams_words_and_the_pod_tries_again() {
         }
         let notice = refuse(&mut s, end);
         assert_eq!(notice.message, format!("{FAILED}{why}"));
-        assert_eq!(notice.trouble.reason(), "SchedulerError");
+        assert_eq!(notice.failure.reason(), "SchedulerError");
         assert!(!s.cache().holds(&notice.pod.uid), "the room on the node is free again");
         assert!(s.deadline().is_some_and(|deadline| deadline <= at(end + 2)), "it tries again");
-        // What comes of the write now is of no interest any more.
+        // The scheduler ignores the result of the write now.
         s.volumes_written(&writes, Revision(9), at(0));
         assert!(s.next(at(end)).is_none());
     }
 }
 
 #[test]
-fn a_scheduler_that_starts_in_the_midst_of_a_binding_goes_on_with_it() {
+fn a_restarted_scheduler_completes_a_volume_binding_in_progress() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.node(Change::Set(node("n2", json!({}))), at(0));
@@ -189,7 +189,7 @@ fn a_scheduler_that_starts_in_the_midst_of_a_binding_goes_on_with_it() {
 }
 
 #[test]
-fn a_pod_that_is_deleted_while_it_waits_gives_up_its_volume_and_its_room() {
+fn deleting_a_pod_that_waits_for_volumes_frees_its_volume_and_resources() {
     for is_gone in [true, false] {
         let mut s = scheduler();
         s.node(Change::Set(node("n1", json!({}))), at(0));
@@ -215,7 +215,7 @@ fn a_pod_that_is_deleted_while_it_waits_gives_up_its_volume_and_its_room() {
 }
 
 #[test]
-fn a_claim_for_one_pod_keeps_others_away_until_that_pod_is_gone() {
+fn a_read_write_once_pod_claim_excludes_other_pods_until_its_pod_is_deleted() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.node(Change::Set(node("n2", json!({}))), at(0));
@@ -234,7 +234,7 @@ fn a_claim_for_one_pod_keeps_others_away_until_that_pod_is_gone() {
 }
 
 #[test]
-fn preemption_would_help_where_the_pod_that_has_the_claim_is_of_lower_priority() {
+fn preemption_would_help_if_the_pod_with_the_claim_has_lower_priority() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.storage(volume("v", "1Gi", json!({})), at(0));
@@ -249,7 +249,7 @@ fn preemption_would_help_where_the_pod_that_has_the_claim_is_of_lower_priority()
 }
 
 #[test]
-fn a_node_takes_as_many_volumes_of_a_driver_as_its_csi_node_says() {
+fn the_csi_node_limits_the_volumes_of_a_driver_per_node() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     let csi_node = |count: i64| {
@@ -275,7 +275,7 @@ fn a_node_takes_as_many_volumes_of_a_driver_as_its_csi_node_says() {
 }
 
 #[test]
-fn a_volume_is_used_in_its_zone_unless_the_node_is_in_none() {
+fn a_volume_is_used_in_its_zone_or_on_nodes_without_a_zone() {
     let zone = |name: &str, zone: Option<&str>| {
         let mut node = NodeInfo::clone(&node(name, json!({})));
         node.labels.extend(zone.map(|zone| ("topology.kubernetes.io/zone".to_owned(), zone.to_owned())));
@@ -308,7 +308,7 @@ fn a_volume_is_used_in_its_zone_unless_the_node_is_in_none() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_shared_is_used_by_one_pod_of_a_node() {
+fn an_exclusive_disk_is_used_by_one_pod_per_node() {
     let disk = |name: &str| {
         crate::testing::pod(
             name,
@@ -327,7 +327,7 @@ fn a_disk_that_cannot_be_shared_is_used_by_one_pod_of_a_node() {
 }
 
 #[test]
-fn a_pod_wakes_when_its_class_room_of_its_class_or_the_driver_change() {
+fn a_pod_wakes_when_its_class_its_capacity_or_its_driver_changes() {
     let driver = |publishes: bool| {
         let value = json!({ "metadata": { "name": "x" }, "spec": { "storageCapacity": publishes } });
         StorageChange::CsiDriver(crate::testing::set(&value, crate::storage::csi::decode_driver))

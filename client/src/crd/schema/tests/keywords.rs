@@ -4,7 +4,7 @@ use super::super::{SchemaProblem, rewrite};
 use super::accepted;
 use serde_json::{Value, json};
 
-/// A case: what it shows, the schema that comes in, the schema that goes out.
+/// A case: its name, the input schema, the output schema.
 type Case = (&'static str, Value, Value);
 
 #[expect(clippy::too_many_lines, reason = "a table")]
@@ -234,7 +234,7 @@ fn keywords_are_rewritten_to_structural_ones() {
 
 #[test]
 fn rewriting_the_result_changes_nothing() {
-    // In JSON Schema, `allOf` speaks of null as well.
+    // In JSON Schema, `allOf` also applies to null.
     let is_same = |name: &str| name != "an enumeration in a list is nullable";
     for (name, _, schema) in cases().into_iter().filter(|case| is_same(case.0)) {
         assert_eq!(rewrite(&schema).map_err(|error| error.to_string()), Ok(schema), "{name}");
@@ -251,7 +251,7 @@ fn every_result_is_a_schema_that_the_api_server_accepts() {
 }
 
 #[test]
-fn what_has_no_structural_form_is_refused_with_the_place() {
+fn a_schema_without_structural_form_is_refused_with_its_field() {
     let object =
         |field: Value| json!({"type": "object", "properties": {"a": {"type": "array", "items": field}}});
     let tree = json!({"$defs": {"Tree": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Tree"}}}},

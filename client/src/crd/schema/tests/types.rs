@@ -1,4 +1,5 @@
-//! Rust types: what serde writes is what the API server accepts and gives back, and what serde refuses is refused by the schema.
+//! Tests with Rust types: the API server accepts and returns what serde writes, and the schema refuses what
+//! serde refuses.
 
 use super::super::{SchemaError, SchemaProblem, structural};
 use super::{accepted, store};
@@ -10,7 +11,8 @@ use serde_json::{Value, from_value, json, to_value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// Values of a type survive the API server; each of `invalid` is refused by it and by serde.
+/// Asserts that `valid` values survive the API server, and that the API server and serde refuse each of
+/// `invalid`.
 fn check<T: Serialize + DeserializeOwned + JsonSchema + PartialEq + Debug>(
     valid: impl IntoIterator<Item = T>,
     invalid: impl IntoIterator<Item = Value>,
@@ -104,7 +106,7 @@ fn plain() -> Plain {
 }
 
 #[test]
-fn plain_fields_survive_the_api_server() {
+fn plain_fields_round_trip_through_the_api_server() {
     let base = to_value(plain()).unwrap();
     let with = |field: &str, value: Value| {
         let mut spec = base.clone();
@@ -218,7 +220,7 @@ struct Enums {
 }
 
 #[test]
-fn enums_with_data_survive_in_every_representation() {
+fn enums_with_data_round_trip_in_every_representation() {
     let enums = || Enums {
         named: Named::Every { seconds: 5, jitter: None },
         tagged: vec![
@@ -287,7 +289,7 @@ struct Open {
 }
 
 #[test]
-fn flattened_types_survive() {
+fn flattened_types_round_trip() {
     let flat = |named, tagged| Flat { name: "a".into(), inner: Inner { depth: 1 }, named, tagged };
     check(
         [
@@ -345,7 +347,7 @@ struct Holder<T> {
 }
 
 #[test]
-fn types_without_a_structural_schema_are_refused_with_the_field_and_a_way_out() {
+fn types_without_a_structural_schema_are_refused_with_the_field_and_a_fix() {
     let problem = |result: Result<_, SchemaError>| {
         let error = result.expect_err("there is no such schema");
         (error.path(), error.problem().clone(), error.to_string())

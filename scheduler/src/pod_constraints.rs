@@ -1,6 +1,5 @@
-//! What a pod says about other pods: near which it wants to be, from which it keeps away, and how evenly it wants to be
-//! spread among its like. Types and matching; the judgement is in `filter::inter_pod_affinity` and
-//! `filter::pod_topology_spread`.
+//! Pod affinity, pod anti-affinity and topology spread of a pod: types and matching. The filters
+//! `filter::inter_pod_affinity` and `filter::pod_topology_spread` evaluate them.
 
 use std::collections::BTreeMap;
 
@@ -14,41 +13,42 @@ pub type Labels = BTreeMap<String, String>;
 /// The labels of every namespace.
 pub type Namespaces = BTreeMap<String, Labels>;
 
-/// Chooses objects by their labels. The empty selector chooses all.
+/// A label selector. The empty selector selects every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that must be equal.
     pub match_labels: Labels,
-    /// Further conditions.
+    /// Further requirements.
     pub match_expressions: Vec<Requirement>,
 }
 
 impl LabelSelector {
-    /// Whether it chooses an object with these labels.
+    /// Whether the selector selects an object with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|r| r.admits(labels.get(&r.key).map(String::as_str)))
     }
 }
 
-/// Some other pods, and what counts as being near them.
+/// A pod affinity term: other pods, and the topology domain in which they count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AffinityTerm {
-    /// The other pods' labels; `None` chooses no pod.
+    /// The selector for the other pods; `None` selects no pod.
     pub label_selector: Option<LabelSelector>,
-    /// The node label that, if equal, makes two nodes near each other.
+    /// The node label of the topology: nodes with equal values are in one domain.
     pub topology_key: String,
-    /// The other pods' namespaces; filled in at decoding if neither these nor a selector are given.
+    /// The other pods' namespaces. If the term gives neither namespaces nor a selector, decoding fills in the
+    /// pod's own.
     pub namespaces: Vec<String>,
-    /// More namespaces, by their labels; the empty selector is every namespace.
+    /// Further namespaces by their labels; the empty selector selects every namespace.
     pub namespace_selector: Option<LabelSelector>,
 }
 
 impl AffinityTerm {
-    /// Whether the term means the pod with these labels in this namespace.
-    pub fn means(&self, namespace: &str, labels: &Labels, namespaces: &Namespaces) -> bool {
+    /// Whether the term selects the pod with these labels in this namespace.
+    pub fn selects(&self, namespace: &str, labels: &Labels, namespaces: &Namespaces) -> bool {
         let none = Labels::new();
         let listed = || self.namespaces.iter().any(|ns| ns == namespace);
         let chosen = |s: &LabelSelector| s.matches(namespaces.get(namespace).unwrap_or(&none));
@@ -57,41 +57,41 @@ impl AffinityTerm {
     }
 }
 
-/// The required terms of a pod.
+/// The required affinity and anti-affinity terms of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Companions {
-    /// Near each of which there must be someone.
-    pub wanted: Vec<AffinityTerm>,
-    /// Near none of which there may be anyone.
-    pub shunned: Vec<AffinityTerm>,
+pub struct PodAffinity {
+    /// Affinity terms: the domain must have a pod that matches each.
+    pub required: Vec<AffinityTerm>,
+    /// Anti-affinity terms: the domain must have no pod that matches any.
+    pub anti_required: Vec<AffinityTerm>,
 }
 
-impl Companions {
-    /// Whether nothing is required.
+impl PodAffinity {
+    /// Whether the pod has no required term.
     pub fn is_empty(&self) -> bool {
-        self.wanted.is_empty() && self.shunned.is_empty()
+        self.required.is_empty() && self.anti_required.is_empty()
     }
 }
 
-/// A limit on how unevenly pods may be spread over domains (`whenUnsatisfiable: DoNotSchedule`).
+/// A topology spread constraint (`whenUnsatisfiable: DoNotSchedule`): the maximum skew between domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// The node label whose values are the domains.
     pub topology_key: String,
-    /// By how much a domain may exceed the emptiest.
+    /// The maximum difference between a domain and the domain with the fewest pods.
     pub max_skew: i64,
-    /// With fewer domains than this the emptiest counts as empty.
+    /// The minimum number of domains. With fewer domains, the minimum counts as zero pods.
     pub min_domains: i64,
-    /// Whose spread it is; `None` chooses no pod.
+    /// The selector for the pods to count; `None` selects no pod.
     pub selector: Option<LabelSelector>,
     /// Whether nodes that the pod's node affinity excludes do not count.
     pub honor_affinity: bool,
-    /// Whether nodes whose taints the pod does not bear do not count.
+    /// Whether nodes with taints that the pod does not tolerate do not count.
     pub honor_taints: bool,
 }
 
 impl Spread {
-    /// Whether a pod with these labels is counted.
+    /// Whether the constraint counts a pod with these labels.
     pub fn counts(&self, labels: &Labels) -> bool {
         self.selector.as_ref().is_some_and(|s| s.matches(labels))
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_means_pods_by_label_in_namespaces_by_name_or_label() {
+    fn a_term_selects_pods_by_label_and_namespace() {
         let labels = |key: &str| Labels::from([(key.to_owned(), "x".to_owned())]);
         let namespaces =
             Namespaces::from([("prod".to_owned(), labels("team")), ("dev".to_owned(), Labels::new())]);
@@ -121,7 +121,7 @@ mod tests {
         ];
         for (json, namespace, expected) in cases {
             assert_eq!(
-                term(json).means(namespace, &labels("app"), &namespaces),
+                term(json).selects(namespace, &labels("app"), &namespaces),
                 expected,
                 "{json} {namespace}"
             );
