@@ -366,3 +366,7 @@ pub const AUDIT_REFUSAL_BYTES: u64 = 256 * 1024;
 /// Groups of namespaces in which writes that charge quotas take turns. More of them let more namespaces be written at the same time; two
 /// namespaces that share one only wait for one another.
 pub const QUOTA_LEDGERS: usize = 64;
+
+/// How many pods of a namespace are judged when the level that it enforces becomes stricter; of further ones its warnings say nothing.
+/// Kubernetes' bound.
+pub(crate) const POD_SECURITY_PODS: usize = 3000;

@@ -60,22 +60,14 @@ const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
-    some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),
     row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
     row(FLOW, "PriorityLevelConfiguration", Actor::Apiserver, "kstore stores this PriorityLevelConfiguration but neither queues nor limits requests by it"),
-    some(row("node.k8s.io", "RuntimeClass", Actor::Apiserver, "kstore stores this RuntimeClass but applies neither its overhead nor its scheduling to pods"), |class| !(class["overhead"].is_null() && class["scheduling"].is_null())),
     some(row("certificates.k8s.io", "CertificateSigningRequest", Actor::Controllers, "this server runs no controller for the signers kubernetes.io/*: this CertificateSigningRequest gets no certificate"), |request| text(&request["spec"]["signerName"]).starts_with("kubernetes.io/")),
     row("resource.k8s.io", "ResourceClaim", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaim"),
     row("resource.k8s.io", "ResourceClaimTemplate", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaimTemplate"),
     row("networking.k8s.io", "NetworkPolicy", Actor::Kubelets, "this server's nodes are simulated: this NetworkPolicy restricts no traffic"),
     row("storage.k8s.io", "VolumeAttachment", Actor::Controllers, "this server runs no controller for VolumeAttachments: this one is stored and attaches nothing"),
 ];
-
-fn has_pod_security_labels(namespace: &Value) -> bool {
-    let labels = namespace["metadata"]["labels"].as_object();
-    labels.into_iter().flatten().any(|(name, _)| name.starts_with("pod-security.kubernetes.io/"))
-}
 
 /// The warning for `user`, who wrote `object` to `target`. `object` is only called if the kind has a row. Components get no warnings.
 pub(super) fn warning(
@@ -144,18 +136,13 @@ mod tests {
     #[test]
     fn writers_are_warned_of_objects_that_are_stored_and_not_enforced() {
         let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
-        let range = warned(alone, "ann", ("v1", "LimitRange"), json!({}));
-        assert_eq!(range, Some("kstore stores this LimitRange but does not enforce it"));
-        let restricted =
-            json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
-        assert!(warned(alone, "ann", ("v1", "Namespace"), restricted).is_some());
-        assert_eq!(
-            warned(all, "ann", ("v1", "Namespace"), json!({"metadata": {"labels": {"a": "b"}}})),
-            None
-        );
+        let schema = ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema");
+        let text = "kstore stores this FlowSchema but neither queues nor limits requests by it";
+        assert_eq!(warned(alone, "ann", schema, json!({})), Some(text));
         assert_eq!(warned(all, "ann", ("v1", "ConfigMap"), json!({})), None);
-        assert!(warned(all, "system:serviceaccount:a:b", ("v1", "LimitRange"), json!({})).is_some());
-        assert_eq!(warned(all, "system:apiserver", ("v1", "LimitRange"), json!({})), None);
+        assert_eq!(warned(all, "ann", ("v1", "LimitRange"), json!({})), None);
+        assert!(warned(all, "system:serviceaccount:a:b", schema, json!({})).is_some());
+        assert_eq!(warned(all, "system:apiserver", schema, json!({})), None);
     }
 
     #[test]
