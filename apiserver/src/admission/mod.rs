@@ -6,20 +6,26 @@ mod certificate_approval;
 mod certificate_requester;
 mod certificate_signing;
 mod certificate_subject_restriction;
+mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 pub(crate) mod dynamic;
 mod figures;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod persistent_volume_claim_resize;
 mod pod_security;
+mod pod_topology_labels;
 mod priority;
 mod rbac_escalation;
 mod registered;
+mod runtime_class;
 mod service_account;
+mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 #[cfg(test)]
 mod tests;
+mod tolerations;
 
 use crate::audit;
 use crate::authn::UserInfo;
@@ -262,6 +268,13 @@ impl Admission {
                 return Ok(());
             }
             between(new)?;
+        }
+    }
+
+    /// Gives a binding of a pod the labels of its node's place, which the pod takes over.
+    pub(crate) fn label_binding(&self, binding: &mut Value) {
+        if self.running.iter().any(|registered| registered.name == pod_topology_labels::NAME) {
+            pod_topology_labels::label_binding(&*self.cluster, binding);
         }
     }
 

@@ -3,8 +3,10 @@
 
 use super::{
     Plugin, Subject, certificate_approval, certificate_requester, certificate_signing,
-    certificate_subject_restriction, default_storage_class, default_toleration_seconds, limit_ranger,
-    namespace_lifecycle, pod_security, priority, rbac_escalation, service_account, taint_nodes_by_condition,
+    certificate_subject_restriction, default_ingress_class, default_storage_class,
+    default_toleration_seconds, limit_ranger, namespace_lifecycle, persistent_volume_claim_resize,
+    pod_security, pod_topology_labels, priority, rbac_escalation, runtime_class, service_account,
+    storage_object_in_use_protection, taint_nodes_by_condition,
 };
 use std::collections::BTreeSet;
 
@@ -63,6 +65,13 @@ static PLUGINS: &[Registered] = &[
     on("Priority", &priority::Priority, &[("", "pods"), ("scheduling.k8s.io", "priorityclasses")]),
     on("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds, PODS),
     on("DefaultStorageClass", &default_storage_class::DefaultStorageClass, CLAIMS),
+    on(
+        "StorageObjectInUseProtection",
+        &storage_object_in_use_protection::StorageObjectInUseProtection,
+        &[("", "persistentvolumeclaims"), ("", "persistentvolumes")],
+    ),
+    on("PersistentVolumeClaimResize", &persistent_volume_claim_resize::PersistentVolumeClaimResize, CLAIMS),
+    on("RuntimeClass", &runtime_class::RuntimeClass, PODS),
     on("CertificateApproval", &certificate_approval::CertificateApproval, SIGNING_REQUESTS),
     on("CertificateSigning", &certificate_signing::CertificateSigning, SIGNING_REQUESTS),
     on(
@@ -70,6 +79,12 @@ static PLUGINS: &[Registered] = &[
         &certificate_subject_restriction::CertificateSubjectRestriction,
         SIGNING_REQUESTS,
     ),
+    on(
+        "DefaultIngressClass",
+        &default_ingress_class::DefaultIngressClass,
+        &[("networking.k8s.io", "ingresses")],
+    ),
+    on(pod_topology_labels::NAME, &pod_topology_labels::PodTopologyLabels, PODS),
     on("CertificateRequester", &certificate_requester::CertificateRequester, SIGNING_REQUESTS),
     on(
         RBAC_ESCALATION,

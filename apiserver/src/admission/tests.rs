@@ -1,5 +1,8 @@
 //! What each plugin makes of an object, over a small cluster.
 
+mod defaults_of_classes;
+mod pods;
+
 use super::{Admission, Operation, PluginSwitches, Remarks, Subject};
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::{Authorizer, bootstrap};

@@ -5,15 +5,12 @@ use crate::dropin::flags::Parsed;
 use kstore_apiserver::admission::{self, PluginSwitches};
 
 /// Plugins of Kubernetes that this server does not have and that run there unless disabled.
-const MISSING: [&str; 5] = [
+const MISSING: [&str; 2] = [
     "ClusterTrustBundleAttest",
     "NodeRestriction",
-    "PersistentVolumeClaimResize",
-    "PodTopologyLabels",
-    "RuntimeClass",
 ];
 /// Further ones, which run only if enabled.
-const MISSING_AND_OFF: [&str; 15] = [
+const MISSING_AND_OFF: [&str; 13] = [
     "AlwaysAdmit",
     "AlwaysDeny",
     "AlwaysPullImages",
@@ -27,8 +24,6 @@ const MISSING_AND_OFF: [&str; 15] = [
     "OwnerReferencesPermissionEnforcement",
     "PodNodeSelector",
     "PodTolerationRestriction",
-    "DefaultIngressClass",
-    "StorageObjectInUseProtection",
 ];
 
 /// Which plugins of [`admission::plugins`] run, and warnings about those that are asked for and not there.
