@@ -2,6 +2,8 @@
 //! all may change the object, later all may refuse it. Synchronous and without effects: a plugin reads the cluster through a
 //! [`Lookup`] and may run several times for one request. Not validation of the object by itself: that is `kstore_api::validate`.
 
+mod always;
+mod always_pull_images;
 mod certificate_approval;
 mod certificate_requester;
 mod certificate_signing;
@@ -9,12 +11,19 @@ mod certificate_subject_restriction;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod deny_service_external_ips;
 pub(crate) mod dynamic;
+mod extended_resource_toleration;
 mod figures;
+mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
+mod namespace_exists;
 mod namespace_lifecycle;
+mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
+mod pod_node_selector;
 mod pod_security;
+mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod priority;
 mod rbac_escalation;
@@ -45,7 +54,7 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 pub(crate) use registered::RESOURCE_QUOTA;
 use registered::{
-    MUTATING_POLICY, MUTATING_WEBHOOK, RBAC_ESCALATION, Registered, VALIDATING_POLICY,
+    MUTATING_POLICY, MUTATING_WEBHOOK, OWNER_REFERENCES, RBAC_ESCALATION, Registered, VALIDATING_POLICY,
     VALIDATING_WEBHOOK,
 };
 pub use registered::{PluginSwitches, plugins};
@@ -144,7 +153,8 @@ trait Plugin: Send + Sync {
 }
 
 /// The plugins that only check whether the user's roles permit more than the request itself needs.
-pub(crate) const ROLE_CHECKS: [&str; 3] = [RBAC_ESCALATION, "CertificateApproval", "CertificateSigning"];
+pub(crate) const ROLE_CHECKS: [&str; 4] =
+    [RBAC_ESCALATION, OWNER_REFERENCES, "CertificateApproval", "CertificateSigning"];
 
 /// The chain over one cluster. Cheap to clone.
 #[derive(Clone)]

@@ -2,16 +2,20 @@
 //! policies and quotas come after them and are no plugins here.
 
 use super::{
-    Plugin, Subject, certificate_approval, certificate_requester, certificate_signing,
-    certificate_subject_restriction, default_ingress_class, default_storage_class,
-    default_toleration_seconds, limit_ranger, namespace_lifecycle, persistent_volume_claim_resize,
-    pod_security, pod_topology_labels, priority, rbac_escalation, runtime_class, service_account,
-    storage_object_in_use_protection, taint_nodes_by_condition,
+    Plugin, Subject, always, always_pull_images, certificate_approval, certificate_requester,
+    certificate_signing, certificate_subject_restriction, default_ingress_class, default_storage_class,
+    default_toleration_seconds, deny_service_external_ips, extended_resource_toleration,
+    limit_pod_hard_anti_affinity_topology, limit_ranger, namespace_exists, namespace_lifecycle,
+    owner_references_permission_enforcement, persistent_volume_claim_resize, pod_node_selector, pod_security,
+    pod_toleration_restriction, pod_topology_labels, priority, rbac_escalation, runtime_class,
+    service_account, storage_object_in_use_protection, taint_nodes_by_condition,
 };
 use std::collections::BTreeSet;
 
 /// The check against escalation by roles and bindings. In Kubernetes it is part of their storage and no plugin.
 pub(super) const RBAC_ESCALATION: &str = "RBACEscalation";
+/// The check of who may set owner references.
+pub(super) const OWNER_REFERENCES: &str = "OwnerReferencesPermissionEnforcement";
 /// The last plugin but one. The registry charges quotas, in the commit of what is charged.
 pub(crate) const RESOURCE_QUOTA: &str = "ResourceQuota";
 pub(super) const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
@@ -49,6 +53,14 @@ const fn on(
     Registered { name, plugin, runs_by_default: true, kinds }
 }
 
+const fn off(
+    name: &'static str,
+    plugin: &'static dyn Plugin,
+    kinds: &'static [(&'static str, &'static str)],
+) -> Registered {
+    Registered { name, plugin, runs_by_default: false, kinds }
+}
+
 const PODS: &[(&str, &str)] = &[("", "pods")];
 const CLAIMS: &[(&str, &str)] = &[("", "persistentvolumeclaims")];
 const SIGNING_REQUESTS: &[(&str, &str)] = &[("certificates.k8s.io", "certificatesigningrequests")];
@@ -56,19 +68,35 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The order is Kubernetes'.
 static PLUGINS: &[Registered] = &[
+    off("AlwaysAdmit", &always::AlwaysAdmit, &[]),
     on("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle, &[]),
+    off("NamespaceExists", &namespace_exists::NamespaceExists, &[]),
+    off(
+        "LimitPodHardAntiAffinityTopology",
+        &limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
+        PODS,
+    ),
     on("LimitRanger", &limit_ranger::LimitRanger, &[("", "pods"), ("", "persistentvolumeclaims")]),
     on("ServiceAccount", &service_account::ServiceAccount, PODS),
     // NodeRestriction has its place here.
     on("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition, &[("", "nodes")]),
+    off("AlwaysPullImages", &always_pull_images::AlwaysPullImages, PODS),
     on("PodSecurity", &pod_security::PodSecurity, pod_security::KINDS),
+    off("PodNodeSelector", &pod_node_selector::PodNodeSelector, PODS),
     on("Priority", &priority::Priority, &[("", "pods"), ("scheduling.k8s.io", "priorityclasses")]),
     on("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds, PODS),
+    off("PodTolerationRestriction", &pod_toleration_restriction::PodTolerationRestriction, PODS),
+    off("ExtendedResourceToleration", &extended_resource_toleration::ExtendedResourceToleration, PODS),
     on("DefaultStorageClass", &default_storage_class::DefaultStorageClass, CLAIMS),
     on(
         "StorageObjectInUseProtection",
         &storage_object_in_use_protection::StorageObjectInUseProtection,
         &[("", "persistentvolumeclaims"), ("", "persistentvolumes")],
+    ),
+    off(
+        OWNER_REFERENCES,
+        &owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement,
+        &[],
     ),
     on("PersistentVolumeClaimResize", &persistent_volume_claim_resize::PersistentVolumeClaimResize, CLAIMS),
     on("RuntimeClass", &runtime_class::RuntimeClass, PODS),
@@ -84,6 +112,7 @@ static PLUGINS: &[Registered] = &[
         &default_ingress_class::DefaultIngressClass,
         &[("networking.k8s.io", "ingresses")],
     ),
+    off("DenyServiceExternalIPs", &deny_service_external_ips::DenyServiceExternalIps, &[("", "services")]),
     on(pod_topology_labels::NAME, &pod_topology_labels::PodTopologyLabels, PODS),
     on("CertificateRequester", &certificate_requester::CertificateRequester, SIGNING_REQUESTS),
     on(
@@ -91,6 +120,8 @@ static PLUGINS: &[Registered] = &[
         &rbac_escalation::RbacEscalation,
         &[(RBAC, "clusterroles"), (RBAC, "roles"), (RBAC, "clusterrolebindings"), (RBAC, "rolebindings")],
     ),
+    // In Kubernetes it is asked after webhooks and quotas.
+    off("AlwaysDeny", &always::AlwaysDeny, &[]),
 ];
 
 /// The names of the admission plugins of Kubernetes that this server has.

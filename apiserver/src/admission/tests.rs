@@ -1,6 +1,7 @@
 //! What each plugin makes of an object, over a small cluster.
 
 mod defaults_of_classes;
+mod optional;
 mod pods;
 
 use super::{Admission, Operation, PluginSwitches, Remarks, Subject};
