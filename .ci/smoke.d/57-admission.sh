@@ -12,7 +12,7 @@ spec:
   - {type: PersistentVolumeClaim, max: {storage: 1Gi}}
 Y' 'limitrange/bounds created'
 step 'kubectl run plain --image=i' 'pod/plain created'
-step 'kubectl get pod plain -o yaml' 'LimitRanger plugin set: cpu request for container plain; cpu limit for container plain' 'cpu: 250m' 'cpu: 500m'
+step 'kubectl get pod plain -o json' 'LimitRanger plugin set: cpu request for container plain; cpu limit for container plain' '"cpu": "250m"' '"cpu": "500m"'
 refused 'kubectl create -f - <<Y
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 2}}}]}}
