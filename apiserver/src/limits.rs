@@ -369,3 +369,7 @@ pub const QUOTA_LEDGERS: usize = 64;
 
 /// Initial objects that one task creates: few enough that all threads have work, enough that a task is worth its start.
 pub const INITIAL_OBJECTS_PER_TASK: usize = 32;
+
+/// How many pods of a namespace are judged when the level that it enforces becomes stricter; of further ones its warnings say nothing.
+/// Kubernetes' bound.
+pub(crate) const POD_SECURITY_PODS: usize = 3000;

@@ -18,6 +18,14 @@ pub trait Lookup: Send + Sync {
     /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key order.
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>>;
 
+    /// The first `limit` objects of a kind in a namespace, in key order, and how many there are.
+    fn first(&self, resource: &'static Resource, namespace: &str, limit: usize) -> (Vec<Arc<Value>>, usize) {
+        let mut objects = self.list(resource, namespace);
+        let total = objects.len();
+        objects.truncate(limit);
+        (objects, total)
+    }
+
     /// The pods that are bound to a node.
     fn pods_of_node(&self, node: &str) -> Vec<Arc<Value>> {
         let pods = self.list(crate::token::core("pods"), "");

@@ -26,7 +26,7 @@ mod warnings;
 pub use transact::Transacted;
 pub use unsupported::LocalComponents;
 
-use crate::admission::{Admission, RESOURCE_QUOTA, ROLE_CHECKS};
+use crate::admission::{Admission, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS};
 use crate::authn::service_account::TokenAuthenticator;
 use crate::authn::{Bearers, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, More, Selects};
@@ -50,7 +50,6 @@ use kstore_api::patch::PatchType;
 use kstore_api::status::{Reason, Status};
 use kstore_nondet::Nondet;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -207,17 +206,17 @@ impl Pipeline {
         Self { bearers, ..self }
     }
 
-    /// Without these admission plugins. Where everything is allowed, roles are not asked either.
+    /// With these admission plugins. Where everything is allowed, roles are not asked either.
     #[must_use]
-    pub fn without_plugins(self, mut disabled: BTreeSet<&'static str>) -> Self {
+    pub fn with_plugins(self, mut switches: PluginSwitches) -> Self {
         if self.authorizer.modes().allow_everything() {
-            disabled.extend(ROLE_CHECKS);
+            switches.disabled.extend(ROLE_CHECKS);
         }
-        let registry = match disabled.contains(RESOURCE_QUOTA) {
-            true => self.registry.without_quotas(),
-            false => self.registry,
+        let registry = match switches.runs(RESOURCE_QUOTA) {
+            true => self.registry,
+            false => self.registry.without_quotas(),
         };
-        Self { admission: self.admission.without(&disabled), registry, ..self }
+        Self { admission: self.admission.with(&switches), registry, ..self }
     }
 
     /// Beside these components in its process; without them it warns of nothing that they do not do.
@@ -364,8 +363,7 @@ impl Pipeline {
         };
         if let Ok(answer) = &done {
             let what = (&request.target, &request.action);
-            let unsupported =
-                unsupported::warning(self.local, &request.user, what, || answer.written_object());
+            let unsupported = unsupported::warning(self.local, &request.user, what);
             warnings.extend(unsupported.map(str::to_owned));
         }
         done

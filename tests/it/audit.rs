@@ -376,3 +376,36 @@ fn events_carry_the_reasons_of_authorization_and_the_notes_of_admission() {
         assert!(failure.is_some_and(|failure| failure.contains("noted")), "{event}");
     });
 }
+
+#[test]
+fn events_carry_what_pod_security_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let audited = start(dir.path(), POLICY, &["--components", "apiserver"]);
+    connected(async {
+        let labels = json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/audit": "restricted"});
+        let namespace = json!({"metadata": {"name": "held", "labels": labels}});
+        let made = audited.https.call("POST", "/api/v1/namespaces", &namespace.to_string()).await;
+        assert_eq!(made.code, 201);
+        let pod = |security: Value| {
+            let container = json!({"name": "c", "image": "i", "securityContext": security});
+            json!({"metadata": {"name": "p"}, "spec": {"containers": [container]}}).to_string()
+        };
+        let pods = "/api/v1/namespaces/held/pods";
+        let refused = audited.https.call("POST", pods, &pod(json!({"privileged": true}))).await;
+        assert_eq!(refused.code, 403);
+        let made = audited.https.call("POST", pods, &pod(json!({"runAsUser": 0}))).await;
+        assert_eq!(made.code, 201, "{}", made.text("/message"));
+        let events = audited.events("/objectRef/resource", "pods");
+        assert_eq!(events.len(), 2, "a refusal is noted, too");
+        for (event, found) in events.iter().zip(["privileged (container", "runAsUser=0 (container"]) {
+            let note =
+                |name: &str| event["annotations"][format!("pod-security.kubernetes.io/{name}")].clone();
+            assert_eq!(note("enforce-policy"), "baseline:latest", "{event}");
+            let violations = note("audit-violations");
+            assert!(
+                violations.as_str().unwrap().starts_with("would violate PodSecurity \"restricted:latest\": ")
+            );
+            assert!(violations.as_str().unwrap().contains(found), "{violations}");
+        }
+    });
+}

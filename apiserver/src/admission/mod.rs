@@ -2,22 +2,41 @@
 //! all may change the object, later all may refuse it. Synchronous and without effects: a plugin reads the cluster through a
 //! [`Lookup`] and may run several times for one request. Not validation of the object by itself: that is `kstore_api::validate`.
 
+mod always;
+mod always_pull_images;
 mod certificate_approval;
 mod certificate_requester;
 mod certificate_signing;
 mod certificate_subject_restriction;
+mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod deny_service_external_ips;
 pub(crate) mod dynamic;
+mod extended_resource_toleration;
 mod figures;
+mod limit_pod_hard_anti_affinity_topology;
+mod limit_ranger;
+mod namespace_exists;
 mod namespace_lifecycle;
+mod owner_references_permission_enforcement;
+mod persistent_volume_claim_resize;
+mod pod_node_selector;
+mod pod_security;
+mod pod_toleration_restriction;
+mod pod_topology_labels;
 mod priority;
 mod rbac_escalation;
+mod registered;
+mod runtime_class;
 mod service_account;
+mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 #[cfg(test)]
 mod tests;
+mod tolerations;
 
+use crate::audit;
 use crate::authn::UserInfo;
 use crate::authz::Authorizer;
 use crate::bootstrap::SELF;
@@ -29,11 +48,17 @@ use dynamic::{Admitted, Calls, Dynamic};
 use figures::Figures;
 pub use kstore_api::admission::Operation;
 use kstore_api::admission::Reinvocation;
+use kstore_api::admission::review::AuditAnnotation;
 use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
+pub(crate) use registered::RESOURCE_QUOTA;
+use registered::{
+    MUTATING_POLICY, MUTATING_WEBHOOK, OWNER_REFERENCES, RBAC_ESCALATION, Registered, VALIDATING_POLICY,
+    VALIDATING_WEBHOOK,
+};
+pub use registered::{PluginSwitches, plugins};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -66,6 +91,27 @@ impl Subject<'_> {
     }
 }
 
+/// What plugins say beside their verdicts.
+#[derive(Default)]
+pub(crate) struct Remarks {
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+    /// Notes for the audit log; none if the request is not recorded.
+    pub(crate) notes: Vec<AuditAnnotation>,
+    /// Whether the request is recorded.
+    pub(crate) is_recorded: bool,
+}
+
+impl Remarks {
+    /// Adds a note for the audit log, if the request is recorded.
+    fn note(&mut self, note: impl FnOnce() -> (String, String)) {
+        if self.is_recorded {
+            let (key, value) = note();
+            self.notes.push(AuditAnnotation { key, value });
+        }
+    }
+}
+
 /// One opinion. `old` is the object before, if there was one.
 trait Plugin: Send + Sync {
     /// Changes the object, or refuses it.
@@ -91,39 +137,24 @@ trait Plugin: Send + Sync {
         let _ = (cluster, subject, new, old);
         Ok(())
     }
+
+    /// Refuses what must not be, as [`Plugin::validate`], and has remarks on the rest.
+    fn review(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+        remarks: &mut Remarks,
+    ) -> Result<(), Status> {
+        let _ = remarks;
+        self.validate(cluster, subject, new, old)
+    }
 }
 
-/// The plugins, in order, by the names that clients of Kubernetes know.
-const PLUGINS: [(&str, &dyn Plugin); 11] = [
-    ("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle),
-    ("ServiceAccount", &service_account::ServiceAccount),
-    ("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition),
-    ("Priority", &priority::Priority),
-    ("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds),
-    ("DefaultStorageClass", &default_storage_class::DefaultStorageClass),
-    ("CertificateApproval", &certificate_approval::CertificateApproval),
-    ("CertificateSigning", &certificate_signing::CertificateSigning),
-    ("CertificateSubjectRestriction", &certificate_subject_restriction::CertificateSubjectRestriction),
-    ("CertificateRequester", &certificate_requester::CertificateRequester),
-    (RBAC_ESCALATION, &rbac_escalation::RbacEscalation),
-];
-
-/// The check against escalation by roles and bindings. In Kubernetes it is part of their storage and no plugin.
-const RBAC_ESCALATION: &str = "RBACEscalation";
 /// The plugins that only check whether the user's roles permit more than the request itself needs.
-pub(crate) const ROLE_CHECKS: [&str; 3] = [RBAC_ESCALATION, "CertificateApproval", "CertificateSigning"];
-/// The last plugin. The registry charges quotas, in the commit of what is charged.
-pub(crate) const RESOURCE_QUOTA: &str = "ResourceQuota";
-const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
-const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
-const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
-const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
-
-/// The names of the admission plugins of Kubernetes that this server has. Each can be switched off.
-pub fn plugins() -> impl Iterator<Item = &'static str> {
-    let own = PLUGINS.iter().map(|(name, _)| *name).filter(|name| *name != RBAC_ESCALATION);
-    own.chain([MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK, RESOURCE_QUOTA])
-}
+pub(crate) const ROLE_CHECKS: [&str; 4] =
+    [RBAC_ESCALATION, OWNER_REFERENCES, "CertificateApproval", "CertificateSigning"];
 
 /// The chain over one cluster. Cheap to clone.
 #[derive(Clone)]
@@ -131,8 +162,9 @@ pub struct Admission {
     cluster: Arc<dyn Lookup>,
     figures: Arc<Figures>,
     dynamic: Arc<Dynamic>,
-    /// Plugins that are switched off.
-    disabled: Arc<BTreeSet<&'static str>>,
+    switches: Arc<PluginSwitches>,
+    /// The plugins of the server that run, in their order.
+    running: Arc<[&'static Registered]>,
 }
 
 impl Admission {
@@ -144,17 +176,20 @@ impl Admission {
         nondet: Nondet,
     ) -> Self {
         let dynamic = Arc::new(Dynamic::new(cluster.clone(), authorizer, outbound, nondet));
-        Self { cluster, figures: Arc::default(), dynamic, disabled: Arc::default() }
+        let switches = PluginSwitches::default();
+        let running = switches.running().into();
+        Self { cluster, figures: Arc::default(), dynamic, switches: Arc::new(switches), running }
     }
 
-    /// Without these plugins of [`plugins`].
+    /// With these plugins of [`plugins`].
     #[must_use]
-    pub(crate) fn without(self, disabled: &BTreeSet<&'static str>) -> Self {
-        Self { disabled: Arc::new(disabled.clone()), ..self }
+    pub(crate) fn with(self, switches: &PluginSwitches) -> Self {
+        Self { switches: Arc::new(switches.clone()), running: switches.running().into(), ..self }
     }
 
+    /// Whether one of the plugins runs that call webhooks and policies.
     fn runs(&self, plugin: &str) -> bool {
-        !self.disabled.contains(plugin)
+        !self.switches.disabled.contains(plugin)
     }
 
     /// The same chain over the cluster as a transaction sees it.
@@ -194,11 +229,11 @@ impl Admission {
     ) -> Result<(), Status> {
         let began = Instant::now();
         let mut last = began;
-        let running = PLUGINS.iter().filter(|(name, _)| self.runs(name));
-        let verdict = running.into_iter().try_for_each(|(name, plugin)| {
-            let verdict = ask(*plugin);
+        let concerned = self.running.iter().filter(|registered| registered.concerns(subject));
+        let verdict = concerned.into_iter().try_for_each(|registered| {
+            let verdict = ask(registered.plugin);
             let now = Instant::now();
-            self.figures.count(name, step, subject.operation, verdict.is_err(), now - last);
+            self.figures.count(registered.name, step, subject.operation, verdict.is_err(), now - last);
             last = now;
             verdict
         });
@@ -243,6 +278,13 @@ impl Admission {
                 return Ok(());
             }
             between(new)?;
+        }
+    }
+
+    /// Gives a binding of a pod the labels of its node's place, which the pod takes over.
+    pub(crate) fn label_binding(&self, binding: &mut Value) {
+        if self.running.iter().any(|registered| registered.name == pod_topology_labels::NAME) {
+            pod_topology_labels::label_binding(&*self.cluster, binding);
         }
     }
 
@@ -291,7 +333,10 @@ impl Admission {
         if new.is_none() && admitted.may_match() && self.runs(MUTATING_WEBHOOK) {
             dynamic::mutating::mutate(&*self.cluster, admitted, None, old, &mut Reinvocation::new())?;
         }
-        self.validate_in_tree(&admitted.subject, new, old)?;
+        let mut remarks = Remarks { is_recorded: audit::is_recording(), ..Remarks::default() };
+        let verdict = self.validate_in_tree(&admitted.subject, new, old, &mut remarks);
+        admitted.calls.take(remarks);
+        verdict?;
         self.validate_dynamically(admitted, new, old)
     }
 
@@ -313,14 +358,15 @@ impl Admission {
     ///
     /// # Errors
     /// The first refusal.
-    pub fn validate_in_tree(
+    pub(crate) fn validate_in_tree(
         &self,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
+        remarks: &mut Remarks,
     ) -> Result<(), Status> {
         let _span = tracing::debug_span!("admission", phase = "validate").entered();
-        self.each("validate", subject, |plugin| plugin.validate(&*self.cluster, subject, new, old))
+        self.each("validate", subject, |plugin| plugin.review(&*self.cluster, subject, new, old, remarks))
     }
 }
 

@@ -1,6 +1,10 @@
 //! What each plugin makes of an object, over a small cluster.
 
-use super::{Admission, Operation, Subject};
+mod defaults_of_classes;
+mod optional;
+mod pods;
+
+use super::{Admission, Operation, PluginSwitches, Remarks, Subject};
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::{Authorizer, bootstrap};
 use crate::outbound::{Network, ServiceBackends};
@@ -42,14 +46,22 @@ struct Case {
     operation: Operation,
     subresource: &'static str,
     old: Option<Value>,
+    switches: PluginSwitches,
 }
 
 impl Case {
     fn create(cluster: impl IntoIterator<Item = Value>) -> Self {
-        let cluster =
-            cluster.into_iter().chain([namespace("a", "Active"), namespace("gone", "Terminating")]).collect();
+        let namespaces = [namespace("a", "Active"), namespace("gone", "Terminating")];
+        let cluster = namespaces.into_iter().chain(cluster).collect();
         let user = UserInfo::new("admin", [MASTERS]);
-        Self { cluster, user, operation: Operation::Create, subresource: "", old: None }
+        Self {
+            cluster,
+            user,
+            operation: Operation::Create,
+            subresource: "",
+            old: None,
+            switches: PluginSwitches::default(),
+        }
     }
 
     /// The object after mutation and validation.
@@ -67,13 +79,13 @@ impl Case {
             namespace: &namespace,
             name: &name,
         };
-        let admission = chain(MapLookup::of(self.cluster.iter().cloned()));
+        let admission = chain(MapLookup::of(self.cluster.iter().cloned())).with(&self.switches);
         if self.operation == Operation::Delete {
-            admission.validate_in_tree(&subject, None, Some(&object))?;
+            admission.validate_in_tree(&subject, None, Some(&object), &mut Remarks::default())?;
             return Ok(object);
         }
         admission.mutate_in_tree(&subject, &mut object, self.old.as_ref())?;
-        admission.validate_in_tree(&subject, Some(&object), self.old.as_ref())?;
+        admission.validate_in_tree(&subject, Some(&object), self.old.as_ref(), &mut Remarks::default())?;
         Ok(object)
     }
 }

@@ -471,6 +471,12 @@ impl Lookup for Cache {
         self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()
     }
 
+    fn first(&self, resource: &'static Resource, namespace: &str, limit: usize) -> (Vec<Arc<Value>>, usize) {
+        let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
+        let (entries, _) = self.scan(&filter);
+        (entries.iter().take(limit).map(|entry| Arc::new(entry.parse())).collect(), entries.len())
+    }
+
     fn pods_of_node(&self, node: &str) -> Vec<Arc<Value>> {
         let fields = field::Selector::one("spec.nodeName", node);
         let filter = Filter { fields, ..Filter::all(crate::token::core("pods")) };

@@ -7,8 +7,6 @@
 
 use crate::authn::UserInfo;
 use crate::request::{Action, Target};
-use kstore_api::object::text;
-use serde_json::Value;
 
 /// The components that run in the apiserver's process. The apiserver warns only of what these do not do: another process may run a
 /// kube-controller-manager that does.
@@ -42,46 +40,30 @@ struct Row {
     group: &'static str,
     kind: &'static str,
     actor: Actor,
-    /// Which objects of the kind.
-    applies: fn(&Value) -> bool,
     text: &'static str,
 }
 
 const fn row(group: &'static str, kind: &'static str, actor: Actor, text: &'static str) -> Row {
-    Row { group, kind, actor, applies: |_| true, text }
-}
-
-const fn some(mut row: Row, applies: fn(&Value) -> bool) -> Row {
-    row.applies = applies;
-    row
+    Row { group, kind, actor, text }
 }
 
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
-    some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),
     row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
     row(FLOW, "PriorityLevelConfiguration", Actor::Apiserver, "kstore stores this PriorityLevelConfiguration but neither queues nor limits requests by it"),
-    some(row("node.k8s.io", "RuntimeClass", Actor::Apiserver, "kstore stores this RuntimeClass but applies neither its overhead nor its scheduling to pods"), |class| !(class["overhead"].is_null() && class["scheduling"].is_null())),
     row("resource.k8s.io", "ResourceClaim", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaim"),
     row("resource.k8s.io", "ResourceClaimTemplate", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaimTemplate"),
     row("networking.k8s.io", "NetworkPolicy", Actor::Kubelets, "this server's nodes are simulated: this NetworkPolicy restricts no traffic"),
     row("storage.k8s.io", "VolumeAttachment", Actor::Controllers, "this server runs no controller for VolumeAttachments: this one is stored and attaches nothing"),
 ];
 
-fn has_pod_security_labels(namespace: &Value) -> bool {
-    let labels = namespace["metadata"]["labels"].as_object();
-    labels.into_iter().flatten().any(|(name, _)| name.starts_with("pod-security.kubernetes.io/"))
-}
-
-/// The warning for `user`, who wrote `object` to `target`. `object` is only called if the kind has a row. Components get no warnings.
+/// The warning for `user`, who wrote an object to `target`. Components get no warnings.
 pub(super) fn warning(
     local: LocalComponents,
     user: &UserInfo,
     (target, action): (&Target, &Action),
-    object: impl FnOnce() -> Option<Value>,
 ) -> Option<&'static str> {
     if !writes_object(target, action) || is_component(user) {
         return None;
@@ -94,7 +76,7 @@ pub(super) fn warning(
         Actor::Scheduler => local.scheduler,
         Actor::Kubelets => local.kubelets,
     };
-    (acts_here && (row.applies)(&object()?)).then_some(row.text)
+    acts_here.then_some(row.text)
 }
 
 /// Whether an object is written as a whole: the status is written by those who act on an object.
@@ -120,14 +102,13 @@ mod tests {
     use super::*;
     use crate::request::{Body, WriteOptions};
     use kstore_api::kind;
-    use serde_json::json;
 
-    fn warned(local: LocalComponents, user: &str, kind: (&str, &str), object: Value) -> Option<&'static str> {
+    fn warned(local: LocalComponents, user: &str, kind: (&str, &str)) -> Option<&'static str> {
         let resource = kind::lookup_api_version(kind.0, kind.1).unwrap();
         let target =
             Target { resource, custom: None, subresource: "", namespace: "a".into(), name: "x".into() };
         let action = Action::Create(Body::json(bytes::Bytes::new()), WriteOptions::default());
-        warning(local, &UserInfo::new(user, [""; 0]), (&target, &action), || Some(object))
+        warning(local, &UserInfo::new(user, [""; 0]), (&target, &action))
     }
 
     #[test]
@@ -143,27 +124,22 @@ mod tests {
     #[test]
     fn writers_are_warned_of_objects_that_are_stored_and_not_enforced() {
         let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
-        let range = warned(alone, "ann", ("v1", "LimitRange"), json!({}));
-        assert_eq!(range, Some("kstore stores this LimitRange but does not enforce it"));
-        let restricted =
-            json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
-        assert!(warned(alone, "ann", ("v1", "Namespace"), restricted).is_some());
-        assert_eq!(
-            warned(all, "ann", ("v1", "Namespace"), json!({"metadata": {"labels": {"a": "b"}}})),
-            None
-        );
-        assert_eq!(warned(all, "ann", ("v1", "ConfigMap"), json!({})), None);
-        assert!(warned(all, "system:serviceaccount:a:b", ("v1", "LimitRange"), json!({})).is_some());
-        assert_eq!(warned(all, "system:apiserver", ("v1", "LimitRange"), json!({})), None);
+        let schema = ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema");
+        let text = "kstore stores this FlowSchema but neither queues nor limits requests by it";
+        assert_eq!(warned(alone, "ann", schema), Some(text));
+        assert_eq!(warned(all, "ann", ("v1", "ConfigMap")), None);
+        assert_eq!(warned(all, "ann", ("v1", "LimitRange")), None);
+        assert!(warned(all, "system:serviceaccount:a:b", schema).is_some());
+        assert_eq!(warned(all, "system:apiserver", schema), None);
     }
 
     #[test]
     fn controllers_of_another_process_may_act_on_what_those_here_do_not() {
         let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
         let attachment = ("storage.k8s.io/v1", "VolumeAttachment");
-        assert_eq!(warned(alone, "ann", attachment, json!({})), None);
+        assert_eq!(warned(alone, "ann", attachment), None);
         assert!(
-            warned(all, "ann", attachment, json!({}))
+            warned(all, "ann", attachment)
                 .unwrap()
                 .starts_with("this server runs no controller for VolumeAttachments")
         );

@@ -270,26 +270,21 @@ fn the_other_door_says_what_is_odd_beside_what_is_wrong() {
 #[test]
 fn writers_are_warned_of_objects_that_have_no_effect_here() {
     simulate(Setup::seed(3), async |cluster| {
-        let namespaced = |group: &str, plural: &str| format!("{group}/namespaces/default/{plural}");
-        let range =
-            json!({"metadata": {"name": "q"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}});
+        let schema = json!({"metadata": {"name": "q"}, "spec": {"priorityLevelConfiguration": {"name": "global-default"}}});
         let spec = json!({"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}});
         let attachment = json!({"metadata": {"name": "s"}, "spec": spec});
         let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
-        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
-        let restricted = json!({"metadata": {"name": "restricted", "labels": labels}});
         let cases = [
             (
-                namespaced("/api/v1", "limitranges"),
-                range,
-                "kstore stores this LimitRange but does not enforce it",
+                "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas".to_owned(),
+                schema,
+                "kstore stores this FlowSchema but neither queues nor limits requests by it",
             ),
             (
                 attachments.to_owned(),
                 attachment.clone(),
                 "this server runs no controller for VolumeAttachments",
             ),
-            ("/api/v1/namespaces".to_owned(), restricted, "kstore does not enforce Pod Security"),
         ];
         for (path, object, text) in cases {
             for path in [format!("{path}?dryRun=All"), path] {

@@ -4,6 +4,7 @@
 
 use super::authorizer::{Access, RequesterAuthorizer};
 use super::configured::Configurations;
+use crate::admission::Remarks;
 use crate::audit;
 use crate::authn::UserInfo;
 use crate::authz::Authorizer;
@@ -139,6 +140,16 @@ impl Calls {
     /// Adds texts for `Warning` headers.
     pub(super) fn warn(&self, texts: &[String]) {
         self.log.lock().warnings.extend_from_slice(texts);
+    }
+
+    /// Adds what the plugins of the server say.
+    pub(in crate::admission) fn take(&self, remarks: Remarks) {
+        let Remarks { warnings, notes, .. } = remarks;
+        if !warnings.is_empty() || !notes.is_empty() {
+            let mut log = self.log.lock();
+            log.warnings.extend(warnings);
+            log.notes.extend(notes);
+        }
     }
 
     /// Adds notes for the audit log, if the request is recorded.

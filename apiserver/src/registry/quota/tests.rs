@@ -1,6 +1,7 @@
 //! Charges that race with another process that writes the quota, at the worst moment: between the look at it and the commit.
 
 use super::*;
+use crate::admission::{PluginSwitches, RESOURCE_QUOTA};
 use crate::authn::UserInfo;
 use crate::pipeline::Pipeline;
 use crate::request::{Action, Body, Request, WriteOptions};
@@ -85,7 +86,7 @@ async fn bounds_that_take_effect_before_the_commit_are_charged() {
 #[tokio::test(start_paused = true)]
 async fn a_server_without_the_plugin_charges_nothing() {
     let (_, pipeline) = Racing::start(KEY.to_owned(), quota("0", "0")).await;
-    let pipeline = pipeline.without_plugins([crate::admission::RESOURCE_QUOTA].into());
+    let pipeline = pipeline.with_plugins(PluginSwitches::without([RESOURCE_QUOTA]));
     assert_eq!(create(&pipeline, "a").await, Ok(()));
     assert_eq!(used(&pipeline).await, "0");
 }

@@ -2,73 +2,54 @@
 
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
-use kstore_apiserver::admission;
-use std::collections::BTreeSet;
+use kstore_apiserver::admission::{self, PluginSwitches};
 
 /// Plugins of Kubernetes that this server does not have and that run there unless disabled.
-const MISSING: [&str; 7] = [
-    "ClusterTrustBundleAttest",
-    "LimitRanger",
-    "NodeRestriction",
-    "PersistentVolumeClaimResize",
-    "PodSecurity",
-    "PodTopologyLabels",
-    "RuntimeClass",
-];
-/// Further ones, which run only if enabled.
-const MISSING_AND_OFF: [&str; 15] = [
-    "AlwaysAdmit",
-    "AlwaysDeny",
-    "AlwaysPullImages",
-    "DefaultIngressClass",
-    "DenyServiceExternalIPs",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "ImagePolicyWebhook",
-    "LimitPodHardAntiAffinityTopology",
-    "NamespaceAutoProvision",
-    "NamespaceExists",
-    "OwnerReferencesPermissionEnforcement",
-    "PodNodeSelector",
-    "PodTolerationRestriction",
-    "StorageObjectInUseProtection",
-];
+const MISSING: [&str; 2] = ["ClusterTrustBundleAttest", "NodeRestriction"];
+/// Further ones, which run only if enabled. They need a configuration file, or write themselves.
+const MISSING_AND_OFF: [&str; 3] = ["EventRateLimit", "ImagePolicyWebhook", "NamespaceAutoProvision"];
 
-/// The plugins of [`admission::plugins`] that do not run, and warnings about those that are asked for and not there.
-pub(super) fn disabled(flags: &Parsed) -> Result<(BTreeSet<&'static str>, Vec<String>), UsageError> {
-    let mut warnings = Vec::new();
+/// Which plugins of [`admission::plugins`] run, and warnings about those that are asked for and not there.
+pub(super) fn switches(flags: &Parsed) -> Result<(PluginSwitches, Vec<String>), UsageError> {
+    let (mut switches, mut warnings) = (PluginSwitches::default(), Vec::new());
     if flags.has("admission-control") {
-        let wanted = flags.list("admission-control");
-        for name in &wanted {
-            enable("admission-control", name, &mut warnings)?;
+        for name in flags.list("admission-control") {
+            switches.enabled.extend(known("admission-control", &name, &mut warnings)?);
         }
-        let is_wanted = |plugin: &&'static str| wanted.iter().any(|name| name == plugin);
-        return Ok((admission::plugins().filter(|plugin| !is_wanted(plugin)).collect(), warnings));
+        let others = admission::plugins().filter(|plugin| !switches.enabled.contains(plugin));
+        switches.disabled = others.collect();
+        return Ok((switches, warnings));
     }
     for name in flags.list("enable-admission-plugins") {
-        enable("enable-admission-plugins", &name, &mut warnings)?;
+        switches.enabled.extend(known("enable-admission-plugins", &name, &mut warnings)?);
     }
-    let mut disabled = BTreeSet::new();
     for name in flags.list("disable-admission-plugins") {
         match admission::plugins().find(|plugin| *plugin == name) {
-            Some(plugin) => {
-                disabled.insert(plugin);
+            Some(plugin) if switches.enabled.contains(plugin) => {
+                let reason = "it is in --enable-admission-plugins, too";
+                return Err(UsageError::value("disable-admission-plugins", &name, reason.to_owned()));
             }
+            Some(plugin) => drop(switches.disabled.insert(plugin)),
             None if is_missing(&name) => {}
             None => return Err(UsageError::value("disable-admission-plugins", &name, unknown(&name))),
         }
     }
-    Ok((disabled, warnings))
+    Ok((switches, warnings))
 }
 
-fn enable(flag: &'static str, name: &str, warnings: &mut Vec<String>) -> Result<(), UsageError> {
-    if admission::plugins().any(|plugin| plugin == name) {
-        return Ok(());
+/// The plugin of a name that a flag switches on; `None` with a warning for one that kstore lacks.
+fn known(
+    flag: &'static str,
+    name: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Option<&'static str>, UsageError> {
+    if let Some(plugin) = admission::plugins().find(|plugin| *plugin == name) {
+        return Ok(Some(plugin));
     }
     if MISSING.contains(&name) {
         // It would run without being asked for, and its absence is documented.
         warnings.push(format!("--{flag}: kstore does not have the admission plugin {name}"));
-        return Ok(());
+        return Ok(None);
     }
     let reason = match is_missing(name) {
         true => format!("kstore does not have the admission plugin {name}; leave it out"),

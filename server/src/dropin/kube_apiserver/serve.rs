@@ -64,7 +64,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         authorization,
         bearers,
         front_proxies: front_proxies.map(Arc::new),
-        disabled_plugins: apiserver.disabled_plugins,
+        plugins: apiserver.plugins,
         external_address,
         leaves_endpoints: apiserver.leaves_endpoints,
         audit,

@@ -9,6 +9,7 @@ use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
 use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use kstore_apiserver::ServiceRanges;
+use kstore_apiserver::admission::PluginSwitches;
 use kstore_apiserver::outbound::ServiceBackends;
 use kstore_controllers::{Networks, Selection};
 use std::collections::BTreeSet;
@@ -49,8 +50,8 @@ pub(super) struct Apiserver {
     pub service_accounts: ServiceAccounts,
     /// Certificate and key shown to aggregated API servers.
     pub front_proxy: Option<(PathBuf, PathBuf)>,
-    /// Admission plugins that do not run.
-    pub disabled_plugins: BTreeSet<&'static str>,
+    /// Which admission plugins run.
+    pub plugins: PluginSwitches,
 }
 
 /// How proxies that name users in headers are known.
@@ -91,7 +92,7 @@ pub(super) fn read(
     let mut access = args::access(flags)?;
     // Kubernetes' default.
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
-    let (disabled_plugins, missing) = plugins::disabled(flags)?;
+    let (plugins, missing) = plugins::switches(flags)?;
     warnings.extend(missing);
     let anonymous = anonymous(flags, &access, warnings);
     let listen = listen(flags)?;
@@ -121,7 +122,7 @@ pub(super) fn read(
         tokens: file(flags, "token-auth-file"),
         service_accounts: service_accounts(flags)?,
         front_proxy: pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?,
-        disabled_plugins,
+        plugins,
     })
 }
 

@@ -4,6 +4,7 @@ use super::settings::{Apiserver, FrontProxyFiles};
 use super::*;
 use crate::args::{Api, AuditDestination, Authorization, Component, ModeChoice, Storage};
 use crate::dropin::serving::ServingFiles;
+use kstore_apiserver::admission::PluginSwitches;
 use kstore_apiserver::audit::Rotation;
 use std::path::PathBuf;
 
@@ -57,7 +58,7 @@ fn envtests_flags_are_an_apiserver_alone() {
     assert_eq!(apiserver.service_accounts.issuers, ["https://127.0.0.1:8/"]);
     let modes = modes_of(&apiserver);
     assert_eq!(modes, [ModeChoice::Rbac]);
-    assert_eq!(apiserver.disabled_plugins, ["ServiceAccount"].into());
+    assert_eq!(apiserver.plugins, PluginSwitches::without(["ServiceAccount"]));
 }
 
 #[test]
@@ -102,10 +103,7 @@ fn what_would_make_a_difference_is_refused_with_the_reason() {
         ("--audit-log-compress", "does not compress audit logs"),
         ("--encryption-provider-config=f", "does not encrypt"),
         ("--storage-backend=etcd2", "etcd v3 only"),
-        (
-            "--enable-admission-plugins=AlwaysPullImages",
-            "does not have the admission plugin AlwaysPullImages",
-        ),
+        ("--enable-admission-plugins=EventRateLimit", "does not have the admission plugin EventRateLimit"),
         ("--disable-admission-plugins=NoSuchPlugin", "admission plugin \"NoSuchPlugin\" is unknown"),
         ("--feature-gates=NoSuchGate=true", "unrecognized feature gate"),
         ("--runtime-config=apps/v9=true", "does not serve this API"),
@@ -153,7 +151,7 @@ fn requests_are_recorded_if_there_is_a_policy_and_a_log() {
 
 #[test]
 fn admission_plugins_are_switched_by_name() {
-    let disabled = |flags: &str| read(&format!("{NEEDED} {flags}")).unwrap().0.disabled_plugins;
+    let disabled = |flags: &str| read(&format!("{NEEDED} {flags}")).unwrap().0.plugins.disabled;
     assert_eq!(
         disabled("--disable-admission-plugins=ResourceQuota,NamespaceLifecycle"),
         ["NamespaceLifecycle", "ResourceQuota"].into()
@@ -162,12 +160,13 @@ fn admission_plugins_are_switched_by_name() {
     let all = disabled("--admission-control=");
     assert!(all.contains("NamespaceLifecycle") && all.contains("MutatingAdmissionWebhook"), "{all:?}");
     assert!(!disabled("--admission-control=NamespaceLifecycle").contains("NamespaceLifecycle"));
-    let (_, warnings) =
-        read(&format!("{ENVTEST} --enable-admission-plugins=PodTopologyLabels,MutatingAdmissionWebhook"))
-            .unwrap();
+    let (_, warnings) = read(&format!(
+        "{ENVTEST} --enable-admission-plugins=ClusterTrustBundleAttest,MutatingAdmissionWebhook"
+    ))
+    .unwrap();
     assert_eq!(
         warnings,
-        ["--enable-admission-plugins: kstore does not have the admission plugin PodTopologyLabels"]
+        ["--enable-admission-plugins: kstore does not have the admission plugin ClusterTrustBundleAttest"]
     );
 }
 

@@ -92,7 +92,9 @@ async fn play(
     let lines = in_order(file, lines(folder, file, hooks.as_ref()));
     let agent = expected::AGENTS.iter().find(|(own, _)| *own == file).map(|(_, agent)| *agent);
     let (answers, differences) = (BTreeMap::new(), BTreeMap::new());
-    let mut replayer = Replayer { cluster, hooks, answers, differences, agent };
+    let without_token_volumes = expected::WITHOUT_TOKEN_VOLUMES.contains(&file);
+    let saved = BTreeMap::new();
+    let mut replayer = Replayer { cluster, hooks, answers, saved, differences, agent, without_token_volumes };
     for line in &lines {
         replayer.line(line).await;
     }
@@ -119,10 +121,14 @@ struct Replayer<'c> {
     hooks: Option<Hooks>,
     /// The bodies of the answers by the ids of their lines.
     answers: BTreeMap<String, Value>,
+    /// What lines keep of the answers to them, by the names that later lines use.
+    saved: BTreeMap<String, String>,
     /// What differs, by the ids of the lines.
     differences: BTreeMap<String, String>,
     /// The user agent of the recording, if it had one.
     agent: Option<&'static str>,
+    /// Whether the volumes with tokens of service accounts are left out on both sides.
+    without_token_volumes: bool,
 }
 
 impl Replayer<'_> {
@@ -136,9 +142,24 @@ impl Replayer<'_> {
         } else if let Some(id) = line["id"].as_str() {
             self.take_calls();
             let Some(reply) = self.ask(line).await else { return };
-            let response = body_of(&reply);
+            let mut response = body_of(&reply);
             self.answers.insert(id.to_owned(), response.clone());
-            if let Some(difference) = compare(line, &reply, &response, &self.take_calls()) {
+            for (name, pointer) in line["save"].as_object().into_iter().flatten() {
+                let value = response.pointer(pointer.as_str().unwrap()).and_then(Value::as_str);
+                self.saved.insert(name.clone(), value.unwrap_or_default().to_owned());
+            }
+            let mut line = line.clone();
+            if self.without_token_volumes {
+                normal::drop_token_volumes(&mut line["response"]);
+                normal::drop_token_volumes(&mut response);
+            }
+            if line["response"]["..."].is_string() {
+                line["response"] = response.clone();
+            }
+            for place in line["differs"].as_array().cloned().into_iter().flatten() {
+                ignore(place.as_str().unwrap(), &mut line["response"], &mut response);
+            }
+            if let Some(difference) = compare(&line, &reply, &response, &self.take_calls()) {
                 self.differences.insert(id.to_owned(), difference);
             }
         }
@@ -154,10 +175,27 @@ impl Replayer<'_> {
         let rest = match line["as"].as_str()? {
             "admin" => {
                 let admin = UserInfo::new("admin", ["system:masters"]);
-                self.cluster.rest_as(UserInfo { uid: "admin".to_owned(), ..admin })
+                let uid = if self.without_token_volumes { "admin-uid" } else { "admin" };
+                self.cluster.rest_as(UserInfo { uid: uid.to_owned(), ..admin })
             }
             "user" => self.cluster.rest_as(UserInfo::new("user", ["system:authenticated"])),
+            "alice" => self.cluster.rest_as(UserInfo {
+                uid: "alice-uid".to_owned(),
+                ..UserInfo::new("alice", ["devs", "system:authenticated"])
+            }),
+            "bob" => self.cluster.rest_as(UserInfo {
+                uid: "bob-uid".to_owned(),
+                ..UserInfo::new("bob", ["ops", "system:authenticated"])
+            }),
             _ => return None,
+        };
+        let acted = &line["impersonate"];
+        let rest = match acted["user"].as_str() {
+            None => rest,
+            Some(name) => {
+                let groups = acted["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                self.cluster.rest_as(UserInfo::new(name, groups.chain(["system:authenticated"])))
+            }
         };
         let text = |name: &str| self.filled(line[name].as_str().unwrap_or_default());
         let mut request = http::Request::builder().method(text("method").as_str()).uri(text("path"));
@@ -175,10 +213,14 @@ impl Replayer<'_> {
         Some(rest.send(request.body(Full::new(Bytes::from(body))).unwrap()).await)
     }
 
-    /// A text with its `{{ID/a/b}}` replaced by the field `a/b` of the answer to the line ID.
+    /// A text with its `{{ID/a/b}}` replaced by the field `a/b` of the answer to the line ID, and `${name}` by what a line saved.
     fn filled(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (name, value) in &self.saved {
+            text = text.replace(&format!("${{{name}}}"), value);
+        }
         let mut out = String::new();
-        let mut rest = text;
+        let mut rest = text.as_str();
         while let Some((before, after)) = rest.split_once("{{") {
             let (place, after) = after.split_once("}}").expect("templates are closed");
             let (id, pointer) = place.split_once('/').unwrap_or((place, ""));
@@ -222,6 +264,14 @@ impl Replayer<'_> {
     }
 }
 
+/// Removes what is not the same in two recordings: a pointer into the line.
+fn ignore(place: &str, recorded: &mut Value, own: &mut Value) {
+    let Some(place) = place.strip_prefix("/response") else { return };
+    for value in [recorded, own].into_iter().filter_map(|value| value.pointer_mut(place)) {
+        *value = Value::Null;
+    }
+}
+
 /// JSON, the events of a watch (one alone as it is), or text.
 fn body_of(reply: &Reply) -> Value {
     let text = String::from_utf8_lossy(&reply.body).into_owned();
@@ -244,7 +294,7 @@ fn compare(line: &Value, reply: &Reply, response: &Value, calls: &Value) -> Opti
         .iter()
         .map(|value| String::from_utf8_lossy(value.as_bytes()))
         .collect();
-    let (recorded, own) = (normal::of(&line["warnings"]), normal::of(&warnings));
+    let (recorded, own) = (normal::warnings(&line["warnings"]), normal::warnings(&warnings));
     if recorded != own {
         differences.push(format!("warnings: {recorded} recorded, {own} here"));
     }
@@ -347,6 +397,21 @@ fn admission_webhooks_are_asked_and_answered_as_recorded() {
 #[test]
 fn quotas_are_charged_and_counted_as_recorded() {
     replay_with_controllers("quota.jsonl");
+}
+
+#[test]
+fn limit_ranges_default_and_bound_as_recorded() {
+    replay_with_controllers("limitrange.jsonl");
+}
+
+#[test]
+fn pods_are_held_to_the_levels_of_their_namespaces_as_recorded() {
+    replay_with_controllers("podsecurity.jsonl");
+}
+
+#[test]
+fn admission_plugins_decide_as_recorded() {
+    replay_with_controllers("admission.jsonl");
 }
 
 #[test]

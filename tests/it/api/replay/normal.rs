@@ -18,6 +18,37 @@ pub(super) fn of(value: &Value) -> Value {
     }
 }
 
+/// The texts of warnings, from whole headers or from texts.
+pub(super) fn warnings(headers: &Value) -> Value {
+    let text = |header: &Value| -> Value {
+        let quoted = header.as_str().and_then(|header| header.strip_prefix("299 - "));
+        quoted.and_then(|quoted| serde_json::from_str(quoted).ok()).unwrap_or_else(|| header.clone())
+    };
+    of(&headers.as_array().into_iter().flatten().map(text).collect())
+}
+
+/// Removes the volumes with tokens of service accounts from a pod, and their mounts.
+pub(super) fn drop_token_volumes(pod: &mut Value) {
+    let is_own =
+        |item: &Value| item["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
+    let drop_from = |owner: &mut Value, member: &str| {
+        let Some(items) = owner.get_mut(member).and_then(Value::as_array_mut) else { return };
+        items.retain(|item| !is_own(item));
+        if items.is_empty()
+            && let Some(owner) = owner.as_object_mut()
+        {
+            owner.remove(member);
+        }
+    };
+    let Some(spec) = pod.get_mut("spec") else { return };
+    drop_from(spec, "volumes");
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            drop_from(container, "volumeMounts");
+        }
+    }
+}
+
 fn of_member(name: &str, value: &Value) -> Value {
     let is_set = value.as_str().is_some_and(|text| !text.is_empty());
     match name {

@@ -1,0 +1,40 @@
+//! An Ingress that names no class gets the default one: of several the newest, then the first by name.
+
+use super::{Operation, Plugin, Subject, row};
+use crate::lookup::Lookup;
+use kstore_api::meta;
+use kstore_api::status::Status;
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+
+const DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
+/// The old way of naming a class.
+const OLD_NAME: &str = "kubernetes.io/ingress.class";
+
+pub(super) struct DefaultIngressClass;
+
+impl Plugin for DefaultIngressClass {
+    fn mutate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        ingress: &mut Value,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        if subject.operation != Operation::Create
+            || !subject.subresource.is_empty()
+            || !ingress["spec"].is_object()
+            || ingress["spec"]["ingressClassName"].is_string()
+            || meta::annotation(ingress, OLD_NAME).is_some()
+        {
+            return Ok(());
+        }
+        let classes = cluster.list(row("networking.k8s.io", "v1", "ingressclasses"), "");
+        let defaults = classes.iter().filter(|class| meta::annotation(class, DEFAULT) == Some("true"));
+        // In name order already, and the first of equals is taken.
+        if let Some(class) = defaults.min_by_key(|class| Reverse(meta::creation_timestamp(class))) {
+            ingress["spec"]["ingressClassName"] = json!(meta::name(class));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! Services get no external addresses beside those that they have.
+
+use super::{Operation, Plugin, Subject};
+use crate::lookup::Lookup;
+use kstore_api::object::list;
+use kstore_api::status::Status;
+use serde_json::Value;
+
+pub(super) struct DenyServiceExternalIps;
+
+impl Plugin for DenyServiceExternalIps {
+    fn validate(
+        &self,
+        _: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let is_write = matches!(subject.operation, Operation::Create | Operation::Update);
+        let Some(new) = new.filter(|_| is_write && subject.subresource.is_empty()) else { return Ok(()) };
+        let addresses = |service: &Value| list(&service["spec"]["externalIPs"]).to_vec();
+        let before = old.map(addresses).unwrap_or_default();
+        if addresses(new).iter().all(|address| before.contains(address)) {
+            return Ok(());
+        }
+        Err(subject.forbidden("Use of external IPs is denied by admission control."))
+    }
+}

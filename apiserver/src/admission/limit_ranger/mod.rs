@@ -1,0 +1,95 @@
+//! LimitRanger: pods get the default requests and limits of the LimitRanges of their namespace, and pods and volume claims must stay
+//! within the bounds of these. Resources of a running pod are judged when they are resized.
+
+mod constraints;
+mod defaults;
+mod totals;
+
+use super::{Operation, Plugin, Subject, row};
+use crate::lookup::Lookup;
+use kstore_api::kind::Resource;
+use kstore_api::meta;
+use kstore_api::object::list;
+use kstore_api::quantity::Quantity;
+use kstore_api::status::Status;
+use serde_json::Value;
+use std::sync::{Arc, OnceLock};
+
+pub(super) struct LimitRanger;
+
+impl Plugin for LimitRanger {
+    fn mutate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        pod: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        if subject.resource.plural == "pods" && is_judged(subject, old) {
+            for range in ranges(cluster, subject) {
+                defaults::fill(pod, limits(&range));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let Some(new) = new.filter(|_| is_judged(subject, old)) else { return Ok(()) };
+        let violations = match subject.resource.plural {
+            "pods" => constraints::of_pod,
+            _ => constraints::of_claim,
+        };
+        // The first range that is violated refuses, as in Kubernetes.
+        for range in ranges(cluster, subject) {
+            let mut texts = violations(new, limits(&range));
+            match texts.len() {
+                0 => {}
+                1 => return Err(subject.forbidden(&texts.remove(0))),
+                _ => return Err(subject.forbidden(&format!("[{}]", texts.join(", ")))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// New pods and resizes of pods, and every write of claims. The containers of a pod are otherwise never changed. What is being
+/// deleted is left alone.
+fn is_judged(subject: &Subject<'_>, old: Option<&Value>) -> bool {
+    if old.is_some_and(meta::is_being_deleted) {
+        return false;
+    }
+    match (subject.resource.plural, subject.operation) {
+        ("pods", Operation::Create) => subject.subresource.is_empty(),
+        ("pods", Operation::Update) => subject.subresource == "resize",
+        (_, Operation::Create | Operation::Update) => subject.subresource.is_empty(),
+        _ => false,
+    }
+}
+
+/// The LimitRanges of the subject's namespace, in the order of their names.
+fn ranges(cluster: &dyn Lookup, subject: &Subject<'_>) -> Vec<Arc<Value>> {
+    static ROW: OnceLock<&'static Resource> = OnceLock::new();
+    cluster.list(ROW.get_or_init(|| row("", "v1", "limitranges")), subject.namespace)
+}
+
+fn limits(range: &Value) -> &[Value] {
+    list(&range["spec"]["limits"])
+}
+
+/// The quantity of a resource in a list of resources, if it is named there.
+fn quantity(resources: &Value, name: &str) -> Option<Quantity> {
+    match &resources[name] {
+        Value::String(text) => Quantity::parse(text).ok(),
+        Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

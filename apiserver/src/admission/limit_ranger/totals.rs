@@ -1,0 +1,57 @@
+//! What the containers of a pod request, or are limited to, together.
+
+use super::quantity;
+use kstore_api::object::{list, text};
+use kstore_api::quantity::Quantity;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Resources that can be stated for a pod as a whole, beside huge pages.
+const OF_PODS: [&str; 2] = ["cpu", "memory"];
+const HUGE_PAGES: &str = "hugepages-";
+
+type Amounts = BTreeMap<String, Quantity>;
+
+/// The sum over containers and sidecars, or what one moment of initialisation needs if that is more. What is stated for the pod as a
+/// whole replaces the sum. Overhead does not count.
+pub(super) fn of_pod(pod: &Value, side: &str) -> BTreeMap<String, String> {
+    let spec = &pod["spec"];
+    let mut running = Amounts::new();
+    for container in list(&spec["containers"]) {
+        add(&mut running, &amounts(&container["resources"][side]));
+    }
+    let (mut sidecars, mut initializing) = (Amounts::new(), Amounts::new());
+    for container in list(&spec["initContainers"]) {
+        let mut moment = amounts(&container["resources"][side]);
+        if text(&container["restartPolicy"]) == "Always" {
+            add(&mut running, &moment);
+            add(&mut sidecars, &moment);
+            raise(&mut initializing, &sidecars);
+        } else {
+            add(&mut moment, &sidecars);
+            raise(&mut initializing, &moment);
+        }
+    }
+    raise(&mut running, &initializing);
+    let whole = amounts(&spec["resources"][side]).into_iter();
+    running
+        .extend(whole.filter(|(name, _)| OF_PODS.contains(&name.as_str()) || name.starts_with(HUGE_PAGES)));
+    running.into_iter().map(|(name, amount)| (name, amount.to_string())).collect()
+}
+
+fn amounts(resources: &Value) -> Amounts {
+    let names = resources.as_object().into_iter().flat_map(|members| members.keys());
+    names.filter_map(|name| Some((name.clone(), quantity(resources, name)?))).collect()
+}
+
+fn add(sum: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        sum.entry(name.clone()).and_modify(|sum| *sum = sum.add(*amount)).or_insert(*amount);
+    }
+}
+
+fn raise(greatest: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        greatest.entry(name.clone()).and_modify(|own| *own = (*own).max(*amount)).or_insert(*amount);
+    }
+}

@@ -1,0 +1,27 @@
+//! Objects live in namespaces that exist. NamespaceLifecycle sees to it as well; this is for servers that switch that off.
+
+use super::{Plugin, Subject};
+use crate::lookup::Lookup;
+use crate::registry::namespaces;
+use kstore_api::status::Status;
+use serde_json::Value;
+
+pub(super) struct NamespaceExists;
+
+impl Plugin for NamespaceExists {
+    fn validate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        _: Option<&Value>,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        let is_in_namespace = subject.resource.namespaced && !subject.namespace.is_empty();
+        if !is_in_namespace
+            || cluster.entry(namespaces(), &namespaces().storage_key("", subject.namespace)).is_some()
+        {
+            return Ok(());
+        }
+        Err(Status::not_found(namespaces(), subject.namespace))
+    }
+}

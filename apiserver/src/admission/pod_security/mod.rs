@@ -1,0 +1,229 @@
+//! PodSecurity: the labels `pod-security.kubernetes.io/*` of a namespace hold its pods to a level. `enforce` refuses pods, `audit` notes
+//! and `warn` warns; templates of pods in workloads are only noted and warned of. A namespace whose `enforce` becomes stricter is
+//! changed all the same, with warnings about its pods that violate it.
+//!
+//! There is no configuration file of the plugin: no namespace, user or runtime class is exempt, and namespaces without labels are
+//! privileged. Pods of a changed namespace are looked at in the order of their names, up to [`POD_SECURITY_PODS`].
+
+mod checks;
+mod policy;
+mod significant;
+
+use super::{Operation, Plugin, Remarks, Subject};
+use crate::limits::POD_SECURITY_PODS;
+use crate::lookup::Lookup;
+use crate::registry::namespaces;
+use checks::{Pod, Violation, violations};
+use kstore_api::field::ErrorList;
+use kstore_api::kind::Resource;
+use kstore_api::meta;
+use kstore_api::status::Status;
+use policy::{Level, LevelVersion, Policy};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The kinds with pods or templates of pods, and namespaces.
+pub(super) const KINDS: &[(&str, &str)] = &[
+    ("", "pods"),
+    ("", "namespaces"),
+    ("", "replicationcontrollers"),
+    ("", "podtemplates"),
+    ("apps", "replicasets"),
+    ("apps", "deployments"),
+    ("apps", "statefulsets"),
+    ("apps", "daemonsets"),
+    ("batch", "jobs"),
+    ("batch", "cronjobs"),
+];
+
+/// Subresources of pods that do not change what containers may do.
+const HARMLESS: [&str; 8] =
+    ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
+
+/// The name of a label of namespaces, and of an annotation of audit events.
+fn name_of(label: &str) -> String {
+    format!("pod-security.kubernetes.io/{label}")
+}
+
+pub(super) struct PodSecurity;
+
+impl Plugin for PodSecurity {
+    fn review(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+        remarks: &mut Remarks,
+    ) -> Result<(), Status> {
+        let Some(new) = new.filter(|_| matches!(subject.operation, Operation::Create | Operation::Update))
+        else {
+            return Ok(());
+        };
+        let is_pod = subject.resource.plural == "pods";
+        match is_pod {
+            true if HARMLESS.contains(&subject.subresource) => return Ok(()),
+            false if !subject.subresource.is_empty() => return Ok(()),
+            _ => {}
+        }
+        if subject.resource.plural == "namespaces" {
+            return review_namespace(cluster, subject, new, old, remarks);
+        }
+        let Some(namespace) = cluster.get(namespaces(), "", subject.namespace) else { return Ok(()) };
+        let (policy, errors) = Policy::of(&namespace);
+        if is_pod {
+            review_pod(subject, (policy, &errors), new, old, remarks)
+        } else {
+            review_template(subject.resource, (policy, &errors), new, remarks);
+            Ok(())
+        }
+    }
+}
+
+fn review_pod(
+    subject: &Subject<'_>,
+    (policy, errors): (Policy, &ErrorList),
+    pod: &Value,
+    old: Option<&Value>,
+    remarks: &mut Remarks,
+) -> Result<(), Status> {
+    if errors.is_empty() && policy.is_privileged() {
+        remarks.note(|| (name_of("enforce-policy"), LevelVersion::PRIVILEGED.to_string()));
+        return Ok(());
+    }
+    if old.is_some_and(|old| !significant::is_significant(pod, old)) {
+        return Ok(());
+    }
+    note_errors(errors, remarks);
+    let pod = Pod { metadata: &pod["metadata"], spec: &pod["spec"] };
+    remarks.note(|| (name_of("enforce-policy"), policy.enforce.to_string()));
+    let forbidden = violations(policy.enforce, &pod);
+    note_violations(policy, &pod, remarks);
+    if forbidden.is_empty() {
+        warn_of_violations(policy, &pod, remarks);
+        return Ok(());
+    }
+    Err(subject.forbidden(&format!("violates PodSecurity \"{}\": {}", policy.enforce, details(&forbidden))))
+}
+
+fn review_template(
+    resource: &Resource,
+    (policy, errors): (Policy, &ErrorList),
+    object: &Value,
+    remarks: &mut Remarks,
+) {
+    let is_watched = policy.warn.level != Level::Privileged || policy.audit.level != Level::Privileged;
+    let template = match resource.plural {
+        "podtemplates" => &object["template"],
+        "cronjobs" => &object["spec"]["jobTemplate"]["spec"]["template"],
+        _ => &object["spec"]["template"],
+    };
+    if (errors.is_empty() && !is_watched) || template.is_null() {
+        return;
+    }
+    note_errors(errors, remarks);
+    let pod = Pod { metadata: &template["metadata"], spec: &template["spec"] };
+    note_violations(policy, &pod, remarks);
+    warn_of_violations(policy, &pod, remarks);
+}
+
+fn note_errors(errors: &ErrorList, remarks: &mut Remarks) {
+    if !errors.is_empty() {
+        remarks.note(|| (name_of("error"), format!("Failed to parse policy: {}", errors.aggregate())));
+    }
+}
+
+fn note_violations(policy: Policy, pod: &Pod<'_>, remarks: &mut Remarks) {
+    if remarks.is_recorded {
+        let found = violations(policy.audit, pod);
+        if !found.is_empty() {
+            remarks.note(|| (name_of("audit-violations"), would_violate(policy.audit, &found)));
+        }
+    }
+}
+
+fn warn_of_violations(policy: Policy, pod: &Pod<'_>, remarks: &mut Remarks) {
+    let found = violations(policy.warn, pod);
+    if !found.is_empty() {
+        remarks.warnings.push(would_violate(policy.warn, &found));
+    }
+}
+
+fn would_violate(wanted: LevelVersion, found: &[Violation]) -> String {
+    format!("would violate PodSecurity \"{wanted}\": {}", details(found))
+}
+
+/// The reasons, each with its detail.
+fn details(found: &[Violation]) -> String {
+    let texts = found.iter().map(|one| match one.detail.as_str() {
+        "" => one.reason.clone(),
+        detail => format!("{} ({detail})", one.reason),
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+fn review_namespace(
+    cluster: &dyn Lookup,
+    subject: &Subject<'_>,
+    new: &Value,
+    old: Option<&Value>,
+    remarks: &mut Remarks,
+) -> Result<(), Status> {
+    let (policy, errors) = Policy::of(new);
+    let before = old.map(Policy::of);
+    let were_wrong = |errors: &ErrorList| {
+        before.as_ref().is_some_and(|(_, before)| before.aggregate() == errors.aggregate())
+    };
+    if !errors.is_empty() && !were_wrong(&errors) {
+        return Err(Status::invalid("", "Namespace", subject.name, &errors));
+    }
+    let Some((before, _)) = before else { return Ok(()) };
+    let (wanted, before) = (policy.enforce, before.enforce);
+    let is_relaxed = wanted.version == before.version && wanted.level <= before.level;
+    if wanted.level != Level::Privileged && wanted != before && !is_relaxed {
+        remarks.warnings.extend(warnings_about_pods(cluster, subject.name, wanted));
+    }
+    Ok(())
+}
+
+/// The pods of a namespace that violate a level. Pods with the same violations are named once.
+fn warnings_about_pods(cluster: &dyn Lookup, namespace: &str, wanted: LevelVersion) -> Vec<String> {
+    let (pods, total) = cluster.first(crate::token::core("pods"), namespace, POD_SECURITY_PODS);
+    let mut by_reasons: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    for pod in &pods {
+        let view = Pod { metadata: &pod["metadata"], spec: &pod["spec"] };
+        let found = violations(wanted, &view);
+        if !found.is_empty() {
+            let reasons: Vec<String> = found.into_iter().map(|one| one.reason).collect();
+            let (_, count) =
+                by_reasons.entry(reasons.join(", ")).or_insert_with(|| (meta::name(pod).to_owned(), 0));
+            *count += 1;
+        }
+    }
+    let mut warnings = Vec::new();
+    if pods.len() < total {
+        let checked = pods.len();
+        warnings.push(format!(
+            "new PodSecurity enforce level only checked against the first {checked} of {total} existing pods"
+        ));
+    }
+    if !by_reasons.is_empty() {
+        warnings.push(format!(
+            "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{wanted}\""
+        ));
+    }
+    let mut texts: Vec<String> = by_reasons
+        .into_iter()
+        .map(|(reasons, (first, count))| match count {
+            1 => format!("{first}: {reasons}"),
+            2 => format!("{first} (and 1 other pod): {reasons}"),
+            _ => format!("{first} (and {} other pods): {reasons}", count - 1),
+        })
+        .collect();
+    texts.sort_unstable();
+    warnings.extend(texts);
+    warnings
+}
+
+#[cfg(test)]
+mod tests;

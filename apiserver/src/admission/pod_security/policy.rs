@@ -1,0 +1,149 @@
+//! What the labels of a namespace ask for: a level and a version for each mode.
+
+use kstore_api::field::{ErrorList, Path};
+use kstore_api::meta;
+use serde_json::Value;
+use std::fmt;
+
+/// How much a pod may do; the strictest is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Privileged,
+    Baseline,
+    Restricted,
+}
+
+impl Level {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "privileged" => Ok(Self::Privileged),
+            "baseline" => Ok(Self::Baseline),
+            "restricted" => Ok(Self::Restricted),
+            _ => Err("must be one of privileged, baseline, restricted"),
+        }
+    }
+}
+
+/// The version of Kubernetes whose controls are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    Latest,
+    /// `v1.<minor>`.
+    Minor(u64),
+}
+
+impl Version {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        if text == "latest" {
+            return Ok(Self::Latest);
+        }
+        let digits =
+            text.strip_prefix("v1.").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let digits = digits.filter(|digits| *digits == "0" || !digits.starts_with('0'));
+        let minor =
+            digits.and_then(|digits| digits.parse::<i64>().ok()).and_then(|minor| u64::try_from(minor).ok());
+        minor.map(Self::Minor).ok_or("must be \"latest\" or \"v1.x\"")
+    }
+}
+
+/// Controls of a level as they are at a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LevelVersion {
+    pub(super) level: Level,
+    pub(super) version: Version,
+}
+
+impl LevelVersion {
+    /// No controls.
+    pub(super) const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
+}
+
+impl fmt::Display for LevelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Privileged => "privileged",
+            Level::Baseline => "baseline",
+            Level::Restricted => "restricted",
+        };
+        match self.version {
+            Version::Latest => write!(f, "{level}:latest"),
+            Version::Minor(minor) => write!(f, "{level}:v1.{minor}"),
+        }
+    }
+}
+
+/// What the three modes of a namespace hold pods to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Policy {
+    /// Violations are refused.
+    pub(super) enforce: LevelVersion,
+    /// Violations are noted in the audit log.
+    pub(super) audit: LevelVersion,
+    /// Violations are warned of.
+    pub(super) warn: LevelVersion,
+}
+
+impl Policy {
+    /// The policy of a namespace, and what is wrong with its labels. A label that is wrong means the strictest level for `enforce`
+    /// and none for the others.
+    pub(super) fn of(namespace: &Value) -> (Self, ErrorList) {
+        let none = LevelVersion::PRIVILEGED;
+        let mut policy = Self { enforce: none, audit: none, warn: none };
+        let mut errors = ErrorList::new();
+        let labels = Labels { namespace };
+        let enforced = labels.read("enforce", Level::parse, &mut errors);
+        if let Some(level) = enforced {
+            policy.enforce.level = level.unwrap_or(Level::Restricted);
+        }
+        policy.enforce.version = labels.version("enforce-version", &mut errors).unwrap_or(Version::Latest);
+        if let Some(level) = labels.read("audit", Level::parse, &mut errors) {
+            policy.audit.level = level.unwrap_or(Level::Privileged);
+        }
+        policy.audit.version = labels.version("audit-version", &mut errors).unwrap_or(Version::Latest);
+        let warned = labels.read("warn", Level::parse, &mut errors);
+        if let Some(level) = warned {
+            policy.warn.level = level.unwrap_or(Level::Privileged);
+        }
+        let warned_version = labels.version("warn-version", &mut errors);
+        policy.warn.version = warned_version.unwrap_or(Version::Latest);
+        // What would be refused later, when a controller makes pods of a template, is warned of.
+        let is_enforced = matches!(enforced, Some(Some(_))) && policy.enforce.level > policy.warn.level;
+        if warned.is_none() && is_enforced {
+            policy.warn.level = policy.enforce.level;
+            policy.warn.version = warned_version.unwrap_or(policy.enforce.version);
+        }
+        (policy, errors)
+    }
+
+    /// Whether no mode has any control.
+    pub(super) fn is_privileged(&self) -> bool {
+        [self.enforce, self.audit, self.warn].iter().all(|mode| mode.level == Level::Privileged)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Labels<'n> {
+    namespace: &'n Value,
+}
+
+impl Labels<'_> {
+    /// A label's meaning: `None` if there is no such label, `Some(None)` if it is wrong.
+    fn read<T>(
+        self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, &'static str>,
+        errors: &mut ErrorList,
+    ) -> Option<Option<T>> {
+        let key = super::name_of(name);
+        let text = meta::label(self.namespace, &key)?;
+        Some(
+            parse(text)
+                .map_err(|detail| errors.invalid(&Path::new("metadata.labels").key(&key), text, detail))
+                .ok(),
+        )
+    }
+
+    fn version(self, name: &str, errors: &mut ErrorList) -> Option<Version> {
+        self.read(name, Version::parse, errors).map(|version| version.unwrap_or(Version::Latest))
+    }
+}

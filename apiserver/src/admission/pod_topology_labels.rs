@@ -1,0 +1,57 @@
+//! A pod has the labels of its node's zone and region, which its containers can read. It gets them when it is bound, or when it is
+//! created with a node; labels that it has already stay.
+
+use super::{Operation, Plugin, Subject, row};
+use crate::lookup::Lookup;
+use kstore_api::kind::Resource;
+use kstore_api::meta;
+use kstore_api::object::text;
+use kstore_api::status::Status;
+use serde_json::Value;
+use std::sync::OnceLock;
+
+const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+
+pub(super) const NAME: &str = "PodTopologyLabels";
+
+pub(super) struct PodTopologyLabels;
+
+impl Plugin for PodTopologyLabels {
+    fn mutate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        pod: &mut Value,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        if subject.operation == Operation::Create && subject.subresource.is_empty() {
+            let node = text(&pod["spec"]["nodeName"]).to_owned();
+            copy(cluster, &node, pod);
+        }
+        Ok(())
+    }
+}
+
+/// Gives a binding of a pod to a node the labels that the pod is to have.
+pub(super) fn label_binding(cluster: &dyn Lookup, binding: &mut Value) {
+    if binding["target"]["kind"] == "Node" {
+        let node = text(&binding["target"]["name"]).to_owned();
+        copy(cluster, &node, binding);
+    }
+}
+
+/// Copies the labels of a node's place to an object that lacks them.
+fn copy(cluster: &dyn Lookup, node: &str, object: &mut Value) {
+    static NODES: OnceLock<&'static Resource> = OnceLock::new();
+    if node.is_empty() {
+        return;
+    }
+    let Some(node) = cluster.get(NODES.get_or_init(|| row("", "v1", "nodes")), "", node) else { return };
+    for key in LABELS {
+        if let Some(value) = meta::label(&node, key)
+            && meta::label(object, key).is_none()
+        {
+            meta::set_label(object, key, value);
+        }
+    }
+}

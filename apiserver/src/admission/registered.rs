@@ -1,0 +1,163 @@
+//! The plugins of the server in the order in which they run, with the kinds that each looks at and whether it runs by default. Webhooks,
+//! policies and quotas come after them and are no plugins here.
+
+use super::{
+    Plugin, Subject, always, always_pull_images, certificate_approval, certificate_requester,
+    certificate_signing, certificate_subject_restriction, default_ingress_class, default_storage_class,
+    default_toleration_seconds, deny_service_external_ips, extended_resource_toleration,
+    limit_pod_hard_anti_affinity_topology, limit_ranger, namespace_exists, namespace_lifecycle,
+    owner_references_permission_enforcement, persistent_volume_claim_resize, pod_node_selector, pod_security,
+    pod_toleration_restriction, pod_topology_labels, priority, rbac_escalation, runtime_class,
+    service_account, storage_object_in_use_protection, taint_nodes_by_condition,
+};
+use std::collections::BTreeSet;
+
+/// The check against escalation by roles and bindings. In Kubernetes it is part of their storage and no plugin.
+pub(super) const RBAC_ESCALATION: &str = "RBACEscalation";
+/// The check of who may set owner references.
+pub(super) const OWNER_REFERENCES: &str = "OwnerReferencesPermissionEnforcement";
+/// The last plugin but one. The registry charges quotas, in the commit of what is charged.
+pub(crate) const RESOURCE_QUOTA: &str = "ResourceQuota";
+pub(super) const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
+pub(super) const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
+pub(super) const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
+pub(super) const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
+/// Plugins that are no [`Plugin`]: they wait for webhooks, or belong to a commit.
+const ELSEWHERE: [&str; 5] =
+    [MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK, RESOURCE_QUOTA];
+
+/// A plugin with its place in the order.
+pub(super) struct Registered {
+    /// The name that clients of Kubernetes know.
+    pub(super) name: &'static str,
+    pub(super) plugin: &'static dyn Plugin,
+    runs_by_default: bool,
+    /// Group and plural of the kinds that it looks at; empty: all kinds.
+    kinds: &'static [(&'static str, &'static str)],
+}
+
+impl Registered {
+    /// Whether the plugin looks at requests about the kind of this one. The others cost nothing.
+    pub(super) fn concerns(&self, subject: &Subject<'_>) -> bool {
+        let resource = subject.resource;
+        self.kinds.is_empty()
+            || self.kinds.iter().any(|(group, plural)| *plural == resource.plural && *group == resource.group)
+    }
+}
+
+const fn on(
+    name: &'static str,
+    plugin: &'static dyn Plugin,
+    kinds: &'static [(&'static str, &'static str)],
+) -> Registered {
+    Registered { name, plugin, runs_by_default: true, kinds }
+}
+
+const fn off(
+    name: &'static str,
+    plugin: &'static dyn Plugin,
+    kinds: &'static [(&'static str, &'static str)],
+) -> Registered {
+    Registered { name, plugin, runs_by_default: false, kinds }
+}
+
+const PODS: &[(&str, &str)] = &[("", "pods")];
+const CLAIMS: &[(&str, &str)] = &[("", "persistentvolumeclaims")];
+const SIGNING_REQUESTS: &[(&str, &str)] = &[("certificates.k8s.io", "certificatesigningrequests")];
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// The order is Kubernetes'.
+static PLUGINS: &[Registered] = &[
+    off("AlwaysAdmit", &always::AlwaysAdmit, &[]),
+    on("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle, &[]),
+    off("NamespaceExists", &namespace_exists::NamespaceExists, &[]),
+    off(
+        "LimitPodHardAntiAffinityTopology",
+        &limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
+        PODS,
+    ),
+    on("LimitRanger", &limit_ranger::LimitRanger, &[("", "pods"), ("", "persistentvolumeclaims")]),
+    on("ServiceAccount", &service_account::ServiceAccount, PODS),
+    // NodeRestriction has its place here.
+    on("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition, &[("", "nodes")]),
+    off("AlwaysPullImages", &always_pull_images::AlwaysPullImages, PODS),
+    on("PodSecurity", &pod_security::PodSecurity, pod_security::KINDS),
+    off("PodNodeSelector", &pod_node_selector::PodNodeSelector, PODS),
+    on("Priority", &priority::Priority, &[("", "pods"), ("scheduling.k8s.io", "priorityclasses")]),
+    on("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds, PODS),
+    off("PodTolerationRestriction", &pod_toleration_restriction::PodTolerationRestriction, PODS),
+    off("ExtendedResourceToleration", &extended_resource_toleration::ExtendedResourceToleration, PODS),
+    on("DefaultStorageClass", &default_storage_class::DefaultStorageClass, CLAIMS),
+    on(
+        "StorageObjectInUseProtection",
+        &storage_object_in_use_protection::StorageObjectInUseProtection,
+        &[("", "persistentvolumeclaims"), ("", "persistentvolumes")],
+    ),
+    off(
+        OWNER_REFERENCES,
+        &owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement,
+        &[],
+    ),
+    on("PersistentVolumeClaimResize", &persistent_volume_claim_resize::PersistentVolumeClaimResize, CLAIMS),
+    on("RuntimeClass", &runtime_class::RuntimeClass, PODS),
+    on("CertificateApproval", &certificate_approval::CertificateApproval, SIGNING_REQUESTS),
+    on("CertificateSigning", &certificate_signing::CertificateSigning, SIGNING_REQUESTS),
+    on(
+        "CertificateSubjectRestriction",
+        &certificate_subject_restriction::CertificateSubjectRestriction,
+        SIGNING_REQUESTS,
+    ),
+    on(
+        "DefaultIngressClass",
+        &default_ingress_class::DefaultIngressClass,
+        &[("networking.k8s.io", "ingresses")],
+    ),
+    off("DenyServiceExternalIPs", &deny_service_external_ips::DenyServiceExternalIps, &[("", "services")]),
+    on(pod_topology_labels::NAME, &pod_topology_labels::PodTopologyLabels, PODS),
+    on("CertificateRequester", &certificate_requester::CertificateRequester, SIGNING_REQUESTS),
+    on(
+        RBAC_ESCALATION,
+        &rbac_escalation::RbacEscalation,
+        &[(RBAC, "clusterroles"), (RBAC, "roles"), (RBAC, "clusterrolebindings"), (RBAC, "rolebindings")],
+    ),
+    // In Kubernetes it is asked after webhooks and quotas.
+    off("AlwaysDeny", &always::AlwaysDeny, &[]),
+];
+
+/// The names of the admission plugins of Kubernetes that this server has.
+pub fn plugins() -> impl Iterator<Item = &'static str> {
+    let own = PLUGINS.iter().map(|registered| registered.name).filter(|name| *name != RBAC_ESCALATION);
+    own.chain(ELSEWHERE)
+}
+
+/// Which plugins run: those of Kubernetes' default set, unless switched off or on here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginSwitches {
+    /// Plugins of [`plugins`] that run beside the default ones.
+    pub enabled: BTreeSet<&'static str>,
+    /// Plugins of [`plugins`] that do not run.
+    pub disabled: BTreeSet<&'static str>,
+}
+
+impl PluginSwitches {
+    /// Without these plugins.
+    pub fn without(disabled: impl IntoIterator<Item = &'static str>) -> Self {
+        Self { disabled: disabled.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Whether a plugin of this name runs, webhooks, policies and quotas included.
+    pub fn runs(&self, plugin: &str) -> bool {
+        let by_default = |name: &str| {
+            PLUGINS
+                .iter()
+                .find(|registered| registered.name == name)
+                .is_none_or(|registered| registered.runs_by_default)
+        };
+        !self.disabled.contains(plugin) && (self.enabled.contains(plugin) || by_default(plugin))
+    }
+
+    /// The plugins of the server that run, in their order.
+    pub(super) fn running(&self) -> Vec<&'static Registered> {
+        PLUGINS.iter().filter(|registered| self.runs(registered.name)).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! A pod takes over the overhead of its RuntimeClass, and the node selector and tolerations that lead to nodes with that runtime.
+
+use super::{Operation, Plugin, Subject, row, tolerations};
+use crate::lookup::Lookup;
+use kstore_api::object::{list, text};
+use kstore_api::quantity::Quantity;
+use kstore_api::status::Status;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+const WITHOUT: &str = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+
+pub(super) struct RuntimeClass;
+
+impl Plugin for RuntimeClass {
+    fn mutate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        pod: &mut Value,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        if !concerns(subject) {
+            return Ok(());
+        }
+        let Some(class) = class_of(cluster, subject, pod)? else { return Ok(()) };
+        let fixed = &class["overhead"]["podFixed"];
+        if class["overhead"].is_object() {
+            let own = &pod["spec"]["overhead"];
+            if own.is_object() && !are_equal(own, fixed) {
+                return Err(subject.forbidden(MISMATCH));
+            }
+            if fixed.is_object() {
+                pod["spec"]["overhead"] = fixed.clone();
+            }
+        }
+        if class["scheduling"].is_object() {
+            schedule(subject, &class["scheduling"], &mut pod["spec"])?;
+        }
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        let Some(pod) = new.filter(|_| concerns(subject)) else { return Ok(()) };
+        let class = class_of(cluster, subject, pod)?;
+        let overhead = class.as_ref().map(|class| &class["overhead"]).filter(|overhead| overhead.is_object());
+        match overhead {
+            Some(overhead) if !are_equal(&overhead["podFixed"], &pod["spec"]["overhead"]) => {
+                Err(subject.forbidden(MISMATCH))
+            }
+            None if pod["spec"]["overhead"].is_object() => Err(subject.forbidden(WITHOUT)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn concerns(subject: &Subject<'_>) -> bool {
+    subject.operation == Operation::Create && subject.is("", "pods")
+}
+
+fn class_of(cluster: &dyn Lookup, subject: &Subject<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
+    let Some(name) = pod["spec"]["runtimeClassName"].as_str() else { return Ok(None) };
+    let class = cluster.get(row("node.k8s.io", "v1", "runtimeclasses"), "", name);
+    let missing = || subject.forbidden(&format!("pod rejected: RuntimeClass {name:?} not found"));
+    class.ok_or_else(missing).map(Some)
+}
+
+/// Whether two lists of resources name the same amounts.
+fn are_equal(left: &Value, right: &Value) -> bool {
+    let amounts = |resources: &Value| -> Vec<(String, Option<Quantity>)> {
+        let members = resources.as_object().into_iter().flatten();
+        members.map(|(name, amount)| (name.clone(), Quantity::parse(text(amount)).ok())).collect()
+    };
+    amounts(left) == amounts(right)
+}
+
+fn schedule(subject: &Subject<'_>, scheduling: &Value, spec: &mut Value) -> Result<(), Status> {
+    for (key, value) in scheduling["nodeSelector"].as_object().into_iter().flatten() {
+        let (own, wanted) = (&spec["nodeSelector"][key], text(value));
+        if let Some(own) = own.as_str().filter(|own| *own != wanted) {
+            return Err(subject.forbidden(&format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {own}"
+            )));
+        }
+        spec["nodeSelector"][key] = json!(wanted);
+    }
+    let all = tolerations::merged(list(&spec["tolerations"]), list(&scheduling["tolerations"]));
+    if !all.is_empty() {
+        spec["tolerations"] = all.into();
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! New volumes and claims have the finalizer that keeps them until nothing uses them. The controller that removes it also adds it to
+//! those that came without it. VolumeAttributesClasses get none, for there is no controller that would remove it.
+
+use super::{Operation, Plugin, Subject};
+use crate::lookup::Lookup;
+use kstore_api::meta;
+use kstore_api::status::Status;
+use serde_json::Value;
+
+const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
+const OF_VOLUMES: &str = "kubernetes.io/pv-protection";
+
+pub(super) struct StorageObjectInUseProtection;
+
+impl Plugin for StorageObjectInUseProtection {
+    fn mutate(
+        &self,
+        _: &dyn Lookup,
+        subject: &Subject<'_>,
+        object: &mut Value,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        if subject.operation != Operation::Create || !subject.subresource.is_empty() {
+            return Ok(());
+        }
+        let own = match subject.resource.plural {
+            "persistentvolumeclaims" => OF_CLAIMS,
+            _ => OF_VOLUMES,
+        };
+        let mut finalizers: Vec<String> = meta::finalizers(object).map(str::to_owned).collect();
+        if !finalizers.iter().any(|name| name == own) {
+            finalizers.push(own.to_owned());
+            meta::set_finalizers(object, finalizers.iter().map(String::as_str));
+        }
+        Ok(())
+    }
+}
