@@ -52,6 +52,8 @@ pub struct Subject<'a> {
     pub namespace: &'a str,
     /// The object's name; "" while a name is yet to be generated.
     pub name: &'a str,
+    /// Seed of the random names that plugins give; the same each time that one request is decided.
+    pub seed: u64,
 }
 
 impl Subject<'_> {

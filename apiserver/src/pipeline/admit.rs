@@ -111,5 +111,6 @@ fn subject<'a>(user: &'a UserInfo, operation: Operation, target: &'a Target, nam
         subresource: target.subresource,
         namespace: &target.namespace,
         name,
+        seed: 0,
     }
 }

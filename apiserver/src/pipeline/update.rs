@@ -195,6 +195,7 @@ impl Pipeline {
                 subresource: target.subresource,
                 namespace: &target.namespace,
                 name: &target.name,
+                seed: 0,
             },
             target,
             options: Options::Update(options),
