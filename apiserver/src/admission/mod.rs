@@ -11,6 +11,7 @@ mod default_toleration_seconds;
 pub(crate) mod dynamic;
 mod figures;
 mod namespace_lifecycle;
+mod node_restriction;
 mod priority;
 mod rbac_escalation;
 mod service_account;
@@ -96,9 +97,10 @@ trait Plugin: Send + Sync {
 }
 
 /// The plugins, in order, by the names that clients of Kubernetes know.
-const PLUGINS: [(&str, &dyn Plugin); 11] = [
+const PLUGINS: [(&str, &dyn Plugin); 12] = [
     ("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle),
     ("ServiceAccount", &service_account::ServiceAccount),
+    (NODE_RESTRICTION, &node_restriction::NodeRestriction),
     ("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition),
     ("Priority", &priority::Priority),
     ("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds),
@@ -110,6 +112,8 @@ const PLUGINS: [(&str, &dyn Plugin); 11] = [
     (RBAC_ESCALATION, &rbac_escalation::RbacEscalation),
 ];
 
+/// The plugin that says what nodes may write.
+const NODE_RESTRICTION: &str = "NodeRestriction";
 /// The check against escalation by roles and bindings. In Kubernetes it is part of their storage and no plugin.
 const RBAC_ESCALATION: &str = "RBACEscalation";
 /// The plugins that only check whether the user's roles permit more than the request itself needs.
@@ -246,6 +250,17 @@ impl Admission {
             }
             between(new)?;
         }
+    }
+
+    /// Checks what a node posts to a subresource, such as an eviction or a request for a token. No other plugin has rules about these.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) fn restrict_node(&self, subject: &Subject<'_>, posted: &Value) -> Result<(), Status> {
+        if !self.runs(NODE_RESTRICTION) {
+            return Ok(());
+        }
+        node_restriction::restrict(&*self.cluster, subject, Some(posted), None)
     }
 
     /// Shows what is not stored as it is, such as a binding or the options of a stream, to webhooks alone.

@@ -6,10 +6,9 @@ use kstore_apiserver::admission;
 use std::collections::BTreeSet;
 
 /// Plugins of Kubernetes that this server does not have and that run there unless disabled.
-const MISSING: [&str; 7] = [
+const MISSING: [&str; 6] = [
     "ClusterTrustBundleAttest",
     "LimitRanger",
-    "NodeRestriction",
     "PersistentVolumeClaimResize",
     "PodSecurity",
     "PodTopologyLabels",
