@@ -34,6 +34,7 @@ pub mod metrics;
 mod observed_body;
 pub mod outbound;
 pub mod pipeline;
+mod pod_references;
 pub mod provenance;
 mod rate_limited;
 pub mod registry;

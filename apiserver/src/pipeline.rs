@@ -79,17 +79,6 @@ pub enum Answer {
     Watch(Box<Watch>),
 }
 
-impl Answer {
-    /// The object, if it is one that was written or would have been.
-    fn written_object(&self) -> Option<Value> {
-        match self {
-            Self::Object(answer) => Some(answer.entry.parse()),
-            Self::Value { value, .. } => Some(value.clone()),
-            Self::Status { .. } | Self::List(_) | Self::Watch(_) => None,
-        }
-    }
-}
-
 /// A stored object, and what to say with it.
 pub struct ObjectAnswer {
     /// The object in its stored version.

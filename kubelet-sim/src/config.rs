@@ -1,6 +1,7 @@
 //! What a simulated cluster looks like: how many nodes, how large, how fast. Per-pod behaviour is in `behavior`.
 
 use crate::behavior::Delay;
+use crate::identities::Identities;
 use kstore_informer::metrics::Registry;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -33,6 +34,8 @@ pub struct Config {
     pub delays: Delays,
     /// Whether the ordinary events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
     pub events: bool,
+    /// As whom the nodes write.
+    pub identities: Identities,
     /// Where the figures of its caches are shown.
     pub metrics: Registry,
 }
@@ -52,6 +55,7 @@ impl Default for Config {
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },
             delays: Delays::default(),
             events: true,
+            identities: Identities::default(),
             metrics: Registry::new(),
         }
     }

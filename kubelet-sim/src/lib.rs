@@ -10,6 +10,7 @@ pub mod backoff;
 pub mod behavior;
 pub mod config;
 mod fault;
+mod identities;
 pub mod image;
 mod limits;
 pub mod log;
@@ -26,4 +27,5 @@ mod time;
 
 pub use config::Config;
 pub use fault::{FaultError, Handle};
+pub use identities::Identities;
 pub use manager::run::{Simulator, run};

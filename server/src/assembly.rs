@@ -19,6 +19,7 @@ use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
 use kstore_controllers::{Accounts, Signing};
 use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
+use kstore_kubelet_sim::Identities;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, OpenError, Store};
 use rustls::ServerConfig;
@@ -106,7 +107,7 @@ pub(crate) async fn everything(
         }),
         local_components: local_components(parts.config),
         anonymous: *anonymous,
-        settings: door.settings,
+        settings: door.settings.clone(),
         connections: door.connections,
     };
     let metrics = Registry::new();
@@ -146,8 +147,13 @@ pub(crate) async fn everything(
     let accounts = Accounts::own(move |account| {
         Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
     });
+    let identities = match door.settings.authorization.judge_nodes() {
+        true => node_identities(&api),
+        false => Identities::shared(),
+    };
     for component in &parts.config.loops {
-        loops.start(*component, client(&api, wiring::identity(*component)), accounts.clone());
+        let client = client(&api, wiring::identity(*component));
+        loops.start(*component, client, accounts.clone(), identities.clone());
     }
     Ok(api)
 }
@@ -156,6 +162,12 @@ pub(crate) async fn everything(
 pub(crate) fn client(api: &ApiServer, who: Identity) -> Client {
     let door = api.in_process(UserInfo::new(who.user, who.group));
     Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
+}
+
+/// Simulated nodes each of which acts as a user of its own.
+fn node_identities(api: &ApiServer) -> Identities {
+    let api = api.clone();
+    Identities::own(move |node| Client::over(api.in_process(UserInfo::node(node)), node))
 }
 
 /// Opens the store, and says what it found.
@@ -312,7 +324,8 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
             metrics: Registry::new(),
             phase: loops,
         };
-        loops.start(*component, client, accounts);
+        // Nodes in another process have one certificate, and one user.
+        loops.start(*component, client, accounts, Identities::shared());
     }
     Ok(())
 }
@@ -337,7 +350,7 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    fn start(&self, component: Component, client: Client, accounts: Accounts) {
+    fn start(&self, component: Component, client: Client, accounts: Accounts, identities: Identities) {
         let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
         info!(component = component.name(), "component started");
         match component {
@@ -362,7 +375,7 @@ impl Loops<'_> {
             }
             Component::KubeletSim => {
                 let nodes = self.config.nodes as usize;
-                let config = kstore_kubelet_sim::Config { nodes, metrics, ..Default::default() };
+                let config = kstore_kubelet_sim::Config { nodes, identities, metrics, ..Default::default() };
                 self.phase.spawn("kubelet-sim", kstore_kubelet_sim::run(client, nondet, config, stop));
             }
         }

@@ -14,7 +14,7 @@ use kstore_client::Client;
 use kstore_client::manifest::ApplyError;
 use kstore_controllers::Accounts;
 use kstore_informer::metrics::Registry;
-use kstore_kubelet_sim::{Handle, Simulator};
+use kstore_kubelet_sim::{Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use std::sync::Arc;
@@ -229,7 +229,9 @@ impl Builder {
             tasks.spawn(kstore_scheduler::run(client, nondet.clone(), config, stop.clone()));
         }
         let metrics = metrics.clone();
-        let config = kstore_kubelet_sim::Config { nodes: self.nodes, metrics, ..Default::default() };
+        let identities = node_identities(api.clone(), edge.clone());
+        let config =
+            kstore_kubelet_sim::Config { nodes: self.nodes, identities, metrics, ..Default::default() };
         let kubelet = client("system:kstore:kubelet-sim", Some("system:nodes"), "kubelet-sim");
         Simulator::new(kubelet, nondet.clone(), config)
     }
@@ -262,6 +264,15 @@ impl Builder {
 async fn close_when_stopped(store: Store, stop: CancellationToken) {
     stop.cancelled().await;
     store.close().await;
+}
+
+/// The clients of the nodes.
+fn node_identities(api: ApiServer, edge: Edge) -> Identities {
+    Identities::own(move |node| {
+        let user = UserInfo::node(node);
+        let name = user.username.clone();
+        client(&api.in_process(user), &edge, &name, node)
+    })
 }
 
 /// A client without a wire for the account of each controller.

@@ -57,6 +57,8 @@ mod jobs;
 mod kubectl;
 /// Controllers with accounts of their own and no more rights than these have.
 mod least_privilege;
+/// Nodes as users, and the tokens of pods.
+mod node_identities;
 /// What simulated nodes do with pods: how these wait, run their commands and terminate.
 mod nodes;
 /// Objects that no tool writes and the API admits.

@@ -16,7 +16,7 @@ use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRa
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_controllers::Accounts;
 use kstore_informer::{Supervisor, TaskGroup};
-use kstore_kubelet_sim::{Handle, Simulator};
+use kstore_kubelet_sim::{Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
 use rcgen::KeyPair;
 use serde_json::Value;
@@ -195,6 +195,14 @@ fn accounts(api: ApiServer, schedule: Schedule, refusals: Refusals) -> Accounts 
     })
 }
 
+/// The clients of the simulated nodes.
+fn node_identities(api: ApiServer, schedule: Schedule, refusals: Refusals, panics: bool) -> Identities {
+    Identities::own(move |node| {
+        let panics_at = Some("Patch").filter(|_| panics && node.ends_with("-0"));
+        client_of((&api, &schedule, &refusals), UserInfo::node(node), node, panics_at)
+    })
+}
+
 impl Cluster {
     /// Starts a cluster on the current runtime, which should be single-threaded and paused. The API answers on return; the
     /// loops have only begun.
@@ -237,10 +245,12 @@ impl Cluster {
         };
         let client = |user, agent| client_panicking(user, agent, None);
         let kubelet = user("system:kstore:kubelet-sim", Some("system:nodes"));
-        let kubelet = client_panicking(kubelet, "kubelet-sim", Some("Patch"));
+        let kubelet = client(kubelet, "kubelet-sim");
         // One page for all loops.
         let metrics = setup.kubelets.metrics.clone();
-        let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
+        let identities = node_identities(api.clone(), schedule.clone(), refusals.clone(), setup.panics);
+        let kubelets = kstore_kubelet_sim::Config { identities, ..setup.kubelets };
+        let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), kubelets);
         if setup.loops != Loops::None {
             tasks.spawn(api.keep_identity("control-plane".to_owned()));
             let controllers = client(user("system:kube-controller-manager", None), "controllers");

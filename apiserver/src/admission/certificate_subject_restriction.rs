@@ -43,18 +43,36 @@ impl Plugin for CertificateSubjectRestriction {
     }
 }
 
+/// The common names in the subject of a CertificateSigningRequest with this `spec`; `None` if it holds no request.
+pub(super) fn common_names(spec: &Value) -> Option<Vec<String>> {
+    subject(text(&spec["request"]), |request| {
+        let named = request.certification_request_info.subject.iter_common_name();
+        named.filter_map(|attribute| attribute.as_str().ok()).map(str::to_owned).collect()
+    })
+}
+
 /// The organizations that a request names, whatever type of string it writes them in; `None` if it is no request.
 fn organizations(encoded: &str) -> Option<Vec<String>> {
+    subject(encoded, |request| {
+        let named = request.certification_request_info.subject.iter_organization();
+        let texts = named.flat_map(|attribute| {
+            let bytes = attribute.attr_value().data;
+            // Strings of one byte and of two bytes a character.
+            let wide = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+            [String::from_utf8_lossy(bytes).into_owned(), String::from_utf16_lossy(&wide.collect::<Vec<_>>())]
+        });
+        texts.collect()
+    })
+}
+
+/// What `read` finds in a request in PEM and base64; `None` if it is no request.
+fn subject(
+    encoded: &str,
+    read: impl FnOnce(&X509CertificationRequest<'_>) -> Vec<String>,
+) -> Option<Vec<String>> {
     let text = STANDARD.decode(encoded).ok()?;
     let block =
         Pem::iter_from_buffer(&text).next()?.ok().filter(|block| block.label == "CERTIFICATE REQUEST")?;
     let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
-    let named = request.certification_request_info.subject.iter_organization();
-    let texts = named.flat_map(|attribute| {
-        let bytes = attribute.attr_value().data;
-        // Strings of one byte and of two bytes a character.
-        let wide = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-        [String::from_utf8_lossy(bytes).into_owned(), String::from_utf16_lossy(&wide.collect::<Vec<_>>())]
-    });
-    Some(texts.collect())
+    Some(read(&request))
 }

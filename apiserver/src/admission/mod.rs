@@ -19,6 +19,7 @@ mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod namespace_exists;
 mod namespace_lifecycle;
+mod node_restriction;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod_node_selector;
@@ -54,8 +55,8 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 pub(crate) use registered::RESOURCE_QUOTA;
 use registered::{
-    MUTATING_POLICY, MUTATING_WEBHOOK, OWNER_REFERENCES, RBAC_ESCALATION, Registered, VALIDATING_POLICY,
-    VALIDATING_WEBHOOK,
+    MUTATING_POLICY, MUTATING_WEBHOOK, NODE_RESTRICTION, OWNER_REFERENCES, RBAC_ESCALATION, Registered,
+    VALIDATING_POLICY, VALIDATING_WEBHOOK,
 };
 pub use registered::{PluginSwitches, plugins};
 use serde_json::Value;
@@ -77,6 +78,8 @@ pub struct Subject<'a> {
     pub namespace: &'a str,
     /// The object's name; "" while a name is yet to be generated.
     pub name: &'a str,
+    /// Seed of the random names that plugins give; the same each time that one request is decided.
+    pub seed: u64,
 }
 
 impl Subject<'_> {
@@ -286,6 +289,17 @@ impl Admission {
         if self.running.iter().any(|registered| registered.name == pod_topology_labels::NAME) {
             pod_topology_labels::label_binding(&*self.cluster, binding);
         }
+    }
+
+    /// Checks what a node posts to a subresource, such as an eviction or a request for a token. No other plugin has rules about these.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) fn restrict_node(&self, subject: &Subject<'_>, posted: &Value) -> Result<(), Status> {
+        if !self.runs(NODE_RESTRICTION) {
+            return Ok(());
+        }
+        node_restriction::restrict(&*self.cluster, subject, Some(posted), None)
     }
 
     /// Shows what is not stored as it is, such as a binding or the options of a stream, to webhooks alone.

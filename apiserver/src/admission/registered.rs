@@ -6,12 +6,15 @@ use super::{
     certificate_signing, certificate_subject_restriction, default_ingress_class, default_storage_class,
     default_toleration_seconds, deny_service_external_ips, extended_resource_toleration,
     limit_pod_hard_anti_affinity_topology, limit_ranger, namespace_exists, namespace_lifecycle,
-    owner_references_permission_enforcement, persistent_volume_claim_resize, pod_node_selector, pod_security,
-    pod_toleration_restriction, pod_topology_labels, priority, rbac_escalation, runtime_class,
-    service_account, storage_object_in_use_protection, taint_nodes_by_condition,
+    node_restriction, owner_references_permission_enforcement, persistent_volume_claim_resize,
+    pod_node_selector, pod_security, pod_toleration_restriction, pod_topology_labels, priority,
+    rbac_escalation, runtime_class, service_account, storage_object_in_use_protection,
+    taint_nodes_by_condition,
 };
 use std::collections::BTreeSet;
 
+/// The plugin that bounds what nodes may write.
+pub(super) const NODE_RESTRICTION: &str = "NodeRestriction";
 /// The check against escalation by roles and bindings. In Kubernetes it is part of their storage and no plugin.
 pub(super) const RBAC_ESCALATION: &str = "RBACEscalation";
 /// The check of who may set owner references.
@@ -78,7 +81,7 @@ static PLUGINS: &[Registered] = &[
     ),
     on("LimitRanger", &limit_ranger::LimitRanger, &[("", "pods"), ("", "persistentvolumeclaims")]),
     on("ServiceAccount", &service_account::ServiceAccount, PODS),
-    // NodeRestriction has its place here.
+    on(NODE_RESTRICTION, &node_restriction::NodeRestriction, &[]),
     on("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition, &[("", "nodes")]),
     off("AlwaysPullImages", &always_pull_images::AlwaysPullImages, PODS),
     on("PodSecurity", &pod_security::PodSecurity, pod_security::KINDS),

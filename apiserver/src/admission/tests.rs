@@ -78,6 +78,7 @@ impl Case {
             subresource: self.subresource,
             namespace: &namespace,
             name: &name,
+            seed: 1,
         };
         let admission = chain(MapLookup::of(self.cluster.iter().cloned())).with(&self.switches);
         if self.operation == Operation::Delete {
@@ -130,6 +131,88 @@ fn a_pod_runs_as_a_service_account_that_exists() {
     let refused = case.admit(pod(json!({ "serviceAccountName": "nobody" }))).unwrap_err();
     let text = r#"pods "p" is forbidden: error looking up service account a/nobody: serviceaccount "nobody" not found"#;
     assert_eq!(refused.message, text);
+}
+
+#[test]
+fn a_pod_mounts_the_token_of_its_account() {
+    let account = |name: &str, rest: Value| {
+        let mut account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name, "namespace": "a" } });
+        account.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        account
+    };
+    let case = Case::create([
+        account("quiet", json!({ "automountServiceAccountToken": false })),
+        account("default", json!({})),
+    ]);
+    let spec = |account: &str| json!({ "containers": [{ "name": "c" }], "serviceAccountName": account });
+    let admitted = case.admit(pod(spec("default"))).unwrap();
+    let volume = admitted["spec"]["volumes"][0]["name"].as_str().unwrap();
+    assert_eq!(volume.strip_prefix("kube-api-access-").unwrap().len(), 5);
+    assert_eq!(admitted["spec"]["containers"][0]["volumeMounts"][0]["name"], volume);
+    assert_eq!(
+        case.admit(pod(spec("default"))).unwrap(),
+        admitted,
+        "decided again, the volume has the same name"
+    );
+    let quiet = case.admit(pod(spec("quiet"))).unwrap();
+    assert!(quiet["spec"]["volumes"].is_null() && quiet["spec"]["containers"][0]["volumeMounts"].is_null());
+    let early = Case::create([]).admit(pod(spec(""))).unwrap();
+    assert_eq!(
+        early["spec"]["volumes"][0]["name"], volume,
+        "the account of a new namespace need not be there yet"
+    );
+}
+
+#[test]
+fn secrets_are_limited_where_the_account_says_so_also_for_ephemeral_containers() {
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": { "name": "s2", "namespace": "a", "annotations": { "kubernetes.io/enforce-mountable-secrets": "true" } },
+        "secrets": [{ "name": "mine" }],
+    });
+    let create = Case::create([account]);
+    let mut new = pod(
+        json!({ "serviceAccountName": "s2", "volumes": [{ "name": "v", "secret": { "secretName": "other" } }] }),
+    );
+    let refused = create.admit(new.clone()).unwrap_err();
+    let text = r#"pods "p" is forbidden: volume with secret.secretName="other" is not allowed because service account s2 does not reference that secret"#;
+    assert_eq!((refused.code, refused.message.as_str()), (403, text));
+    new["spec"]["ephemeralContainers"] =
+        json!([{ "name": "d", "envFrom": [{ "secretRef": { "name": "other" } }] }]);
+    let debug = Case { operation: Operation::Update, subresource: "ephemeralcontainers", ..create };
+    let refused = debug.admit(new).unwrap_err();
+    let text = r#"pods "p" is forbidden: ephemeral container d with envFrom referencing secret.secretName="other" is not allowed because service account s2 does not reference that secret"#;
+    assert_eq!(refused.message, text);
+}
+
+#[test]
+fn a_mirror_pod_has_no_account_and_keeps_no_secrets() {
+    let mirror = |spec: Value| {
+        let mut pod = pod(spec);
+        pod["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": "h" });
+        pod
+    };
+    let plain = json!({ "containers": [{ "name": "c" }] });
+    let admitted = Case::create([]).admit(mirror(plain)).unwrap();
+    let spec = &admitted["spec"];
+    assert!(spec["serviceAccountName"].is_null() && spec["volumes"].is_null(), "{spec}");
+    let projected =
+        |source: Value| json!({ "volumes": [{ "name": "v", "projected": { "sources": [source] } }] });
+    for (spec, why) in [
+        (json!({ "serviceAccountName": "default" }), "a mirror pod may not reference service accounts"),
+        (json!({ "imagePullSecrets": [{ "name": "x" }] }), "a mirror pod may not reference secrets"),
+        (
+            projected(json!({ "serviceAccountToken": { "path": "t" } })),
+            "a mirror pod may not use ServiceAccountToken volume projections",
+        ),
+        (
+            projected(json!({ "clusterTrustBundle": { "path": "t" } })),
+            "a mirror pod may not use ClusterTrustBundle volume projections",
+        ),
+    ] {
+        let refused = Case::create([]).admit(mirror(spec)).unwrap_err();
+        assert_eq!(refused.message, format!("pods \"p\" is forbidden: {why}"));
+    }
 }
 
 #[test]

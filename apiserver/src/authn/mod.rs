@@ -62,6 +62,11 @@ impl UserInfo {
         Self { username: username.into(), groups, ..Self::default() }
     }
 
+    /// The kubelet of this node.
+    pub fn node(name: &str) -> Self {
+        Self::new(format!("system:node:{name}"), ["system:nodes"])
+    }
+
     /// The service account of this namespace and name, as its token says it.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];

@@ -58,6 +58,11 @@ impl Modes {
         self.iter().any(|mode| matches!(mode, Mode::AlwaysAllow))
     }
 
+    /// Whether one of them says what nodes may do.
+    pub fn judge_nodes(&self) -> bool {
+        self.iter().any(|mode| matches!(mode, Mode::Node))
+    }
+
     fn webhooks(&self) -> impl Iterator<Item = &AuthorizationWebhook> {
         self.iter().filter_map(|mode| match mode {
             Mode::Webhook(webhook) => Some(&**webhook),

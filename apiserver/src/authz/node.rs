@@ -5,6 +5,7 @@ use super::rule::Rule;
 use super::{Attributes, Decision, Target, bootstrap};
 use crate::authn::UserInfo;
 use crate::lookup::Lookup;
+use crate::pod_references::{self, items};
 use kstore_api::kind::{self, Resource};
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -247,17 +248,12 @@ impl NodePods<'_> {
     }
 
     fn refer_to_secret(&self, asked: &Place<'_>) -> bool {
-        self.any(asked.namespace, |pod| {
-            let spec = &pod["spec"];
-            let pulls = items(&spec["imagePullSecrets"]).any(|secret| secret["name"] == asked.name);
-            pulls
-                || env_refers(spec, "secretRef", "secretKeyRef", asked.name)
-                || volumes_refer(spec, &SECRETS, asked.name)
-        }) || self.any("", |pod| {
-            let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
-            let volumes = self.claims_of(pod).filter_map(|claim| self.volume_of(namespace, &claim));
-            volumes.into_iter().any(|volume| volume_has_secret(&volume, namespace, asked))
-        })
+        self.any(asked.namespace, |pod| pod_references::secrets(&pod["spec"]).any(|name| name == asked.name))
+            || self.any("", |pod| {
+                let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+                let volumes = self.claims_of(pod).filter_map(|claim| self.volume_of(namespace, &claim));
+                volumes.into_iter().any(|volume| volume_has_secret(&volume, namespace, asked))
+            })
     }
 
     fn refer_to_config_map(&self, asked: &Place<'_>) -> bool {
@@ -266,9 +262,7 @@ impl NodePods<'_> {
             source["name"] == asked.name && source["namespace"] == asked.namespace
         };
         self.any(asked.namespace, |pod| {
-            let spec = &pod["spec"];
-            env_refers(spec, "configMapRef", "configMapKeyRef", asked.name)
-                || volumes_refer(spec, &CONFIG_MAPS, asked.name)
+            pod_references::config_maps(&pod["spec"]).any(|name| name == asked.name)
         }) || self.get("", "nodes", "", self.node).is_some_and(|node| of_node(&node))
     }
 
@@ -331,50 +325,6 @@ impl NodePods<'_> {
 /// The row of a kind, in any of its versions.
 fn row(group: &str, plural: &str) -> Option<&'static Resource> {
     kind::lookup(group, "v1", plural)
-}
-
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-/// Whether an environment variable of a container comes from the object of this name.
-fn env_refers(spec: &Value, whole: &str, key: &str, name: &str) -> bool {
-    let lists = ["initContainers", "containers", "ephemeralContainers"];
-    lists.iter().flat_map(|list| items(&spec[list])).any(|container| {
-        items(&container["envFrom"]).any(|source| source[whole]["name"] == name)
-            || items(&container["env"]).any(|variable| variable["valueFrom"][key]["name"] == name)
-    })
-}
-
-/// Where volumes of a pod name objects: by the JSON pointer below the volume, and below a source of a projected one.
-struct Pointers {
-    volume: &'static [&'static str],
-    projected: &'static str,
-}
-
-const SECRETS: Pointers = Pointers {
-    volume: &[
-        "/secret/secretName",
-        "/azureFile/secretName",
-        "/cephfs/secretRef/name",
-        "/cinder/secretRef/name",
-        "/flexVolume/secretRef/name",
-        "/iscsi/secretRef/name",
-        "/rbd/secretRef/name",
-        "/scaleIO/secretRef/name",
-        "/storageos/secretRef/name",
-        "/csi/nodePublishSecretRef/name",
-    ],
-    projected: "/secret/name",
-};
-const CONFIG_MAPS: Pointers = Pointers { volume: &["/configMap/name"], projected: "/configMap/name" };
-
-fn volumes_refer(spec: &Value, pointers: &Pointers, name: &str) -> bool {
-    let at = |value: &Value, pointer: &str| value.pointer(pointer).is_some_and(|found| found == name);
-    items(&spec["volumes"]).any(|volume| {
-        pointers.volume.iter().any(|pointer| at(volume, pointer))
-            || items(&volume["projected"]["sources"]).any(|source| at(source, pointers.projected))
-    })
 }
 
 /// Whether a volume, bound to a claim in `claimed`, needs a secret.

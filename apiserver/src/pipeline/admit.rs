@@ -5,6 +5,7 @@ use super::Pipeline;
 use crate::admission::dynamic::{Admitted, Calls, Options};
 use crate::admission::{Operation, Subject};
 use crate::authn::UserInfo;
+use crate::authz::node::node_of;
 use crate::error::of_read;
 use crate::request::{Request, Target, WriteOptions};
 use crate::undecided::{Undecided, decided};
@@ -13,7 +14,8 @@ use kstore_api::status::Status;
 use serde_json::Value;
 
 impl Pipeline {
-    /// Shows the body of a POST to a subresource, or of a kind that is answered and not stored, to webhooks.
+    /// Shows the body of a POST to a subresource, or of a kind that is answered and not stored, to webhooks, and a node's first to the
+    /// plugin that restricts nodes.
     ///
     /// # Errors
     /// The first refusal.
@@ -25,17 +27,23 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         let calls = self.admission.calls(&request.user);
-        if !calls.may_match(Operation::Create, request.target.resource.plural) {
+        let target = &request.target;
+        let is_node = node_of(&request.user).is_some();
+        let may_match = calls.may_match(Operation::Create, target.resource.plural);
+        if !is_node && !may_match {
             return Ok(posted);
         }
-        let target = &request.target;
         let name = if target.name.is_empty() { meta::name(&posted).to_owned() } else { target.name.clone() };
-        let admitted = Admitted {
-            subject: subject(&request.user, Operation::Create, target, &name),
-            target,
-            options: Options::Create(options),
-            calls: &calls,
-        };
+        let subject = subject(&request.user, Operation::Create, target, &name);
+        if is_node {
+            // The pod that it is about may not have come yet.
+            self.cache().fresh().await.map_err(of_read)?;
+            self.admission(request).restrict_node(&subject, &posted)?;
+        }
+        if !may_match {
+            return Ok(posted);
+        }
+        let admitted = Admitted { subject, target, options: Options::Create(options), calls: &calls };
         let verdict = decided(|| {
             calls.begin("");
             let mut posted = posted.clone();
@@ -111,5 +119,6 @@ fn subject<'a>(user: &'a UserInfo, operation: Operation, target: &'a Target, nam
         subresource: target.subresource,
         namespace: &target.namespace,
         name,
+        seed: 0,
     }
 }

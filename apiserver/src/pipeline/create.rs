@@ -126,6 +126,7 @@ impl Pipeline {
                 subresource: "",
                 namespace: &target.namespace,
                 name: &name,
+                seed: identity.seed,
             },
             target: &request.target,
             options: Options::Create(options),
@@ -157,6 +158,8 @@ impl Pipeline {
 /// What only the server sets of a new object. Drawn once, so that a decision that is made again sees the same object.
 struct Identity {
     suffix: String,
+    /// Of the names that admission gives.
+    seed: u64,
     uid: String,
     now: Timestamp,
 }
@@ -164,7 +167,8 @@ struct Identity {
 impl Identity {
     fn drawn(nondet: &Nondet) -> Self {
         let suffix = nondet.rng.name_suffix(5);
-        Self { suffix, uid: nondet.rng.uuid(), now: nondet.clock.now_seconds() }
+        let seed = nondet.rng.next_u64();
+        Self { suffix, seed, uid: nondet.rng.uuid(), now: nondet.clock.now_seconds() }
     }
 
     /// Gives the object its name, if it is to be generated, its uid and its time of creation.

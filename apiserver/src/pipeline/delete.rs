@@ -102,6 +102,7 @@ impl Pipeline {
                     subresource: "",
                     namespace: &target.namespace,
                     name: named,
+                    seed: 0,
                 },
                 target,
                 options: Options::Delete(delete, options),

@@ -5,6 +5,8 @@
 
 use super::Pipeline;
 use super::apply::write;
+use crate::authn::UserInfo;
+use crate::authz::node::node_of;
 use crate::decode::Patch;
 use crate::request::{Books, Target, WriteOptions};
 use kstore_api::kind::{self, Resource};
@@ -19,14 +21,16 @@ impl Pipeline {
     /// The successor of `current`, if the patch is a renewal; `None` if it takes the general path.
     pub(super) fn renewed(
         &self,
-        target: &Target,
+        (user, target): (&UserInfo, &Target),
         patch: &Patch,
         options: &WriteOptions,
         current: &Value,
     ) -> Option<Value> {
         let is_plain =
             patch.kind == PatchType::Merge && !patch.has_problems() && options.books == Books::Tracked;
-        if !is_lease(target) || !is_plain || has_consequences(&current["metadata"]) {
+        // A node that renews another one's is refused by admission.
+        let is_restricted = node_of(user).is_some_and(|node| node != target.name);
+        if !is_lease(target) || is_restricted || !is_plain || has_consequences(&current["metadata"]) {
             return None;
         }
         let time = renew_time(&patch.value, &current["spec"])?;

@@ -98,7 +98,7 @@ impl Pipeline {
             dropped.extend(warnings::same_owners(&mut next, " after mutating admission happens"));
             Ok(next)
         };
-        let renewed = |current: &Value| self.renewed(target, &patch, options, current);
+        let renewed = |current: &Value| self.renewed((&request.user, target), &patch, options, current);
         let patched = self
             .change_or(request, options, &mut odd, &self.admission.calls(&request.user), renewed, change)
             .await;
@@ -195,6 +195,7 @@ impl Pipeline {
                 subresource: target.subresource,
                 namespace: &target.namespace,
                 name: &target.name,
+                seed: 0,
             },
             target,
             options: Options::Update(options),

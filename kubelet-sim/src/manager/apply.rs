@@ -15,12 +15,12 @@ use serde_json::json;
 /// One write, once; whether it may be repeated is in the answer.
 pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Failure> {
     match write {
-        Write::PodStatus { key, uid, base, cause, status } => {
+        Write::PodStatus { key, uid, base, cause, status, .. } => {
             let patch = status_patch(uid, *base, status);
             let api = client.causes(&Causes::one(*cause)).api::<PodAck>();
             done(api.patch_status(key.namespace(), key.name(), &Patch::Merge(patch)).await)
         }
-        Write::RemovePod { key, uid, cause } => remove(client, key, uid, *cause).await,
+        Write::RemovePod { key, uid, cause, .. } => remove(client, key, uid, *cause).await,
         Write::CreateNode(node) => match client.api::<Node>().create("", node).await {
             Ok(node) => {
                 let with_status = node.status.as_ref().is_some_and(|status| status.conditions.is_some());

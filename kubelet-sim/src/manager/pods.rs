@@ -167,12 +167,13 @@ impl PodEntry {
             return None;
         }
         let (key, uid, cause) = (self.record.key(), Arc::clone(&self.uid), self.record.revision());
+        let node = self.node().into();
         let write = match self.due_status(host_ip, now) {
             Some(status) => {
                 let base = cause.max(self.fence);
-                Write::PodStatus { key, uid, base, cause, status: Box::new(status) }
+                Write::PodStatus { node, key, uid, base, cause, status: Box::new(status) }
             }
-            None if self.remove => Write::RemovePod { key, uid, cause },
+            None if self.remove => Write::RemovePod { node, key, uid, cause },
             None => return None,
         };
         self.in_flight = true;

@@ -4,10 +4,11 @@
 use super::apply::apply_batch;
 use super::follow::{Followers, Report};
 use super::record::{NodeRecord, PodRecord};
-use super::write::{Failure, Write, Written, batches};
+use super::write::{Failure, Write, Written, batches, singles};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
 use crate::fault::{Handle, Order};
+use crate::identities::Identities;
 use crate::stream::{Latest, Look, Streams, Word};
 use crate::time::between;
 use jiff::Timestamp;
@@ -25,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// The component's name, as writes and events carry it.
-const AGENT: &str = "kubelet";
+pub(crate) const AGENT: &str = "kubelet";
 
 /// Runs the nodes of `config` until `stop` is cancelled; then it stops its tasks and returns. What it knows is in the API,
 /// so a later run goes on where this one ends. For faults, make a [`Simulator`].
@@ -86,11 +87,15 @@ impl Simulator {
             return;
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
-        let metrics = self.config.metrics.clone();
+        let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
-        let (streams, words) =
-            Streams::new(self.client.clone(), self.nondet.clock, rng.fork("tunnel"), serving.clone());
+        let (streams, words) = Streams::new(
+            (self.client.clone(), identities.clone()),
+            self.nondet.clock,
+            rng.fork("tunnel"),
+            serving.clone(),
+        );
         let (followers, reports) = Followers::new(self.client.clone(), rng.fork("sources"), tasks.clone());
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, stop);
@@ -98,6 +103,7 @@ impl Simulator {
         let edge = Edge {
             recorder,
             client: self.client,
+            identities,
             nondet: self.nondet,
             manager,
             pods: pods.subscribe(),
@@ -121,6 +127,7 @@ type Outcome = (Write, Result<Written, Failure>);
 
 struct Edge {
     client: Client,
+    identities: Identities,
     nondet: Nondet,
     manager: Manager,
     recorder: Recorder,
@@ -158,13 +165,22 @@ impl Edge {
                     tracing::error!(%error, "a command of a simulated container failed");
                 }
             }
-            for batch in batches(self.manager.next_writes(now)) {
-                self.writes.spawn(apply_batch(self.client.clone(), batch));
-            }
+            self.write(now);
             self.wait(stop, now).await;
         }
         self.writes.shutdown().await;
         self.programs.shutdown().await;
+    }
+
+    /// Begins the writes that are due, each as the node that it is of.
+    fn write(&mut self, now: Timestamp) {
+        let writes = self.manager.next_writes(now);
+        let batches = if self.identities.are_own() { singles(writes) } else { batches(writes) };
+        for batch in batches {
+            let node = batch.first().map(Write::node).unwrap_or_default();
+            let client = self.identities.client(node, &self.client);
+            self.writes.spawn(apply_batch(client, batch));
+        }
     }
 
     /// Waits for whatever comes first and takes it. The informers end at the stop only.

@@ -9,10 +9,17 @@ use std::sync::Arc;
 /// One write, complete in itself.
 #[derive(Clone, Debug)]
 pub(crate) enum Write {
-    /// The status of a pod, if it is still the one of `uid` and still at `base`.
-    PodStatus { key: Key, uid: Arc<str>, base: Revision, cause: Revision, status: Box<PodStatus> },
-    /// The end of a pod, if it is still the one of `uid`.
-    RemovePod { key: Key, uid: Arc<str>, cause: Revision },
+    /// The status of a pod on `node`, if it is still the one of `uid` and still at `base`.
+    PodStatus {
+        node: Arc<str>,
+        key: Key,
+        uid: Arc<str>,
+        base: Revision,
+        cause: Revision,
+        status: Box<PodStatus>,
+    },
+    /// The end of a pod on `node`, if it is still the one of `uid`.
+    RemovePod { node: Arc<str>, key: Key, uid: Arc<str>, cause: Revision },
     /// A new Node.
     CreateNode(Box<Node>),
     /// The status of a node.
@@ -22,6 +29,15 @@ pub(crate) enum Write {
 }
 
 impl Write {
+    /// The node whose kubelet writes it.
+    pub(crate) fn node(&self) -> &str {
+        match self {
+            Self::PodStatus { node, .. } | Self::RemovePod { node, .. } => node,
+            Self::CreateNode(node) => node.metadata.name.as_deref().unwrap_or_default(),
+            Self::NodeStatus { node, .. } | Self::Lease { node, .. } => node,
+        }
+    }
+
     /// Whether it is a node's own heartbeat or registration, and not about a pod.
     fn is_of_node(&self) -> bool {
         match self {
@@ -44,6 +60,11 @@ pub(crate) fn batches(writes: Vec<Write>) -> Vec<Vec<Write>> {
     }
     batches.extend(pods.into_iter().map(|write| vec![write]));
     batches
+}
+
+/// The writes one by one, for nodes that have users of their own: a transaction has one user.
+pub(crate) fn singles(writes: Vec<Write>) -> Vec<Vec<Write>> {
+    writes.into_iter().map(|write| vec![write]).collect()
 }
 
 /// A write that was carried out.

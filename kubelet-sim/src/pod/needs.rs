@@ -316,6 +316,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_does_not_wait_for_the_certificate_that_admission_mounts() {
+        let volume = |name: &str| {
+            format!(
+                "{{containers: [], volumes: [{{name: {name}, projected: {{sources: [{{serviceAccountToken: {{path: token}}}}, \
+                 {{configMap: {{name: kube-root-ca.crt}}}}, {{downwardAPI: {{}}}}]}}}}]}}"
+            )
+        };
+        assert!(references(&pod(&volume("kube-api-access-abcde"))).is_empty());
+        assert_eq!(references(&pod(&volume("own"))).len(), 1);
+    }
+
+    #[test]
     fn volumes_wait_for_their_objects_and_keys_unless_optional() {
         let cases = [
             (

@@ -167,6 +167,12 @@ fn env_need(config_map: Option<RawSource>, secret: Option<RawSource>, keyed: boo
     Some(EnvNeed { kind, name: source.name, key: keyed.then_some(source.key), optional })
 }
 
+/// The begin of the name of the volume that admission gives to pods, and the ConfigMap in it.
+const API_ACCESS: &str = "kube-api-access-";
+/// The ConfigMap with the API server's certificate. A controller makes it in every namespace: a kubelet waits for it, and simulated ones do
+/// not. Where no controllers run there is none, and a watch of it in each of thousands of namespaces would tell nothing.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
 /// The objects that a pod's volumes show, in the order of the volumes.
 pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNeed>, D::Error> {
     let raw: Option<Vec<RawVolume>> = Deserialize::deserialize(from)?;
@@ -183,7 +189,11 @@ pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNe
             name: if source.name.is_empty() { source.secret_name } else { source.name },
         };
         let projections = projected.and_then(|projected| projected.sources).into_iter().flatten();
-        let projections = projections.flat_map(|source| [(source.config_map, source.secret)]);
+        let is_api_access = name.starts_with(API_ACCESS);
+        let projections = projections.map(|source| {
+            let config_map = source.config_map.filter(|map| !is_api_access || map.name != ROOT_CA);
+            (config_map, source.secret)
+        });
         for (config_map, secret) in [(config_map, secret)].into_iter().chain(projections) {
             needs.extend(config_map.map(|source| need(SourceKind::ConfigMap, source)));
             needs.extend(secret.map(|source| need(SourceKind::Secret, source)));

@@ -7,6 +7,7 @@ mod files;
 mod known;
 mod memory;
 mod parse;
+mod reading;
 mod tar;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use known::{NotRunnable, runnable};
 use memory::Held;
 pub use memory::{Allowance, Memory, Printed};
 use parse::{Connector, Redirect, To, Word};
+pub use reading::may_read_files;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 

@@ -1,6 +1,9 @@
-//! The disks of one pod: its containers' own, which end with their run, and its volumes, which last as long as the pod.
+//! The disks of one pod: its containers' own, which end with their run, and its volumes, which last as long as the pod, as do the tokens
+//! in them.
 
+use super::tokens::{MountedToken, TokenKey};
 use crate::shell::{Disk, Room};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,6 +16,7 @@ struct Held {
     /// By container: of which run, and the disk.
     containers: BTreeMap<String, (String, Disk)>,
     volumes: BTreeMap<String, Disk>,
+    tokens: BTreeMap<TokenKey, MountedToken>,
 }
 
 impl Disks {
@@ -36,5 +40,15 @@ impl Disks {
     /// The disk of a volume.
     pub(super) fn volume(&self, name: &str, room: &Room) -> Disk {
         self.held().volumes.entry(name.to_owned()).or_insert_with(|| Disk::new(room.clone())).clone()
+    }
+
+    /// The token that volumes of the pod hold, unless it is time to renew it.
+    pub(super) fn token(&self, key: &TokenKey, now: Timestamp) -> Option<String> {
+        self.held().tokens.get(key)?.at(now).map(str::to_owned)
+    }
+
+    /// Keeps a new token until it is renewed.
+    pub(super) fn keep_token(&self, key: TokenKey, token: MountedToken) {
+        self.held().tokens.insert(key, token);
     }
 }

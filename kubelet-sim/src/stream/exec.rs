@@ -19,7 +19,7 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(status) => return stream.refuse(&status),
         };
-        let world = self.world(&snapshot, &container, &chosen.run.id).await;
+        let world = self.world(&snapshot, &container, &chosen.run.id, argv).await;
         let (reader, writer) = stream.begin();
         match Shell::run(world, argv) {
             Ok(shell) => {
@@ -96,13 +96,13 @@ impl Streams {
         request: &StreamRequest,
     ) -> Option<Process> {
         let meta = &snapshot.record.pod.metadata;
-        let pod = self.client.api::<Pod>().get(&meta.namespace, &meta.name).await.ok()?;
+        let pod = self.client_of(snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await.ok()?;
         let spec = container_of(pod.spec.as_ref()?, &request.container);
         if spec.stdin != Some(true) {
             return None;
         }
         let argv: Vec<String> = spec.command.into_iter().chain(spec.args).flatten().collect();
-        let world = self.world(snapshot, &request.container, &chosen.run.id).await;
+        let world = self.world(snapshot, &request.container, &chosen.run.id, &argv).await;
         let shell = match argv.is_empty() {
             true => Shell::run(world, &["sh".to_owned()]),
             false => Shell::run(world, &argv),

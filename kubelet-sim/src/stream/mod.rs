@@ -12,8 +12,10 @@ mod outputs;
 mod port;
 mod program;
 mod terminal;
+mod tokens;
 mod world;
 
+use crate::identities::Identities;
 use crate::limits::{LOOK_QUEUE, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
@@ -83,6 +85,7 @@ pub(crate) enum Word {
 #[derive(Clone)]
 pub(crate) struct Streams {
     client: Client,
+    identities: Identities,
     clock: Clock,
     rng: Rng,
     serving: Arc<Latest<Vec<String>>>,
@@ -98,7 +101,7 @@ pub(crate) struct Streams {
 impl Streams {
     /// Streams for the nodes that `serving` names, now and later, and where they ask for pods.
     pub(crate) fn new(
-        client: Client,
+        (client, identities): (Client, Identities),
         clock: Clock,
         rng: Rng,
         serving: Arc<Latest<Vec<String>>>,
@@ -108,6 +111,7 @@ impl Streams {
         (
             Self {
                 client,
+                identities,
                 clock,
                 rng,
                 serving,
@@ -118,6 +122,11 @@ impl Streams {
             },
             said,
         )
+    }
+
+    /// A client of the node that the pod is on.
+    fn client_of(&self, snapshot: &Snapshot) -> Client {
+        self.identities.client(&snapshot.record.pod.spec.node_name, &self.client)
     }
 
     /// Keeps a tunnel open until `stop`.

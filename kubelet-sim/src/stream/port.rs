@@ -13,7 +13,8 @@ impl Streams {
     pub(super) async fn port(&self, feed: &Feed, port: u16, stream: NodeStream) {
         let (_, snapshot) = feed.get();
         let meta = &snapshot.record.pod.metadata;
-        let pod = self.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
+        let pod =
+            self.client_of(&snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
         let (reader, writer) = stream.begin();
         match listener(&snapshot, &pod, port) {
             Some(body) => {

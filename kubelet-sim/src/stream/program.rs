@@ -47,7 +47,7 @@ impl Streams {
         let world = {
             // Closed only with the simulation.
             let _permit = self.program_starts.acquire().await.ok()?;
-            self.world(&snapshot, &launch.container, &launch.run).await
+            self.world(&snapshot, &launch.container, &launch.run, &launch.argv).await
         };
         let argv: Vec<String> = launch.argv.iter().map(|word| expand(word, &world.env)).collect();
         let mut shell = match Shell::run(world, &argv) {

@@ -3,7 +3,7 @@
 
 use super::{Snapshot, Streams};
 use crate::behavior;
-use crate::shell::World;
+use crate::shell::{World, may_read_files};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
 };
@@ -12,11 +12,27 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The values of a ConfigMap or Secret.
 type Values = BTreeMap<String, Vec<u8>>;
 
+/// For which pod a volume is mounted.
+#[derive(Clone, Copy)]
+struct Mounting<'a> {
+    snapshot: &'a Snapshot,
+    pod: &'a Pod,
+}
+
 impl Streams {
-    /// The world of this run of a container of the pod. What cannot be read is not there.
-    pub(super) async fn world(&self, snapshot: &Snapshot, container: &str, run: &str) -> World {
+    /// The world of this run of a container of the pod, for a command. What cannot be read is not there, nor are volumes with tokens that the
+    /// command does not read: thousands of containers that only sleep ask for none.
+    pub(super) async fn world(
+        &self,
+        snapshot: &Snapshot,
+        container: &str,
+        run: &str,
+        argv: &[String],
+    ) -> World {
         let meta = &snapshot.record.pod.metadata;
-        let pod = self.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
+        // What follows reads as the pod's node.
+        let node = Self { client: self.client_of(snapshot), ..self.clone() };
+        let pod = node.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
         let script = behavior::script(&meta.annotations, container);
         let spec = pod.spec.clone().unwrap_or_default();
         let found = container_of(&spec, container);
@@ -27,6 +43,7 @@ impl Streams {
             ("/etc/hostname".to_owned(), text(&format!("{hostname}\n"))),
             ("/etc/hosts".to_owned(), text(&format!("127.0.0.1\tlocalhost\n{ip}\t{hostname}\n"))),
         ]);
+        let may_read = may_read_files(argv);
         let (mut volumes, mut read_only) = (BTreeMap::new(), BTreeSet::new());
         for volume in spec.volumes.iter().flatten() {
             for mount in found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name) {
@@ -39,11 +56,13 @@ impl Streams {
                     read_only.insert(folder);
                 }
             }
-            self.mount(&pod, volume, &found, &mut files).await;
+            if may_read || !holds_token(volume) {
+                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, &mut files).await;
+            }
         }
         let now = self.clock.now();
         World {
-            env: self.environment(&pod, &found, &hostname).await,
+            env: node.environment(&pod, &found, &hostname).await,
             hostname,
             workdir: found.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
             files,
@@ -106,7 +125,7 @@ impl Streams {
 
     async fn mount(
         &self,
-        pod: &Pod,
+        mounting: Mounting<'_>,
         volume: &Volume,
         container: &Container,
         files: &mut BTreeMap<String, Vec<u8>>,
@@ -116,7 +135,7 @@ impl Streams {
         if mounts.is_empty() {
             return;
         }
-        let content = self.content(pod, volume).await;
+        let content = self.content(mounting, volume).await;
         for mount in mounts {
             let folder = mount.mount_path.trim_end_matches('/');
             for (name, bytes) in &content {
@@ -130,7 +149,8 @@ impl Streams {
         }
     }
 
-    async fn content(&self, pod: &Pod, volume: &Volume) -> Values {
+    async fn content(&self, mounting: Mounting<'_>, volume: &Volume) -> Values {
+        let Mounting { snapshot, pod } = mounting;
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
         let mut all = Values::new();
         if let Some(source) = &volume.config_map {
@@ -152,6 +172,10 @@ impl Streams {
             }
             if let Some(secret) = &source.secret {
                 all.extend(chosen(self.secret(&namespace, &secret.name).await, secret.items.as_deref()));
+            }
+            if let Some(token) = &source.service_account_token {
+                let text = self.mounted_token(snapshot, pod, token).await;
+                all.extend(text.map(|text| (token.path.clone(), text.into_bytes())));
             }
             for file in source.downward_api.iter().flat_map(|api| api.items.iter().flatten()) {
                 let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
@@ -201,6 +225,12 @@ fn is_written(volume: &Volume) -> bool {
         volume.projected.is_some(),
     ];
     !shown.contains(&true)
+}
+
+/// Whether the volume holds a token of the pod's service account.
+fn holds_token(volume: &Volume) -> bool {
+    let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+    sources.any(|source| source.service_account_token.is_some())
 }
 
 /// The values that `items` choose, under the paths that they say; all of them if there are no items.

@@ -37,7 +37,7 @@ const ADDRESS_REPAIR: &[Grant] = &[On("create delete", "networking.k8s.io", "ipa
 const KUBELET_SIM: &[Grant] = &[
     On("create delete get list patch update watch", "-", "nodes"),
     On("get patch update", "-", "nodes/status pods/status"),
-    On("create", "-", "nodes/tunnel"),
+    On("create", "-", "nodes/tunnel serviceaccounts/token"),
     On("delete get list watch", "-", "pods"),
     On("create patch update", "- events.k8s.io", "events"),
     On(READ, "-", "configmaps persistentvolumeclaims persistentvolumes serviceaccounts services"),

@@ -100,7 +100,12 @@ impl Api {
             decode::patch(PatchType::Merge, text.as_bytes(), FieldValidation::Warn).unwrap()
         };
         let renewed = |patch: &Value| {
-            self.pipeline.renewed(&target(name), &read(patch), &options(manager, true), &current)
+            self.pipeline.renewed(
+                (&UserInfo::new("root", [MASTERS]), &target(name)),
+                &read(patch),
+                &options(manager, true),
+                &current,
+            )
         };
         assert_eq!(renewed(&general), None);
         renewed(patch).is_some()

@@ -5,7 +5,7 @@ use crate::dropin::flags::Parsed;
 use kstore_apiserver::admission::{self, PluginSwitches};
 
 /// Plugins of Kubernetes that this server does not have and that run there unless disabled.
-const MISSING: [&str; 2] = ["ClusterTrustBundleAttest", "NodeRestriction"];
+const MISSING: [&str; 1] = ["ClusterTrustBundleAttest"];
 /// Further ones, which run only if enabled. They need a configuration file, or write themselves.
 const MISSING_AND_OFF: [&str; 3] = ["EventRateLimit", "ImagePolicyWebhook", "NamespaceAutoProvision"];
 

@@ -59,9 +59,18 @@ fn of_member(name: &str, value: &Value) -> Value {
         "resourceVersion" if is_set => "<rv>".into(),
         "continue" if is_set => "<continue>".into(),
         "causes" | "managedFields" => sorted(value),
+        "sources" => without_vendor_source(of(value)),
         "message" => of(value).as_str().map_or_else(|| of(value), |text| in_order(text).into()),
         _ => of(value),
     }
+}
+
+/// The sources of a projected volume without the one that the recorded build adds: Kubernetes itself knows no such ConfigMap.
+fn without_vendor_source(mut sources: Value) -> Value {
+    if let Some(items) = sources.as_array_mut() {
+        items.retain(|source| source["configMap"]["name"] != "openshift-service-ca.crt");
+    }
+    sources
 }
 
 fn sorted(value: &Value) -> Value {

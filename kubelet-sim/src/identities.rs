@@ -1,0 +1,56 @@
+//! [`Identities`]: as whom each simulated node writes.
+
+use crate::manager::run::AGENT;
+use kstore_client::Client;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type ClientOf = dyn Fn(&str) -> Client + Send + Sync;
+
+/// The identity of each node's writes: a user per node, of whom the API server expects no more than what concerns that node, or (the
+/// default) one user for all nodes.
+#[derive(Clone, Default)]
+pub struct Identities(Option<Arc<Own>>);
+
+struct Own {
+    client_of: Box<ClientOf>,
+    /// The clients so far, by the names of their nodes.
+    clients: Mutex<BTreeMap<String, Client>>,
+}
+
+impl Identities {
+    /// All nodes write with the client that their caches read with.
+    pub fn shared() -> Self {
+        Self(None)
+    }
+
+    /// Each node writes as `system:node:<name>`, with the client that `client_of` gives for the name of the node. It is called once for
+    /// each node.
+    pub fn own(client_of: impl Fn(&str) -> Client + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(Own { client_of: Box::new(client_of), clients: Mutex::default() })))
+    }
+
+    /// The client of a node. `shared` is the one for all.
+    pub(crate) fn client(&self, node: &str, shared: &Client) -> Client {
+        let Some(own) = &self.0 else { return shared.clone() };
+        let mut clients = own.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(node) {
+            return client.clone();
+        }
+        let client = (own.client_of)(node).agent(AGENT);
+        clients.insert(node.to_owned(), client.clone());
+        client
+    }
+
+    /// Whether nodes have users of their own.
+    pub(crate) fn are_own(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl fmt::Debug for Identities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.are_own() { "Identities::own" } else { "Identities::shared" })
+    }
+}

@@ -1,0 +1,119 @@
+//! The tokens of service accounts that volumes of a pod hold: asked for when a command may read them, bound to the pod, and renewed when four
+//! fifths of their life have passed.
+
+use super::{Snapshot, Streams};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount, ServiceAccountTokenProjection};
+use kstore_client::Gvr;
+use serde_json::{Value, json};
+
+/// How long a token lasts if its volume does not say.
+const DEFAULT_SECONDS: i64 = 3600;
+/// A token is renewed at this age even if it lasts longer.
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
+
+/// A token that a volume of a pod holds.
+#[derive(Clone, Debug)]
+pub(super) struct MountedToken {
+    text: String,
+    renew_at: Timestamp,
+}
+
+impl MountedToken {
+    /// The token of an answered request that was made at `asked`; `None` if there is none in it.
+    fn of(answer: &Value, asked: Timestamp) -> Option<Self> {
+        let status = &answer["status"];
+        let text = status["token"].as_str()?.to_owned();
+        let expires: Timestamp = status["expirationTimestamp"].as_str()?.parse().ok()?;
+        let age = (expires.duration_since(asked) * 4 / 5).min(MAX_AGE);
+        Some(Self { text, renew_at: asked.checked_add(age).unwrap_or(asked) })
+    }
+
+    /// The token, unless it is time to renew it.
+    pub(super) fn at(&self, now: Timestamp) -> Option<&str> {
+        (now < self.renew_at).then_some(&self.text)
+    }
+}
+
+/// By what tokens of one pod differ: their audience, "" for the API server, and their lifetime in seconds.
+pub(super) type TokenKey = (String, i64);
+
+impl Streams {
+    /// The token that a volume of the pod holds; `None` if the server gives none.
+    pub(super) async fn mounted_token(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        projection: &ServiceAccountTokenProjection,
+    ) -> Option<String> {
+        let audience = projection.audience.clone().unwrap_or_default();
+        let key: TokenKey = (audience, projection.expiration_seconds.unwrap_or(DEFAULT_SECONDS));
+        let now = self.clock.now();
+        if let Some(token) = snapshot.disks.token(&key, now) {
+            return Some(token);
+        }
+        let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
+        let account = account.filter(|name| !name.is_empty()).unwrap_or("default");
+        let meta = &pod.metadata;
+        let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
+        let request = request(&key, name, meta.uid.as_deref()?);
+        let accounts = self.client.dynamic(Gvr::of::<ServiceAccount>());
+        match accounts.create_subresource(namespace, account, "token", &request).await {
+            Ok(answer) => {
+                let token = MountedToken::of(&answer, now)?;
+                let text = token.text.clone();
+                snapshot.disks.keep_token(key, token);
+                Some(text)
+            }
+            Err(error) => {
+                tracing::debug!(%error, namespace, account, "no token for a volume");
+                None
+            }
+        }
+    }
+}
+
+/// The request for a token that is bound to a pod.
+fn request((audience, seconds): &TokenKey, pod: &str, uid: &str) -> Value {
+    let audiences: &[&str] = if audience.is_empty() { &[] } else { &[audience] };
+    json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {
+            "audiences": audiences, "expirationSeconds": seconds,
+            "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid},
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+    }
+
+    fn token(seconds: i64) -> MountedToken {
+        let status = json!({"token": "t", "expirationTimestamp": at(seconds).to_string()});
+        MountedToken::of(&json!({"status": status}), at(0)).unwrap()
+    }
+
+    #[test]
+    fn a_token_is_renewed_after_four_fifths_of_its_life_and_each_day() {
+        for (life, last) in [(600, 479), (3607, 2885), (7 * 86_400, 86_399)] {
+            let token = token(life);
+            assert_eq!(token.at(at(0)), Some("t"), "{life}");
+            assert_eq!(token.at(at(last)), Some("t"), "{life}");
+            assert_eq!(token.at(at(last + 1)), None, "{life}");
+        }
+        assert!(MountedToken::of(&json!({"status": {}}), at(0)).is_none());
+    }
+
+    #[test]
+    fn a_request_names_an_audience_only_if_the_volume_does() {
+        let spec = |audience: &str| request(&(audience.to_owned(), 600), "p", "u")["spec"].clone();
+        assert_eq!(spec("")["audiences"], json!([]));
+        assert_eq!(spec("vault")["audiences"], json!(["vault"]));
+        assert_eq!(spec("")["boundObjectRef"]["uid"], "u");
+    }
+}
