@@ -2,8 +2,8 @@
 //! read it. A server behind an APIService, which is a plain client of the cluster: it asks the kubelets of the nodes when it is asked
 //! itself, and does nothing in between.
 //!
-//! A request's way: [`request`] (path, query, Accept) → [`server`] (lists objects, asks kubelets) → [`summary`] (what a kubelet
-//! answers) → [`metrics`] (NodeMetrics and PodMetrics) → [`table`], if a table is asked for. Only [`server`] and [`install`] do I/O.
+//! A request's way: `request` (path, query, Accept) → `server` (lists objects, asks kubelets) → `summary` (what a kubelet
+//! answers) → `metrics` (NodeMetrics and PodMetrics) → `table`, if a table is asked for. Only `server` and `install` do I/O.
 
 mod discovery;
 mod install;

@@ -25,7 +25,7 @@ pub(crate) fn of_nodes(nodes: &[Value], summaries: &Summaries) -> Vec<Value> {
     nodes.iter().filter_map(of_node).collect()
 }
 
-/// PodMetrics of pods, in their order. Pods of which no container runs, or one has no sample, have none.
+/// PodMetrics of pods, in their order. Pods without a running container, and those with a container without a sample, have none.
 pub(crate) fn of_pods(pods: &[Value], summaries: &Summaries) -> Vec<Value> {
     let stats = summaries.values().flat_map(|summary| &summary.pods);
     let by_uid: BTreeMap<&str, &PodStats> = stats.map(|stats| (&*stats.pod_ref.uid, stats)).collect();

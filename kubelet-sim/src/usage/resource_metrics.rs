@@ -47,7 +47,7 @@ fn of(pod: &PodUsage, container: Option<&ContainerUsage>) -> String {
     format!("{{{own}namespace=\"{}\",pod=\"{}\"}}", pod.namespace, pod.name)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "Prometheus' values are doubles")]
+/// Prometheus' values are doubles, which hold months of processor time to the microsecond.
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
