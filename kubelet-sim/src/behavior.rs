@@ -4,6 +4,7 @@
 mod table;
 
 use crate::limits::{LONGEST_DELAY, NEAREST_CANDIDATES, PROBLEMS_TOLD};
+use kstore_api::quantity::Quantity;
 use kstore_nondet::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -122,6 +123,10 @@ pub struct Script {
     pub exec: BTreeMap<String, ExecAnswer>,
     /// What its ports answer to HTTP.
     pub http: Option<String>,
+    /// What it uses of processors while it runs, in billionths of one.
+    pub cpu: Option<u64>,
+    /// What it holds of memory while it runs, in bytes.
+    pub memory: Option<u64>,
 }
 
 /// The answer to a command.
@@ -280,6 +285,8 @@ impl Script {
             "sandbox-seconds" => self.sandbox = Some(delay(value)?),
             "exec" => self.exec.extend(answers(value).ok_or(AN_ANSWER)?),
             "http" => self.http = Some(value.to_owned()),
+            "cpu" => self.cpu = Some(processors(value).ok_or(PROCESSORS)?),
+            "memory" => self.memory = Some(memory(value).ok_or("bytes, such as 64Mi or 1G")?),
             "logs" => self.log.add(false, value),
             "logs-stderr" => self.log.add(true, value),
             "log-line" => self.log.line = Some(value.to_owned()),
@@ -408,6 +415,18 @@ fn answers(text: &str) -> Option<BTreeMap<String, ExecAnswer>> {
     read.into_iter().map(|(words, read)| Some((words, answer(read)?))).collect()
 }
 
+const PROCESSORS: &str = "a number of processors, such as 250m or 1.5";
+
+/// Billionths of a processor; what is finer than a thousandth is rounded up, as Kubernetes does with amounts of processors.
+fn processors(text: &str) -> Option<u64> {
+    let milli = Quantity::parse(text.trim()).ok()?.milli();
+    u64::try_from(milli).ok()?.checked_mul(1_000_000)
+}
+
+fn memory(text: &str) -> Option<u64> {
+    u64::try_from(Quantity::parse(text.trim()).ok()?.units()).ok()
+}
+
 /// The parts between commas, except for the comma inside `uniform(a,b)`.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0;
@@ -454,6 +473,16 @@ mod tests {
     }
 
     #[test]
+    fn usage_is_a_quantity_of_processors_and_of_bytes() {
+        let pairs = [("cpu", "250m"), ("memory", "64Mi"), ("web.cpu", " 1.5 "), ("web.memory", "1500m")];
+        let (general, _) = read(&pairs, "other");
+        assert_eq!((general.cpu, general.memory), (Some(250_000_000), Some(64 << 20)));
+        let (web, bad) = read(&pairs, "web");
+        assert_eq!((web.cpu, web.memory, bad.len()), (Some(1_500_000_000), Some(2), 0));
+        assert_eq!(read(&[("cpu", "1n")], "c").0.cpu, Some(1_000_000));
+    }
+
+    #[test]
     fn what_does_not_parse_is_named_and_left_out() {
         for (key, value) in [
             ("run-seconds", "soon"),
@@ -470,6 +499,11 @@ mod tests {
             ("image-pull", "fail=x"),
             ("ready-after", "uniform(2,1)"),
             ("unready", "5"),
+            ("cpu", "-1"),
+            ("cpu", "fast"),
+            ("cpu", "1E"),
+            ("memory", "-1Mi"),
+            ("memory", "64MB"),
             ("no-such-name", "1"),
         ] {
             let (script, bad) = read(&[(key, value)], "c");

@@ -24,6 +24,7 @@ pub mod shell;
 pub mod status;
 mod stream;
 mod time;
+mod usage;
 
 pub use config::Config;
 pub use fault::{FaultError, Handle};

@@ -9,6 +9,7 @@ mod explain;
 mod external;
 mod keep;
 mod listen;
+mod metrics;
 mod number;
 mod pages;
 mod run;
@@ -28,6 +29,7 @@ pub use external::ExternalEtcd;
 pub(crate) use external::time;
 pub use keep::{History, Quota};
 pub use listen::ListenAddress;
+pub use metrics::MetricsServer;
 pub use pages::{CompletionArgs, ManArgs, Shell};
 pub use run::{ManifestPath, RunArgs, Setup, WaitFor};
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
@@ -41,6 +43,7 @@ use external::ExternalArgs;
 use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
 use kstore_controllers::{BadPodNetworks, Blocks, Networks, PodNetworks, Selection};
+use metrics::MetricsArgs;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -217,6 +220,8 @@ pub struct ClusterArgs {
     /// Number of simulated nodes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::nodes, help_heading = COMPONENTS)]
     nodes: u32,
+    #[command(flatten)]
+    metrics: MetricsArgs,
 }
 
 /// A part of the control plane.
@@ -317,6 +322,8 @@ pub enum Api {
         access: Box<AccessConfig>,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
+        /// What it does about metrics.k8s.io.
+        metrics: MetricsServer,
     },
     /// Nowhere: this process is a plain etcd.
     Store {
@@ -410,7 +417,7 @@ impl ServeArgs {
         let networks = self.cluster.networks()?;
         let (api, loops) = match parts {
             Split::Store => (self.into_store()?, BTreeSet::new()),
-            Split::Apiserver(loops) => (self.into_here()?, loops),
+            Split::Apiserver(loops) => (self.into_here(&loops)?, loops),
             Split::Loops(loops) => (self.into_elsewhere()?, loops),
         };
         Ok(Config { api, loops, controllers, networks, nodes })
@@ -444,7 +451,7 @@ impl ServeArgs {
         Ok(Api::Store { storage, etcd, quota: Quota::of(self.quota_bytes), history })
     }
 
-    fn into_here(self) -> Result<Api, UsageError> {
+    fn into_here(self, loops: &BTreeSet<Component>) -> Result<Api, UsageError> {
         if self.kubeconfig.is_some() {
             return Err(UsageError::TwoApis);
         }
@@ -467,6 +474,7 @@ impl ServeArgs {
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
             access: Box::new(access(&self.cluster.access)?),
             write_kubeconfig: self.cluster.write_kubeconfig,
+            metrics: self.cluster.metrics.choice(loops, self.cluster.nodes),
         })
     }
 
@@ -550,10 +558,10 @@ enum Split {
 }
 
 impl ClusterArgs {
-    /// A flag of the audit log or about access, which only an apiserver has.
+    /// A flag of the audit log, of the metrics server or about access, which only an apiserver has.
     fn access_flag(&self) -> Option<UsageError> {
-        let audit = self.audit.given().map(UsageError::NeedsApiserver);
-        audit.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
+        let other = self.audit.given().or_else(|| self.metrics.given()).map(UsageError::NeedsApiserver);
+        other.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
     }
 
     fn controllers(&self) -> Result<Selection, UsageError> {

@@ -3,8 +3,9 @@
 use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, History, Quota, Storage};
 use crate::etcd_door::OpenDoor;
 use crate::listen::Rebindable;
+use crate::metrics_server::WithMetricsServer;
 use crate::phase::Phase;
-use crate::pki::Identity;
+use crate::pki::{self, Identity};
 use crate::telemetry::millis;
 use crate::{audit, external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
@@ -84,8 +85,16 @@ pub(crate) async fn everything(
     doors: &Phase,
     loops: &Phase,
 ) -> anyhow::Result<ApiServer> {
-    let Api::Here { storage, quota, history, service_ranges, service_backends, anonymous, .. } =
-        &parts.config.api
+    let Api::Here {
+        storage,
+        quota,
+        history,
+        service_ranges,
+        service_backends: backends,
+        anonymous,
+        metrics,
+        ..
+    } = &parts.config.api
     else {
         unreachable!("the apiserver is here")
     };
@@ -93,6 +102,11 @@ pub(crate) async fn everything(
     if let Some(audit) = &door.settings.audit {
         audit::keep(core, audit.clone());
     }
+    let network = match door.front_proxy {
+        Some(front_proxy) => Network::with_front_proxy(backends.clone(), front_proxy),
+        None => Network::new(backends.clone()),
+    };
+    let outbound = WithMetricsServer::new(network, *metrics, backends);
     let options = Options {
         nondet: parts.nondet.clone(),
         stop: doors.stop(),
@@ -101,10 +115,7 @@ pub(crate) async fn everything(
         front_proxy_ca: door.front_proxy_ca,
         tokens: Some(door.tokens),
         service_ranges: *service_ranges,
-        outbound: Arc::new(match door.front_proxy {
-            Some(front_proxy) => Network::with_front_proxy(service_backends.clone(), front_proxy),
-            None => Network::new(service_backends.clone()),
-        }),
+        outbound: Arc::new(outbound.clone()),
         local_components: local_components(parts.config),
         anonymous: *anonymous,
         settings: door.settings.clone(),
@@ -130,6 +141,7 @@ pub(crate) async fn everything(
             api
         }
     };
+    outbound.begin(|| client(&api, pki::METRICS_SERVER));
     info!(address = %door.listener.local_addr()?, "apiserver listening");
     let identity = api.clone();
     doors.supervise("identity", &metrics, move |_| identity.keep_identity(hostname()));

@@ -14,6 +14,7 @@ mod files;
 mod kubeconfig;
 mod listen;
 mod memory_file;
+mod metrics_server;
 mod open_files;
 mod pages;
 mod phase;

@@ -57,6 +57,9 @@ pub(crate) const SCHEDULER: Identity =
 /// The simulated nodes.
 pub(crate) const KUBELET_SIM: Identity =
     Identity { file: "kubelet-sim", user: "system:kstore:kubelet-sim", group: Some("system:nodes") };
+/// The metrics server of this process. It has no certificate: it is never in another process.
+pub(crate) const METRICS_SERVER: Identity =
+    Identity { file: "metrics-server", user: "system:kstore:metrics-server", group: None };
 
 /// The apiserver's identity as a front proxy of aggregated API servers. A separate authority signs it, so that no other client
 /// certificate of this cluster is accepted as a front proxy.

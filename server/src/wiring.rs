@@ -14,7 +14,7 @@ use crate::ready::Ready;
 use crate::shutdown::{GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
-use crate::{audit, kubeconfig, listen, tls};
+use crate::{audit, kubeconfig, listen, metrics_server, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::outbound::FrontProxy;
 use kstore_apiserver::{ApiServer, ServiceRanges, Settings};
@@ -225,7 +225,14 @@ impl Cluster {
         connections: usize,
     ) -> anyhow::Result<()> {
         let Api::Here {
-            storage, listen, service_ranges: ranges, write_kubeconfig: copy, audit, access, ..
+            storage,
+            listen,
+            service_ranges: ranges,
+            write_kubeconfig: copy,
+            audit,
+            access,
+            metrics,
+            ..
         } = &config.api
         else {
             unreachable!("the apiserver is here")
@@ -286,6 +293,11 @@ impl Cluster {
         self.ready =
             Some(Ready { api: Some((address, path)), etcd: etcd_url, in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
+        // Last, so that the start does not wait for it.
+        if let Some(client) = self.client() {
+            let keep = |stop| metrics_server::keep_objects(client, *metrics, stop);
+            self.run_loop("metrics-server", keep);
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Crate, level, and which of ours it may use. The tests may use all.
-const TABLE: [(&str, u8, &[&str]); 16] = [
+const TABLE: [(&str, u8, &[&str]); 17] = [
     ("nondet", 0, &[]),
     ("cel", 0, &[]),
     ("api", 1, &["cel"]),
@@ -21,6 +21,7 @@ const TABLE: [(&str, u8, &[&str]); 16] = [
     ("controllers", 3, &["informer", "client", "api", "nondet"]),
     ("scheduler", 3, &["informer", "client", "api", "nondet"]),
     ("kubelet-sim", 3, &["informer", "client", "api", "nondet"]),
+    ("metrics-server", 3, &["client", "api"]),
     (
         "testing",
         4,
@@ -41,6 +42,7 @@ const TABLE: [(&str, u8, &[&str]); 16] = [
             "controllers",
             "scheduler",
             "kubelet-sim",
+            "metrics-server",
         ],
     ),
 ];

@@ -1,8 +1,11 @@
 //! HorizontalPodAutoscalers in a whole cluster: a metrics server behind the apiserver says what pods use, and workloads grow and shrink.
+//! The metrics server is a made-up one, or kstore's own, which asks simulated nodes.
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
-use kstore_client::{Client, Gvr, ListParams};
+use kstore_apiserver::authn::UserInfo;
+use kstore_client::{Client, DeleteParams, Gvr, ListParams};
+use kstore_metrics_server::{API_SERVICE, MetricsServer};
 use kstore_tests::wait::condition;
 use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
@@ -60,27 +63,54 @@ async fn measure(cluster: &Cluster) -> Load {
     cluster.webhooks().serve_api("default/metrics", move |request| {
         metrics_server(request, client.clone(), of_server.clone())
     });
+    reach(cluster, "default", "metrics").await;
+    cluster.create(api_service("metrics")).await;
+    wait_available(cluster).await;
+    load
+}
+
+/// Creates a Service that has an address, which the simulated network reaches.
+async fn reach(cluster: &Cluster, namespace: &str, name: &str) {
     cluster
-        .create(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics"},
-            "spec": {"ports": [{"name": "https", "port": 443}]}}))
+        .create(
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
+            "spec": {"ports": [{"name": "https", "port": 443}]}}),
+        )
         .await;
     cluster
         .create(json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-            "metadata": {"name": "metrics", "labels": {"kubernetes.io/service-name": "metrics"}},
+            "metadata": {"name": name, "namespace": namespace, "labels": {"kubernetes.io/service-name": name}},
             "ports": [{"name": "https", "port": 8443}], "endpoints": [{"addresses": ["192.0.2.7"]}]}))
         .await;
-    cluster
-        .create(json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1beta1.metrics.k8s.io"},
-            "spec": {"group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
-                "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "metrics"}}}))
-        .await;
+}
+
+/// The APIService of a metrics server behind a Service of the namespace `default`.
+fn api_service(service: &str) -> Value {
+    json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": API_SERVICE},
+        "spec": {"group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
+            "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": service}}})
+}
+
+async fn wait_available(cluster: &Cluster) {
     cluster
         .wait_until("the metrics API is available", async || {
-            let service = cluster.get("apiservices", "", "v1beta1.metrics.k8s.io").await.unwrap();
+            let service = cluster.get("apiservices", "", API_SERVICE).await.unwrap();
             condition(&service, "Available").is_some_and(|available| available["status"] == "True")
         })
         .await;
-    load
+}
+
+/// Installs kstore's own metrics server, as `kstore-server` does; a Service leads to it.
+async fn measure_nodes(cluster: &Cluster) {
+    let user = UserInfo::new("system:kstore:metrics-server", None::<&str>);
+    let server = MetricsServer::new(Client::over(cluster.apiserver().in_process(user), "metrics-server"));
+    cluster.webhooks().serve_api("kube-system/metrics-server", move |request: Request<Body>| {
+        let server = server.clone();
+        async move { server.answer(&request.into_parts().0).await.map(Body::from) }
+    });
+    reach(cluster, "kube-system", "metrics-server").await;
+    kstore_metrics_server::install(cluster.client()).await.unwrap();
+    wait_available(cluster).await;
 }
 
 /// As `kubectl autoscale deployment NAME --min=1 --max=MAX --cpu=50%`.
@@ -225,5 +255,88 @@ fn custom_kinds_with_a_scale_are_scaled() {
             .await;
         let unselecting = |hpa: &Value| reason(hpa, "ScalingActive") == "InvalidSelector";
         cluster.wait_object("horizontalpodautoscalers", "fleet", "misses the selector", unselecting).await;
+    });
+}
+
+/// Lets all pods of the namespace `default` use this much.
+async fn annotate_pods(cluster: &Cluster, cpu: &str) {
+    for pod in cluster.list("pods", "default").await {
+        let patch = json!({"metadata": {"annotations": {"kubelet-sim.kstore.io/cpu": cpu}}});
+        cluster.merge("pods", pod["metadata"]["name"].as_str().unwrap(), patch).await;
+    }
+}
+
+#[test]
+fn a_deployment_of_simulated_pods_follows_their_annotations() {
+    simulate(Setup::seed(84), async |cluster| {
+        measure_nodes(cluster).await;
+        let mut deployment = requesting("web");
+        deployment["spec"]["template"]["metadata"]["annotations"] =
+            json!({"kubelet-sim.kstore.io/cpu": "200m", "kubelet-sim.kstore.io/memory": "64Mi"});
+        cluster.create(deployment).await;
+        cluster.wait_rolled_out("web").await;
+        cluster.create(autoscaler("web", 3)).await;
+        let has = |replicas: i64| {
+            move |object: &Value| object["status"]["readyReplicas"].as_i64() == Some(replicas)
+        };
+        cluster.wait_object("deployments", "web", "grew to its bound", has(3)).await;
+        let limited = |hpa: &Value| {
+            hpa["status"]["currentReplicas"] == 3 && reason(hpa, "ScalingLimited") == "TooManyReplicas"
+        };
+        let hpa = cluster.wait_object("horizontalpodautoscalers", "web", "is at its bound", limited).await;
+        let current = &hpa["status"]["currentMetrics"][0]["resource"]["current"];
+        assert_eq!(current, &json!({"averageUtilization": 200, "averageValue": "200m"}));
+
+        annotate_pods(cluster, "10m").await;
+        let usage = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
+        let pods = cluster.rest().call("GET", &format!("{METRICS}/namespaces/default/pods"), "").await;
+        for index in 0..3 {
+            assert_eq!(pods.text(&format!("/items/{index}/containers/0/usage/cpu")), "10m", "at once");
+        }
+        let nodes: Value =
+            serde_json::from_slice(&cluster.rest().call("GET", &format!("{METRICS}/nodes"), "").await.body)
+                .unwrap();
+        let usages: Vec<&Value> =
+            nodes["items"].as_array().unwrap().iter().map(|node| &node["usage"]).collect();
+        assert_eq!(usages, [&usage("10m", "64Mi"); 3], "the scheduler spreads three pods over three nodes");
+        cluster.wait_object("deployments", "web", "shrank to its bound", has(1)).await;
+
+        let node = cluster.list("pods", "default").await[0]["spec"]["nodeName"].clone();
+        let node = node.as_str().unwrap();
+        let summary = format!("/api/v1/nodes/{node}/proxy/stats/summary");
+        let reply = cluster.rest().call("GET", &summary, "").await;
+        assert_eq!(reply.text("/pods/0/podRef/namespace"), "default");
+        let page = format!("/api/v1/nodes/{node}/proxy/metrics/resource");
+        let page = cluster.rest().call("GET", &page, "").await.body;
+        let page = String::from_utf8(page.to_vec()).unwrap();
+        assert!(page.contains("\npod_memory_working_set_bytes{namespace=\"default\",pod=\"web-"), "{page}");
+    });
+}
+
+#[test]
+fn a_metrics_server_that_a_user_installed_is_left_alone() {
+    simulate(Setup::seed(85).nodes(1), async |cluster| {
+        let client = cluster.client();
+        cluster.create(api_service("of-the-user")).await;
+        kstore_metrics_server::install(client).await.unwrap();
+        kstore_metrics_server::uninstall(client).await.unwrap();
+        let kept = cluster.get("apiservices", "", API_SERVICE).await.unwrap();
+        assert_eq!(kept["spec"]["service"]["name"], "of-the-user");
+        let services = client.dynamic(Gvr::new("apiregistration.k8s.io", "v1", "apiservices"));
+        services.delete("", API_SERVICE, &DeleteParams::default()).await.unwrap();
+
+        for _ in 0..2 {
+            kstore_metrics_server::install(client).await.unwrap();
+        }
+        let own = cluster.get("apiservices", "", API_SERVICE).await.unwrap();
+        assert_eq!(
+            own["spec"]["service"],
+            json!({"namespace": "kube-system", "name": "metrics-server", "port": 443})
+        );
+        let reader = cluster.get("clusterroles", "", "system:aggregated-metrics-reader").await.unwrap();
+        assert_eq!(reader["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"], "true");
+        kstore_metrics_server::uninstall(client).await.unwrap();
+        kstore_metrics_server::uninstall(client).await.unwrap();
+        assert!(cluster.get("apiservices", "", API_SERVICE).await.is_none());
     });
 }

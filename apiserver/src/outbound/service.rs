@@ -57,6 +57,11 @@ impl ServiceBackends {
         Self(backends)
     }
 
+    /// Whether a backend serves this port of a Service.
+    pub fn serves(&self, namespace: &str, name: &str, port: u16) -> bool {
+        self.address(namespace, name, port).is_some()
+    }
+
     fn address(&self, namespace: &str, name: &str, port: u16) -> Option<&str> {
         let serves = |backend: &&ServiceBackend| {
             backend.namespace == namespace

@@ -133,6 +133,19 @@ pub const ANNOTATIONS: &[Annotation] = &[
         "<h1>hello</h1>",
         "What the container's ports answer to HTTP; HTML if it begins with `<`.",
     ),
+    row(
+        "cpu",
+        "quantity of processors",
+        "250m",
+        "What the container uses of processors while it runs, as `kubectl top` and autoscalers see it; without it nothing. A change takes \
+         effect at once, on a living pod too.",
+    ),
+    row(
+        "memory",
+        "quantity of bytes",
+        "64Mi",
+        "What it holds of memory while it runs; without it nothing. It may be more than its limit: see `oom-after`.",
+    ),
 ];
 
 /// The annotation of this name.

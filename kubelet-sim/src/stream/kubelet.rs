@@ -1,14 +1,49 @@
-//! The simulated node's own server: its health and its pods. Figures that a simulated node does not have are not made up.
+//! The simulated node's own server: its health, its pods, and what they use. Figures that a simulated node does not have are not made up.
 
 use super::Streams;
 use super::http::{Answer, answer, serve};
+use crate::usage::{CpuCounters, NodeUsage, resource_metrics, summary};
 use http::{Method, Request, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::Status;
-use kstore_client::{ListParams, NodeStream};
+use kstore_client::{ApiError, ListParams, NodeStream};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+/// Prometheus' text format.
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Processor time by node, at most one node more than are served.
+pub(super) type NodeCounters = Arc<Mutex<BTreeMap<String, CpuCounters>>>;
+
+/// What a path of a kubelet shows.
+enum Page {
+    Health,
+    /// A `PodList` of the pods with these fields.
+    Pods(String),
+    Summary,
+    ResourceMetrics,
+}
+
+impl Page {
+    fn of(path: &str, node: &str) -> Option<Self> {
+        Some(match path {
+            "/healthz" | "/healthz/ping" | "/healthz/syncloop" => Self::Health,
+            "/pods" | "/pods/" => Self::Pods(of_node(node)),
+            "/runningpods" | "/runningpods/" => Self::Pods(format!("{},status.phase=Running", of_node(node))),
+            "/stats/summary" | "/stats/summary/" => Self::Summary,
+            "/metrics/resource" => Self::ResourceMetrics,
+            _ => return None,
+        })
+    }
+}
+
+fn of_node(node: &str) -> String {
+    format!("spec.nodeName={node}")
+}
 
 impl Streams {
     pub(super) async fn kubelet(&self, stream: NodeStream) {
@@ -23,29 +58,28 @@ impl Streams {
     }
 
     async fn page(&self, node: &str, request: &Request<()>) -> Answer {
-        let known = match request.uri().path() {
-            "/healthz" | "/healthz/ping" | "/healthz/syncloop" => Some(None),
-            "/pods" | "/pods/" => Some(Some(format!("spec.nodeName={node}"))),
-            "/runningpods" | "/runningpods/" => {
-                Some(Some(format!("spec.nodeName={node},status.phase=Running")))
-            }
-            _ => None,
+        let Some(page) = Page::of(request.uri().path(), node) else {
+            return answer(StatusCode::NOT_FOUND, TEXT, "404 page not found\n");
         };
-        match (known, request.method()) {
-            (None, _) => answer(StatusCode::NOT_FOUND, TEXT, "404 page not found\n"),
-            (Some(_), method) if !matches!(*method, Method::GET | Method::HEAD) => {
-                answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "405: Method Not Allowed")
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "405: Method Not Allowed");
+        }
+        let shown = match page {
+            Page::Health => Ok((TEXT, "ok".to_owned())),
+            Page::Pods(fields) => self.pods(&fields).await.map(|pods| (JSON, pods.to_string())),
+            Page::Summary => self.usage(node).await.map(|usage| (JSON, summary(&usage).to_string())),
+            Page::ResourceMetrics => {
+                self.usage(node).await.map(|usage| (EXPOSITION, resource_metrics(&usage)))
             }
-            (Some(None), _) => answer(StatusCode::OK, TEXT, "ok"),
-            (Some(Some(fields)), _) => match self.pods(&fields).await {
-                Ok(pods) => answer(StatusCode::OK, "application/json", pods.to_string()),
-                Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
-            },
+        };
+        match shown {
+            Ok((media, text)) => answer(StatusCode::OK, media, text),
+            Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
         }
     }
 
     /// A `PodList`, as a kubelet writes it: items do not repeat what they are.
-    async fn pods(&self, fields: &str) -> Result<Value, kstore_client::ApiError> {
+    async fn pods(&self, fields: &str) -> Result<Value, ApiError> {
         let params = ListParams::default().fields(fields);
         let (pods, _) = self.client.api::<Pod>().list("", &params).await?;
         let items = pods.iter().map(|pod| {
@@ -56,5 +90,18 @@ impl Streams {
             pod
         });
         Ok(json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items.collect::<Vec<_>>()}))
+    }
+
+    /// What the pods of a node use now.
+    async fn usage(&self, node: &str) -> Result<NodeUsage, ApiError> {
+        let params = ListParams::default().fields(&of_node(node));
+        let (pods, _) = self.client.api::<Pod>().list("", &params).await?;
+        let (_, served) = self.serving.get();
+        let mut counters = self.cpu_counters.lock().unwrap_or_else(PoisonError::into_inner);
+        if counters.len() > served.len() {
+            counters.retain(|name, _| served.contains(name));
+        }
+        let counters = counters.entry(node.to_owned()).or_default();
+        Ok(NodeUsage::sample(node, &pods, self.clock.now(), counters))
     }
 }

@@ -27,6 +27,7 @@ use kstore_client::{
 };
 use kstore_informer::Key;
 use kstore_nondet::{Clock, Rng};
+use kubelet::NodeCounters;
 pub(crate) use latest::Latest;
 pub(crate) use outputs::Outputs;
 pub(crate) use program::Launch;
@@ -96,6 +97,8 @@ pub(crate) struct Streams {
     memory: Memory,
     /// Commands of containers that are being begun.
     program_starts: Arc<Semaphore>,
+    /// Processor time of the nodes that were asked for it.
+    cpu_counters: NodeCounters,
 }
 
 impl Streams {
@@ -119,6 +122,7 @@ impl Streams {
                 room: Room::default(),
                 memory: Memory::default(),
                 program_starts,
+                cpu_counters: NodeCounters::default(),
             },
             said,
         )

@@ -140,6 +140,7 @@ impl RunArgs {
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
             access: Box::new(access(&self.cluster.access)?),
             write_kubeconfig: self.cluster.write_kubeconfig,
+            metrics: self.cluster.metrics.choice(&loops, nodes),
         };
         Ok((Config { api, loops, controllers, networks, nodes }, setup, self.command))
     }

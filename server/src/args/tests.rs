@@ -23,10 +23,12 @@ fn without_flags_everything_runs_here_on_disk() {
         audit,
         access,
         write_kubeconfig,
+        metrics,
     } = config.api
     else {
         panic!("no apiserver")
     };
+    assert_eq!(metrics, MetricsServer::Installed);
     let dir = DEFAULT_DATA_DIR.into();
     assert_eq!(
         storage,
@@ -251,4 +253,26 @@ fn anonymous_access_is_a_choice_of_the_apiserver() {
     }
     let elsewhere = config("kstore-server --components scheduler --kubeconfig f --anonymous-auth=false");
     assert_eq!(elsewhere, Err(UsageError::NeedsApiserver("--anonymous-auth")));
+}
+
+#[test]
+fn the_metrics_server_is_installed_where_nodes_are_simulated_or_the_flag_says_so() {
+    let choice = |flags: &str| match config(&format!("kstore-server --in-memory {flags}")).unwrap().api {
+        Api::Here { metrics, .. } => metrics,
+        other => panic!("{other:?}"),
+    };
+    for (flags, wanted) in [
+        ("--nodes 1", MetricsServer::Installed),
+        ("--nodes 0", MetricsServer::Answers),
+        ("--components apiserver", MetricsServer::Answers),
+        ("--components apiserver --metrics-server", MetricsServer::Installed),
+        ("--metrics-server=true --nodes 0", MetricsServer::Installed),
+        ("--metrics-server=false", MetricsServer::Off),
+    ] {
+        assert_eq!(choice(flags), wanted, "{flags}");
+    }
+    for components in ["scheduler --kubeconfig f", "store --etcd-listen :2379"] {
+        let wrong = config(&format!("kstore-server --components {components} --metrics-server=false"));
+        assert_eq!(wrong, Err(UsageError::NeedsApiserver("--metrics-server")), "{components}");
+    }
 }

@@ -10,6 +10,10 @@ const ROLES: &[(Role, &[(&str, &str)])] = &[
         &[("User", "system:kstore:kubelet-sim")],
     ),
     (
+        Role { name: "system:kstore:metrics-server", part_of: &[], rules: METRICS_SERVER },
+        &[("User", "system:kstore:metrics-server")],
+    ),
+    (
         Role { name: "system:kstore:ipallocator-repair-controller", part_of: &[], rules: ADDRESS_REPAIR },
         &[("ServiceAccount", "ipallocator-repair-controller")],
     ),
@@ -30,6 +34,9 @@ const VOLUME_PROVISIONER: &[Grant] = &[
 
 /// The repair of address allocation. In Kubernetes it is a part of kube-apiserver, which may do everything.
 const ADDRESS_REPAIR: &[Grant] = &[On("create delete", "networking.k8s.io", "ipaddresses"), RECORD_EVENTS];
+
+/// The metrics server in the process: it asks kubelets for their summaries, and serves the labels of nodes and pods.
+const METRICS_SERVER: &[Grant] = &[On("get list", "-", "nodes pods"), On("get", "-", "nodes/proxy")];
 
 /// What a kubelet does, for all simulated nodes at once: they are one user, whose Secrets are those that pods on any simulated node
 /// refer to. It reads them by name, and can neither list nor watch them. That it reads no other one whose name it knows takes an

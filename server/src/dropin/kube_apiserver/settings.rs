@@ -3,7 +3,7 @@
 use super::{audit, gates, plugins};
 use crate::args::{
     self, AccessConfig, Api, Authorization, Component, Config, ExternalEtcd, History, ListenAddress,
-    ModeChoice, Quota, Storage,
+    MetricsServer, ModeChoice, Quota, Storage,
 };
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
@@ -109,6 +109,7 @@ pub(super) fn read(
         audit: audit::read(flags, warnings)?,
         access: Box::new(access),
         write_kubeconfig: None,
+        metrics: MetricsServer::Off,
     };
     Ok(Apiserver {
         config: Config { api, loops: components, controllers, networks: Networks::default(), nodes },

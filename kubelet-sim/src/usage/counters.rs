@@ -1,0 +1,64 @@
+//! [`CpuCounters`]: processor time that grows with each sample of a node. Pure.
+
+use super::PodUsage;
+use crate::time::between;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// Processor time of a node, its pods and their containers, in billionths of a second. Never decreases, as counters of Prometheus must
+/// not: between two samples a container has used what the second one says, since its start before the first. Holds only pods and
+/// containers of the last sample.
+#[derive(Debug, Default)]
+pub(crate) struct CpuCounters {
+    total: u64,
+    /// By uid.
+    pods: BTreeMap<String, PodCounter>,
+}
+
+#[derive(Debug, Default)]
+struct PodCounter {
+    total: u64,
+    /// By the name of the container.
+    runs: BTreeMap<String, RunCounter>,
+}
+
+/// One run of a container.
+#[derive(Clone, Copy, Debug)]
+struct RunCounter {
+    started: Timestamp,
+    total: u64,
+    /// The end of what is counted.
+    until: Timestamp,
+}
+
+impl CpuCounters {
+    /// Counts until `at`, writes their processor time into `pods`, and returns that of the node.
+    pub(super) fn advance(&mut self, at: Timestamp, pods: &mut [PodUsage]) -> u64 {
+        let mut before = std::mem::take(&mut self.pods);
+        for pod in pods {
+            let mut counter = before.remove(&pod.uid).unwrap_or_default();
+            let mut runs = std::mem::take(&mut counter.runs);
+            for container in &mut pod.containers {
+                let started = container.started;
+                let known = runs.remove(&container.name).filter(|run| run.started == started);
+                let mut run = known.unwrap_or(RunCounter { started, total: 0, until: started });
+                let used = core_nanos(container.nano_cores, run.until, at);
+                run.total = run.total.saturating_add(used);
+                run.until = run.until.max(at);
+                counter.total = counter.total.saturating_add(used);
+                self.total = self.total.saturating_add(used);
+                container.cpu_nanos = run.total;
+                counter.runs.insert(container.name.clone(), run);
+            }
+            pod.cpu_nanos = counter.total;
+            self.pods.insert(pod.uid.clone(), counter);
+        }
+        self.total
+    }
+}
+
+/// Processor time of so many billionths of a processor; zero if `to` is not later than `from`.
+fn core_nanos(nano_cores: u64, from: Timestamp, to: Timestamp) -> u64 {
+    let nanos = u128::from(nano_cores).saturating_mul(between(from, to).as_nanos()) / 1_000_000_000;
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,132 @@
+//! Samples of a node's pods, and both documents.
+
+use super::{CpuCounters, NodeUsage, resource_metrics, summary};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+const START: &str = "2026-01-01T00:00:00Z";
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(START.parse::<Timestamp>().unwrap().as_second() + seconds).unwrap()
+}
+
+fn running(name: &str, since: i64) -> Value {
+    json!({"name": name, "image": "x", "imageID": "x", "ready": true, "restartCount": 0,
+        "state": {"running": {"startedAt": at(since).to_string()}}})
+}
+
+/// A pod with these annotations and statuses of containers.
+fn pod(name: &str, annotations: &Value, statuses: &[Value]) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "annotations": annotations},
+        "status": {"startTime": START, "containerStatuses": statuses},
+    }))
+    .unwrap()
+}
+
+fn using(cpu: &str, memory: &str) -> Value {
+    json!({"kubelet-sim.kstore.io/cpu": cpu, "kubelet-sim.kstore.io/memory": memory})
+}
+
+#[test]
+fn running_containers_use_what_their_annotations_say_and_others_nothing() {
+    let ended = json!({"name": "b", "image": "x", "imageID": "x", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 0}}});
+    let mut own = using("100m", "64Mi");
+    own["kubelet-sim.kstore.io/sidecar.cpu"] = json!("1.5");
+    let pods = [
+        pod("web", &own, &[running("web", 0), running("sidecar", 5)]),
+        pod("plain", &json!({}), &[running("a", 0), ended.clone()]),
+        pod("done", &using("1", "1Gi"), &[ended]),
+    ];
+    let usage = NodeUsage::sample("node-0", &pods, at(10), &mut CpuCounters::default());
+    let now = "2026-01-01T00:00:10Z";
+    let figures = |nano: u64, core: u64, memory: u64| {
+        json!({"cpu": {"time": now, "usageNanoCores": nano, "usageCoreNanoSeconds": core},
+            "memory": {"time": now, "workingSetBytes": memory}})
+    };
+    let with = |mut value: Value, members: Value| {
+        value.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        value
+    };
+    const SECOND: u64 = 1_000_000_000;
+    const MIB: u64 = 1 << 20;
+    let expected = json!({
+        "node": with(figures(1_600_000_000, 8 * SECOND + SECOND / 2, 128 * MIB), json!({"nodeName": "node-0"})),
+        "pods": [
+            with(figures(1_600_000_000, 8 * SECOND + SECOND / 2, 128 * MIB), json!({
+                "podRef": {"name": "web", "namespace": "default", "uid": "uid-web"}, "startTime": START, "containers": [
+                    with(figures(100_000_000, SECOND, 64 * MIB), json!({"name": "web", "startTime": START})),
+                    with(figures(1_500_000_000, 7 * SECOND + SECOND / 2, 64 * MIB),
+                        json!({"name": "sidecar", "startTime": "2026-01-01T00:00:05Z"})),
+                ]})),
+            with(figures(0, 0, 0), json!({
+                "podRef": {"name": "plain", "namespace": "default", "uid": "uid-plain"}, "startTime": START, "containers": [
+                    with(figures(0, 0, 0), json!({"name": "a", "startTime": START}))]})),
+        ],
+    });
+    assert_eq!(summary(&usage), expected);
+}
+
+#[test]
+fn processor_time_never_decreases_when_usage_falls_or_containers_restart() {
+    let mut counters = CpuCounters::default();
+    // Second, annotation, start of the run, and the processor time of container, pod and node in seconds.
+    let steps = [
+        (10, "1", Some(0), [10, 10, 10]),
+        (20, "500m", Some(0), [15, 15, 15]),
+        (20, "4", Some(0), [15, 15, 15]),
+        (15, "4", Some(0), [15, 15, 15]),
+        (30, "2", Some(25), [10, 25, 25]),
+        (40, "2", None, [0, 0, 25]),
+        (50, "1", Some(45), [5, 5, 30]),
+    ];
+    for (second, cpu, start, expected) in steps {
+        let statuses: Vec<Value> = start.iter().map(|start| running("c", *start)).collect();
+        let pods = [pod("web", &using(cpu, "1Mi"), &statuses)];
+        let usage = NodeUsage::sample("n", &pods, at(second), &mut counters);
+        let document = summary(&usage);
+        let core = |of: &Value| of["cpu"]["usageCoreNanoSeconds"].as_u64().unwrap_or(0) / 1_000_000_000;
+        let pod = &document["pods"][0];
+        assert_eq!(
+            [core(&pod["containers"][0]), core(pod), core(&document["node"])],
+            expected,
+            "at {second}"
+        );
+    }
+    assert!(counters.advance(at(60), &mut []) == 30_000_000_000, "the node's counter outlives its pods");
+}
+
+#[test]
+fn amounts_beyond_all_bounds_saturate() {
+    let huge = using("18000000000", "9223372036854775807");
+    let pods = ["a", "b", "c"].map(|name| pod(name, &huge, &[running("c", -100_000_000)]));
+    let usage = NodeUsage::sample("n", &pods, Timestamp::MAX, &mut CpuCounters::default());
+    assert_eq!(summary(&usage)["node"]["cpu"]["usageCoreNanoSeconds"], u64::MAX);
+    assert_eq!(summary(&usage)["node"]["memory"]["workingSetBytes"], u64::MAX);
+}
+
+#[test]
+fn prometheus_reads_the_kubelets_names_and_labels() {
+    let pods = [pod("web", &using("250m", "64Mi"), &[running("c", 0)])];
+    let usage = NodeUsage::sample("node-0", &pods, at(10), &mut CpuCounters::default());
+    let text = resource_metrics(&usage);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(
+        lines,
+        [
+            "container_cpu_usage_seconds_total{container=\"c\",namespace=\"default\",pod=\"web\"} 2.5 1767225610000",
+            "container_memory_working_set_bytes{container=\"c\",namespace=\"default\",pod=\"web\"} 67108864 1767225610000",
+            "container_start_time_seconds{container=\"c\",namespace=\"default\",pod=\"web\"} 1767225600 1767225610000",
+            "node_cpu_usage_seconds_total 2.5 1767225610000",
+            "node_memory_working_set_bytes 67108864 1767225610000",
+            "pod_cpu_usage_seconds_total{namespace=\"default\",pod=\"web\"} 2.5 1767225610000",
+            "pod_memory_working_set_bytes{namespace=\"default\",pod=\"web\"} 67108864 1767225610000",
+            "resource_scrape_error 0",
+        ]
+    );
+    let types: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    assert_eq!(types[0], "container_cpu_usage_seconds_total counter");
+    assert_eq!(types.len(), 8);
+}

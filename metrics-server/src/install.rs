@@ -1,0 +1,94 @@
+//! The objects that make a cluster use the metrics server: its APIService, and a ClusterRole that lets people with `view`, `edit` or
+//! `admin` read metrics. Objects of these names that exist are left as they are.
+
+use crate::{GROUP, VERSION};
+use kstore_api::object::text;
+use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr};
+use serde_json::{Value, json};
+
+/// The namespace of the Service that the APIService names. There is no such Service: the process that runs the metrics server answers.
+pub const NAMESPACE: &str = "kube-system";
+/// The name of that Service.
+pub const NAME: &str = "metrics-server";
+/// The port of that Service.
+pub const PORT: u16 = 443;
+/// The name of the APIService.
+pub const API_SERVICE: &str = "v1beta1.metrics.k8s.io";
+
+/// Who manages an object. Marks the APIService that [`uninstall`] may delete.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kstore-server");
+
+/// Creates the APIService and the ClusterRole, unless they exist.
+///
+/// # Errors
+/// An object could not be created.
+pub async fn install(client: &Client) -> Result<(), ApiError> {
+    for (api, object) in [(cluster_roles(client), reader()), (api_services(client), api_service())] {
+        match api.create("", &object).await {
+            Ok(_) => {}
+            Err(error) if error.is_already_exists() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the APIService if [`install`] created it and it still names the same Service. Otherwise its group would stay in discovery
+/// without a server, and namespaces could not be deleted.
+///
+/// # Errors
+/// The APIService could not be read or deleted.
+pub async fn uninstall(client: &Client) -> Result<(), ApiError> {
+    let api = api_services(client);
+    let found = match api.get("", API_SERVICE).await {
+        Ok(found) => found,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !is_own(&found) {
+        return Ok(());
+    }
+    let params = DeleteParams::default().uid(text(&found["metadata"]["uid"]));
+    match api.delete("", API_SERVICE, &params).await {
+        Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn is_own(api_service: &Value) -> bool {
+    let service = &api_service["spec"]["service"];
+    api_service["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1
+        && service["namespace"] == NAMESPACE
+        && service["name"] == NAME
+}
+
+fn api_services(client: &Client) -> DynamicApi {
+    client.dynamic(Gvr::new("apiregistration.k8s.io", "v1", "apiservices"))
+}
+
+fn cluster_roles(client: &Client) -> DynamicApi {
+    client.dynamic(Gvr::new("rbac.authorization.k8s.io", "v1", "clusterroles"))
+}
+
+fn api_service() -> Value {
+    json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": API_SERVICE, "labels": {MANAGED_BY.0: MANAGED_BY.1}},
+        "spec": {
+            "group": GROUP, "version": VERSION, "groupPriorityMinimum": 100, "versionPriority": 100,
+            "insecureSkipTLSVerify": true, "service": {"namespace": NAMESPACE, "name": NAME, "port": PORT},
+        },
+    })
+}
+
+fn reader() -> Value {
+    let parts = ["view", "edit", "admin"];
+    let labels = parts.map(|part| (format!("rbac.authorization.k8s.io/aggregate-to-{part}"), json!("true")));
+    let mut labels: serde_json::Map<String, Value> = labels.into_iter().collect();
+    labels.insert(MANAGED_BY.0.to_owned(), json!(MANAGED_BY.1));
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "system:aggregated-metrics-reader", "labels": labels},
+        "rules": [{"apiGroups": [GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}],
+    })
+}

@@ -1,0 +1,417 @@
+//! What a request asks for: its path, query and Accept header. Pure.
+
+use crate::discovery::AGGREGATED;
+use crate::{GROUP, VERSION};
+use http::header::ACCEPT;
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use kstore_api::selector::{field, label};
+use kstore_api::status::Status;
+
+/// A resource of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Nodes,
+    Pods,
+}
+
+impl Resource {
+    pub(crate) const ALL: [Self; 2] = [Self::Nodes, Self::Pods];
+
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Pods => "pods",
+        }
+    }
+
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Nodes => "NodeMetrics",
+            Self::Pods => "PodMetrics",
+        }
+    }
+
+    pub(crate) fn is_namespaced(self) -> bool {
+        self == Self::Pods
+    }
+
+    /// Whether clients can select by this field.
+    fn has_field(self, field: &str) -> bool {
+        field == "metadata.name" || (self.is_namespaced() && field == "metadata.namespace")
+    }
+
+    /// 404 for an object without metrics. Kubernetes' metrics server names the kind in lower case, and the namespace before the name.
+    pub(crate) fn not_found(self, namespace: &str, name: &str) -> Status {
+        match self {
+            Self::Nodes => Status::not_found((GROUP, "nodemetrics"), name),
+            Self::Pods => Status::not_found((GROUP, "podmetrics"), &format!("{namespace}/{name}")),
+        }
+    }
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// All groups, as aggregated discovery or as a list.
+    Groups { is_aggregated: bool },
+    /// The group and its version.
+    Group,
+    /// The resources of the version.
+    Resources,
+    /// One object.
+    Object { resource: Resource, namespace: String, name: String, form: Form },
+    /// The objects that these selectors select.
+    List { resource: Resource, namespace: String, labels: String, fields: String, form: Form },
+}
+
+/// How objects are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    /// A `Table` of this version of meta.k8s.io, whose rows have these objects.
+    Table {
+        version: &'static str,
+        rows: RowObjects,
+    },
+}
+
+/// The objects in the rows of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowObjects {
+    None,
+    Metadata,
+    Whole,
+}
+
+impl Asked {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// The answer to a request that is not served.
+    pub(crate) fn of(request: &Parts) -> Result<Self, Status> {
+        let path: Vec<&str> = request.uri.path().trim_matches('/').split('/').collect();
+        let query = Query::parse(request.uri.query().unwrap_or_default());
+        let (resource, namespace, name) = match path[..] {
+            ["apis"] => {
+                readable(&request.method)?;
+                return Ok(Self::Groups { is_aggregated: takes_aggregated(&request.headers) });
+            }
+            ["apis", GROUP] => return readable(&request.method).map(|()| Self::Group),
+            ["apis", GROUP, VERSION] => return readable(&request.method).map(|()| Self::Resources),
+            ["apis", GROUP, VERSION, "nodes"] => (Resource::Nodes, "", None),
+            ["apis", GROUP, VERSION, "nodes", name] => (Resource::Nodes, "", Some(name)),
+            ["apis", GROUP, VERSION, "pods"] => (Resource::Pods, "", None),
+            ["apis", GROUP, VERSION, "namespaces", namespace, "pods"] => (Resource::Pods, namespace, None),
+            ["apis", GROUP, VERSION, "namespaces", namespace, "pods", name] => {
+                (Resource::Pods, namespace, Some(name))
+            }
+            _ => return Err(Status::no_such_route()),
+        };
+        let verb = verb(&request.method, name.is_some(), query.is_set("watch"));
+        if !matches!(verb, "get" | "list") {
+            return Err(Status::method_not_allowed((GROUP, resource.plural()), verb));
+        }
+        let form = form(&request.headers, &query)?;
+        let namespace = decode(namespace);
+        if let Some(name) = name {
+            return Ok(Self::Object { resource, namespace, name: decode(name), form });
+        }
+        let (labels, fields) = (query.get("labelSelector").to_owned(), query.get("fieldSelector").to_owned());
+        check_selectors(resource, &labels, &fields)?;
+        Ok(Self::List { resource, namespace, labels, fields, form })
+    }
+}
+
+fn readable(method: &Method) -> Result<(), Status> {
+    match *method {
+        Method::GET | Method::HEAD => Ok(()),
+        _ => Err(Status::method_not_allowed((GROUP, ""), method.as_str())),
+    }
+}
+
+/// The verb of a request, by Kubernetes' names.
+fn verb(method: &Method, is_one: bool, is_watch: bool) -> &'static str {
+    match (method, is_one) {
+        (&Method::GET | &Method::HEAD, _) if is_watch => "watch",
+        (&Method::GET | &Method::HEAD, true) => "get",
+        (&Method::GET | &Method::HEAD, false) => "list",
+        (&Method::POST, _) => "create",
+        (&Method::PUT, _) => "update",
+        (&Method::PATCH, _) => "patch",
+        (&Method::DELETE, true) => "delete",
+        (&Method::DELETE, false) => "deletecollection",
+        _ => "",
+    }
+}
+
+fn check_selectors(resource: Resource, labels: &str, fields: &str) -> Result<(), Status> {
+    label::Selector::parse(labels).map_err(|error| Status::bad_request(error.to_string()))?;
+    let fields = field::Selector::parse(fields).map_err(|error| Status::bad_request(error.to_string()))?;
+    match fields.terms().iter().find(|term| !resource.has_field(&term.field)) {
+        None => Ok(()),
+        Some(term) => Err(Status::bad_request(format!("field label not supported: {}", term.field))),
+    }
+}
+
+/// The parameters of a URL, decoded. The first value of a repeated parameter counts.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        let decoded = |text: &str| decode(&text.replace('+', " "));
+        Self(
+            pairs
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(key, value)| (decoded(key), decoded(value)))
+                .collect(),
+        )
+    }
+
+    fn get(&self, key: &str) -> &str {
+        self.0.iter().find(|(other, _)| other == key).map_or("", |(_, value)| value)
+    }
+
+    /// A flag as Kubernetes reads it: present, and neither `false` nor `0`.
+    fn is_set(&self, key: &str) -> bool {
+        let found = self.0.iter().find(|(other, _)| other == key);
+        found.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+}
+
+/// Text with `%41` read as `A`. What is no such escape stays; bytes that are no UTF-8 become replacement characters, which no name has.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, tail @ ..] = rest {
+        let digits =
+            tail.get(..2).filter(|_| *byte == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A clause of an Accept header.
+struct Clause {
+    media: String,
+    parameters: Vec<(String, String)>,
+    quality: f32,
+}
+
+impl Clause {
+    fn parse(text: &str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let mut clause = Self { media, parameters: Vec::new(), quality: 1.0 };
+        for part in parts {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            match key {
+                "q" => clause.quality = value.parse().unwrap_or(1.0),
+                _ => clause.parameters.push((key.to_owned(), value.to_owned())),
+            }
+        }
+        clause
+    }
+
+    fn parameter(&self, name: &str) -> &str {
+        self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
+    fn takes_json(&self) -> bool {
+        matches!(&*self.media, "application/json" | "application/*" | "*/*")
+    }
+}
+
+/// The clauses of the Accept header, best first; one that takes anything if there is no header.
+fn clauses(headers: &HeaderMap) -> Vec<Clause> {
+    let texts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let texts = texts.flat_map(|text| text.split(',')).filter(|text| !text.trim().is_empty());
+    let mut clauses: Vec<Clause> = texts.map(Clause::parse).collect();
+    if clauses.is_empty() {
+        clauses.push(Clause::parse("*/*"));
+    }
+    clauses.retain(|clause| clause.quality > 0.0);
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    clauses
+}
+
+fn takes_aggregated(headers: &HeaderMap) -> bool {
+    let wanted = Clause::parse(AGGREGATED);
+    let is_wanted = |clause: &Clause| {
+        clause.takes_json() && wanted.parameters.iter().all(|(key, value)| clause.parameter(key) == value)
+    };
+    clauses(headers).iter().any(is_wanted)
+}
+
+/// The first form that the client takes and that is served. Forms that are not served are passed over, as Kubernetes does.
+fn form(headers: &HeaderMap, query: &Query) -> Result<Form, Status> {
+    for clause in clauses(headers).iter().filter(|clause| clause.takes_json()) {
+        let version = match clause.parameter("v") {
+            "v1" => "meta.k8s.io/v1",
+            "v1beta1" => "meta.k8s.io/v1beta1",
+            _ => "",
+        };
+        match clause.parameter("as") {
+            "" => return Ok(Form::Json),
+            "Table" if clause.parameter("g") == "meta.k8s.io" && !version.is_empty() => {
+                return Ok(Form::Table { version, rows: row_objects(query)? });
+            }
+            _ => {}
+        }
+    }
+    Err(Status::not_acceptable(&["application/json"]))
+}
+
+fn row_objects(query: &Query) -> Result<RowObjects, Status> {
+    match query.get("includeObject") {
+        "None" => Ok(RowObjects::None),
+        "" | "Metadata" => Ok(RowObjects::Metadata),
+        "Object" => Ok(RowObjects::Whole),
+        other => Err(Status::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    fn ask(method: &str, target: &str, accept: &str) -> Result<Asked, Status> {
+        let request = Request::builder().method(method).uri(target).header(ACCEPT, accept);
+        Asked::of(&request.body(()).unwrap().into_parts().0)
+    }
+
+    fn list(resource: Resource, namespace: &str, labels: &str, fields: &str) -> Asked {
+        let text = str::to_owned;
+        Asked::List {
+            resource,
+            namespace: text(namespace),
+            labels: text(labels),
+            fields: text(fields),
+            form: Form::Json,
+        }
+    }
+
+    #[test]
+    fn paths_name_documents_objects_and_lists() {
+        let object = |resource, namespace: &str, name: &str| Asked::Object {
+            resource,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            form: Form::Json,
+        };
+        let cases = [
+            ("/apis", Asked::Groups { is_aggregated: false }),
+            ("/apis/metrics.k8s.io/", Asked::Group),
+            ("/apis/metrics.k8s.io/v1beta1", Asked::Resources),
+            ("/apis/metrics.k8s.io/v1beta1/nodes", list(Resource::Nodes, "", "", "")),
+            ("/apis/metrics.k8s.io/v1beta1/nodes/n%2D0", object(Resource::Nodes, "", "n-0")),
+            ("/apis/metrics.k8s.io/v1beta1/pods?limit=500", list(Resource::Pods, "", "", "")),
+            (
+                "/apis/metrics.k8s.io/v1beta1/namespaces/a/pods?labelSelector=app%3Dweb%2Ctier+in+(x)&watch=false",
+                list(Resource::Pods, "a", "app=web,tier in (x)", ""),
+            ),
+            (
+                "/apis/metrics.k8s.io/v1beta1/pods?fieldSelector=metadata.namespace!%3Da,metadata.name%3Db",
+                list(Resource::Pods, "", "", "metadata.namespace!=a,metadata.name=b"),
+            ),
+            ("/apis/metrics.k8s.io/v1beta1/namespaces/a/pods/web", object(Resource::Pods, "a", "web")),
+        ];
+        for (target, wanted) in cases {
+            assert_eq!(ask("GET", target, "*/*"), Ok(wanted.clone()), "{target}");
+            assert_eq!(ask("HEAD", target, "application/json"), Ok(wanted), "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_served_is_refused_by_a_status() {
+        let nodes = "/apis/metrics.k8s.io/v1beta1/nodes";
+        let pods = "/apis/metrics.k8s.io/v1beta1/namespaces/a/pods";
+        let deletion = "delete is not supported on resources of kind \"pods.metrics.k8s.io\"";
+        let cases = [
+            ("GET", "/", "*/*", 404, "the server could not find the requested resource"),
+            ("GET", "/apis/metrics.k8s.io/v1beta1/namespaces/a/nodes", "*/*", 404, ""),
+            ("GET", "/apis/metrics.k8s.io/v1beta1/nodes/a/status", "*/*", 404, ""),
+            ("GET", "/apis/metrics.k8s.io/v1/nodes", "*/*", 404, ""),
+            ("POST", "/apis/metrics.k8s.io/v1beta1", "*/*", 405, ""),
+            ("DELETE", &format!("{pods}/web"), "*/*", 405, deletion),
+            (
+                "POST",
+                nodes,
+                "*/*",
+                405,
+                "create is not supported on resources of kind \"nodes.metrics.k8s.io\"",
+            ),
+            ("GET", &format!("{nodes}?watch=1"), "*/*", 405, "watch is not supported"),
+            ("GET", nodes, "application/yaml", 406, "application/json"),
+            ("GET", nodes, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", 406, ""),
+            ("GET", nodes, "application/json;q=0", 406, ""),
+            ("GET", &format!("{nodes}?labelSelector=a%3D%3D%3Db"), "*/*", 400, ""),
+            (
+                "GET",
+                &format!("{nodes}?fieldSelector=metadata.namespace%3Da"),
+                "*/*",
+                400,
+                "metadata.namespace",
+            ),
+            ("GET", &format!("{pods}?fieldSelector=spec.nodeName%3Da"), "*/*", 400, "spec.nodeName"),
+        ];
+        for (method, target, accept, code, text) in cases {
+            let status = ask(method, target, accept).expect_err(target);
+            assert_eq!(status.code, code, "{method} {target}: {status:?}");
+            assert!(status.message.contains(text), "{method} {target}: {status:?}");
+        }
+    }
+
+    #[test]
+    fn the_accept_header_chooses_between_json_tables_and_aggregated_discovery() {
+        let nodes = "/apis/metrics.k8s.io/v1beta1/nodes";
+        let form = |accept: &str, query: &str| match ask("GET", &format!("{nodes}?{query}"), accept).unwrap()
+        {
+            Asked::List { form, .. } => form,
+            other => panic!("{other:?}"),
+        };
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        let table = |version, rows| Form::Table { version, rows };
+        assert_eq!(form(kubectl, ""), table("meta.k8s.io/v1", RowObjects::Metadata));
+        assert_eq!(form(kubectl, "includeObject=Object"), table("meta.k8s.io/v1", RowObjects::Whole));
+        assert_eq!(
+            form("application/json;as=Table;v=v1beta1;g=meta.k8s.io", "includeObject=None"),
+            table("meta.k8s.io/v1beta1", RowObjects::None)
+        );
+        assert_eq!(form("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", ""), Form::Json);
+        assert_eq!(form("application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io", ""), {
+            table("meta.k8s.io/v1", RowObjects::Metadata)
+        });
+        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json", ""), Form::Json);
+        for (accept, is_aggregated) in [
+            (AGGREGATED, true),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+                false,
+            ),
+            ("application/json", false),
+        ] {
+            assert_eq!(ask("GET", "/apis", accept), Ok(Asked::Groups { is_aggregated }), "{accept}");
+        }
+    }
+
+    #[test]
+    fn percent_escapes_are_decoded_and_other_percent_signs_stay() {
+        for (text, wanted) in [("a%2Fb", "a/b"), ("%", "%"), ("%zz", "%zz"), ("%+1", "%+1"), ("%C3%A4", "ä")]
+        {
+            assert_eq!(decode(text), wanted);
+        }
+    }
+}

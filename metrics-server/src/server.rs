@@ -1,0 +1,221 @@
+//! [`MetricsServer`]: answers requests of clients by asking the kubelets of the nodes. The edge: what is asked for is `request`'s, what
+//! the answers mean is `metrics`'.
+
+use crate::discovery;
+use crate::limits::{KUBELET_TIMEOUT, KUBELETS_AT_ONCE, KUBELETS_TIMEOUT};
+use crate::metrics::{Summaries, list, of_nodes, of_pods};
+use crate::request::{Asked, Form, Resource};
+use crate::summary::Summary;
+use crate::table::table;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode};
+use kstore_api::meta;
+use kstore_api::object::text;
+use kstore_api::status::Status;
+use kstore_client::{ApiError, Client, Gvr, ListParams};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt;
+use tokio::time::{Instant, timeout_at};
+
+const JSON: &str = "application/json";
+
+/// A server of `metrics.k8s.io/v1beta1`. It believes that its caller has authorized the request, as an apiserver does before it hands a
+/// request on. Cheap to clone.
+#[derive(Clone)]
+pub struct MetricsServer {
+    client: Client,
+}
+
+impl fmt::Debug for MetricsServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsServer").finish_non_exhaustive()
+    }
+}
+
+impl MetricsServer {
+    /// A server that asks for nodes, pods and kubelets through `client`, whose user may get and list nodes and pods, and get
+    /// `nodes/proxy`.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Answers a request. Failures are answers too, with a `Status`.
+    pub async fn answer(&self, request: &Parts) -> Response<Bytes> {
+        let (code, media, body) = match self.document(request).await {
+            Ok((media, document)) => (StatusCode::OK, media, document.to_string().into_bytes()),
+            Err(status) => {
+                let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                (code, JSON, status.to_json())
+            }
+        };
+        let body = if request.method == Method::HEAD { Bytes::new() } else { body.into() };
+        let mut response = Response::new(body);
+        *response.status_mut() = code;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        response
+    }
+
+    async fn document(&self, request: &Parts) -> Result<(&'static str, Value), Status> {
+        Ok(match Asked::of(request)? {
+            Asked::Groups { is_aggregated: true } => (discovery::AGGREGATED, discovery::aggregated()),
+            Asked::Groups { is_aggregated: false } => (JSON, discovery::groups()),
+            Asked::Group => (JSON, discovery::group()),
+            Asked::Resources => (JSON, discovery::resources()),
+            Asked::Object { resource, namespace, name, form } => {
+                let objects = self.dynamic(resource).get(&namespace, &name).await;
+                let object = objects.map_err(|error| match error.is_not_found() {
+                    true => resource.not_found(&namespace, &name),
+                    false => failed(&error),
+                })?;
+                let metrics = self.metrics(resource, &[object]).await.pop();
+                let metrics = metrics.ok_or_else(|| resource.not_found(&namespace, &name))?;
+                match form {
+                    Form::Json => (JSON, metrics),
+                    Form::Table { version, rows } => (JSON, table(vec![metrics], version, rows)),
+                }
+            }
+            Asked::List { resource, namespace, labels, fields, form } => {
+                let params = ListParams::default().labels(&labels).fields(&fields);
+                let listed = self.dynamic(resource).list(&namespace, &params).await;
+                let (objects, _) = listed.map_err(|error| failed(&error))?;
+                let metrics = self.metrics(resource, &objects).await;
+                match form {
+                    Form::Json => (JSON, list(resource, metrics)),
+                    Form::Table { version, rows } => (JSON, table(metrics, version, rows)),
+                }
+            }
+        })
+    }
+
+    fn dynamic(&self, resource: Resource) -> kstore_client::DynamicApi {
+        self.client.dynamic(Gvr::new("", "v1", resource.plural()))
+    }
+
+    /// The metrics of nodes or pods; asks only the kubelets of these nodes, or of the nodes of these pods.
+    async fn metrics(&self, resource: Resource, objects: &[Value]) -> Vec<Value> {
+        let node = |object| match resource {
+            Resource::Nodes => meta::name(object),
+            Resource::Pods => text(&object["spec"]["nodeName"]),
+        };
+        let nodes = objects.iter().map(node).filter(|node| !node.is_empty()).map(str::to_owned).collect();
+        let summaries = self.summaries(nodes).await;
+        match resource {
+            Resource::Nodes => of_nodes(objects, &summaries),
+            Resource::Pods => of_pods(objects, &summaries),
+        }
+    }
+
+    /// The summaries of nodes. Nodes that do not answer in time are missing.
+    async fn summaries(&self, nodes: BTreeSet<String>) -> Summaries {
+        let end = Instant::now() + KUBELETS_TIMEOUT;
+        let asked = nodes.into_iter().map(|node| self.summary_by(node, end));
+        let answered = futures::stream::iter(asked).buffer_unordered(KUBELETS_AT_ONCE);
+        answered.filter_map(std::future::ready).collect().await
+    }
+
+    /// The summary of a node, and its name; nothing if it does not answer until `end`, or for too long.
+    async fn summary_by(&self, node: String, end: Instant) -> Option<(String, Summary)> {
+        let now = Instant::now();
+        // A call that is over when it begins would still reach the node.
+        if now >= end {
+            return None;
+        }
+        let end = end.min(now + KUBELET_TIMEOUT);
+        match timeout_at(end, self.summary(&node)).await {
+            Ok(Ok(summary)) => Some((node, summary)),
+            Ok(Err(error)) => {
+                tracing::debug!(node, %error, "a kubelet has no summary");
+                None
+            }
+            Err(_) => {
+                tracing::debug!(node, "a kubelet does not answer in time");
+                None
+            }
+        }
+    }
+
+    async fn summary(&self, node: &str) -> Result<Summary, ApiError> {
+        let path = format!("/api/v1/nodes/{node}/proxy/stats/summary");
+        let body = self.client.get_path(&path).await?;
+        serde_json::from_slice(&body).map_err(|error| ApiError::Json(error.to_string()))
+    }
+}
+
+/// The answer when nodes or pods could not be read: that of the apiserver, if there was one.
+fn failed(error: &ApiError) -> Status {
+    match error.status() {
+        Some(status) => status.clone(),
+        None => Status::service_unavailable(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+    use std::convert::Infallible;
+    use std::future::Future;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    /// A server over an apiserver that answers paths with what `answer` makes of them.
+    fn server<F>(answer: impl Fn(String) -> F + Clone + Send + Sync + 'static) -> MetricsServer
+    where
+        F: Future<Output = (u16, String)> + Send + 'static,
+    {
+        let service = tower::service_fn(move |request: Request<_>| {
+            let answered = answer(request.uri().path().to_owned());
+            async move {
+                let (code, body) = answered.await;
+                let body = http_body_util::Full::new(Bytes::from(body));
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        MetricsServer::new(Client::over(service, "metrics-server"))
+    }
+
+    const SUMMARY: &str = r#"{"node": {"cpu": {"time": "2026-01-01T00:00:00Z", "usageNanoCores": 5}, "memory": {"workingSetBytes": 6}}}"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_fail_or_are_silent_are_passed_over_and_do_not_hold_up_the_others_for_long() {
+        let server = server(async |path: String| match path.as_str() {
+            "/api/v1/nodes/good/proxy/stats/summary" => (200, SUMMARY.to_owned()),
+            "/api/v1/nodes/odd/proxy/stats/summary" => (200, "no JSON".to_owned()),
+            "/api/v1/nodes/silent/proxy/stats/summary" => std::future::pending().await,
+            _ => (503, "{}".to_owned()),
+        });
+        let began = Instant::now();
+        let nodes = BTreeSet::from(["bad", "good", "odd", "silent"].map(str::to_owned));
+        let summaries = server.summaries(nodes).await;
+        assert_eq!(summaries.keys().collect::<Vec<_>>(), ["good"]);
+        assert_eq!(summaries["good"].node.sample().unwrap().memory, 6);
+        assert_eq!(began.elapsed(), KUBELET_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_silent_nodes_are_given_up_together_and_a_bounded_number_is_asked_at_a_time() {
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (of_server, most_of_server) = (now.clone(), most.clone());
+        let server = server(move |_| {
+            let (now, most) = (of_server.clone(), most_of_server.clone());
+            async move {
+                most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                now.fetch_sub(1, Ordering::Relaxed);
+                (200, SUMMARY.to_owned())
+            }
+        });
+        let names = (0..1000).map(|n| format!("node-{n}")).collect();
+        let began = Instant::now();
+        let summaries = server.summaries(names).await;
+        assert_eq!(began.elapsed(), KUBELETS_TIMEOUT);
+        assert_eq!(most.load(Ordering::Relaxed), KUBELETS_AT_ONCE);
+        // Fifteen rounds of two seconds; the last one ends at the deadline.
+        assert!((14 * 32..=15 * 32).contains(&summaries.len()), "{}", summaries.len());
+    }
+}
