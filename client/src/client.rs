@@ -143,7 +143,7 @@ fn agent_value(agent: &str) -> Option<MetadataValue<Ascii>> {
     text.try_into().ok()
 }
 
-/// Runs a call with the timeout [`CALL_TIMEOUT`].
+/// Runs a call with the timeout [`CALL_TIMEOUT`](crate::limits::CALL_TIMEOUT).
 pub(crate) async fn bounded<T>(
     call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T, ApiError> {

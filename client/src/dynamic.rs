@@ -174,10 +174,10 @@ impl Stored {
             name: String,
         }
         #[derive(Deserialize)]
-        struct Whole {
+        struct NamedObject {
             metadata: Named,
         }
-        let whole: Whole = serde_json::from_slice(&self.0.json).map_err(ApiError::json)?;
+        let whole: NamedObject = serde_json::from_slice(&self.0.json).map_err(ApiError::json)?;
         Ok(whole.metadata.name)
     }
 }

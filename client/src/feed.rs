@@ -11,10 +11,10 @@ use crate::{ApiError, Client, client::bounded};
 /// The batches of one watch.
 pub(crate) type Batches = BoxStream<'static, Result<pb::WatchBatch, tonic::Status>>;
 
-type Opening = Pin<Box<dyn Future<Output = Result<Batches, tonic::Status>> + Send>>;
+type OpenFuture = Pin<Box<dyn Future<Output = Result<Batches, tonic::Status>> + Send>>;
 
 /// The function that opens watches in the server's own process.
-pub(crate) type Feed = Arc<dyn Fn(tonic::Request<pb::WatchRequest>) -> Opening + Send + Sync>;
+pub(crate) type Feed = Arc<dyn Fn(tonic::Request<pb::WatchRequest>) -> OpenFuture + Send + Sync>;
 
 impl Client {
     /// The same client with `feed` as the opener of its watches.
@@ -31,7 +31,7 @@ impl Client {
     {
         let feed = move |request| {
             let opening = feed(request);
-            Box::pin(async move { opening.await.map(StreamExt::boxed) }) as Opening
+            Box::pin(async move { opening.await.map(StreamExt::boxed) }) as OpenFuture
         };
         let mut client = self.clone();
         client.feed = Some(Arc::new(feed));

@@ -21,14 +21,14 @@ impl Client {
         let request = http::Request::get(path).header(http::header::ACCEPT, "application/json");
         let request =
             request.body(tonic::body::Body::empty()).map_err(|e| ApiError::Transport(e.to_string()))?;
-        match tokio::time::timeout(CALL_TIMEOUT, answer(self.transport.clone(), request)).await {
-            Ok(answer) => answer,
+        match tokio::time::timeout(CALL_TIMEOUT, read_response(self.transport.clone(), request)).await {
+            Ok(read_response) => read_response,
             Err(_) => Err(ApiError::timeout()),
         }
     }
 }
 
-async fn answer(
+async fn read_response(
     transport: crate::client::Transport,
     request: http::Request<tonic::body::Body>,
 ) -> Result<Bytes, ApiError> {

@@ -3,14 +3,14 @@
 
 use crate::action::Action;
 use crate::apply::Executor;
-use crate::claim::{Claim, Claimable, adopt, controller_ref, release};
+use crate::claim::{Claim, ControlledObject, adopt, controller_ref, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_client::{ApiError, Kind};
 use kstore_informer::Context;
 
 /// Adopts and releases objects for `owner`. Returns whether it wrote: the caller's view is then outdated, and
 /// the key runs again when the caches show the writes.
-pub(crate) async fn settle<K: Kind, T: Claimable>(
+pub(crate) async fn settle<K: Kind, T: ControlledObject>(
     executor: &Executor,
     cx: &Context,
     owner: &ObjectMeta,

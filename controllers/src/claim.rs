@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Fields of an object that the claim rule reads.
-pub(crate) trait Claimable {
+pub(crate) trait ControlledObject {
     /// Labels of the object.
     fn labels(&self) -> &BTreeMap<String, String>;
     /// Owner references of the object.
@@ -23,7 +23,7 @@ pub(crate) trait Claimable {
 
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
-impl Claimable for view::Pod {
+impl ControlledObject for view::Pod {
     fn labels(&self) -> &BTreeMap<String, String> {
         &self.metadata.labels
     }
@@ -39,7 +39,7 @@ impl Claimable for view::Pod {
     }
 }
 
-impl Claimable for ReplicaSet {
+impl ControlledObject for ReplicaSet {
     fn labels(&self) -> &BTreeMap<String, String> {
         self.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
     }
@@ -54,7 +54,7 @@ impl Claimable for ReplicaSet {
     }
 }
 
-impl<T: Claimable> Claimable for Arc<T> {
+impl<T: ControlledObject> ControlledObject for Arc<T> {
     fn labels(&self) -> &BTreeMap<String, String> {
         (**self).labels()
     }
@@ -100,7 +100,7 @@ pub(crate) struct Claim<T> {
 /// Applies the claim rule to `candidates`. Owned and matching: owned. Owned and not matching: release.
 /// Without controller, matching and not being deleted: adopt. A controller that is being deleted adopts and
 /// releases nothing. All others are ignored.
-pub(crate) fn claim<T: Claimable>(
+pub(crate) fn claim<T: ControlledObject>(
     me: &ObjectMeta,
     wanted: &LabelSelector,
     candidates: impl IntoIterator<Item = T>,
@@ -121,18 +121,18 @@ pub(crate) fn claim<T: Claimable>(
 }
 
 /// The patch that adds `owner` to the owner references, unless the object has changed.
-pub(crate) fn adopt(object: &impl Claimable, owner: &OwnerReference) -> Action {
+pub(crate) fn adopt(object: &impl ControlledObject, owner: &OwnerReference) -> Action {
     let owners: Vec<_> = object.owners().iter().filter(|o| o.uid != owner.uid).chain([owner]).collect();
     set_owners(object, &json!(owners))
 }
 
 /// The patch that removes the owner with `uid`, unless the object has changed.
-pub(crate) fn release(object: &impl Claimable, uid: &str) -> Action {
+pub(crate) fn release(object: &impl ControlledObject, uid: &str) -> Action {
     let owners: Vec<_> = object.owners().iter().filter(|o| o.uid != uid).collect();
     set_owners(object, &json!(owners))
 }
 
-fn set_owners(object: &impl Claimable, owners: &serde_json::Value) -> Action {
+fn set_owners(object: &impl ControlledObject, owners: &serde_json::Value) -> Action {
     let target = object.at_version();
     let patch = json!({"metadata": {
         "uid": target.uid, "resourceVersion": target.resource_version, "ownerReferences": owners,

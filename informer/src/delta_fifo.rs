@@ -12,7 +12,7 @@ use crate::{Key, Object, indexer::Change};
 /// `Updated`, then `Deleted`. The `old` state of an update is the last state that this subscriber got. A
 /// subscription that is not [`crate::Delivery::Lossless`] may skip intermediate states. An update merged with
 /// a following deletion still arrives as an update before the deletion, because an owner that only the new
-/// state names must hear of the object.
+/// state names must receive the object.
 #[derive(Debug)]
 pub enum Delta<T> {
     /// The object is new to the subscriber.

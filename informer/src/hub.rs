@@ -1,4 +1,4 @@
-//! [`Hub`]: the subscribers of one informer and their pending changes. Merging subscribers share one
+//! [`Subscribers`]: the subscribers of one informer and their pending changes. Merging subscribers share one
 //! [`Backlog`]; each lossless subscriber has its own queue of shared batches. Pure: the lock and the wakers
 //! are in `shared`.
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Subscribers of one informer and their pending changes.
-pub(crate) struct Hub<T> {
+pub(crate) struct Subscribers<T> {
     pub(crate) backlog: Backlog<T>,
     queues: BTreeMap<u64, Queue<T>>,
     next: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Hub<T> {
     pub(crate) closed: bool,
 }
 
-impl<T> Default for Hub<T> {
+impl<T> Default for Subscribers<T> {
     fn default() -> Self {
         Self { backlog: Backlog::default(), queues: BTreeMap::new(), next: 0, synced: false, closed: false }
     }
@@ -83,7 +83,7 @@ pub(crate) enum PendingChanges<T> {
     Replayed(Vec<Arc<Content<T>>>),
 }
 
-impl<T: Object> Hub<T> {
+impl<T: Object> Subscribers<T> {
     /// Adds a subscriber that starts at the state `now`.
     pub(crate) fn join(&mut self, delivery: Delivery, now: impl FnOnce() -> View<T>) -> SubscriberHandle {
         let Delivery::Lossless { capacity, overflow } = delivery else { return SubscriberHandle::New };

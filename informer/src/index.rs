@@ -60,15 +60,15 @@ impl<T: Object> Index<T, String> {
 
 /// Slots of the objects that have one value, in key order.
 #[derive(Clone)]
-pub(crate) enum Places {
+pub(crate) enum SlotList {
     Few(Arc<[u32]>),
     Many(Order),
 }
 
 /// Compares the key of the object in a slot with the key in question.
-type Against<'a> = &'a dyn Fn(u32) -> Ordering;
+type CompareSlot<'a> = &'a dyn Fn(u32) -> Ordering;
 
-impl Places {
+impl SlotList {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Few(places) => places.len(),
@@ -84,7 +84,7 @@ impl Places {
         few.into_iter().flatten().chain(many.into_iter().flatten())
     }
 
-    fn insert(&mut self, place: u32, against: Against<'_>) {
+    fn insert(&mut self, place: u32, against: CompareSlot<'_>) {
         match self {
             Self::Few(places) if places.len() < FEW => {
                 let at = places.partition_point(|other| against(*other).is_lt());
@@ -102,7 +102,7 @@ impl Places {
         }
     }
 
-    fn remove(&mut self, place: u32, against: Against<'_>) {
+    fn remove(&mut self, place: u32, against: CompareSlot<'_>) {
         match self {
             Self::Few(places) => *places = places.iter().copied().filter(|other| *other != place).collect(),
             Self::Many(places) => {
@@ -118,7 +118,7 @@ impl Places {
 /// An index without its value type.
 pub(crate) trait AnyIndex<T>: Send + Sync {
     /// Updates the index after the object in slot `place` was added, changed or removed.
-    fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: Against<'_>);
+    fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>);
     fn as_any(&self) -> &dyn Any;
     fn boxed_clone(&self) -> Box<dyn AnyIndex<T>>;
     /// The same index without objects.
@@ -128,7 +128,7 @@ pub(crate) trait AnyIndex<T>: Send + Sync {
 /// Entries of one index.
 pub(crate) struct IndexState<T, K> {
     index: Index<T, K>,
-    values: Sorted<K, Places>,
+    values: Sorted<K, SlotList>,
     /// Reusable buffers for the values of the old and the new state.
     scratch: [Vec<K>; 2],
 }
@@ -144,7 +144,7 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
         states.find(|state| state.index.is(index))
     }
 
-    pub(crate) fn places<Q: Ord + ?Sized>(&self, value: &Q) -> Option<&Places>
+    pub(crate) fn places<Q: Ord + ?Sized>(&self, value: &Q) -> Option<&SlotList>
     where
         K: Borrow<Q>,
     {
@@ -156,14 +156,14 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
         self.values.iter().map(|(value, _)| value)
     }
 
-    fn insert(&mut self, place: u32, value: K, against: Against<'_>) {
+    fn insert(&mut self, place: u32, value: K, against: CompareSlot<'_>) {
         match self.values.get_mut(&value) {
             Some(places) => places.insert(place, against),
-            None => drop(self.values.insert(value, Places::Few([place].into()))),
+            None => drop(self.values.insert(value, SlotList::Few([place].into()))),
         }
     }
 
-    fn remove(&mut self, place: u32, value: &K, against: Against<'_>) {
+    fn remove(&mut self, place: u32, value: &K, against: CompareSlot<'_>) {
         let Some(places) = self.values.get_mut(value) else { return };
         places.remove(place, against);
         if places.len() == 0 {
@@ -182,7 +182,7 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
 }
 
 impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> AnyIndex<T> for IndexState<T, K> {
-    fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: Against<'_>) {
+    fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>) {
         let [mut before, mut after] = std::mem::take(&mut self.scratch);
         self.collect(old, &mut before);
         self.collect(new, &mut after);

@@ -248,7 +248,7 @@ impl<S: LeaseStore> Elector<S> {
                 done => return done,
             }
         }
-        self.look().await?;
+        self.read_lease().await?;
         self.election.slow_path(self.candidate.term().is_some());
         self.step().await
     }
@@ -266,7 +266,7 @@ impl<S: LeaseStore> Elector<S> {
     }
 
     /// Reads the lease.
-    async fn look(&mut self) -> Result<(), LeaseError> {
+    async fn read_lease(&mut self) -> Result<(), LeaseError> {
         let stored = self.answer(self.store.get()).await?;
         self.candidate.saw(stored, Instant::now());
         self.election.saw(self.candidate.leader());
@@ -316,7 +316,7 @@ impl<S: LeaseStore> Elector<S> {
                 break;
             }
             if self.candidate.is_uncertain() {
-                self.look().await?;
+                self.read_lease().await?;
             }
             let Some((record, at)) = self.candidate.release_record(self.now()) else { break };
             match self.store.replace(&record, at).await {

@@ -116,7 +116,7 @@ impl Recorder {
         Self { host: host.into(), ..self.clone() }
     }
 
-    /// A clone that records events with this time instead of now. A component that learns late of its
+    /// A clone that records events with this time instead of now. A component that is notified late of its
     /// successful write uses it to keep the event before those of later writes.
     #[must_use]
     pub fn at(&self, at: Timestamp) -> Self {

@@ -23,7 +23,7 @@ use crate::{
     limits::{
         INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, REGRESSION_PATIENCE, REGRESSIONS_BEFORE_RESET, SHORT_STREAM,
     },
-    status::Activity,
+    status::ReflectorActivity,
     whole::{Cached, CompleteState, StateCollector},
 };
 use backoff::Backoff;
@@ -155,12 +155,12 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Current activity after a step with this `failure`. A missing capability of the source is no failure.
-    pub(crate) fn doing<'a>(&self, failure: Option<&'a SourceError>) -> Activity<'a> {
+    pub(crate) fn doing<'a>(&self, failure: Option<&'a SourceError>) -> ReflectorActivity<'a> {
         match (&self.phase, failure) {
-            (Phase::Waiting { .. }, Some(error)) => Activity::Failing(error),
-            (Phase::Watching { .. }, _) => Activity::Streaming,
-            _ if self.asked().is_some() => Activity::Listing,
-            _ => Activity::Resuming,
+            (Phase::Waiting { .. }, Some(error)) => ReflectorActivity::Failing(error),
+            (Phase::Watching { .. }, _) => ReflectorActivity::Streaming,
+            _ if self.asked().is_some() => ReflectorActivity::Listing,
+            _ => ReflectorActivity::Resuming,
         }
     }
 

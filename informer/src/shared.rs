@@ -12,11 +12,11 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
     history::Cache,
-    hub::{Hub, PendingChanges, SubscriberHandle},
+    hub::{PendingChanges, SubscriberHandle, Subscribers},
     indexer::Indexer,
     informer::figures::{BacklogSize, SourceCounters},
     reflector::CacheUpdate,
-    status::Activity,
+    status::ReflectorActivity,
     waiters::Waiters,
 };
 
@@ -27,7 +27,7 @@ pub(crate) struct Shared<T> {
     pub(crate) requests: SourceCounters,
     cache: RwLock<Cache<T>>,
     /// Changed under the cache's lock, so that a new subscriber misses no change and gets none twice.
-    hub: Mutex<Hub<T>>,
+    hub: Mutex<Subscribers<T>>,
     waiters: Mutex<Waiters>,
     status: Mutex<Status>,
     /// Notifies subscribers of changes and of the end.
@@ -146,7 +146,7 @@ impl<T: Object> Shared<T> {
         self.status.lock().clone()
     }
 
-    pub(crate) fn report(&self, doing: &Activity<'_>) {
+    pub(crate) fn report(&self, doing: &ReflectorActivity<'_>) {
         let mut status = self.status.lock();
         *status = status.then(doing, Instant::now());
     }
@@ -215,7 +215,7 @@ impl<T: Object> Shared<T> {
     }
 
     #[cfg(test)]
-    pub(crate) fn hub(&self) -> parking_lot::MutexGuard<'_, Hub<T>> {
+    pub(crate) fn hub(&self) -> parking_lot::MutexGuard<'_, Subscribers<T>> {
         self.hub.lock()
     }
 

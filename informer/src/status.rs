@@ -26,7 +26,7 @@ pub enum Status {
 }
 
 /// Activity of the reflector after a step.
-pub(crate) enum Activity<'a> {
+pub(crate) enum ReflectorActivity<'a> {
     /// A complete state is requested or arriving.
     Listing,
     /// Changes are arriving.
@@ -39,16 +39,18 @@ pub(crate) enum Activity<'a> {
 
 impl Status {
     /// The status after a step. A degraded informer stays degraded until its watch runs again.
-    pub(crate) fn then(&self, doing: &Activity<'_>, now: Instant) -> Self {
+    pub(crate) fn then(&self, doing: &ReflectorActivity<'_>, now: Instant) -> Self {
         match (self, doing) {
             (Self::Stopped, _) => Self::Stopped,
-            (Self::Degraded { since, .. }, Activity::Failing(error)) => {
+            (Self::Degraded { since, .. }, ReflectorActivity::Failing(error)) => {
                 Self::Degraded { error: error.to_string(), since: *since }
             }
-            (_, Activity::Failing(error)) => Self::Degraded { error: error.to_string(), since: now },
-            (_, Activity::Streaming) => Self::Streaming,
-            (Self::Degraded { .. }, Activity::Listing) | (_, Activity::Resuming) => self.clone(),
-            (_, Activity::Listing) => Self::Listing,
+            (_, ReflectorActivity::Failing(error)) => Self::Degraded { error: error.to_string(), since: now },
+            (_, ReflectorActivity::Streaming) => Self::Streaming,
+            (Self::Degraded { .. }, ReflectorActivity::Listing) | (_, ReflectorActivity::Resuming) => {
+                self.clone()
+            }
+            (_, ReflectorActivity::Listing) => Self::Listing,
         }
     }
 }
@@ -64,13 +66,16 @@ mod tests {
         let later = start + Duration::from_secs(5);
         let (down, slow) =
             (SourceError::Unreachable("down".into()), SourceError::Throttled { retry_after: None });
-        let status = Status::Starting.then(&Activity::Listing, start);
+        let status = Status::Starting.then(&ReflectorActivity::Listing, start);
         assert_eq!(status, Status::Listing);
-        let status = status.then(&Activity::Failing(&down), start).then(&Activity::Listing, later);
-        let status = status.then(&Activity::Failing(&slow), later).then(&Activity::Resuming, later);
+        let status =
+            status.then(&ReflectorActivity::Failing(&down), start).then(&ReflectorActivity::Listing, later);
+        let status =
+            status.then(&ReflectorActivity::Failing(&slow), later).then(&ReflectorActivity::Resuming, later);
         assert_eq!(status, Status::Degraded { error: slow.to_string(), since: start });
-        let status = status.then(&Activity::Streaming, later).then(&Activity::Resuming, later);
+        let status =
+            status.then(&ReflectorActivity::Streaming, later).then(&ReflectorActivity::Resuming, later);
         assert_eq!(status, Status::Streaming, "a stream that is only reopened is no failure");
-        assert_eq!(Status::Stopped.then(&Activity::Streaming, later), Status::Stopped);
+        assert_eq!(Status::Stopped.then(&ReflectorActivity::Streaming, later), Status::Stopped);
     }
 }

@@ -12,13 +12,13 @@ use crate::Stopped;
 
 /// A handle to wait for one subscriber's sync. Clones wait for the same event.
 #[derive(Clone, Debug)]
-pub struct SubscriptionSynced(Arc<Latch>);
+pub struct SubscriptionSynced(Arc<SyncLatch>);
 
 #[derive(Debug, Default)]
-struct Latch {
+struct SyncLatch {
     reached: AtomicBool,
     /// Cancelled when the sync is reached or can no longer be.
-    decided: CancellationToken,
+    is_decided: CancellationToken,
 }
 
 impl SubscriptionSynced {
@@ -27,7 +27,7 @@ impl SubscriptionSynced {
     /// # Errors
     /// When the subscription is dropped before.
     pub async fn wait(&self) -> Result<(), Stopped> {
-        self.0.decided.cancelled().await;
+        self.0.is_decided.cancelled().await;
         if self.is_synced() { Ok(()) } else { Err(Stopped) }
     }
 
@@ -40,7 +40,7 @@ impl SubscriptionSynced {
 /// The subscriber's side of a [`SubscriptionSynced`].
 #[derive(Default)]
 pub(crate) struct SyncTracker {
-    latch: Arc<Latch>,
+    latch: Arc<SyncLatch>,
     /// Whether all of a complete state has been taken.
     caught_up: bool,
 }
@@ -53,9 +53,9 @@ impl SyncTracker {
     /// Records that the subscriber took its pending changes. `synced` tells whether they lead to a complete
     /// state, `nothing` whether there were none.
     pub(crate) fn took(&mut self, synced: bool, nothing: bool) {
-        if (self.caught_up || synced && nothing) && !self.latch.decided.is_cancelled() {
+        if (self.caught_up || synced && nothing) && !self.latch.is_decided.is_cancelled() {
             self.latch.reached.store(true, Ordering::Release);
-            self.latch.decided.cancel();
+            self.latch.is_decided.cancel();
         }
         self.caught_up |= synced;
     }
@@ -63,6 +63,6 @@ impl SyncTracker {
 
 impl Drop for SyncTracker {
     fn drop(&mut self) {
-        self.latch.decided.cancel();
+        self.latch.is_decided.cancel();
     }
 }

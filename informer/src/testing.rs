@@ -99,7 +99,7 @@ struct Inner {
     uids: u64,
     compacted: Revision,
     live: BTreeMap<(String, Key), State>,
-    history: Vec<Past>,
+    history: Vec<StoreHistory>,
     leases: BTreeMap<u64, lease::Leased>,
     next_lease: u64,
 }
@@ -107,7 +107,7 @@ struct Inner {
 type State = Arc<dyn Any + Send + Sync>;
 
 #[derive(Clone)]
-struct Past {
+struct StoreHistory {
     revision: Revision,
     kind: String,
     key: Key,
@@ -176,7 +176,7 @@ impl FakeStore {
     }
 
     /// The states after a revision, and the newest revision; `None` if that history is compacted.
-    fn after(&self, revision: Revision, kind: &str) -> Option<(Vec<Past>, Revision)> {
+    fn after(&self, revision: Revision, kind: &str) -> Option<(Vec<StoreHistory>, Revision)> {
         let inner = self.lock();
         if revision < inner.compacted {
             return None;
@@ -317,6 +317,6 @@ impl<T: Stored> FakeKind<T> {
 impl Inner {
     fn record(&mut self, kind: &str, key: &Key, state: State, gone: bool) {
         let revision = Revision(self.revision);
-        self.history.push(Past { revision, kind: kind.to_owned(), key: key.clone(), state, gone });
+        self.history.push(StoreHistory { revision, kind: kind.to_owned(), key: key.clone(), state, gone });
     }
 }

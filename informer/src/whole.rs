@@ -1,5 +1,5 @@
 //! [`CompleteState`]: a complete state of a source before it reaches the cache. Unchanged objects are replaced by the
-//! cache's own on arrival, so a list without news costs memory for its keys, not its objects. Pure.
+//! cache's own on arrival, so an unchanged list costs memory for its keys, not its objects. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -4,16 +4,16 @@
 //! # The rule
 //!
 //! 1. **Candidates.** The nodes in search order ([`Snapshot::nodes`]). If every required affinity term pins
-//!   node names, only the existing nodes of those names, sorted by name. A pod that contradicts itself, or
-//!   whose volumes no node can have, is refused without a look at any node.
+//!    node names, only the existing nodes of those names, sorted by name. A pod that contradicts itself, or
+//!    whose volumes no node can have, is refused without a look at any node.
 //! 2. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
-//!   feasible if every filter admits it ([`filter::check`]). The search stops at one feasible node more than
-//!   [`sampling::wanted`]; the search drops that node.
+//!    feasible if every filter admits it ([`filter::check`]). The search stops at one feasible node more than
+//!    [`sampling::wanted`]; the search drops that node.
 //! 3. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over [`Scorer::ALL`] of
-//!   weight times score, scaled over the feasible nodes.
+//!    weight times score, scaled over the feasible nodes.
 //! 4. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
 //! 5. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
-//!   refusals, modulo the number of all nodes.
+//!    refusals, modulo the number of all nodes.
 
 use std::borrow::Cow;
 use std::sync::Arc;

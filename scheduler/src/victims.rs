@@ -39,7 +39,7 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
         };
         let adjust = |prefilter_state: &mut PreFilterState<'_>, change| {
             lower.iter().for_each(|other| {
-                prefilter_state.adjust(pod, node.info(), other, change, snapshot.namespaces())
+                prefilter_state.adjust(pod, node.info(), other, change, snapshot.namespaces());
             });
         };
         adjust(&mut prefilter_state, Change::Removed);

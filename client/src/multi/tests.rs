@@ -115,7 +115,7 @@ async fn every_part_receives_every_revision() {
     fake.write("b", "z", false);
     fake.write("b", "z", true);
     assert_eq!((next(&mut a).await.as_str(), next(&mut b).await.as_str()), ("4", "+z@3 -z@4 4"));
-    assert_eq!(fake.asked(), [(2, 0)]);
+    assert_eq!(fake.requests(), [(2, 0)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn parts_resume_from_their_oldest_revision_without_duplicates() {
     let (a, b) = futures::future::join(a.watch(after(6)), b.watch(after(4))).await;
     assert_eq!(next(&mut a.unwrap()).await, "+4@7 8");
     assert_eq!(next(&mut b.unwrap()).await, "+3@6 +4@8 8");
-    assert_eq!(fake.asked(), [(2, 4)]);
+    assert_eq!(fake.requests(), [(2, 4)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ async fn all_parts_relist_when_one_needs_the_full_state() {
     let (mut frames, other) = futures::future::join(again, b.watch(INITIAL)).await;
     assert_eq!(next(&mut frames).await, "+x@1 1!");
     assert_eq!(next(&mut other.unwrap()).await, "1!");
-    assert_eq!(fake.asked(), [(2, 0)]);
+    assert_eq!(fake.requests(), [(2, 0)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,10 +220,10 @@ async fn a_dropped_part_does_not_block_the_stream_before_or_after_it_opens() {
         (a.unwrap(), b.unwrap())
     });
     sleep(Duration::from_secs(1)).await;
-    assert!(fake.asked().is_empty(), "all are waited for");
+    assert!(fake.requests().is_empty(), "all are waited for");
     drop(c);
     let (mut a, b) = asking.await.unwrap();
-    assert_eq!((next(&mut a).await.as_str(), fake.asked()), ("0!", vec![(2, 0)]));
+    assert_eq!((next(&mut a).await.as_str(), fake.requests()), ("0!", vec![(2, 0)]));
     drop((a, b));
     sleep(Duration::from_millis(1)).await;
     assert_eq!(fake.open(), 0);

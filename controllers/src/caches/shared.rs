@@ -1,7 +1,7 @@
 //! Caches that several controllers read, with their indexes.
 
 use super::{Sources, Watched};
-use crate::claim::{Claimable, controller_of};
+use crate::claim::{ControlledObject, controller_of};
 use crate::replicaset::kind::decode_replication_controller;
 use crate::resource::{PODS, resource_of};
 use crate::view::{self, Address, Pod};
@@ -27,7 +27,7 @@ pub(crate) enum LookupKey {
 
 impl LookupKey {
     /// The value of an object in this namespace.
-    pub(crate) fn of(object: &impl Claimable, namespace: &str) -> Self {
+    pub(crate) fn of(object: &impl ControlledObject, namespace: &str) -> Self {
         match controller_of(object.owners()) {
             Some(owner) => Self::Controller(owner.uid.clone()),
             None => Self::Orphan(namespace.to_owned()),

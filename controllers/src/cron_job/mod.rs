@@ -81,7 +81,7 @@ impl Reconcile for Schedules {
         let Some(decision) = decision else { return Ok(Next::Done) };
         let outcome = self.executor.execute(&cx, &decision.plan.actions).await;
         if let Some(failed) = outcome.failure {
-            self.tell(&cx, cron, &decision.plan.actions, &failed).await;
+            self.record_failure(&cx, cron, &decision.plan.actions, &failed).await;
             return Err(failed.error.into());
         }
         if let Some(at) = decision.creates {
@@ -93,7 +93,13 @@ impl Reconcile for Schedules {
 
 impl Schedules {
     /// Records an event about a Job that could not be created or deleted.
-    async fn tell(&self, cx: &Context, cron: &CronJob, actions: &[Action], failed: &crate::apply::Failed) {
+    async fn record_failure(
+        &self,
+        cx: &Context,
+        cron: &CronJob,
+        actions: &[Action],
+        failed: &crate::apply::Failed,
+    ) {
         let error = &failed.error;
         let (reason, message) = match actions.get(failed.at) {
             Some(Action::Create(_)) => ("FailedCreate", format!("Error creating job: {error}")),

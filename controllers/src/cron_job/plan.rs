@@ -69,7 +69,7 @@ pub(crate) fn decide<J: Borrow<Job>>(seen: Observed<'_, J>, now: Timestamp) -> D
     if let Some((at, job)) = start.job {
         let name = job.metadata.name.clone().unwrap_or_default();
         run.actions.push(Action::Create(Object::of(&job)));
-        run.tell("SuccessfulCreate", format!("Created job {name}"));
+        run.record_failure("SuccessfulCreate", format!("Created job {name}"));
         decision.creates = Some(at);
     }
     decision.plan.actions = run.actions;
@@ -91,7 +91,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn tell(&mut self, reason: &str, message: String) {
+    fn record_failure(&mut self, reason: &str, message: String) {
         self.actions.push(Action::normal(about(self.cron), reason, message));
     }
 
@@ -138,7 +138,7 @@ impl Run<'_> {
             if let (true, Some(end)) = (is_known || is_new, end) {
                 self.drop_active(uid);
                 let (name, type_) = (name(&job.metadata), &end.type_);
-                self.tell("SawCompletedJob", format!("Saw completed job: {name}, status: {type_}"));
+                self.record_failure("SawCompletedJob", format!("Saw completed job: {name}, status: {type_}"));
             }
             let success = is_true(job.status.as_ref(), "Complete");
             let end = success.and_then(|_| job.status.as_ref()?.completion_time.as_ref());
@@ -153,7 +153,7 @@ impl Run<'_> {
     fn forget_missing(&mut self) {
         for listed in self.active().to_vec() {
             if !self.jobs.iter().any(|job| job.metadata.uid == listed.uid) {
-                self.tell(
+                self.record_failure(
                     "MissingJob",
                     format!("Active job went missing: {}", listed.name.unwrap_or_default()),
                 );
@@ -191,7 +191,7 @@ impl Run<'_> {
             propagation: Propagation::Background,
             force: false,
         });
-        self.tell("SuccessfulDelete", format!("Deleted job {}", name(&job.metadata)));
+        self.record_failure("SuccessfulDelete", format!("Deleted job {}", name(&job.metadata)));
     }
 
     /// Decides whether to start a Job now.
@@ -235,7 +235,7 @@ impl Run<'_> {
         if policy == Some("Forbid") && !self.active().is_empty() {
             let message =
                 "Not starting job because prior execution is running and concurrency policy is Forbid";
-            self.tell("JobAlreadyActive", message.into());
+            self.record_failure("JobAlreadyActive", message.into());
             return waits;
         }
         if policy == Some("Replace") {

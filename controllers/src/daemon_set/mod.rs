@@ -15,7 +15,7 @@ use crate::action::{Action, Propagation};
 use crate::adoption::settle;
 use crate::apply::{Executor, Outcome};
 use crate::caches::{Caches, LookupKey, Pods};
-use crate::claim::{Claim, Claimable, claim, controller_of};
+use crate::claim::{Claim, ControlledObject, claim, controller_of};
 use crate::revision::{ControllerRevisions, RevisionCollision, clash, owner_of};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
@@ -55,7 +55,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
 }
 
 /// The DaemonSets of a namespace whose selectors match an object.
-fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
+fn adopters(sets: &Sets, object: &impl ControlledObject, namespace: &str) -> Vec<Key> {
     let fits = |set: &&Arc<Obj<DaemonSet>>| {
         set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, object.labels()))
     };
@@ -142,7 +142,7 @@ impl Reconcile for DaemonSets {
             // Pods of earlier runs may not be visible: the run would create them again.
             return Ok(Next::Again(Duration::ZERO));
         }
-        let Some(RunInput { set, pods, revisions, nodes }) = self.look(&cx).await? else {
+        let Some(RunInput { set, pods, revisions, nodes }) = self.read_caches(&cx).await? else {
             self.backoffs.lock().remove(&cx.key);
             return Ok(Next::Done);
         };
@@ -165,7 +165,7 @@ impl Reconcile for DaemonSets {
 
 impl DaemonSets {
     /// The DaemonSet, its owned and adoptable objects, and the nodes.
-    async fn look(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
+    async fn read_caches(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
         let caches = &self.caches;
         let parts = (&caches.sets, &*caches.pods, &*caches.revisions, &caches.nodes);
         let (sets, pods, revisions, nodes) = cx.cut(parts).await?;

@@ -7,7 +7,7 @@ use super::pod::{Version, for_node, node_of, sort, template};
 use super::rolling::{Strategy, update};
 use super::status::report;
 use crate::action::{Action, PatchKind};
-use crate::claim::Claimable;
+use crate::claim::ControlledObject;
 use crate::limits::DAEMON_BURST;
 use crate::object::Object;
 use crate::revision::{NewestRevision, Owner, POD_LABEL, equal, labels_of, newest, remove, surplus};

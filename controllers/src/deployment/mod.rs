@@ -13,7 +13,7 @@ use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::{Executor, Failed};
 use crate::caches::{Caches, LookupKey, Pods, ReplicaSets};
-use crate::claim::{Claim, Claimable, claim, controller_of};
+use crate::claim::{Claim, ControlledObject, claim, controller_of};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::Pod;
@@ -41,7 +41,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     work(controller, stop, Deployments { cluster, caches, executor })
 }
 
-impl Claimable for Obj<ReplicaSet> {
+impl ControlledObject for Obj<ReplicaSet> {
     fn labels(&self) -> &std::collections::BTreeMap<String, String> {
         (**self).labels()
     }
@@ -128,7 +128,7 @@ struct RunInput {
 
 impl Reconcile for Deployments {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
-        let Some(RunInput { d, sets, pods }) = self.look(&cx).await? else { return Ok(Next::Done) };
+        let Some(RunInput { d, sets, pods }) = self.read_caches(&cx).await? else { return Ok(Next::Done) };
         if settle::<Deployment, _>(&self.executor, &cx, &d.metadata, &sets).await? {
             return Ok(Next::Done);
         }
@@ -148,7 +148,7 @@ impl Reconcile for Deployments {
 
 impl Deployments {
     /// The Deployment and its owned objects at one revision.
-    async fn look(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
+    async fn read_caches(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
         let caches = &self.caches;
         let (all, sets, pods) = cx.cut((&caches.deployments, &*caches.sets, &*caches.pods)).await?;
         let Some(d) = all.get(&cx.key).cloned() else { return Ok(None) };

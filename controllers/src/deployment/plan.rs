@@ -13,7 +13,7 @@ use super::status::{
     size, total_size, with_pause,
 };
 use crate::action::{Action, Plan, Propagation, Target};
-use crate::claim::Claimable;
+use crate::claim::ControlledObject;
 use crate::object::Object;
 use crate::selector::selects_everything;
 use crate::view::{Pod, subject};

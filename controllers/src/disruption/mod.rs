@@ -163,7 +163,7 @@ struct Disruptions {
 
 impl Reconcile for Disruptions {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
-        let Some(plan) = self.look(&cx).await? else { return Ok(Next::Done) };
+        let Some(plan) = self.read_caches(&cx).await? else { return Ok(Next::Done) };
         // A conflict means an eviction happened meanwhile; the next run counts again.
         ignore_not_found(self.executor.execute(&cx, &plan.actions).await.result())?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
@@ -172,7 +172,7 @@ impl Reconcile for Disruptions {
 
 impl Disruptions {
     /// The plan for a budget, if it exists, from one revision.
-    async fn look(&self, cx: &Context) -> Result<Option<crate::action::Plan>, CutError> {
+    async fn read_caches(&self, cx: &Context) -> Result<Option<crate::action::Plan>, CutError> {
         let caches = &self.caches;
         let informers = (
             &caches.budgets,
@@ -209,16 +209,16 @@ fn marks(cluster: Arc<Cluster>, executor: Executor) -> impl Future<Output = ()> 
         .watch(&pods, |pod: &Pod| marked_since(pod).map(|_| pod.key()))
         .workers(1);
     let stop = cluster.stop.clone();
-    work(controller, stop, Marks { cluster, pods, executor })
+    work(controller, stop, StaleDisruptionReconciler { cluster, pods, executor })
 }
 
-struct Marks {
+struct StaleDisruptionReconciler {
     cluster: Arc<Cluster>,
     pods: Pods,
     executor: Executor,
 }
 
-impl Reconcile for Marks {
+impl Reconcile for StaleDisruptionReconciler {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(pod) = self.pods.get(&cx.key) else { return Ok(Next::Done) };
         let now = self.cluster.nondet.clock.now();

@@ -71,7 +71,7 @@ fn status(plan: &Plan) -> PodDisruptionBudgetStatus {
 }
 
 /// Reasons of the events.
-fn told(plan: &Plan) -> Vec<&str> {
+fn event_reasons(plan: &Plan) -> Vec<&str> {
     let events = plan.actions.iter().filter_map(|action| match action {
         Action::Event(event) => Some(event.reason.as_str()),
         _ => None,
@@ -222,7 +222,7 @@ fn unknown_expected_pods_allow_no_disruption() {
             assert_eq!((condition.reason.as_str(), condition.message.as_str()), ("SyncFailed", why));
             assert_eq!((condition.status.as_str(), condition.observed_generation), ("False", Some(1)));
             assert_eq!((status.disruptions_allowed, status.current_healthy), (Some(0), Some(5)));
-            assert_eq!(told(&plan), ["CalculateExpectedPodCountFailed"]);
+            assert_eq!(event_reasons(&plan), ["CalculateExpectedPodCountFailed"]);
             budget.status = Some(status);
             assert_eq!(planned(&budget, &[pod("p", owner.clone())]), Plan::nothing(), "told once");
         }
@@ -238,7 +238,7 @@ fn uncontrolled_pods_are_not_expected() {
     let spec = json!({"maxUnavailable": 1});
     assert_eq!(counts(spec.clone(), &[alone.clone()]), (0, 0, 1, 0));
     let plan = planned(&budget(spec), &[alone, pod("q", owner("ReplicaSet", "alone"))]);
-    assert_eq!(told(&plan), ["UnmanagedPods"]);
+    assert_eq!(event_reasons(&plan), ["UnmanagedPods"]);
     assert_eq!(status(&plan).expected_pods, Some(4));
     let Some(Action::Event(event)) = plan.actions.get(1) else { panic!("{plan:?}") };
     let selector = "(selector: &LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:[]LabelSelectorRequirement{},})";
@@ -247,7 +247,7 @@ fn uncontrolled_pods_are_not_expected() {
 
 #[test]
 fn a_budget_without_pods_records_an_event() {
-    assert_eq!(told(&planned(&budget(json!({"maxUnavailable": 1})), &[])), ["NoPods"]);
+    assert_eq!(event_reasons(&planned(&budget(json!({"maxUnavailable": 1})), &[])), ["NoPods"]);
 }
 
 #[test]

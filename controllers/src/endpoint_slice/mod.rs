@@ -67,7 +67,7 @@ fn zone(node: &Node) -> Option<&String> {
 fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key> {
     let (old, new) = match delta {
         Delta::Added(pod) | Delta::Resync(pod) => (None, Some(pod)),
-        Delta::Updated { old, new } if tells_the_same(old, new) => return vec![],
+        Delta::Updated { old, new } if has_same_endpoint(old, new) => return vec![],
         Delta::Updated { old, new } => (Some(old), Some(new)),
         Delta::Deleted(pod) => (Some(pod), None),
     };
@@ -85,7 +85,7 @@ fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key
 }
 
 /// Whether no field of the endpoint changed.
-fn tells_the_same(a: &Pod, b: &Pod) -> bool {
+fn has_same_endpoint(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
         && a.metadata.deleting() == b.metadata.deleting()
         && a.status.phase.is_terminal() == b.status.phase.is_terminal()

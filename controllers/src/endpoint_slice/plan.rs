@@ -63,7 +63,7 @@ pub(crate) fn plan(seen: Observed<'_>) -> Vec<Action> {
 }
 
 /// A slice under construction.
-struct Draft<'a> {
+struct SliceBuilder<'a> {
     seen: Option<&'a EndpointSlice>,
     ports: Vec<Port>,
     endpoints: Vec<Endpoint>,
@@ -93,7 +93,7 @@ fn spread(
     }
     spare.extend(by_ports.into_values().flatten());
     if drafts.is_empty() {
-        drafts.push(Draft { seen: None, ports: vec![], endpoints: vec![], changed: true });
+        drafts.push(SliceBuilder { seen: None, ports: vec![], endpoints: vec![], changed: true });
     }
     let mut spare = spare.into_iter();
     let mut actions = vec![];
@@ -118,15 +118,15 @@ fn fill<'a>(
     ports: &[Port],
     endpoints: Vec<Endpoint>,
     slices: &[&'a EndpointSlice],
-) -> (Vec<Draft<'a>>, Vec<&'a EndpointSlice>) {
+) -> (Vec<SliceBuilder<'a>>, Vec<&'a EndpointSlice>) {
     let mut wanted: BTreeMap<(String, String), Endpoint> =
         endpoints.into_iter().map(|e| (identity(&e), e)).collect();
-    let mut drafts: Vec<Draft<'a>> = slices
+    let mut drafts: Vec<SliceBuilder<'a>> = slices
         .iter()
         .map(|slice| {
             let kept: Vec<Endpoint> =
                 endpoints_of(slice).iter().filter_map(|e| wanted.remove(&identity(e))).collect();
-            Draft {
+            SliceBuilder {
                 seen: Some(slice),
                 changed: kept != endpoints_of(slice),
                 endpoints: kept,
@@ -135,14 +135,14 @@ fn fill<'a>(
         })
         .collect();
     let mut rest = wanted.into_values().collect::<Vec<_>>().into_iter();
-    let mut changing: Vec<&mut Draft<'a>> = drafts.iter_mut().filter(|d| d.changed).collect();
+    let mut changing: Vec<&mut SliceBuilder<'a>> = drafts.iter_mut().filter(|d| d.changed).collect();
     changing.sort_by_key(|d| Reverse(d.endpoints.len()));
     for draft in changing {
         let room = ENDPOINTS_PER_SLICE.saturating_sub(draft.endpoints.len());
         draft.endpoints.extend(rest.by_ref().take(room));
     }
     let left = rest.len();
-    let fits = |d: &&mut Draft<'a>| !d.changed && d.endpoints.len() + left <= ENDPOINTS_PER_SLICE;
+    let fits = |d: &&mut SliceBuilder<'a>| !d.changed && d.endpoints.len() + left <= ENDPOINTS_PER_SLICE;
     if left > 0
         && let Some(best) = drafts.iter_mut().filter(fits).max_by_key(|d| d.endpoints.len())
     {
@@ -151,7 +151,7 @@ fn fill<'a>(
     }
     while rest.len() > 0 {
         let endpoints: Vec<Endpoint> = rest.by_ref().take(ENDPOINTS_PER_SLICE).collect();
-        drafts.push(Draft { seen: None, ports: ports.to_vec(), endpoints, changed: true });
+        drafts.push(SliceBuilder { seen: None, ports: ports.to_vec(), endpoints, changed: true });
     }
     let placeholder = ports.is_empty() && drafts.iter().all(|d| d.endpoints.is_empty());
     let (mut kept, empty): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|d| !d.endpoints.is_empty());
@@ -159,7 +159,7 @@ fn fill<'a>(
     if placeholder && !freed.is_empty() {
         let seen = freed.remove(0);
         let changed = !endpoints_of(seen).is_empty();
-        kept.push(Draft { seen: Some(seen), ports: vec![], endpoints: vec![], changed });
+        kept.push(SliceBuilder { seen: Some(seen), ports: vec![], endpoints: vec![], changed });
     }
     (kept, freed)
 }
@@ -174,7 +174,7 @@ fn identity(endpoint: &Endpoint) -> (String, String) {
     (endpoint.addresses.first().cloned().unwrap_or_default(), uid)
 }
 
-fn write(service: &Service, spec: &ServiceSpec, family: &Family, draft: Draft<'_>) -> Option<Action> {
+fn write(service: &Service, spec: &ServiceSpec, family: &Family, draft: SliceBuilder<'_>) -> Option<Action> {
     let name = service.metadata.name.clone().unwrap_or_default();
     let labels = labels(service, spec, &name);
     let ports = Some(draft.ports.iter().map(Port::to_slice).collect::<Vec<_>>()).filter(|p| !p.is_empty());

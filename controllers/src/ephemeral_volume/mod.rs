@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
-use plan::Found;
+use plan::ExistingClaim;
 use std::sync::Arc;
 
 const WORKERS: usize = 5;
@@ -51,7 +51,8 @@ impl Reconcile for Volumes {
             return Ok(Next::Done);
         };
         let namespace = cx.key.namespace();
-        let find = |claim: &str| self.claims.get(&Key::new(namespace, claim)).map(|found| Found::of(&found));
+        let find =
+            |claim: &str| self.claims.get(&Key::new(namespace, claim)).map(|found| ExistingClaim::of(&found));
         let missing = match plan::missing(&pod, find) {
             Ok(missing) if missing.is_empty() => return Ok(Next::Done),
             Ok(missing) => missing,

@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 
 /// An existing claim with the name that a pod needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ExistingClaim {
     /// The uid of its controller.
     pub owner: Option<String>,
 }
 
-impl Found {
+impl ExistingClaim {
     /// Extracts the owner of a claim.
     pub(crate) fn of(claim: &PersistentVolumeClaim) -> Self {
         let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
@@ -60,7 +60,10 @@ pub(crate) fn owner(claim: &PersistentVolumeClaim) -> Option<Key> {
 ///
 /// # Errors
 /// The first claim that belongs to another owner.
-pub(crate) fn missing(pod: &Pod, find: impl Fn(&str) -> Option<Found>) -> Result<BTreeSet<String>, Conflict> {
+pub(crate) fn missing(
+    pod: &Pod,
+    find: impl Fn(&str) -> Option<ExistingClaim>,
+) -> Result<BTreeSet<String>, Conflict> {
     let mut missing = BTreeSet::new();
     for volume in pod.spec.claim_volumes.iter().filter(|volume| volume.is_ephemeral) {
         match find(&volume.claim_name) {

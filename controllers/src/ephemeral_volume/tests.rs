@@ -1,6 +1,6 @@
 //! Tests of the claims of ephemeral volumes.
 
-use super::plan::{Found, claims, missing, owner, wants_claims};
+use super::plan::{ExistingClaim, claims, missing, owner, wants_claims};
 use crate::action::Action;
 use crate::view::decode_pod;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -32,14 +32,14 @@ fn an_ephemeral_volume_gets_a_claim_owned_by_its_pod() {
     let reference = &claim.metadata.owner_references.as_ref().unwrap()[0];
     assert_eq!((reference.uid.as_str(), reference.controller), ("u", Some(true)));
     assert_eq!(owner(&claim).unwrap().to_string(), "ns/p");
-    assert!(missing(&seen, |_| Some(Found::of(&claim))).unwrap().is_empty(), "it is the pod's");
+    assert!(missing(&seen, |_| Some(ExistingClaim::of(&claim))).unwrap().is_empty(), "it is the pod's");
 }
 
 #[test]
 fn a_foreign_claim_is_a_conflict_with_an_event() {
     let seen = view(&pod());
     for owner in [None, Some("other".to_owned())] {
-        let conflict = missing(&seen, |_| Some(Found { owner: owner.clone() })).unwrap_err();
+        let conflict = missing(&seen, |_| Some(ExistingClaim { owner: owner.clone() })).unwrap_err();
         let text =
             "ephemeral volume scratch: PVC ns/p-scratch was not created for pod ns/p (pod is not owner)";
         assert_eq!(conflict.to_string(), text);

@@ -3,7 +3,7 @@
 
 use super::known::Shared;
 use super::latest::LatestValue;
-use super::member::{self, Member};
+use super::member::{self, OwnershipRecord};
 use crate::limits::KINDS_PER_STREAM;
 use crate::resource::{Resource, gvr};
 use crate::runner::Cluster;
@@ -21,7 +21,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue
     let mut streams: Vec<Arc<LatestValue<Kinds>>> = Vec::new();
     loop {
         let kinds = shared.custom().get();
-        for index in deal(&mut streams, kinds.clone()) {
+        for index in assign(&mut streams, kinds.clone()) {
             let stream = Stream {
                 cluster: Arc::clone(&cluster),
                 shared: Arc::clone(&shared),
@@ -39,7 +39,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue
 }
 
 /// Updates the streams to these kinds; returns the indexes of new streams.
-fn deal(streams: &mut Vec<Arc<LatestValue<Kinds>>>, mut wanted: Kinds) -> Vec<usize> {
+fn assign(streams: &mut Vec<Arc<LatestValue<Kinds>>>, mut wanted: Kinds) -> Vec<usize> {
     let mut dealt: Vec<Kinds> = Vec::new();
     for stream in streams.iter() {
         let kept: Vec<String> =
@@ -105,7 +105,7 @@ impl Stream {
         self.follow(informer).await
     }
 
-    async fn follow(&mut self, informer: Informer<Member>) -> Result<(), Stopped> {
+    async fn follow(&mut self, informer: Informer<OwnershipRecord>) -> Result<(), Stopped> {
         // Like the feeds of controllers, it needs every change: short-lived objects must reach the graph.
         let every = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
         let mut changes = informer.subscribe_with(every);
@@ -120,7 +120,7 @@ impl Stream {
         Err(Stopped)
     }
 
-    fn take(&mut self, delta: &Delta<Member>) {
+    fn take(&mut self, delta: &Delta<OwnershipRecord>) {
         let member = delta.object();
         let before = match delta {
             Delta::Deleted(_) => self.members.remove(&member.key()),
@@ -174,16 +174,16 @@ mod tests {
     #[test]
     fn kinds_stay_on_their_streams_and_new_ones_fill_free_streams() {
         let mut streams = Vec::new();
-        assert_eq!(deal(&mut streams, kinds(0..20, "v1")), [0, 1]);
+        assert_eq!(assign(&mut streams, kinds(0..20, "v1")), [0, 1]);
         assert_eq!(sizes(&streams), [16, 4]);
         let second = streams[1].get();
-        assert!(deal(&mut streams, kinds((1..20).chain([99]), "v1")).is_empty());
+        assert!(assign(&mut streams, kinds((1..20).chain([99]), "v1")).is_empty());
         assert_eq!(sizes(&streams), [16, 4]);
         assert!(streams[0].get().contains_key("099"));
         assert_eq!(streams[1].get(), second, "a stream whose kinds stay is not opened anew");
-        assert!(deal(&mut streams, kinds((1..20).chain([99]), "v2")).is_empty());
+        assert!(assign(&mut streams, kinds((1..20).chain([99]), "v2")).is_empty());
         assert_ne!(streams[1].get(), second, "a stream of other versions is");
-        deal(&mut streams, Kinds::new());
+        assign(&mut streams, Kinds::new());
         assert_eq!(sizes(&streams), [0, 0]);
     }
 

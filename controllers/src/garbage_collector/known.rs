@@ -3,7 +3,7 @@
 
 use super::graph::{Graph, WorkItem};
 use super::latest::LatestValue;
-use super::member::Member;
+use super::member::OwnershipRecord;
 use super::plan::{Kinds, OwnerKind, kind_key};
 use crate::definition::CustomKind;
 use crate::limits::{ABSENT_OWNERS, WITHDRAWN_KINDS};
@@ -43,7 +43,7 @@ impl Shared {
     }
 
     /// Applies a change; returns the queue keys of the resulting work.
-    pub(super) fn take(&self, delta: &Delta<Member>) -> Vec<Key> {
+    pub(super) fn take(&self, delta: &Delta<OwnershipRecord>) -> Vec<Key> {
         let mut known = self.known.lock();
         let work = known.take(delta);
         if delta.object().is_definition() {
@@ -87,7 +87,7 @@ impl KnownObjects {
         if self.reviewed { work.iter().map(WorkItem::key).collect() } else { vec![review_key()] }
     }
 
-    fn take(&mut self, delta: &Delta<Member>) -> Vec<WorkItem> {
+    fn take(&mut self, delta: &Delta<OwnershipRecord>) -> Vec<WorkItem> {
         let mut work = match delta {
             Delta::Updated { old, new } if old.uid() != new.uid() => {
                 let mut work = self.gone(old.uid());
@@ -109,7 +109,7 @@ impl KnownObjects {
         work
     }
 
-    fn put(&mut self, member: &Member) -> Vec<WorkItem> {
+    fn put(&mut self, member: &OwnershipRecord) -> Vec<WorkItem> {
         self.graph.put(member.uid(), Arc::clone(member.node()))
     }
 

@@ -1,4 +1,4 @@
-//! [`Member`]: the metadata of any object, and the watch stream of all built-in kinds. Custom kinds have
+//! [`OwnershipRecord`]: the metadata of any object, and the watch stream of all built-in kinds. Custom kinds have
 //! streams of their own in `custom`, because these kinds change.
 
 use super::graph::Node;
@@ -40,19 +40,23 @@ pub(crate) fn kinds() -> &'static Kinds {
 }
 
 /// The objects of all built-in kinds, on one stream in revision order.
-fn source(client: &Client) -> Source<Member> {
+fn source(client: &Client) -> Source<OwnershipRecord> {
     let mut all = kinds().values().map(|kind| crate::resource::gvr(&kind.resource));
     let first = all.next().unwrap_or_else(|| Gvr::new("", "v1", "pods"));
     source_of(client, first, all)
 }
 
 /// The objects of these resources, on one stream in revision order.
-pub(crate) fn source_of(client: &Client, first: Gvr, rest: impl IntoIterator<Item = Gvr>) -> Source<Member> {
+pub(crate) fn source_of(
+    client: &Client,
+    first: Gvr,
+    rest: impl IntoIterator<Item = Gvr>,
+) -> Source<OwnershipRecord> {
     client.dynamic(first).project(WatchParams::default(), decode).and(rest)
 }
 
 /// Cache of the objects of all built-in kinds.
-impl Watched for Informer<Member> {
+impl Watched for Informer<OwnershipRecord> {
     fn start(from: &Sources<'_>) -> Self {
         from.start("everything", None, Builder::new(from.multi.part(source(from.client))))
     }
@@ -60,7 +64,7 @@ impl Watched for Informer<Member> {
 
 /// Ownership data of a cached object.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct OwnershipRecord {
     key: Key,
     uid: String,
     revision: Revision,
@@ -69,7 +73,7 @@ pub(crate) struct Member {
     declares: Option<Arc<CustomKind>>,
 }
 
-impl Member {
+impl OwnershipRecord {
     /// The object's node in the graph.
     pub(crate) fn node(&self) -> &Arc<Node> {
         &self.node
@@ -91,7 +95,7 @@ impl Member {
     }
 }
 
-fn decode(json: &[u8]) -> Result<Member, serde_json::Error> {
+fn decode(json: &[u8]) -> Result<OwnershipRecord, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Any {
@@ -108,7 +112,7 @@ fn decode(json: &[u8]) -> Result<Member, serde_json::Error> {
         Some(((group, kind), _)) => (Cow::Borrowed(group.as_str()), Cow::Borrowed(kind.as_str())),
         None => (Cow::Owned(group.to_owned()), Cow::Owned(kind)),
     };
-    let mut member = Member {
+    let mut member = OwnershipRecord {
         key: Key::new("", &key),
         uid: metadata.uid,
         revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
@@ -130,7 +134,7 @@ fn decode(json: &[u8]) -> Result<Member, serde_json::Error> {
     Ok(member)
 }
 
-impl Object for Member {
+impl Object for OwnershipRecord {
     fn key(&self) -> Key {
         self.key.clone()
     }

@@ -20,7 +20,7 @@ use graph::WorkItem;
 use known::{KnownObjects, Shared};
 use kstore_client::ApiError;
 use kstore_informer::{Action as Next, Causes, Context, Informer, Key, Queue};
-use member::Member;
+use member::OwnershipRecord;
 use plan::{CollectDecision, OwnerRead, Presence};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let fed = Arc::clone(&shared);
     let controller = cluster
         .controller("garbage-collector")
-        .watch_deltas(&cluster.caches.get::<Informer<Member>>(), move |delta| fed.take(delta))
+        .watch_deltas(&cluster.caches.get::<Informer<OwnershipRecord>>(), move |delta| fed.take(delta))
         .workers(WORKERS);
     let executor = cluster.executor("generic-garbage-collector");
     let queue = controller.queue();
@@ -90,7 +90,7 @@ impl Collector {
                 }
                 CollectDecision::Ask(questions) => {
                     for question in questions {
-                        let answer = self.ask(&question).await?;
+                        let answer = self.read_owner(&question).await?;
                         answers.insert(question.uid, answer);
                     }
                 }
@@ -98,7 +98,7 @@ impl Collector {
         }
     }
 
-    async fn ask(&self, question: &OwnerRead) -> Result<Presence, ApiError> {
+    async fn read_owner(&self, question: &OwnerRead) -> Result<Presence, ApiError> {
         let api = self.executor.client.dynamic(gvr(&question.resource));
         let present = match api.get(&question.namespace, &question.name).await {
             Ok(object) => object["metadata"]["uid"] == *question.uid,

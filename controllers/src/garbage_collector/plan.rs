@@ -98,12 +98,12 @@ pub(crate) fn collect(
     let mut states = vec![];
     for owner in &item.owners {
         match resolve(graph, kinds, answers, item, owner) {
-            Resolved::Is(state) => states.push(state),
-            Resolved::Misplaced(state) => {
+            ResolvedOwners::Is(state) => states.push(state),
+            ResolvedOwners::Misplaced(state) => {
                 states.push(state);
                 notices.push(address.misplaced(owner));
             }
-            Resolved::Ask(question) => questions.push(question),
+            ResolvedOwners::Ask(question) => questions.push(question),
         }
     }
     if !questions.is_empty() {
@@ -181,7 +181,7 @@ pub(crate) fn orphan(graph: &Graph, kinds: &Kinds, uid: &Uid) -> Vec<Action> {
     graph.dependents(uid).filter_map(free).collect()
 }
 
-enum Resolved {
+enum ResolvedOwners {
     Is(OwnerState),
     /// The reference names an object in a scope where it must not be.
     Misplaced(OwnerState),
@@ -194,30 +194,30 @@ fn resolve(
     answers: &BTreeMap<String, Presence>,
     item: &Node,
     owner: &OwnerReference,
-) -> Resolved {
+) -> ResolvedOwners {
     let group = group_of(&owner.api_version);
     let Some(kind) = kinds.get(&kind_key(group, &owner.kind)) else {
         // The existence of an object of a never served kind is unknown: the dependent stays.
-        return Resolved::Is(OwnerState::Solid);
+        return ResolvedOwners::Is(OwnerState::Solid);
     };
     if item.namespace.is_empty() && kind.namespaced {
-        return Resolved::Misplaced(OwnerState::Solid);
+        return ResolvedOwners::Misplaced(OwnerState::Solid);
     }
     if let Some(node) = graph.get(&owner.uid) {
         if kind.namespaced && node.namespace != item.namespace {
-            return Resolved::Misplaced(OwnerState::Dangling);
+            return ResolvedOwners::Misplaced(OwnerState::Dangling);
         }
         let is_it = node.is_of(&owner.api_version, &owner.kind) && node.name == owner.name;
-        return Resolved::Is(match (is_it, node.waits_for_dependents()) {
+        return ResolvedOwners::Is(match (is_it, node.waits_for_dependents()) {
             (true, false) => OwnerState::Solid,
             (true, true) => OwnerState::Waiting,
             (false, _) => OwnerState::Dangling,
         });
     }
     match answers.get(&owner.uid) {
-        Some(Presence::Absent) => Resolved::Is(OwnerState::Dangling),
-        Some(Presence::Present) => Resolved::Is(OwnerState::Solid),
-        None => Resolved::Ask(OwnerRead {
+        Some(Presence::Absent) => ResolvedOwners::Is(OwnerState::Dangling),
+        Some(Presence::Present) => ResolvedOwners::Is(OwnerState::Solid),
+        None => ResolvedOwners::Ask(OwnerRead {
             resource: kind.resource.clone(),
             namespace: if kind.namespaced { item.namespace.clone() } else { String::new() },
             name: owner.name.clone(),

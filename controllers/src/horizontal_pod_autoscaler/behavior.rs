@@ -13,7 +13,7 @@ use k8s_openapi::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscaler
 
 /// Current size of a target, its bounds, and the proposed size.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sizes {
+pub(crate) struct ReplicaCounts {
     pub current: i32,
     pub desired: i32,
     pub min: i32,
@@ -54,7 +54,7 @@ const WITHIN: (&str, &str) = ("DesiredWithinRange", "the desired count is within
 /// Computes the new size and records the recommendation in `history`.
 pub(crate) fn bound(
     behavior: Option<&HorizontalPodAutoscalerBehavior>,
-    sizes: Sizes,
+    sizes: ReplicaCounts,
     history: &mut History,
     now: Timestamp,
 ) -> Bounded {
@@ -63,7 +63,7 @@ pub(crate) fn bound(
         Some(behavior) => {
             let rules = Rules::of(behavior);
             let (stable, able) = stabilize(&rules, sizes, history, now);
-            let (replicas, limited) = limit(&rules, Sizes { desired: stable, ..sizes }, history, now);
+            let (replicas, limited) = limit(&rules, ReplicaCounts { desired: stable, ..sizes }, history, now);
             Bounded { replicas, able, is_limited: replicas != stable, limited }
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn longest_periods(behavior: Option<&HorizontalPodAutoscalerBehavior>
     (up.max(down), up.max(down))
 }
 
-fn without_rules(sizes: Sizes, history: &mut History, now: Timestamp) -> Bounded {
+fn without_rules(sizes: ReplicaCounts, history: &mut History, now: Timestamp) -> Bounded {
     let cutoff = before(now, DOWNSCALE_STABILIZATION);
     let recent = history.recommendations.iter().filter(|one| one.at >= cutoff).map(|one| one.replicas);
     let stable = recent.fold(sizes.desired, i32::max);
@@ -121,7 +121,7 @@ fn without_rules(sizes: Sizes, history: &mut History, now: Timestamp) -> Bounded
 /// `AbleToScale`.
 fn stabilize(
     rules: &Rules<'_>,
-    sizes: Sizes,
+    sizes: ReplicaCounts,
     history: &mut History,
     now: Timestamp,
 ) -> (i32, (&'static str, &'static str)) {
@@ -149,11 +149,11 @@ fn stabilize(
 /// Limits the desired size to rates and bounds, with the reason of `ScalingLimited`.
 fn limit(
     rules: &Rules<'_>,
-    sizes: Sizes,
+    sizes: ReplicaCounts,
     history: &History,
     now: Timestamp,
 ) -> (i32, (&'static str, &'static str)) {
-    let Sizes { current, desired, min, max } = sizes;
+    let ReplicaCounts { current, desired, min, max } = sizes;
     if desired > current {
         let rate = most_up(rules.up, current, history, now).max(current);
         let (most, why) = if max > rate { (rate, UP_RATE) } else { (max, TOO_MANY) };

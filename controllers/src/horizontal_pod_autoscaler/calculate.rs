@@ -51,14 +51,14 @@ pub(crate) struct Proposal {
 
 /// The target that usage is compared with.
 #[derive(Clone, Debug)]
-pub(crate) enum Goal {
+pub(crate) enum TargetValue {
     /// Percent of the requests of the pods.
     Utilization { target: i32, requests: BTreeMap<String, i64> },
     /// An average per pod, in thousandths.
     Average(i64),
 }
 
-impl Goal {
+impl TargetValue {
     /// The ratio of usage and target, the value for the status, and the average per pod.
     fn ratio(&self, samples: &BTreeMap<String, i64>) -> Result<(f64, i64, i64), String> {
         match self {
@@ -114,7 +114,7 @@ fn ceil(value: f64) -> i32 {
 pub(crate) fn by_pods(
     target: Target<'_>,
     samples: &Samples,
-    goal: &Goal,
+    goal: &TargetValue,
     (resource, now): (Option<&str>, Timestamp),
 ) -> Result<Proposal, String> {
     if target.pods.is_empty() {
@@ -147,7 +147,7 @@ pub(crate) fn by_pods(
 }
 
 /// Assigns values to the pods without a sample.
-fn fill(used: &mut BTreeMap<String, i64>, groups: &Groups, goal: &Goal, ratio: f64) {
+fn fill(used: &mut BTreeMap<String, i64>, groups: &Groups, goal: &TargetValue, ratio: f64) {
     if ratio < 1.0 {
         used.extend(groups.missing.iter().map(|pod| (pod.clone(), goal.full(pod))));
     } else {

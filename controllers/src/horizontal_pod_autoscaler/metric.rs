@@ -1,6 +1,6 @@
 //! Evaluation of one entry of `spec.metrics`, and its status. Pure; texts are upstream's.
 
-use super::calculate::{Goal, Proposal, Target, by_pods, by_share, by_total};
+use super::calculate::{Proposal, Target, TargetValue, by_pods, by_share, by_total};
 use super::pods;
 use super::sample::{Reading, Samples};
 use jiff::Timestamp;
@@ -24,7 +24,7 @@ pub(crate) struct Evaluated {
 
 /// Failure of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failed {
+pub(crate) struct MetricError {
     /// Reason of the event and of the condition.
     pub reason: &'static str,
     /// Message of the event, and most of the condition's.
@@ -33,7 +33,7 @@ pub(crate) struct Failed {
     pub error: String,
 }
 
-type Outcome = Result<Evaluated, Failed>;
+type Outcome = Result<Evaluated, MetricError>;
 
 /// Evaluates a metric from its reading.
 pub(crate) fn evaluate(
@@ -53,20 +53,20 @@ pub(crate) fn evaluate(
             about.evaluate(samples(reading), target, now)
         }
         (_, _, Some(source), ..) if spec.type_ == "Pods" => of_pods(source, samples(reading), target, now)
-            .map_err(|message| Failed {
+            .map_err(|message| MetricError {
                 reason: "FailedGetPodsMetric",
                 error: format!("failed to get pods metric value: {message}"),
                 message,
             }),
         (_, _, _, Some(source), _) if spec.type_ == "Object" => {
-            of_object(source, total(reading), target, namespace).map_err(|message| Failed {
+            of_object(source, total(reading), target, namespace).map_err(|message| MetricError {
                 reason: "FailedGetObjectMetric",
                 error: format!("failed to get object metric value: {message}"),
                 message,
             })
         }
         (.., Some(source)) if spec.type_ == "External" => {
-            of_external(source, total(reading), target, namespace).map_err(|message| Failed {
+            of_external(source, total(reading), target, namespace).map_err(|message| MetricError {
                 reason: "FailedGetExternalMetric",
                 error: format!(
                     "failed to get {} external metric value: failed to get {0} external metric: {message}",
@@ -77,7 +77,7 @@ pub(crate) fn evaluate(
         }
         _ => {
             let message = format!("unknown metric source type {:?}", spec.type_);
-            Err(Failed { reason: "InvalidMetricSourceType", error: message.clone(), message })
+            Err(MetricError { reason: "InvalidMetricSourceType", error: message.clone(), message })
         }
     }
 }
@@ -126,7 +126,7 @@ impl Resource<'_> {
             Some(_) => ("FailedGetContainerResourceMetric", "container metric"),
         };
         let name = self.name;
-        self.propose(samples, target, now).map_err(|message| Failed {
+        self.propose(samples, target, now).map_err(|message| MetricError {
             reason,
             error: format!("failed to get {name} {kind} value: {message}"),
             message,
@@ -144,7 +144,8 @@ impl Resource<'_> {
         let read = || samples.map_err(|e| failed(format!("unable to get metrics for resource {name}: {e}")));
         let of = Some(name);
         if let Some(wanted) = &self.goal.average_value {
-            let found = by_pods(target, read()?, &Goal::Average(milli(wanted)), (of, now)).map_err(failed)?;
+            let found =
+                by_pods(target, read()?, &TargetValue::Average(milli(wanted)), (of, now)).map_err(failed)?;
             return Ok(self.shown(found, average(found.shown), format!("{name} resource")));
         }
         let Some(percent) = self.goal.average_utilization else {
@@ -153,7 +154,7 @@ impl Resource<'_> {
         };
         let samples = read()?;
         let requests = pods::requests(target.pods, name, self.container).map_err(failed)?;
-        let goal = Goal::Utilization { target: percent, requests };
+        let goal = TargetValue::Utilization { target: percent, requests };
         let found = by_pods(target, samples, &goal, (of, now)).map_err(failed)?;
         let current = MetricValueStatus {
             average_utilization: Some(i32::try_from(found.shown).unwrap_or(i32::MAX)),
@@ -190,7 +191,7 @@ fn of_pods(
 ) -> Result<Evaluated, String> {
     let name = &source.metric.name;
     let samples = samples.map_err(|error| format!("unable to get metric {name}: {error}"))?;
-    let goal = Goal::Average(source.target.average_value.as_ref().map(milli).unwrap_or_default());
+    let goal = TargetValue::Average(source.target.average_value.as_ref().map(milli).unwrap_or_default());
     let found = by_pods(target, samples, &goal, (None, now))?;
     let pods = Some(PodsMetricStatus { metric: source.metric.clone(), current: average(found.shown) });
     let status = MetricStatus { type_: "Pods".into(), pods, ..MetricStatus::default() };

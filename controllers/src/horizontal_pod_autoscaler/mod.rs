@@ -62,7 +62,7 @@ fn changed(delta: &Delta<Obj<HorizontalPodAutoscaler>>) -> Option<Key> {
 
 /// Remembered data of an autoscaler.
 #[derive(Clone, Default)]
-struct Memory {
+struct AutoscalerMemory {
     uid: Option<String>,
     history: History,
     /// The selector of its target at the last read.
@@ -73,7 +73,7 @@ struct Autoscaling {
     cluster: Arc<Cluster>,
     autoscalers: Autoscalers,
     executor: Executor,
-    memory: Mutex<BTreeMap<Key, Memory>>,
+    memory: Mutex<BTreeMap<Key, AutoscalerMemory>>,
 }
 
 impl Reconcile for Autoscaling {
@@ -84,7 +84,7 @@ impl Reconcile for Autoscaling {
         };
         let mut memory = self.memory.lock().get(&cx.key).cloned().unwrap_or_default();
         if memory.uid != hpa.metadata.uid {
-            memory = Memory { uid: hpa.metadata.uid.clone(), ..Memory::default() };
+            memory = AutoscalerMemory { uid: hpa.metadata.uid.clone(), ..AutoscalerMemory::default() };
         }
         let decision = self.decide(&cx, &hpa, &mut memory).await;
         // Runs of one key do not overlap, so its memory has not changed meanwhile.
@@ -103,7 +103,7 @@ impl Autoscaling {
         &self,
         cx: &Context,
         hpa: &HorizontalPodAutoscaler,
-        memory: &mut Memory,
+        memory: &mut AutoscalerMemory,
     ) -> Result<Decision, ApiError> {
         let now = || self.cluster.nondet.clock.now();
         let (resource, read) = match self.read_scale(hpa).await {
@@ -201,7 +201,7 @@ impl Autoscaling {
         let others = memory.iter().filter(|(key, other)| {
             *key != own && key.namespace() == own.namespace() && !other.selector.is_empty()
         });
-        let selects = |other: &Memory| {
+        let selects = |other: &AutoscalerMemory| {
             let parsed = label::Selector::parse(&other.selector);
             parsed.is_ok_and(|selector| pods.iter().any(|pod| selector.matches(&pod.metadata.labels)))
         };

@@ -1,10 +1,10 @@
 //! Decision of an autoscaler about its target, and its status. Pure: readings, pods, history and time in; a
 //! decision out.
 
-use super::behavior::{Sizes, bound, longest_periods};
+use super::behavior::{ReplicaCounts, bound, longest_periods};
 use super::calculate::{Target, Tolerance};
 use super::history::History;
-use super::metric::{Evaluated, Failed, evaluate};
+use super::metric::{Evaluated, MetricError, evaluate};
 use super::pods::Pod;
 use super::sample::Reading;
 use crate::view::seconds;
@@ -103,7 +103,7 @@ pub(crate) fn plan(
     history: &mut History,
     now: Timestamp,
 ) -> Decision {
-    let mut draft = Draft::of(hpa, now);
+    let mut draft = DecisionBuilder::of(hpa, now);
     draft.set("AbleToScale", true, "SucceededGetScale", GOT_SCALE);
     history.begin(scale.replicas, now);
     match by_size(hpa, scale.replicas) {
@@ -132,7 +132,7 @@ pub(crate) fn plan(
 const GOT_SCALE: &str = "the HPA controller was able to get the target's current scale";
 
 /// Combined proposal of the metrics.
-struct Proposed {
+struct ProposedReplicas {
     replicas: i32,
     name: String,
     statuses: Vec<MetricStatus>,
@@ -146,15 +146,15 @@ struct Refused {
 
 /// The highest proposal of the metrics. If some metrics fail, the others may only scale up.
 fn propose(
-    draft: &mut Draft,
+    draft: &mut DecisionBuilder,
     hpa: &HorizontalPodAutoscaler,
     scale: &Scale,
     metrics: &Metrics<'_>,
-) -> Result<Proposed, Refused> {
+) -> Result<ProposedReplicas, Refused> {
     let (pods, readings) = match metrics {
         Metrics::Read { pods, readings } => (*pods, *readings),
-        Metrics::NoPods { reason, message, event: (told, text) } => {
-            draft.events.push(PlannedEvent::warning(told, text.clone()));
+        Metrics::NoPods { reason, message, event: (error_message, text) } => {
+            draft.events.push(PlannedEvent::warning(error_message, text.clone()));
             draft.set("ScalingActive", false, reason, message);
             return Err(Refused { error: text.clone(), statuses: vec![] });
         }
@@ -182,7 +182,7 @@ fn propose(
             }
         }
     }
-    let refused = |failures: &[Failed], statuses| {
+    let refused = |failures: &[MetricError], statuses| {
         let first = failures.first().map(|failed| failed.error.as_str()).unwrap_or_default();
         let error = format!(
             "invalid metrics ({} invalid out of {}), first error is: {first}",
@@ -195,7 +195,7 @@ fn propose(
         Some((replicas, name)) if failures.is_empty() || replicas >= scale.replicas => {
             let message = format!("the HPA was able to successfully calculate a replica count from {name}");
             draft.set("ScalingActive", true, "ValidMetricFound", &message);
-            Ok(Proposed { replicas, name, statuses })
+            Ok(ProposedReplicas { replicas, name, statuses })
         }
         _ => {
             if let Some(first) = failures.first() {
@@ -209,14 +209,14 @@ fn propose(
 
 /// Bounds the proposal of the metrics.
 fn settle(
-    mut draft: Draft,
+    mut draft: DecisionBuilder,
     hpa: &HorizontalPodAutoscaler,
-    (current, proposed): (i32, Proposed),
+    (current, proposed): (i32, ProposedReplicas),
     history: &mut History,
 ) -> Decision {
     let behavior = hpa.spec.behavior.as_ref();
     let desired = proposed.replicas.max(0);
-    let sizes = Sizes { current, desired, min: min_replicas(hpa), max: max_replicas(hpa) };
+    let sizes = ReplicaCounts { current, desired, min: min_replicas(hpa), max: max_replicas(hpa) };
     let bounded = bound(behavior, sizes, history, draft.now);
     draft.set("AbleToScale", true, bounded.able.0, bounded.able.1);
     draft.set("ScalingLimited", bounded.is_limited, bounded.limited.0, bounded.limited.1);
@@ -283,7 +283,7 @@ pub(crate) fn refused(
 
 /// The decision when the scale of the target cannot be read.
 pub(crate) fn without_scale(hpa: &HorizontalPodAutoscaler, error: &str, now: Timestamp) -> Decision {
-    let mut draft = Draft::of(hpa, now);
+    let mut draft = DecisionBuilder::of(hpa, now);
     draft.events.push(PlannedEvent::warning("FailedGetScale", error));
     let message = format!("the HPA controller was unable to get the target's current scale: {error}");
     draft.set("AbleToScale", false, "FailedGetScale", &message);
@@ -291,13 +291,13 @@ pub(crate) fn without_scale(hpa: &HorizontalPodAutoscaler, error: &str, now: Tim
 }
 
 /// A decision under construction.
-struct Draft {
+struct DecisionBuilder {
     status: HorizontalPodAutoscalerStatus,
     events: Vec<PlannedEvent>,
     now: Timestamp,
 }
 
-impl Draft {
+impl DecisionBuilder {
     fn of(hpa: &HorizontalPodAutoscaler, now: Timestamp) -> Self {
         Self { status: hpa.status.clone().unwrap_or_default(), events: Vec::new(), now }
     }

@@ -108,12 +108,12 @@ impl Source<'_> {
 
     /// Reads JSON. An unserved path is reported in the words of Kubernetes' clients.
     async fn get(&self, path: &str, what: &str) -> Result<Value, String> {
-        let bytes = self.client.get_path(path).await.map_err(|error| told(&error, what))?;
+        let bytes = self.client.get_path(path).await.map_err(|error| error_message(&error, what))?;
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     }
 }
 
-fn told(error: &ApiError, what: &str) -> String {
+fn error_message(error: &ApiError, what: &str) -> String {
     let is_plain = |text: &str| text == "404 page not found";
     match error.status() {
         Some(status) if is_plain(&status.message) => {

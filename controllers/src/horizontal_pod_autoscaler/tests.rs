@@ -62,11 +62,16 @@ fn scale(replicas: i32) -> Scale {
 }
 
 /// Evaluates a target whose pods use these thousandths of a CPU, ten minutes after their start.
-fn look(hpa: &HorizontalPodAutoscaler, used: &[i64]) -> Decision {
-    look_at(hpa, used, &mut History::default(), at(600))
+fn read_caches(hpa: &HorizontalPodAutoscaler, used: &[i64]) -> Decision {
+    evaluate_with(hpa, used, &mut History::default(), at(600))
 }
 
-fn look_at(hpa: &HorizontalPodAutoscaler, used: &[i64], history: &mut History, now: Timestamp) -> Decision {
+fn evaluate_with(
+    hpa: &HorizontalPodAutoscaler,
+    used: &[i64],
+    history: &mut History,
+    now: Timestamp,
+) -> Decision {
     let pods: Vec<Pod> = (0..used.len()).map(pod).collect();
     let readings = [Reading::Pods(Ok(samples(used, now)))];
     let replicas = i32::try_from(used.len()).unwrap();
@@ -102,7 +107,7 @@ fn a_target_is_scaled_by_its_usage() {
         (&[10, 10, 10], 3, "ValidMetricFound"),
     ];
     for (used, expected, reason) in table {
-        let decision = look(&autoscaler(json!({})), used);
+        let decision = read_caches(&autoscaler(json!({})), used);
         assert_eq!(size(&decision), expected, "{used:?}");
         assert!(is(condition(&decision, "ScalingActive"), "True", reason), "{used:?}");
     }
@@ -112,30 +117,30 @@ fn a_target_is_scaled_by_its_usage() {
 fn without_rules_a_size_at_most_doubles_and_shrinks_after_five_minutes_of_lower_recommendations() {
     let hpa = autoscaler(json!({"maxReplicas": 100}));
     let mut history = History::default();
-    let up = look_at(&hpa, &[1000, 1000, 1000], &mut history, at(600));
+    let up = evaluate_with(&hpa, &[1000, 1000, 1000], &mut history, at(600));
     assert_eq!(size(&up), 6);
     assert!(is(condition(&up, "ScalingLimited"), "True", "ScaleUpLimit"));
     let mut history = History::default();
     for now in [600, 615, 885, 899] {
-        let stays = look_at(&hpa, &[10, 10, 10], &mut history, at(now));
+        let stays = evaluate_with(&hpa, &[10, 10, 10], &mut history, at(now));
         assert_eq!(size(&stays), 3, "{now}");
         assert!(is(condition(&stays, "AbleToScale"), "True", "ScaleDownStabilized"), "{now}");
     }
-    let down = look_at(&hpa, &[10, 10, 10], &mut history, at(901));
+    let down = evaluate_with(&hpa, &[10, 10, 10], &mut history, at(901));
     assert_eq!((size(&down), down.rescale.unwrap().1.as_str()), (1, "All metrics below target"));
 }
 
 #[test]
 fn size_bounds_hold_for_all_metrics() {
     let hpa = autoscaler(json!({"minReplicas": 2, "maxReplicas": 5}));
-    let above = look(&hpa, &[50; 7]);
+    let above = read_caches(&hpa, &[50; 7]);
     assert_eq!(above.rescale, Some((5, "Current number of replicas above Spec.MaxReplicas".to_owned())));
-    let below = look(&hpa, &[50]);
+    let below = read_caches(&hpa, &[50]);
     assert_eq!(below.rescale, Some((2, "Current number of replicas below Spec.MinReplicas".to_owned())));
-    let most = look(&hpa, &[100, 100, 100, 100]);
+    let most = read_caches(&hpa, &[100, 100, 100, 100]);
     assert_eq!(size(&most), 5);
     assert!(is(condition(&most, "ScalingLimited"), "True", "TooManyReplicas"));
-    let within = look(&hpa, &[50, 50]);
+    let within = read_caches(&hpa, &[50, 50]);
     assert!(is(condition(&within, "ScalingLimited"), "False", "DesiredWithinRange"));
     assert!(is(condition(&within, "AbleToScale"), "True", "ReadyForNewScale"));
 }
@@ -150,13 +155,13 @@ fn a_target_with_zero_replicas_is_not_scaled() {
 #[test]
 fn rescale_results_are_in_status_and_event() {
     let hpa = autoscaler(json!({}));
-    let decision = look(&hpa, &[100, 100, 100]);
+    let decision = read_caches(&hpa, &[100, 100, 100]);
     let done = rescaled(decision.clone(), &hpa, 3, &mut History::default(), at(600));
     assert!(is(condition(&done, "AbleToScale"), "True", "SucceededRescale"));
     assert_eq!(done.status.last_scale_time.unwrap().0, at(600));
-    let told = done.events.last().unwrap();
+    let error_message = done.events.last().unwrap();
     assert_eq!(
-        (told.reason, told.message.as_str()),
+        (error_message.reason, error_message.message.as_str()),
         (
             "SuccessfulRescale",
             "New size: 6; reason: cpu resource utilization (percentage of request) above target"
@@ -172,7 +177,7 @@ fn rescale_results_are_in_status_and_event() {
 #[test]
 fn condition_times_change_with_their_status_only() {
     let mut hpa = autoscaler(json!({}));
-    hpa.status = Some(look_at(&hpa, &[50, 50], &mut History::default(), at(600)).status);
-    let later = look_at(&hpa, &[50, 50], &mut History::default(), at(700)).status;
+    hpa.status = Some(evaluate_with(&hpa, &[50, 50], &mut History::default(), at(600)).status);
+    let later = evaluate_with(&hpa, &[50, 50], &mut History::default(), at(700)).status;
     assert_eq!(hpa.status, Some(later), "nothing to write");
 }

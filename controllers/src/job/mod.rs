@@ -129,12 +129,12 @@ struct Runs {
     cluster: Arc<Cluster>,
     caches: ControllerCaches,
     executor: Executor,
-    memory: Mutex<BTreeMap<Key, Memory>>,
+    memory: Mutex<BTreeMap<Key, JobMemory>>,
 }
 
 /// Remembered data of a Job between runs.
 #[derive(Clone, Default)]
-struct Memory {
+struct JobMemory {
     /// Uid of the Job: another Job may have the name later.
     uid: Option<String>,
     /// Failures since its last success.
@@ -159,7 +159,7 @@ impl Reconcile for Runs {
         if let Some(rest) = rest(&job, &self.remembered(&cx, &job), self.now()) {
             return Ok(Next::Again(rest));
         }
-        let Some((job, claim)) = self.look(&cx).await? else { return Ok(Next::Done) };
+        let Some((job, claim)) = self.read_caches(&cx).await? else { return Ok(Next::Done) };
         if self.settle(&cx, &job, &claim).await? {
             return Ok(Next::Done);
         }
@@ -175,7 +175,7 @@ impl Reconcile for Runs {
 
 /// Delay of a Job after a status update: a run costs time in proportion to its pods, and each pod changes
 /// several times.
-fn rest(job: &Job, memory: &Memory, now: Timestamp) -> Option<Duration> {
+fn rest(job: &Job, memory: &JobMemory, now: Timestamp) -> Option<Duration> {
     let active = job.status.as_ref().and_then(|status| status.active).unwrap_or(0);
     let rest = REST_PER_POD.saturating_mul(active.unsigned_abs()).min(LONGEST_REST);
     let left = rest.saturating_sub(elapsed(memory.reported?, now));
@@ -195,13 +195,13 @@ impl Runs {
         self.cluster.nondet.clock.now()
     }
 
-    fn remembered(&self, cx: &Context, job: &Job) -> Memory {
+    fn remembered(&self, cx: &Context, job: &Job) -> JobMemory {
         let memory = self.memory.lock().get(&cx.key).cloned();
         memory.filter(|memory| memory.uid == job.metadata.uid).unwrap_or_default()
     }
 
     /// The Job with its owned and adoptable pods, at one revision.
-    async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<Job>>, Claim<Arc<Pod>>)>, CutError> {
+    async fn read_caches(&self, cx: &Context) -> Result<Option<(Arc<Obj<Job>>, Claim<Arc<Pod>>)>, CutError> {
         let (jobs, pods) = cx.cut((&*self.caches.jobs, &*self.caches.pods)).await?;
         let Some(job) = jobs.get(&cx.key).cloned() else { return Ok(None) };
         let Some(selector) = job.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else {
@@ -261,7 +261,7 @@ impl Runs {
             reported = Some(self.now());
         }
         let uid = seen.job.metadata.uid.clone();
-        let memory = Memory { uid, backoff: evaluated.backoff, reported, unfinished };
+        let memory = JobMemory { uid, backoff: evaluated.backoff, reported, unfinished };
         self.memory.lock().insert(cx.key.clone(), memory);
         let untrack = report.untracked.iter().map(|pod| writes::untrack(pod)).collect();
         let tell = |(is_warning, reason, message): (bool, String, String)| {

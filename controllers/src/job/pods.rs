@@ -108,7 +108,7 @@ pub(crate) fn indexed_pod_of(
     let template = pod.spec.get_or_insert_default();
     template.hostname = Some(format!("{}-{index}", name(job)));
     let containers = template.containers.iter_mut().chain(template.init_containers.iter_mut().flatten());
-    containers.for_each(tell_index);
+    containers.for_each(add_completion_index);
     pod
 }
 
@@ -117,7 +117,7 @@ fn name(job: &Job) -> &str {
 }
 
 /// Adds the environment variable with the index, unless the template defines it.
-fn tell_index(container: &mut core::Container) {
+fn add_completion_index(container: &mut core::Container) {
     let variables = container.env.get_or_insert_default();
     if variables.iter().any(|variable| variable.name == COMPLETION_INDEX_ENV) {
         return;

@@ -94,7 +94,7 @@ pub(crate) fn report(
         status.start_time = Some(seconds(now));
     }
     if evaluated.ending.is_none() && ending.is_none() && seen.job.metadata.deletion_timestamp.is_none() {
-        report.events.extend(tell_suspension(&mut status, seen.is_suspended(), now));
+        report.events.extend(suspension_events(&mut status, seen.is_suspended(), now));
     }
     status.active = some(present.active);
     status.ready = Some(present.ready);
@@ -106,7 +106,7 @@ pub(crate) fn report(
             set_condition(&mut status, interim, "True", &ending, now);
         } else if report.untracked.is_empty() && present.is_gone() && is_all_counted(&status) {
             finish(seen, &mut status, &ending, now);
-            report.events.extend(tell_end(seen, &status, &ending));
+            report.events.extend(end_events(seen, &status, &ending));
         }
     }
     let before = seen.job.status.clone().map(|mut before| {
@@ -273,7 +273,7 @@ fn finish(seen: Observed<'_>, status: &mut JobStatus, ending: &JobEnd, now: Time
     }
 }
 
-fn tell_end(seen: Observed<'_>, status: &JobStatus, ending: &JobEnd) -> Vec<(bool, String, String)> {
+fn end_events(seen: Observed<'_>, status: &JobStatus, ending: &JobEnd) -> Vec<(bool, String, String)> {
     if !ending.is_success {
         return vec![(true, ending.reason.clone(), ending.message.clone())];
     }
@@ -287,7 +287,7 @@ fn tell_end(seen: Observed<'_>, status: &JobStatus, ending: &JobEnd) -> Vec<(boo
 }
 
 /// Sets the Suspended condition. A resumed Job starts anew: its deadline counts from now.
-fn tell_suspension(
+fn suspension_events(
     status: &mut JobStatus,
     is_suspended: bool,
     now: Timestamp,

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::apply::Executor;
 use crate::caches::Caches;
-use crate::garbage_collector::member::{Member, kinds};
+use crate::garbage_collector::member::{OwnershipRecord, kinds};
 use crate::limits::EVENTS_COUNTED;
 use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
@@ -51,7 +51,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
 }
 
 /// The terminating namespace of a deleted object.
-fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<Member>) -> Option<Key> {
+fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<OwnershipRecord>) -> Option<Key> {
     let Delta::Deleted(member) = delta else { return None };
     let key = Key::new("", Some(member.namespace()).filter(|ns| !ns.is_empty())?);
     namespaces.get(&key).is_some_and(|ns| is_terminating(&ns)).then_some(key)
@@ -61,7 +61,7 @@ fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<Member>) -> Opti
 #[derive(Clone)]
 struct ControllerCaches {
     namespaces: Informer<Obj<Namespace>>,
-    everything: Informer<Member>,
+    everything: Informer<OwnershipRecord>,
 }
 
 impl ControllerCaches {

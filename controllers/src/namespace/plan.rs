@@ -184,9 +184,9 @@ fn describe(seen: Observed<'_>, now: Timestamp) -> Option<Action> {
     Some(Action::UpdateStatus(Object::of(&namespace)))
 }
 
-type Wanted = (&'static str, &'static str, &'static str, String);
+type ExpectedCondition = (&'static str, &'static str, &'static str, String);
 
-fn failure(failures: &[String]) -> Wanted {
+fn failure(failures: &[String]) -> ExpectedCondition {
     let type_ = "NamespaceDeletionContentFailure";
     if failures.is_empty() {
         let message = "All content successfully deleted, may be waiting on finalization";
@@ -198,7 +198,7 @@ fn failure(failures: &[String]) -> Wanted {
     (type_, "True", "ContentDeletionFailed", message)
 }
 
-fn content(contents: &[Content]) -> Wanted {
+fn content(contents: &[Content]) -> ExpectedCondition {
     let type_ = "NamespaceContentRemaining";
     let mut named: Vec<String> = contents
         .iter()
@@ -214,7 +214,7 @@ fn content(contents: &[Content]) -> Wanted {
     (type_, "True", "SomeResourcesRemain", format!("Some resources are remaining: {}", named.join(", ")))
 }
 
-fn finalizers(contents: &[Content]) -> Wanted {
+fn finalizers(contents: &[Content]) -> ExpectedCondition {
     let type_ = "NamespaceFinalizersRemaining";
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for item in contents.iter().flat_map(|c| &c.items).filter(|i| i.deleting()) {

@@ -59,7 +59,7 @@ fn concerned(zones: &Mutex<Zones>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
 
 /// Remembered data between runs.
 #[derive(Default)]
-struct Memory {
+struct NodeMemory {
     /// Uid and health of each node, by name.
     nodes: BTreeMap<String, (String, Health)>,
     limiters: BTreeMap<String, Limiter>,
@@ -94,7 +94,7 @@ struct Nodes {
     executor: Executor,
     /// Zones as of the node changes that were mapped to keys.
     zones: Arc<Mutex<Zones>>,
-    memory: Mutex<Memory>,
+    memory: Mutex<NodeMemory>,
 }
 
 impl Reconcile for Nodes {
@@ -131,7 +131,7 @@ impl Nodes {
             }
         };
         let mut memory = self.memory.lock();
-        let Memory { nodes, limiters } = &mut *memory;
+        let NodeMemory { nodes, limiters } = &mut *memory;
         let known = nodes.remove(name).filter(|(old, _)| *old == uid).map(|(_, health)| health);
         let is_new = known.is_none();
         let health = Health::observe(known, node, renewed, now);

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use parking_lot::Mutex;
-use plan::Sizes;
+use plan::ClusterSizes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const WORKERS: usize = 2;
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let nodes: Informer<Obj<Node>> = cluster.caches.get();
-    let sizes: Arc<Mutex<Sizes>> = Arc::default();
+    let sizes: Arc<Mutex<ClusterSizes>> = Arc::default();
     let seen = Mutex::new(BTreeSet::new());
     let observed = Arc::clone(&sizes);
     let controller = cluster
@@ -28,11 +28,11 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch_deltas(&nodes, move |delta| concerned(&observed, &seen, delta))
         .workers(WORKERS);
     let executor = cluster.executor("ttl-controller");
-    work(controller, cluster.stop.clone(), Lifetimes { nodes, executor, sizes })
+    work(controller, cluster.stop.clone(), NodeTtlReconciler { nodes, executor, sizes })
 }
 
 /// The node, unless its annotation is unchanged; all nodes if the size of the cluster reaches another step.
-fn concerned(sizes: &Mutex<Sizes>, seen: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
+fn concerned(sizes: &Mutex<ClusterSizes>, seen: &Mutex<BTreeSet<Key>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
     let node = delta.object();
     let key = node.key();
     let mut seen = seen.lock();
@@ -47,13 +47,13 @@ fn concerned(sizes: &Mutex<Sizes>, seen: &Mutex<BTreeSet<Key>>, delta: &Delta<Ob
     }
 }
 
-struct Lifetimes {
+struct NodeTtlReconciler {
     nodes: Informer<Obj<Node>>,
     executor: Executor,
-    sizes: Arc<Mutex<Sizes>>,
+    sizes: Arc<Mutex<ClusterSizes>>,
 }
 
-impl Reconcile for Lifetimes {
+impl Reconcile for NodeTtlReconciler {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(node) = self.nodes.get(&cx.key) else { return Ok(Next::Done) };
         let seconds = self.sizes.lock().seconds();

@@ -19,11 +19,11 @@ const STEPS: [(usize, usize, u32); 6] = [
 
 /// Current step of the cluster's size.
 #[derive(Debug, Default)]
-pub(crate) struct Sizes {
+pub(crate) struct ClusterSizes {
     step: usize,
 }
 
-impl Sizes {
+impl ClusterSizes {
     /// Updates the number of nodes. Returns whether the lifetime changed.
     pub(crate) fn count(&mut self, nodes: usize) -> bool {
         let before = self.step;

@@ -1,13 +1,13 @@
 //! Tests of the TTL annotation.
 
-use super::plan::{Sizes, plan};
+use super::plan::{ClusterSizes, plan};
 use crate::action::Action;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{from_value, json};
 
 #[test]
 fn larger_clusters_have_a_longer_ttl_with_overlapping_steps() {
-    let mut sizes = Sizes::default();
+    let mut sizes = ClusterSizes::default();
     let table = [
         (1, 0, false),
         (100, 0, false),

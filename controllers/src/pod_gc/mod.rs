@@ -60,7 +60,7 @@ fn is_waste(pods: &Informer<Pod>, nodes: &Informer<Obj<Node>>, delta: &Delta<Pod
 }
 
 #[derive(Default)]
-struct Memory {
+struct PodGcMemory {
     missing: Missing,
     last: Option<Timestamp>,
 }
@@ -82,7 +82,7 @@ struct PodGc {
     cluster: Arc<Cluster>,
     caches: ControllerCaches,
     executor: Executor,
-    memory: Mutex<Memory>,
+    memory: Mutex<PodGcMemory>,
 }
 
 impl Reconcile for PodGc {

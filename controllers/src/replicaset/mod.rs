@@ -27,7 +27,7 @@ use plan::{Change, Failure, Observed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use victims::Neighbours;
+use victims::PodsPerNode;
 
 const WORKERS: usize = 5;
 
@@ -60,7 +60,7 @@ fn start(
         .workers(WORKERS);
     let executor = cluster.executor(component);
     let stop = cluster.stop.clone();
-    work(controller, stop, Sizes { cluster, kind, caches, executor, memory: Mutex::default() })
+    work(controller, stop, ReplicaSetReconciler { cluster, kind, caches, executor, memory: Mutex::default() })
 }
 
 /// The set that controls a pod; for an orphan, every set that would adopt it.
@@ -86,24 +86,24 @@ struct ControllerCaches {
     pods: Pods,
 }
 
-struct Sizes {
+struct ReplicaSetReconciler {
     cluster: Arc<Cluster>,
     kind: SetKind,
     caches: ControllerCaches,
     executor: Executor,
-    memory: Mutex<BTreeMap<Key, Memory>>,
+    memory: Mutex<BTreeMap<Key, ReplicaSetMemory>>,
 }
 
 /// Remembered data of a set between runs.
 #[derive(Clone, Copy, Default)]
-struct Memory {
+struct ReplicaSetMemory {
     /// Time of the last status update.
     reported: Option<Timestamp>,
     /// Whether the last run reached the bound on created or deleted pods.
     unfinished: bool,
 }
 
-impl Reconcile for Sizes {
+impl Reconcile for ReplicaSetReconciler {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         if cx.stale {
             // Pods of earlier runs may not be visible: the run would create them again.
@@ -114,12 +114,13 @@ impl Reconcile for Sizes {
             self.memory.lock().remove(&cx.key);
             return Ok(Next::Done);
         };
-        let Memory { reported, unfinished } = self.memory.lock().get(&cx.key).copied().unwrap_or_default();
+        let ReplicaSetMemory { reported, unfinished } =
+            self.memory.lock().get(&cx.key).copied().unwrap_or_default();
         // With a delay between bursts, a large set could grow by at most five thousand pods a second.
         if let Some(rest) = plan::rest(&set, reported, self.now()).filter(|_| !unfinished) {
             return Ok(Next::Again(rest));
         }
-        let Some((set, claim)) = self.look(&cx).await? else { return Ok(Next::Done) };
+        let Some((set, claim)) = self.read_caches(&cx).await? else { return Ok(Next::Done) };
         let is_unsettled = match self.kind {
             SetKind::ReplicaSet => {
                 settle::<ReplicaSet, _>(&self.executor, &cx, &set.metadata, &claim).await?
@@ -132,7 +133,7 @@ impl Reconcile for Sizes {
             return Ok(Next::Done);
         }
         let seen = Observed { kind: self.kind, set: &set, pods: &claim.owned };
-        let Resized { failure, error, unfinished } = self.resize(&cx, seen).await;
+        let ScaleResult { failure, error, unfinished } = self.resize(&cx, seen).await;
         self.memory.lock().entry(cx.key.clone()).or_default().unfinished = unfinished;
         let plan = plan::report(seen, failure.as_ref(), self.now());
         if !plan.actions.is_empty() {
@@ -149,16 +150,19 @@ impl Reconcile for Sizes {
 
 /// Result of a change of the number of pods.
 #[derive(Default)]
-struct Resized {
+struct ScaleResult {
     failure: Option<Failure>,
     error: Option<ApiError>,
     /// Whether the change succeeded and reached the bound of one run.
     unfinished: bool,
 }
 
-impl Sizes {
+impl ReplicaSetReconciler {
     /// The set with its owned and adoptable pods, at one revision.
-    async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<ReplicaSet>>, Claim<Arc<Pod>>)>, CutError> {
+    async fn read_caches(
+        &self,
+        cx: &Context,
+    ) -> Result<Option<(Arc<Obj<ReplicaSet>>, Claim<Arc<Pod>>)>, CutError> {
         let caches = &self.caches;
         let (sets, pods) = cx.cut((&*caches.sets, &*caches.pods)).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
@@ -175,7 +179,7 @@ impl Sizes {
     }
 
     /// Creates or deletes pods, and records an event for each.
-    async fn resize(&self, cx: &Context, seen: Observed<'_>) -> Resized {
+    async fn resize(&self, cx: &Context, seen: Observed<'_>) -> ScaleResult {
         let caches = &self.caches;
         let (change, actions) = tracing::debug_span!("plan").in_scope(|| {
             let change = plan::change(seen, self.now(), || neighbours(caches, seen.set));
@@ -183,7 +187,7 @@ impl Sizes {
             (change, actions)
         });
         if actions.is_empty() {
-            return Resized::default();
+            return ScaleResult::default();
         }
         let outcome = self.executor.execute(cx, &actions).await;
         let notices = notices(seen.kind.about(seen.set), &change, &outcome);
@@ -194,7 +198,7 @@ impl Sizes {
         };
         let error = outcome.failure.map(|f| f.error);
         let failure = error.as_ref().map(|e| Failure { reason, message: e.to_string() });
-        Resized { failure, unfinished: error.is_none() && change.is_full_burst(), error }
+        ScaleResult { failure, unfinished: error.is_none() && change.is_full_burst(), error }
     }
 }
 
@@ -223,7 +227,7 @@ fn notices(about: Reference, change: &Change, outcome: &Outcome) -> Vec<Action> 
 }
 
 /// Active pods per node, over all sets with the same owner.
-fn neighbours(caches: &ControllerCaches, set: &ReplicaSet) -> Neighbours {
+fn neighbours(caches: &ControllerCaches, set: &ReplicaSet) -> PodsPerNode {
     let owner = controller_of(set.metadata.owner_references.as_deref().unwrap_or_default());
     let sets: Vec<String> = match owner {
         Some(owner) => caches
@@ -234,7 +238,7 @@ fn neighbours(caches: &ControllerCaches, set: &ReplicaSet) -> Neighbours {
             .collect(),
         None => set.metadata.uid.clone().into_iter().collect(),
     };
-    let mut count = Neighbours::new();
+    let mut count = PodsPerNode::new();
     for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods.held, &LookupKey::Controller(uid)))
     {
         if pod.active() && !pod.spec.node_name.is_empty() {

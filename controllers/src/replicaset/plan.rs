@@ -1,7 +1,7 @@
 //! Plan of a ReplicaSet or ReplicationController: pods to create, pods to delete, and its status. Pure.
 
 use super::kind::SetKind;
-use super::victims::{Neighbours, rank};
+use super::victims::{PodsPerNode, rank};
 use crate::action::{Action, Plan, Propagation};
 use crate::limits::{LONGEST_REST, REPLICA_BURST, REST_PER_POD};
 use crate::object::Object;
@@ -66,7 +66,7 @@ pub(crate) fn wanted(set: &ReplicaSet) -> usize {
 
 /// The missing or surplus pods, at most `REPLICA_BURST`. `neighbours` is called only to select pods to
 /// delete. A set that is being deleted changes nothing.
-pub(crate) fn change(seen: Observed<'_>, now: Timestamp, neighbours: impl FnOnce() -> Neighbours) -> Change {
+pub(crate) fn change(seen: Observed<'_>, now: Timestamp, neighbours: impl FnOnce() -> PodsPerNode) -> Change {
     if seen.set.metadata.deletion_timestamp.is_some() {
         return Change::None;
     }

@@ -3,7 +3,7 @@
 use super::kind::SetKind::{self, ReplicaSet};
 use super::kind::{as_replica_set, as_replication_controller};
 use super::plan::{Change, Failure, Observed, actions, change, pod_of, report, rest};
-use super::victims::{Neighbours, rank};
+use super::victims::{PodsPerNode, rank};
 use crate::action::{Action, Plan};
 use crate::limits::REPLICA_BURST;
 use crate::view::Pod;
@@ -67,7 +67,7 @@ fn missing_pods_are_created_in_bursts_ignoring_ended_and_terminating_ones() {
         pod("b", json!({"status": {"phase": "Failed"}})),
         pod("c", json!({"metadata": {"deletionTimestamp": START}})),
     ];
-    let none = Neighbours::new;
+    let none = PodsPerNode::new;
     let of =
         |replicas| change(Observed { kind: ReplicaSet, set: &set(replicas, 0), pods: &pods }, START, none);
     assert_eq!(of(1), Change::None);
@@ -103,7 +103,7 @@ fn surplus_pods_are_deleted_in_the_documented_order() {
         pod("y-same", on(json!({}))),
         pod("z-same", on(json!({}))),
     ];
-    let neighbours: Neighbours = [("n1".to_owned(), 1), ("n2".to_owned(), 2)].into();
+    let neighbours: PodsPerNode = [("n1".to_owned(), 1), ("n2".to_owned(), 2)].into();
     let mut shuffled = ordered.to_vec();
     shuffled.reverse();
     shuffled.sort_by_key(|p| rank(p, &neighbours, START));
@@ -225,7 +225,7 @@ proptest! {
         let mut made = 0;
         for lost in losses {
             (0..lost.min(pods.len())).for_each(|_| drop(pods.swap_remove(rng.below(pods.len() as u64) as usize)));
-            match change(Observed { kind: ReplicaSet, set: &set, pods: &pods }, START, Neighbours::new) {
+            match change(Observed { kind: ReplicaSet, set: &set, pods: &pods }, START, PodsPerNode::new) {
                 Change::None => {}
                 Change::Create(n) => {
                     pods.extend((0..n).map(|i| pod(&format!("m{made}-{i}"), json!({}))));

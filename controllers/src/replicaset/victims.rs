@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Active pods per node, over all sets of one owner.
-pub(crate) type Neighbours = BTreeMap<String, usize>;
+pub(crate) type PodsPerNode = BTreeMap<String, usize>;
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -30,7 +30,7 @@ pub(crate) struct Rank {
 }
 
 /// The rank of a pod.
-pub(crate) fn rank(pod: &Pod, neighbours: &Neighbours, now: Timestamp) -> Rank {
+pub(crate) fn rank(pod: &Pod, neighbours: &PodsPerNode, now: Timestamp) -> Rank {
     let node = &pod.spec.node_name;
     let cost = pod.metadata.annotations.get(DELETION_COST).and_then(|c| c.parse().ok());
     let created = pod.metadata.creation_timestamp.as_ref().map(|t| t.0);

@@ -2,7 +2,7 @@
 //! controllers.
 
 use crate::caches::{LookupKey, Sources, Watched};
-use crate::claim::Claimable as _;
+use crate::claim::ControlledObject as _;
 use crate::claim::controller_of;
 use crate::resource::resource_of;
 use k8s_openapi::api::apps::v1::ControllerRevision;

@@ -12,7 +12,7 @@ mod tests;
 pub(crate) use cache::{ControllerRevisions, owner_of};
 
 use crate::action::{Action, Propagation, Target};
-use crate::claim::{Claimable, controller_of, controller_ref};
+use crate::claim::{ControlledObject, controller_of, controller_ref};
 use crate::object::Object;
 use crate::selector;
 use crate::template::{encoded, pruned_value};
@@ -222,7 +222,7 @@ pub(crate) fn labels_of<'a>(
 
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
-impl Claimable for ControllerRevision {
+impl ControlledObject for ControllerRevision {
     fn labels(&self) -> &BTreeMap<String, String> {
         self.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
     }
@@ -237,7 +237,7 @@ impl Claimable for ControllerRevision {
     }
 }
 
-impl Claimable for Obj<ControllerRevision> {
+impl ControlledObject for Obj<ControllerRevision> {
     fn labels(&self) -> &BTreeMap<String, String> {
         (**self).labels()
     }

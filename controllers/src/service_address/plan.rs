@@ -54,7 +54,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
         return Plan::of(holders.iter().map(|service| out_of_range(seen, service)).collect());
     }
     let Some(record) = seen.record else {
-        let told = tell(seen, first, "ClusterIPNotAllocated", "is not allocated; repairing");
+        let told = warning_event(seen, first, "ClusterIPNotAllocated", "is not allocated; repairing");
         return Plan::of(vec![create(seen, first), told]);
     };
     let Some(owner) = holders.iter().find(|service| names(record, service)) else {
@@ -164,14 +164,14 @@ fn family(seen: Observed<'_>) -> &'static str {
     if seen.address.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
-fn tell(seen: Observed<'_>, service: &Service, reason: &str, what: &str) -> Action {
+fn warning_event(seen: Observed<'_>, service: &Service, reason: &str, what: &str) -> Action {
     let message = format!("Cluster IP [{}]: {} {what}", family(seen), seen.address);
     Action::warning(subject("v1", "Service", &service.metadata), reason, message)
 }
 
 fn out_of_range(seen: Observed<'_>, service: &Service) -> Action {
     let what = "is not within any configured Service CIDR; please recreate service";
-    tell(seen, service, "ClusterIPOutOfRange", what)
+    warning_event(seen, service, "ClusterIPOutOfRange", what)
 }
 
 fn wrong_reference(seen: Observed<'_>, service: &Service) -> Action {

@@ -14,7 +14,7 @@ use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::Executor;
 use crate::caches::{Caches, LookupKey, Pods};
-use crate::claim::{Claim, Claimable, claim, controller_of};
+use crate::claim::{Claim, ControlledObject, claim, controller_of};
 use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
 use crate::revision::{ControllerRevisions, RevisionCollision, clash, owner_of};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
@@ -52,7 +52,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
 }
 
 /// The StatefulSets of a namespace whose selectors match an object.
-fn adopters(sets: &Sets, object: &impl Claimable, namespace: &str) -> Vec<Key> {
+fn adopters(sets: &Sets, object: &impl ControlledObject, namespace: &str) -> Vec<Key> {
     let fits = |set: &&Arc<Obj<StatefulSet>>| {
         set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, object.labels()))
     };
@@ -118,7 +118,7 @@ impl Reconcile for StatefulSets {
             // Pods of earlier runs may not be visible.
             return Ok(Next::Again(Duration::ZERO));
         }
-        let Some(RunInput { set, pods, revisions, claims }) = self.look(&cx).await? else {
+        let Some(RunInput { set, pods, revisions, claims }) = self.read_caches(&cx).await? else {
             return Ok(Next::Done);
         };
         let settled = settle::<StatefulSet, _>(&self.executor, &cx, &set.metadata, &revisions).await?;
@@ -137,7 +137,7 @@ impl Reconcile for StatefulSets {
 
 impl StatefulSets {
     /// The StatefulSet with its owned and adoptable objects.
-    async fn look(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
+    async fn read_caches(&self, cx: &Context) -> Result<Option<RunInput>, CutError> {
         let caches = &self.caches;
         let parts = (&caches.sets, &*caches.pods, &*caches.revisions, &caches.claims);
         let (sets, pods, revisions, claims) = cx.cut(parts).await?;

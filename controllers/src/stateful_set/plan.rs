@@ -108,7 +108,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> PlannedWrites {
         ..PlannedWrites::default()
     };
     if !is_deleting {
-        let mut walk = Walk::new(seen, spec, Revisions { current, update }, now, work.is_parallel);
+        let mut walk = PlanState::new(seen, spec, Revisions { current, update }, now, work.is_parallel);
         let _ = walk.run();
         work.steps = walk.steps;
     }
@@ -124,7 +124,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> PlannedWrites {
 }
 
 /// State of a run.
-struct Walk<'a> {
+struct PlanState<'a> {
     set: &'a StatefulSet,
     spec: &'a StatefulSetSpec,
     claims: FindClaim<'a>,
@@ -150,7 +150,7 @@ type Flow = ControlFlow<()>;
 const STOP: Flow = ControlFlow::Break(());
 const GO_ON: Flow = ControlFlow::Continue(());
 
-impl<'a> Walk<'a> {
+impl<'a> PlanState<'a> {
     fn new(
         seen: Observed<'a>,
         spec: &'a StatefulSetSpec,

@@ -58,7 +58,7 @@ fn execute_taints(node: &Node) -> Vec<&Taint> {
 }
 
 /// Key, effect and value of a taint without a time.
-type Timeless = (String, String, Option<String>);
+type TaintWithoutTime = (String, String, Option<String>);
 
 /// Caches of the controller.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ struct Evictions {
     executor: Executor,
     /// Pods with a scheduled eviction.
     scheduled: Mutex<BTreeSet<Key>>,
-    first_seen: Mutex<BTreeMap<Timeless, Timestamp>>,
+    first_seen: Mutex<BTreeMap<TaintWithoutTime, Timestamp>>,
 }
 
 impl Reconcile for Evictions {
@@ -119,7 +119,7 @@ impl Evictions {
         let node = self.caches.nodes.get(&Key::new("", name));
         let taints = node.as_deref().map(|n| execute_taints(n)).unwrap_or_default();
         let mut first_seen = self.first_seen.lock();
-        let still = |(node, key, value): &Timeless| {
+        let still = |(node, key, value): &TaintWithoutTime| {
             node != name
                 || taints.iter().any(|t| t.key == *key && t.value == *value && t.time_added.is_none())
         };

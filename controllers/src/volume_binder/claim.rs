@@ -128,7 +128,7 @@ fn find(seen: &Observed<'_>) -> Vec<Action> {
     }
     let wanted = wanted.unwrap_or_default();
     match seen.class {
-        Some(class) if class.provisioner != NO_PROVISIONER => ask(claim, class),
+        Some(class) if class.provisioner != NO_PROVISIONER => request_provisioning(claim, class),
         Some(_) | None if wanted.is_empty() || seen.class.is_some() => {
             let message = "no persistent volumes available for this claim and no storage class is set";
             pending(claim, Action::normal(about(claim), "FailedBinding", message.to_owned()))
@@ -175,7 +175,7 @@ fn annotated(claim: &PersistentVolumeClaim, provisioner: &str) -> Action {
 }
 
 /// Requests a volume from the provisioner of the class.
-fn ask(claim: &PersistentVolumeClaim, class: &StorageClass) -> Vec<Action> {
+fn request_provisioning(claim: &PersistentVolumeClaim, class: &StorageClass) -> Vec<Action> {
     let provisioner = &class.provisioner;
     if PROVISIONER.iter().any(|name| annotation(&claim.metadata, name) != Some(provisioner)) {
         return vec![annotated(claim, provisioner)];

@@ -53,7 +53,7 @@ async fn offer(classes: &Informer<Obj<StorageClass>>, executor: &Executor) {
         Ok(_) => {}
         Err(error) if error.is_already_exists() => {}
         Err(error) => {
-            tracing::warn!(%error, "cannot create the default StorageClass: claims without a class stay pending")
+            tracing::warn!(%error, "cannot create the default StorageClass: claims without a class stay pending");
         }
     }
 }

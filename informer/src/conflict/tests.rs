@@ -9,14 +9,14 @@ use super::*;
 use crate::testing::{FakeKind, FakeStore, Sample, StoreError};
 
 /// A kind with a second writer, which wins the first `overtakes` races.
-struct Rival {
+struct ConcurrentWriter {
     kind: FakeKind<Sample>,
     overtakes: AtomicU32,
     reads: AtomicU32,
     writes: AtomicU32,
 }
 
-impl Rival {
+impl ConcurrentWriter {
     fn new(overtakes: u32) -> Self {
         let kind = FakeStore::new().kind("samples");
         kind.put(Sample::new("", "a").value(100));
@@ -24,7 +24,7 @@ impl Rival {
     }
 }
 
-impl Writer for Rival {
+impl Writer for ConcurrentWriter {
     type Obj = Sample;
     type Error = StoreError;
 
@@ -74,7 +74,7 @@ proptest! {
     fn modify_retries_at_most_k_times_with_a_fresh_read(
         overtakes in 0_u32..8, most in 0_u32..7, cached in any::<bool>(),
     ) {
-        let rival = Rival::new(overtakes);
+        let rival = ConcurrentWriter::new(overtakes);
         let first = cached.then(|| Sample::clone(&rival.kind.get(&key()).unwrap()));
         let tries = Tries { most, ..Tries::DEFAULT };
         let outcome = paused(modify(&rival, &key(), first, tries, add_one));
@@ -116,7 +116,7 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn modify_writes_nothing_without_a_change() {
-    let rival = Rival::new(0);
+    let rival = ConcurrentWriter::new(0);
     let outcome = modify(&rival, &key(), None, Tries::DEFAULT, |_| false).await;
     assert_eq!((outcome, rival.writes.into_inner()), (Ok(Modified::Unchanged), 0));
 }

@@ -94,7 +94,7 @@ where
         let (began, under_way) = (Instant::now(), self.figures.begin(*stale));
         async {
             let attempt = context.attempt;
-            let (verdict, outcome) = self.judge(self.attempt(context).await, attempt);
+            let (verdict, outcome) = self.verdict_of(self.attempt(context).await, attempt);
             let took = began.elapsed();
             Span::current().record("result", outcome.name()).record("took", field::debug(took));
             under_way.end(outcome, took);
@@ -119,7 +119,7 @@ where
         }
     }
 
-    fn judge(&self, ended: ReconcileEnd<E>, attempt: u32) -> (Verdict, RunOutcome) {
+    fn verdict_of(&self, ended: ReconcileEnd<E>, attempt: u32) -> (Verdict, RunOutcome) {
         let failure = match ended {
             ReconcileEnd::Result(Ok(Action::Done)) => return (Verdict::Done, RunOutcome::Success),
             ReconcileEnd::Result(Ok(Action::Again(delay))) => {

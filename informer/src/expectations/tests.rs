@@ -46,7 +46,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// True state of one object. It exists on the server from the start of its creation: the watch may be faster
 /// than the response.
 #[derive(Default)]
-struct Thing {
+struct TestObject {
     ticket: Option<Creation<u8>>,
     failed: bool,
     seen: bool,
@@ -61,10 +61,10 @@ proptest! {
     #[test]
     fn exactly_the_unseen_writes_are_expected(ops in proptest::collection::vec(op(), 0..40)) {
         let _time = paused().enter();
-        let (all, mut things) = (Expectations::new(), Vec::<Thing>::new());
+        let (all, mut things) = (Expectations::new(), Vec::<TestObject>::new());
         for op in ops {
             match op {
-                Op::Create => things.push(Thing { ticket: Some(all.creating(&7)), ..Thing::default() }),
+                Op::Create => things.push(TestObject { ticket: Some(all.creating(&7)), ..TestObject::default() }),
                 Op::Made(n) => {
                     if let Some((i, thing)) = things.iter_mut().enumerate().filter(|(_, t)| t.ticket.is_some()).nth(n) {
                         thing.ticket.take().unwrap().made(&i.to_string());
@@ -98,7 +98,7 @@ proptest! {
                     thing.deleting = false;
                 },
             }
-            let open = |t: &Thing| t.ticket.is_some() || (!t.failed && !t.seen) || t.deleting;
+            let open = |t: &TestObject| t.ticket.is_some() || (!t.failed && !t.seen) || t.deleting;
             let satisfied = !things.iter().any(open);
             prop_assert_eq!(all.satisfied(&7), satisfied);
             prop_assert_eq!(all.is_empty(), satisfied);

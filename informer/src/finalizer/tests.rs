@@ -163,15 +163,15 @@ async fn a_failed_cleanup_keeps_the_finalizer() {
 
 /// External resources: one per object.
 #[derive(Clone)]
-struct Outer {
+struct OuterFinalizer {
     server: Server,
     made: Arc<Mutex<BTreeSet<String>>>,
     /// Whether a resource was created for an object without the finalizer.
     broken: Arc<AtomicBool>,
 }
 
-impl Outer {
-    fn carry_out(&self, duty: Duty, uid: &str) -> Result<Action, Infallible> {
+impl OuterFinalizer {
+    fn execute(&self, duty: Duty, uid: &str) -> Result<Action, Infallible> {
         let held = self.server.get().is_some_and(|b| b.uid == uid && b.list.iter().any(|e| e == OURS));
         match duty {
             Duty::Apply => {
@@ -197,12 +197,12 @@ async fn external_resources_are_removed_before_the_object() {
         let outside = Arc::new(Mutex::new(BTreeSet::new()));
         let broken = Arc::new(AtomicBool::new(false));
         let controller = Controller::new("buckets", Nondet::simulated(seed)).watch(&cache, |b| Some(b.key()));
-        let outer = Outer { server: server.clone(), made: outside.clone(), broken: broken.clone() };
+        let outer = OuterFinalizer { server: server.clone(), made: outside.clone(), broken: broken.clone() };
         tokio::spawn(controller.run(stop.clone(), move |cx| {
             let (cache, outer) = (cache.clone(), outer.clone());
             async move {
                 let Some(bucket) = cache.get(&cx.key) else { return Ok(Action::Done) };
-                let duty = |duty| std::future::ready(outer.carry_out(duty, &bucket.uid));
+                let duty = |duty| std::future::ready(outer.execute(duty, &bucket.uid));
                 let done = finalize(&outer.server, OURS, &bucket, duty).await?;
                 if let Some(revision) = done.wrote {
                     cx.wrote(&cache, revision);

@@ -50,9 +50,9 @@ fn by_tag() -> Index<Sample, String> {
 
 /// The state of a kind at each revision that changed it.
 #[derive(Default)]
-struct Past(BTreeMap<Revision, Vec<Arc<Sample>>>);
+struct StateHistory(BTreeMap<Revision, Vec<Arc<Sample>>>);
 
-impl Past {
+impl StateHistory {
     fn note(&mut self, kind: &FakeKind<Sample>) {
         let (objects, revision) = kind.list_at();
         self.0.insert(revision, objects);
@@ -119,7 +119,7 @@ async fn story(ops: &[Op], seed: u64, streaming: bool) {
         source = source.without_streaming();
     }
     let informer = Builder::new(source).index(&tags).rng(Rng::seeded(seed)).spawn(&stop);
-    let (mut past, mut readers, mut reached) = (Past::default(), Vec::new(), Revision(0));
+    let (mut past, mut readers, mut reached) = (StateHistory::default(), Vec::new(), Revision(0));
     past.note(&kind);
     for op in ops {
         match *op {

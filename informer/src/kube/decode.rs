@@ -84,7 +84,7 @@ struct ListMeta<'a> {
 
 /// The metadata of an object that cannot be decoded otherwise.
 #[derive(Deserialize)]
-struct Head<'a> {
+struct TypeHead<'a> {
     #[serde(borrow)]
     metadata: HeadMeta<'a>,
 }
@@ -195,7 +195,7 @@ impl<T: Object> Decoder<T> {
     }
 
     fn undecodable(&self, json: &[u8], list: Option<Revision>, error: String) -> Option<Undecodable> {
-        let head = serde_json::from_slice(json).map(|Head { metadata }| metadata);
+        let head = serde_json::from_slice(json).map(|TypeHead { metadata }| metadata);
         let Some(head) = head.ok().filter(|head| !head.name.is_empty()) else {
             tracing::error!(error, "cannot decode an object or its name; ignoring it");
             return None;

@@ -1,11 +1,11 @@
-//! [`Lines`]: splits network chunks into lines. A line within one chunk is a slice of it; the parts of a line
+//! [`LineSplitter`]: splits network chunks into lines. A line within one chunk is a slice of it; the parts of a line
 //! that spans chunks are copied together.
 
 use bytes::{Bytes, BytesMut};
 
 /// Splitter that turns network chunks into lines and buffers an incomplete last line.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     begun: BytesMut,
 }
 
@@ -13,7 +13,7 @@ pub(super) struct Lines {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-impl Lines {
+impl LineSplitter {
     /// The complete lines up to the end of `chunk`, without line ends and empty lines. Buffers an incomplete
     /// last line.
     pub(super) fn cut(&mut self, mut chunk: Bytes, longest: usize) -> Result<Vec<Bytes>, TooLong> {
@@ -49,7 +49,7 @@ mod tests {
         let text = "{\"a\":1}\n\n{\"b\":\"ü\"}\r\n{}\nrest";
         let whole = ["{\"a\":1}", "{\"b\":\"ü\"}\r", "{}"];
         for size in 1..text.len() {
-            let mut lines = Lines::default();
+            let mut lines = LineSplitter::default();
             let mut got = Vec::new();
             for chunk in text.as_bytes().chunks(size) {
                 got.extend(lines.cut(Bytes::copy_from_slice(chunk), 100).unwrap());
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_unterminated_line_is_bounded() {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         assert_eq!(lines.cut(Bytes::from_static(b"12345"), 8), Ok(Vec::new()));
         assert_eq!(lines.cut(Bytes::from_static(b"6789"), 8), Err(TooLong));
     }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     decode::{Decoder, WatchLine},
-    lines::Lines,
+    lines::LineSplitter,
 };
 use crate::{
     Capability, Frame, Frames, Object, Revision, SourceError,
@@ -32,7 +32,7 @@ pub(super) struct Watch<T> {
     pub streaming: Arc<AtomicBool>,
     /// When the server should have ended the watch.
     pub deadline: Instant,
-    lines: Lines,
+    lines: LineSplitter,
     /// The error to return after the frames before it.
     end: Option<SourceError>,
 }
@@ -47,7 +47,7 @@ impl<T: Object> Watch<T> {
     ) -> Self {
         let least = initial.unwrap_or_default();
         let initial = initial.is_some();
-        Self { body, decoder, initial, least, streaming, deadline, lines: Lines::default(), end: None }
+        Self { body, decoder, initial, least, streaming, deadline, lines: LineSplitter::default(), end: None }
     }
 
     pub(super) fn frames(self) -> Frames<T> {

@@ -20,7 +20,7 @@ use crate::{
 };
 use server::Server;
 
-type Maps = KubeSource<Kube<ConfigMap>>;
+type ConfigMapSource = KubeSource<Kube<ConfigMap>>;
 
 fn map(name: &str, version: &str, value: &str) -> Value {
     json!({
@@ -50,11 +50,11 @@ fn expired() -> Value {
     json!({"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "too old resource version: 1 (5)"})
 }
 
-fn source(server: &Server) -> Maps {
-    Maps::new(&server.client())
+fn source(server: &Server) -> ConfigMapSource {
+    ConfigMapSource::new(&server.client())
 }
 
-fn follow(source: Maps, stop: &CancellationToken) -> Informer<Kube<ConfigMap>> {
+fn follow(source: ConfigMapSource, stop: &CancellationToken) -> Informer<Kube<ConfigMap>> {
     Builder::new(source).name("maps").spawn(stop)
 }
 
@@ -433,7 +433,7 @@ async fn a_broken_connection_is_reported_as_unreachable_with_its_cause() {
     let service = tower::service_fn(|_: http::Request<kube_client::client::Body>| async {
         Err::<http::Response<kube_client::client::Body>, _>(std::io::Error::other("connection refused"))
     });
-    let source = Maps::new(&kube_client::Client::new(service, "default"));
+    let source = ConfigMapSource::new(&kube_client::Client::new(service, "default"));
     let error = source.list(ListRequest::all(ReadAt::Any)).await.err().unwrap();
     assert!(
         matches!(&error, SourceError::Unreachable(why) if why.contains("connection refused")),

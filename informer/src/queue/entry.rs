@@ -27,7 +27,7 @@ pub(super) enum KeyPhase {
     Waiting(Timer),
     /// Running, with the earliest due time that was added since the run started.
     Running(Option<Instant>),
-    Parked(Box<Parked>),
+    Parked(Box<ParkedRun>),
 }
 
 impl KeyPhase {
@@ -36,7 +36,7 @@ impl KeyPhase {
 }
 
 /// An ended run whose verdict waits for its ticket or this deadline.
-pub(super) struct Parked {
+pub(super) struct ParkedRun {
     pub(super) deadline: Timer,
     pub(super) ended: EndedRun,
 }

@@ -23,13 +23,13 @@ pub(super) struct Slots<K, V> {
 
 struct Slot<K, V> {
     hash: u64,
-    links: Links,
+    links: SlotLinks,
     /// `None` if the slot is free.
     content: Option<(K, V)>,
 }
 
 #[derive(Clone, Copy)]
-struct Links {
+struct SlotLinks {
     before: SlotId,
     after: SlotId,
 }
@@ -76,7 +76,7 @@ impl<K: Eq, V> Slots<K, V> {
 
     /// Takes a slot for a key without one.
     pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> SlotId {
-        let slot = Slot { hash, links: Links { before: NIL, after: NIL }, content: Some((key, value)) };
+        let slot = Slot { hash, links: SlotLinks { before: NIL, after: NIL }, content: Some((key, value)) };
         let at = match self.free {
             NIL => {
                 self.slots.push(slot);
@@ -147,7 +147,7 @@ impl<K: Eq, V> Slots<K, V> {
 
     /// Appends a slot that is in no list.
     pub(super) fn push(&mut self, list: &mut List, at: SlotId) {
-        self.slots[at as usize].links = Links { before: list.last, after: NIL };
+        self.slots[at as usize].links = SlotLinks { before: list.last, after: NIL };
         match list.last {
             NIL => list.first = at,
             last => self.slots[last as usize].links.after = at,
@@ -157,7 +157,7 @@ impl<K: Eq, V> Slots<K, V> {
 
     /// Removes a slot from its list.
     pub(super) fn unlink(&mut self, list: &mut List, at: SlotId) {
-        let Links { before, after } = self.slots[at as usize].links;
+        let SlotLinks { before, after } = self.slots[at as usize].links;
         match before {
             NIL => list.first = after,
             before => self.slots[before as usize].links.after = after,

@@ -122,7 +122,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
                     }
                     KeyPhase::Ready => self.raise(at, add),
                     KeyPhase::Waiting(_) | KeyPhase::Running(_) | KeyPhase::Parked(_) => {
-                        self.merge(at, add, clock())
+                        self.merge(at, add, clock());
                     }
                 }
             }

@@ -24,12 +24,12 @@ enum Op {
     Add(u8),
     AddAfter(u8, u64),
     Take,
-    Finish(usize, How),
+    Finish(usize, RunEnd),
     Pass(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum How {
+enum RunEnd {
     Done,
     Retry,
     Drop,
@@ -38,10 +38,10 @@ enum How {
 
 fn op() -> impl Strategy<Value = Op> {
     let how = prop_oneof![
-        3 => Just(How::Done),
-        1 => Just(How::Retry),
-        1 => Just(How::Drop),
-        1 => (0u64..3_000).prop_map(How::Again)
+        3 => Just(RunEnd::Done),
+        1 => Just(RunEnd::Retry),
+        1 => Just(RunEnd::Drop),
+        1 => (0u64..3_000).prop_map(RunEnd::Again)
     ];
     prop_oneof![
         4 => (0u8..5).prop_map(Op::Add),
@@ -54,7 +54,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// Observer that checks a queue from outside, without a model of it.
 #[derive(Default)]
-struct Witness {
+struct CauseWitness {
     leases: Vec<Lease<u8>>,
     /// Keys added since their last run started.
     owed: BTreeSet<u8>,
@@ -66,7 +66,7 @@ struct Witness {
     clock: u64,
 }
 
-impl Witness {
+impl CauseWitness {
     fn apply(&mut self, queue: &Queue<u8>, op: &Op) {
         match op {
             Op::Add(key) => {
@@ -93,8 +93,8 @@ impl Witness {
                 let lease = self.leases.remove(*at);
                 let key = *lease.key();
                 match how {
-                    How::Done => lease.done(),
-                    How::Again(_) | How::Retry | How::Drop => {
+                    RunEnd::Done => lease.done(),
+                    RunEnd::Again(_) | RunEnd::Retry | RunEnd::Drop => {
                         let again = lease.causes().revisions().iter().map(|revision| revision.0);
                         let causes = self.causes.entry(key).or_default();
                         causes.extend(again);
@@ -102,13 +102,13 @@ impl Witness {
                             causes.pop_first();
                         }
                         match how {
-                            How::Drop => drop(lease),
-                            How::Again(ms) => lease.again_in(Duration::from_millis(*ms)),
-                            How::Retry | How::Done => lease.retry(),
+                            RunEnd::Drop => drop(lease),
+                            RunEnd::Again(ms) => lease.again_in(Duration::from_millis(*ms)),
+                            RunEnd::Retry | RunEnd::Done => lease.retry(),
                         }
                     }
                 }
-                if !matches!(how, How::Done) {
+                if !matches!(how, RunEnd::Done) {
                     *self.reasons.entry(key).or_default() += 1;
                 }
             }
@@ -139,7 +139,7 @@ proptest! {
     #[test]
     fn adds_are_never_lost_and_keys_never_run_concurrently(ops in prop::collection::vec(op(), 1..200)) {
         paused(async {
-            let (queue, mut witness) = (Queue::new(Rng::seeded(1)), Witness::default());
+            let (queue, mut witness) = (Queue::new(Rng::seeded(1)), CauseWitness::default());
             for op in &ops {
                 witness.apply(&queue, op);
                 if let Op::Pass(ms) = op {
@@ -148,7 +148,7 @@ proptest! {
             }
             loop {
                 while !witness.leases.is_empty() {
-                    witness.apply(&queue, &Op::Finish(0, How::Done));
+                    witness.apply(&queue, &Op::Finish(0, RunEnd::Done));
                 }
                 match tokio::time::timeout(Duration::from_secs(10_000), queue.next()).await {
                     Ok(Some(lease)) => witness.started(lease),

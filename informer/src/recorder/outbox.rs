@@ -23,7 +23,7 @@ pub(super) struct Outbox {
     entries: BTreeMap<String, OutboxEntry>,
     /// Waiting entries by due time.
     due: BTreeSet<(Instant, String)>,
-    pace: LruCache<String, Pace>,
+    pace: LruCache<String, WritePacing>,
     /// Whether pacing is off, during a flush or at the end.
     urgent: bool,
     /// Largest number of entries.
@@ -46,7 +46,7 @@ enum EntryState {
 
 /// How often an event was written, and when the next write is allowed.
 #[derive(Clone, Copy)]
-struct Pace {
+struct WritePacing {
     writes: u32,
     next: Option<Instant>,
 }
@@ -151,7 +151,7 @@ impl Outbox {
 
     /// Counts a write and returns when the next is allowed.
     fn written(&mut self, name: &str, now: Instant) -> Instant {
-        let pace = self.pace.entry(&name.to_owned(), || Pace { writes: 0, next: None });
+        let pace = self.pace.entry(&name.to_owned(), || WritePacing { writes: 0, next: None });
         pace.writes = pace.writes.saturating_add(1);
         let rest = match pace.writes {
             0 | 1 => Duration::ZERO,

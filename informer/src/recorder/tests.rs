@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Clone, Default)]
-struct Written {
+struct WrittenEvents {
     events: Arc<Mutex<Vec<Event>>>,
     failures: Arc<Mutex<Vec<SinkError>>>,
     /// Name of the object whose writes hang forever, and of the one whose writes fail.
@@ -26,7 +26,7 @@ struct Written {
     under_way: Arc<Mutex<Vec<String>>>,
 }
 
-impl Written {
+impl WrittenEvents {
     async fn outcome(&self, event: &Event) -> Result<(), SinkError> {
         if *self.hangs.lock() == event.about.name {
             std::future::pending::<()>().await;
@@ -47,12 +47,12 @@ impl Written {
     }
 }
 
-impl EventSink for Written {
+impl EventSink for WrittenEvents {
     async fn write(&self, event: &Event) -> Result<(), SinkError> {
         let begun = self.under_way.lock().len();
         assert!(begun < RECORDER_IN_FLIGHT && !self.under_way.lock().contains(&event.name));
         self.under_way.lock().push(event.name.clone());
-        let _ended = Ended(self.clone(), event.name.clone());
+        let _ended = FlushResult(self.clone(), event.name.clone());
         let outcome = self.outcome(event).await;
         if outcome.is_ok() {
             self.events.lock().push(event.clone());
@@ -62,9 +62,9 @@ impl EventSink for Written {
 }
 
 /// Guard of a write, dropped when it returns or is cancelled.
-struct Ended(Written, String);
+struct FlushResult(WrittenEvents, String);
 
-impl Drop for Ended {
+impl Drop for FlushResult {
     fn drop(&mut self) {
         self.0.under_way.lock().retain(|name| *name != self.1);
     }
@@ -84,16 +84,16 @@ fn pod(name: &str) -> Reference {
 /// Queue bound of recorders whose overflow is tested.
 const QUEUE: usize = 1_000;
 
-fn recorder_of(queue: usize) -> (Recorder, Written, CancellationToken) {
-    let (sink, stop) = (Written::default(), CancellationToken::new());
+fn recorder_of(queue: usize) -> (Recorder, WrittenEvents, CancellationToken) {
+    let (sink, stop) = (WrittenEvents::default(), CancellationToken::new());
     let (recorder, driver) =
         Recorder::bounded(sink.clone(), "kubelet", Nondet::simulated(1).into(), &stop, queue);
     tokio::spawn(driver);
     (recorder, sink, stop)
 }
 
-fn recorder() -> (Recorder, Written, CancellationToken) {
-    let (sink, stop) = (Written::default(), CancellationToken::new());
+fn recorder() -> (Recorder, WrittenEvents, CancellationToken) {
+    let (sink, stop) = (WrittenEvents::default(), CancellationToken::new());
     (Recorder::spawn(sink.clone(), "kubelet", Nondet::simulated(1), &stop), sink, stop)
 }
 
@@ -289,7 +289,7 @@ async fn a_flush_writes_delayed_and_failed_events_or_reports_false() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_writes_pending_events_until_its_deadline_and_counts_the_rest() {
     for answers in [true, false] {
-        let (sink, stop) = (Written::default(), CancellationToken::new());
+        let (sink, stop) = (WrittenEvents::default(), CancellationToken::new());
         let (recorder, driver) = Recorder::build(sink.clone(), "kubelet", Nondet::simulated(1), &stop);
         let driver = tokio::spawn(driver);
         *sink.faults.lock() = Some((Rng::seeded(1), 10, if answers { 0 } else { 100 }));

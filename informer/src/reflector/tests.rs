@@ -19,12 +19,12 @@ fn paused<F: Future>(future: F) -> F::Output {
 }
 
 /// A reflector with a manual clock that skips its waits.
-struct Walk {
+struct ReflectorRun {
     reflector: Reflector<Sample>,
     now: Instant,
 }
 
-impl Walk {
+impl ReflectorRun {
     fn new(streaming: bool) -> Self {
         Self::able(&Capabilities { streaming_list: streaming, ..Capabilities::default() })
     }
@@ -100,7 +100,7 @@ fn each_watch_failure_has_one_reaction() {
         (SourceError::Fatal("forbidden".into()), again(12), true),
     ];
     for (error, expected, waits) in cases {
-        let mut walk = Walk::streaming();
+        let mut walk = ReflectorRun::streaming();
         walk.step(Input::Frames(Ok(vec![put("b", 12)])));
         let (next, waited) = walk.after_wait(Input::Frames(Err(error.clone())));
         assert_eq!((next, waited > Duration::ZERO), (expected, waits), "{error}");
@@ -109,7 +109,7 @@ fn each_watch_failure_has_one_reaction() {
 
 #[test]
 fn retry_after_of_a_source_is_respected() {
-    let mut walk = Walk::streaming();
+    let mut walk = ReflectorRun::streaming();
     let retry_after = Some(Duration::from_secs(7));
     let step = walk.step(Input::Frames(Err(SourceError::Throttled { retry_after })));
     let NextRequest::Wait(wait) = step.next else { panic!("{:?}", step.next) };
@@ -118,20 +118,20 @@ fn retry_after_of_a_source_is_respected() {
 
 #[test]
 fn a_long_watch_is_reopened_at_once_and_a_short_one_after_back_off() {
-    let mut walk = Walk::streaming();
+    let mut walk = ReflectorRun::streaming();
     let (next, waited) = walk.after_wait(Input::Ended);
     assert_eq!(next, resume(10));
     assert!(waited > Duration::ZERO);
-    let mut walk = Walk::streaming();
+    let mut walk = ReflectorRun::streaming();
     walk.now += SHORT_STREAM;
     assert_eq!(walk.after_wait(Input::Ended), (resume(10), Duration::ZERO));
-    let mut walk = Walk::streaming();
+    let mut walk = ReflectorRun::streaming();
     assert_eq!(walk.after_wait(Input::Silent).0, resume(10), "a dead connection is opened again");
 }
 
 #[test]
 fn a_broken_initial_state_has_no_effect() {
-    let mut walk = Walk::new(true);
+    let mut walk = ReflectorRun::new(true);
     walk.step(Input::Begin);
     walk.step(Input::Opened(Ok(())));
     assert!(walk.step(Input::Frames(Ok(vec![put("ghost", 3)]))).apply.is_empty());
@@ -149,7 +149,7 @@ fn a_broken_initial_state_has_no_effect() {
 
 #[test]
 fn a_source_without_streaming_lists_is_listed_from_then_on() {
-    let mut walk = Walk::new(true);
+    let mut walk = ReflectorRun::new(true);
     walk.step(Input::Begin);
     let unsupported = SourceError::Unsupported(Capability::StreamingList);
     assert_eq!(walk.step(Input::Opened(Err(unsupported))).next, list(ReadAt::Any));
@@ -164,7 +164,7 @@ fn a_source_without_streaming_lists_is_listed_from_then_on() {
 
 #[test]
 fn persistent_internal_errors_cause_a_relist() {
-    let mut walk = Walk::streaming();
+    let mut walk = ReflectorRun::streaming();
     let start = walk.now;
     let internal = || Input::Opened(Err(SourceError::Internal("oops".into())));
     while walk.after_wait(internal()).0 == resume(10) {
@@ -176,7 +176,7 @@ fn persistent_internal_errors_cause_a_relist() {
 /// R12 and the table of the module: the request after a refused relist.
 #[test]
 fn the_latest_state_is_requested_only_after_a_refusal() {
-    let mut walk = Walk::streaming();
+    let mut walk = ReflectorRun::streaming();
     assert_eq!(walk.after_wait(Input::Frames(Err(SourceError::Expired))).0, again(10));
     let (next, waited) = walk.after_wait(Input::Opened(Err(SourceError::Expired)));
     assert_eq!((next, waited), (LATEST, Duration::ZERO), "at once, and dearer");
@@ -196,7 +196,7 @@ fn the_latest_state_is_requested_only_after_a_refusal() {
 #[test]
 fn unsupported_capabilities_are_not_requested_again() {
     let capabilities = Capabilities { streaming_list: true, paging: true, ..Capabilities::default() };
-    let mut walk = Walk::able(&capabilities);
+    let mut walk = ReflectorRun::able(&capabilities);
     assert_eq!(walk.step(Input::Begin).next, LATEST);
     let no = |what| SourceError::Unsupported(what);
     let next = walk.step(Input::Opened(Err(no(Capability::StreamingList)))).next;
@@ -213,8 +213,11 @@ fn unsupported_capabilities_are_not_requested_again() {
 #[test]
 fn a_source_that_splits_revisions_resumes_after_the_newest_complete_one() {
     let resumed_after = |splits_revisions, items: &[&[Frame<Sample>]]| {
-        let mut walk =
-            Walk::able(&Capabilities { streaming_list: true, splits_revisions, ..Capabilities::default() });
+        let mut walk = ReflectorRun::able(&Capabilities {
+            streaming_list: true,
+            splits_revisions,
+            ..Capabilities::default()
+        });
         walk.step(Input::Begin);
         walk.step(Input::Opened(Ok(())));
         walk.step(Input::Frames(Ok(vec![put("a", 4), done(10)])));

@@ -34,7 +34,7 @@ enum Op {
     Compact,
     View,
     Forget,
-    Past(u64),
+    StateHistory(u64),
     Cut(u64),
     Pass(u64),
 }
@@ -46,16 +46,16 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Compact),
         2 => Just(Op::View),
         1 => Just(Op::Forget),
-        3 => (0u64..12).prop_map(Op::Past),
+        3 => (0u64..12).prop_map(Op::StateHistory),
         2 => (0u64..3).prop_map(Op::Cut),
         6 => (0u64..2_000).prop_map(Op::Pass),
     ]
 }
 
 /// The state of one kind at each revision that changed it.
-struct Past(FakeKind<Sample>, BTreeMap<Revision, Vec<Arc<Sample>>>);
+struct StateHistory(FakeKind<Sample>, BTreeMap<Revision, Vec<Arc<Sample>>>);
 
-impl Past {
+impl StateHistory {
     fn note(&mut self) {
         let (objects, revision) = self.0.list_at();
         self.1.insert(revision, objects);
@@ -90,7 +90,7 @@ async fn story(ops: &[Op], seed: u64) {
         let kind = store.kind::<Sample>(name);
         let source = kind.source().chaos(Chaos::new(rng.fork(name)));
         let informer = Builder::new(source).index(&tags).rng(&rng).spawn(&stop);
-        (informer, Past(kind, BTreeMap::new()))
+        (informer, StateHistory(kind, BTreeMap::new()))
     };
     let (mut a, mut b) = (make("a"), make("b"));
     let mut views: Vec<View<Sample>> = Vec::new();
@@ -101,7 +101,7 @@ async fn story(ops: &[Op], seed: u64) {
             Op::Compact => store.compact(store.revision()),
             Op::View => views.push(a.0.view()),
             Op::Forget => views.clear(),
-            Op::Past(ago) => past(&a.0, ago).into_iter().for_each(|view| views.push(view)),
+            Op::StateHistory(ago) => past(&a.0, ago).into_iter().for_each(|view| views.push(view)),
             Op::Cut(ago) => {
                 let at = Revision(store.revision().0.saturating_sub(ago));
                 let cut = timeout(Duration::from_secs(24 * 3600), snapshot(Some(at), (&a.0, &b.0))).await;

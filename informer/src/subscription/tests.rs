@@ -65,9 +65,9 @@ async fn a_guard_is_dropped_when_the_cache_shows_its_revision() {
 }
 
 /// A guard whose drop uses the informer.
-struct Reenter(Informer<Sample>, Arc<AtomicUsize>);
+struct ReentrantHandler(Informer<Sample>, Arc<AtomicUsize>);
 
-impl Drop for Reenter {
+impl Drop for ReentrantHandler {
     fn drop(&mut self) {
         self.0.hold_until(Revision(0), ());
         self.1.fetch_add(self.0.len(), Ordering::Relaxed);
@@ -80,7 +80,7 @@ async fn guards_are_dropped_without_a_lock() {
     let kind = store.kind::<Sample>("samples");
     let (informer, _stop) = synced(&kind).await;
     let seen = Arc::new(AtomicUsize::new(0));
-    informer.hold_until(Revision(1), Reenter(informer.clone(), seen.clone()));
+    informer.hold_until(Revision(1), ReentrantHandler(informer.clone(), seen.clone()));
     kind.put(Sample::new("", "a"));
     informer.wait_for(Revision(1)).await.unwrap();
     settle().await;

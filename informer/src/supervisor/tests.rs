@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A supervised component that counts its generations.
-struct World {
+struct SupervisedComponent {
     registry: Registry,
     stop: CancellationToken,
     generations: Arc<AtomicUsize>,
@@ -20,22 +20,22 @@ struct World {
 }
 
 /// Guard of a running task.
-struct Alive(Arc<AtomicUsize>);
+struct RunningGuard(Arc<AtomicUsize>);
 
-impl Alive {
+impl RunningGuard {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count.clone())
     }
 }
 
-impl Drop for Alive {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl World {
+impl SupervisedComponent {
     fn new() -> Self {
         Self {
             registry: Registry::new(),
@@ -57,8 +57,8 @@ impl World {
             let (alive, also) = (alive.clone(), also.clone());
             async move {
                 assert_eq!(alive.load(Ordering::Relaxed), 0, "a generation begins alone");
-                let _main = Alive::new(&alive);
-                let (beside, stop) = (Alive::new(&alive), tasks.stop().clone());
+                let _main = RunningGuard::new(&alive);
+                let (beside, stop) = (RunningGuard::new(&alive), tasks.stop().clone());
                 tasks.spawn(async move {
                     stop.cancelled().await;
                     drop(beside);
@@ -83,7 +83,7 @@ impl World {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_panic_ends_the_generation_and_restarts_after_back_off() {
-    let world = World::new();
+    let world = SupervisedComponent::new();
     let running = world.start(|generation, tasks| async move {
         sleep(Duration::from_secs(1)).await;
         assert!(generation > 0, "the first generation meets a bug");
@@ -125,7 +125,7 @@ async fn components_that_panic_at_start_or_return_early_are_restarted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_while_backing_off_is_immediate() {
-    let world = World::new();
+    let world = SupervisedComponent::new();
     let running = world.start(|_, _| async { panic!("always") });
     // After several restarts, so that the waits are long.
     sleep(Duration::from_secs(600)).await;
@@ -137,13 +137,13 @@ async fn a_stop_while_backing_off_is_immediate() {
 
 #[tokio::test(start_paused = true)]
 async fn tasks_that_do_not_end_after_a_panic_are_dropped() {
-    let world = World::new();
+    let world = SupervisedComponent::new();
     let alive = world.alive.clone();
     let running = world.start(move |generation, tasks| {
         let alive = alive.clone();
         async move {
             if generation == 0 {
-                let stubborn = Alive::new(&alive);
+                let stubborn = RunningGuard::new(&alive);
                 tasks.spawn(async move {
                     let _stubborn = stubborn;
                     std::future::pending::<()>().await;
@@ -161,7 +161,7 @@ async fn tasks_that_do_not_end_after_a_panic_are_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_supervisor_leaves_no_task() {
-    let world = World::new();
+    let world = SupervisedComponent::new();
     let running = world.start(|_, tasks| async move { tasks.stop().cancelled().await });
     sleep(Duration::from_secs(1)).await;
     running.abort();

@@ -36,7 +36,7 @@ pub async fn assert_converges<T: Stored>(informer: &Informer<T>, kind: &FakeKind
     panic!("informer {} {why} ({status:?}; fault seeds {seeds:?}):\n{difference}", informer.name());
 }
 
-type Known = BTreeMap<Key, (String, Revision)>;
+type KnownObjects = BTreeMap<Key, (String, Revision)>;
 
 /// Differences, one line per object.
 fn difference<T: Stored>(informer: &Informer<T>, kind: &FakeKind<T>) -> Option<String> {
@@ -45,8 +45,8 @@ fn difference<T: Stored>(informer: &Informer<T>, kind: &FakeKind<T>) -> Option<S
     let aside: Vec<Key> = informer.undecodable().into_iter().map(|what| what.key).collect();
     let known = |object: &T| (object.key(), (object.uid().to_owned(), object.revision()));
     let keep = |(key, _): &(Key, _)| !aside.contains(key);
-    let wanted: Known = objects.iter().map(|object| known(object)).filter(keep).collect();
-    let cached: Known = view.iter().map(|object| known(object)).filter(keep).collect();
+    let wanted: KnownObjects = objects.iter().map(|object| known(object)).filter(keep).collect();
+    let cached: KnownObjects = view.iter().map(|object| known(object)).filter(keep).collect();
     let mut text = String::new();
     if view.revision() != revision {
         let _ = writeln!(text, "  the store is at {revision}, the cache at {}", view.revision());

@@ -7,7 +7,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{FakeSource, Fault, Past, Stored, fault::Cut, source::OpenStream};
+use super::{FakeSource, Fault, StoreHistory, Stored, fault::Cut, source::OpenStream};
 use crate::{Frame, Key, Object, Revision, SourceError};
 
 /// State of one open stream.
@@ -27,7 +27,7 @@ pub(super) struct Feed<T> {
 /// Untyped frames of an item: an item may be delivered twice.
 #[derive(Clone)]
 struct Item {
-    past: Vec<Past>,
+    past: Vec<StoreHistory>,
     progress: Option<(Revision, bool)>,
 }
 
@@ -48,14 +48,14 @@ impl<T: Stored> Feed<T> {
         revision: Revision,
     ) -> Self {
         let mut feed = Self::after(source, fault, revision);
-        let past = objects.into_iter().map(|object| Past {
+        let past = objects.into_iter().map(|object| StoreHistory {
             revision: object.revision(),
             kind: String::new(),
             key: object.key(),
             state: object,
             gone: false,
         });
-        let past: Vec<Past> = past.collect();
+        let past: Vec<StoreHistory> = past.collect();
         feed.ready.extend(past.chunks(3).map(|chunk| Item { past: chunk.to_vec(), progress: None }));
         feed.ready.push_back(Item { past: Vec::new(), progress: Some((revision, true)) });
         feed
@@ -132,7 +132,7 @@ impl<T: Stored> Feed<T> {
     }
 
     /// Splits changes into items and repeats some of them.
-    fn cut_up(&mut self, past: Vec<Past>, newest: Revision) {
+    fn cut_up(&mut self, past: Vec<StoreHistory>, newest: Revision) {
         self.position = newest;
         let end = Item { past: Vec::new(), progress: Some((newest, false)) };
         let Some(chaos) = &self.fault.chaos else {

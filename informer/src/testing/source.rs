@@ -17,14 +17,14 @@ use crate::{
     Revision, SourceError, Start, Undecodable,
 };
 
-type Unreadable<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
+type IsUndecodable<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
 
 /// A source of one kind's objects for an informer. By default it streams initial states and has no faults.
 /// Clones share the script and the recorded calls.
 pub struct FakeSource<T> {
     pub(super) kind: FakeKind<T>,
     can: Capabilities,
-    unreadable: Option<Unreadable<T>>,
+    unreadable: Option<IsUndecodable<T>>,
     script: FaultScript,
     calls: Arc<Mutex<Vec<Call>>>,
     breaks: Arc<AtomicU64>,

@@ -18,7 +18,7 @@ fn snapshot(cluster: &ReferenceCluster) -> Snapshot {
 }
 
 /// The outcome of the fast decision as a decision of the reference.
-pub(crate) fn answer(outcome: &Outcome) -> ReferenceDecision {
+pub(crate) fn reference_decision(outcome: &Outcome) -> ReferenceDecision {
     match outcome {
         Outcome::Fits(choice) => ReferenceDecision::Node {
             name: Arc::clone(&choice.node),
@@ -49,7 +49,7 @@ fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = Refere
 fn agree(cluster: &ReferenceCluster, pod: &PodInfo, terms: Terms) {
     let decision = decide(&snapshot(cluster), &Storage::default(), pod, terms);
     let (expected, next_start) = cluster.decide(pod, terms);
-    assert_eq!(answer(&decision.outcome), expected);
+    assert_eq!(reference_decision(&decision.outcome), expected);
     assert_eq!(decision.next_start, next_start);
 }
 
@@ -155,7 +155,7 @@ fn an_empty_cluster_has_its_own_message() {
     let decision =
         decide(&snapshot(&ReferenceCluster::default()), &Storage::default(), &cpu_pod("p", "1"), terms(5, 0));
     let expected = ReferenceDecision::Nowhere { message: "no nodes available to schedule pods".to_owned() };
-    assert_eq!((answer(&decision.outcome), decision.next_start), (expected, 0));
+    assert_eq!((reference_decision(&decision.outcome), decision.next_start), (expected, 0));
 }
 
 #[test]

@@ -219,7 +219,7 @@ impl Rejection {
             Self::InterPodAffinity(AffinityConflict::Affinity) => emit(inter_pod_affinity::AFFINITY),
             Self::InterPodAffinity(AffinityConflict::AntiAffinity) => emit(inter_pod_affinity::ANTI_AFFINITY),
             Self::InterPodAffinity(AffinityConflict::ExistingAntiAffinity) => {
-                emit(inter_pod_affinity::EXISTING_ANTI_AFFINITY)
+                emit(inter_pod_affinity::EXISTING_ANTI_AFFINITY);
             }
         }
     }

@@ -6,7 +6,7 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_one
 use serde_json::json;
 
 use super::*;
-use crate::decide::tests::answer;
+use crate::decide::tests::reference_decision;
 use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::testing::{NAME, any_node, any_pod, at, cpu_pod, node, on, with};
 
@@ -294,7 +294,7 @@ impl ModelRun {
         let tie =
             Rng::seeded(self.scheduler.seed.wrapping_add(u64::from(attempts))).fork(&pod.uid).next_u64();
         let (expected, next) = self.cluster.decide(&pod, Terms { start, tie, percentage: 0 });
-        assert_eq!(answer(&outcome), expected);
+        assert_eq!(reference_decision(&outcome), expected);
         assert_eq!(self.scheduler.start, next);
         assert!(self.pods[&pod.uid].node_name.is_none(), "only waiting pods are decided on");
         if let Action::Bind(binding) = verdict {
@@ -336,9 +336,9 @@ impl ModelRun {
             assert!(held != self.scheduler.queue.contains(&pod.uid), "{} waits or is assumed", pod.uid);
         }
         for pod in self.scheduler.queue.unschedulable() {
-            let (answer, _) = self.cluster.decide(pod, Terms { start: 0, tie: 0, percentage: 0 });
+            let (reference_decision, _) = self.cluster.decide(pod, Terms { start: 0, tie: 0, percentage: 0 });
             assert!(
-                matches!(answer, ReferenceDecision::Nowhere { .. }),
+                matches!(reference_decision, ReferenceDecision::Nowhere { .. }),
                 "{} sleeps although it fits",
                 pod.uid
             );

@@ -29,7 +29,7 @@ struct FakeState {
     history: Vec<(String, pb::WatchEvent)>,
     cuts: u64,
     open: usize,
-    asked: Vec<(usize, i64)>,
+    requests: Vec<(usize, i64)>,
 }
 
 impl Fake {
@@ -45,8 +45,8 @@ impl Fake {
 
     fn new(rng: Option<Rng>) -> Self {
         let past = BTreeMap::from([(0, Objects::new())]);
-        let (history, asked) = (Vec::new(), Vec::new());
-        let state = FakeState { rng, revision: 0, compacted: 0, past, history, cuts: 0, open: 0, asked };
+        let (history, requests) = (Vec::new(), Vec::new());
+        let state = FakeState { rng, revision: 0, compacted: 0, past, history, cuts: 0, open: 0, requests };
         Self(Arc::new((Mutex::new(state), Notify::new())))
     }
 
@@ -122,8 +122,8 @@ impl Fake {
     }
 
     /// The number of selectors and the start revision of each stream.
-    pub(super) fn asked(&self) -> Vec<(usize, i64)> {
-        self.state().asked.clone()
+    pub(super) fn requests(&self) -> Vec<(usize, i64)> {
+        self.state().requests.clone()
     }
 
     fn happens(&self, percent: u64) -> bool {
@@ -138,7 +138,7 @@ impl Fake {
         let kinds: Vec<String> =
             request.selectors.into_iter().map(|selector| selector.r#ref.unwrap().resource).collect();
         let after = request.after_revision;
-        self.state().asked.push((kinds.len(), after));
+        self.state().requests.push((kinds.len(), after));
         if self.happens(20) {
             return Err(Status::unavailable("by chance"));
         }
@@ -156,7 +156,7 @@ impl Fake {
             }
         }
         self.state().open += 1;
-        let following = Following { fake: self.clone(), kinds, position, cuts: self.state().cuts };
+        let following = OpenWatch { fake: self.clone(), kinds, position, cuts: self.state().cuts };
         let changes = stream::unfold(following, |mut following| async {
             let batch = following.next().await?;
             Some((batch, following))
@@ -178,20 +178,20 @@ impl Fake {
     }
 }
 
-struct Following {
+struct OpenWatch {
     fake: Fake,
     kinds: Vec<String>,
     position: i64,
     cuts: u64,
 }
 
-impl Drop for Following {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.fake.state().open -= 1;
     }
 }
 
-impl Following {
+impl OpenWatch {
     async fn next(&mut self) -> Option<Result<pb::WatchBatch, Status>> {
         loop {
             let fake = self.fake.clone();

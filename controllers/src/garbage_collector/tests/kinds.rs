@@ -28,10 +28,10 @@ fn lamp_owner(api_version: &str, uid: &str) -> OwnerReference {
 }
 
 /// Successive states of the definition of a kind; `None` while it did not exist.
-type Life = [Option<Arc<CustomKind>>];
+type KindHistory = [Option<Arc<CustomKind>>];
 
 /// The collector's knowledge after these states of the kind.
-fn known(life: &Life, nodes: &[(&str, Node)]) -> KnownObjects {
+fn known(life: &KindHistory, nodes: &[(&str, Node)]) -> KnownObjects {
     let shared = Shared::new(&super::kinds());
     let mut known = std::mem::take(&mut *shared.lock());
     nodes.iter().for_each(|(uid, node)| drop(known.graph.put(uid, Arc::new(node.clone()))));
@@ -65,7 +65,7 @@ fn evaluated(known: &KnownObjects, uid: &str, absent: bool) -> String {
 #[test]
 fn a_custom_owner_is_resolved_by_the_current_kind() {
     let (v1, v2, cluster) = (lamps("v1", true), lamps("v2", true), lamps("v1", false));
-    let lives: [(&str, &Life, bool, &str); 7] = [
+    let lives: [(&str, &KindHistory, bool, &str); 7] = [
         ("never defined", &[], false, "keep"),
         ("defined, owner unknown", &[Some(v1.clone())], false, "ask for name-lost in v1"),
         ("defined, owner absent", &[Some(v1.clone())], true, "delete pods in v1"),

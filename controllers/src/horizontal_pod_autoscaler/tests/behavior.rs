@@ -1,6 +1,6 @@
 //! Tests of rates, windows and their conditions.
 
-use super::super::behavior::{Bounded, Sizes, bound};
+use super::super::behavior::{Bounded, ReplicaCounts, bound};
 use super::{History, at};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 use serde_json::{Value, from_value, json};
@@ -18,11 +18,11 @@ fn policies(select: &str, window: i32, list: &[(&str, i32, i32)]) -> Value {
 }
 
 /// Sizes with bounds of 1 and 100.
-fn sizes(current: i32, desired: i32) -> Sizes {
-    Sizes { current, desired, min: 1, max: 100 }
+fn sizes(current: i32, desired: i32) -> ReplicaCounts {
+    ReplicaCounts { current, desired, min: 1, max: 100 }
 }
 
-fn bounded(behavior: &HorizontalPodAutoscalerBehavior, sizes: Sizes) -> Bounded {
+fn bounded(behavior: &HorizontalPodAutoscalerBehavior, sizes: ReplicaCounts) -> Bounded {
     bound(Some(behavior), sizes, &mut History::default(), at(0))
 }
 

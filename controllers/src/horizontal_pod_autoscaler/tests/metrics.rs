@@ -1,10 +1,11 @@
 //! Tests of all kinds of metrics, and of pods without samples.
 
 use super::super::calculate::{Target, Tolerance};
-use super::super::metric::{Evaluated, Failed, evaluate};
+use super::super::metric::{Evaluated, MetricError, evaluate};
 use super::super::sample::{of_custom_pods, of_external, of_object, of_pods};
 use super::{
-    Metrics, Pod, Reading, at, autoscaler, changed_pod, condition, cpu, is, look, plan, pod, samples, scale,
+    Metrics, Pod, Reading, at, autoscaler, changed_pod, condition, cpu, is, plan, pod, read_caches, samples,
+    scale,
 };
 use crate::horizontal_pod_autoscaler::history::History;
 use k8s_openapi::api::autoscaling::v2::MetricSpec;
@@ -12,7 +13,7 @@ use serde_json::{Value, from_value, json, to_value};
 
 const TOLERANCE: Tolerance = Tolerance { up: 0.1, down: 0.1 };
 
-fn evaluated(spec: &Value, reading: &Reading, pods: &[Pod], replicas: i32) -> Result<Evaluated, Failed> {
+fn evaluated(spec: &Value, reading: &Reading, pods: &[Pod], replicas: i32) -> Result<Evaluated, MetricError> {
     let spec: MetricSpec = from_value(spec.clone()).unwrap();
     let target = Target { spec_replicas: replicas, status_replicas: replicas, pods, tolerance: TOLERANCE };
     evaluate(&spec, reading, target, ("default", at(600)))
@@ -238,12 +239,12 @@ fn a_failed_metric_prevents_scale_down_but_not_scale_up() {
     let kept = run(&[10, 10]);
     assert_eq!(kept.rescale, None);
     assert!(is(condition(&kept, "ScalingActive"), "False", "FailedGetExternalMetric"));
-    let told = kept.events.last().unwrap();
-    assert_eq!(told.reason, "FailedComputeMetricsReplicas");
+    let error_message = kept.events.last().unwrap();
+    assert_eq!(error_message.reason, "FailedComputeMetricsReplicas");
     assert!(
-        told.message.starts_with("invalid metrics (1 invalid out of 2), first error is: "),
+        error_message.message.starts_with("invalid metrics (1 invalid out of 2), first error is: "),
         "{}",
-        told.message
+        error_message.message
     );
     assert_eq!(kept.status.current_metrics.unwrap().len(), 2);
 }
@@ -252,9 +253,9 @@ fn a_failed_metric_prevents_scale_down_but_not_scale_up() {
 fn the_tolerance_of_the_rules_replaces_ten_percent() {
     let wide = json!({"behavior": {"scaleUp": {"tolerance": "500m", "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]},
         "scaleDown": {"policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}}});
-    assert_eq!(look(&autoscaler(wide.clone()), &[70, 70]).rescale, None);
-    assert_eq!(look(&autoscaler(wide), &[80, 80]).rescale.unwrap().0, 4);
-    assert_eq!(look(&autoscaler(json!({})), &[70, 70]).rescale.unwrap().0, 3);
+    assert_eq!(read_caches(&autoscaler(wide.clone()), &[70, 70]).rescale, None);
+    assert_eq!(read_caches(&autoscaler(wide), &[80, 80]).rescale.unwrap().0, 4);
+    assert_eq!(read_caches(&autoscaler(json!({})), &[70, 70]).rescale.unwrap().0, 3);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Properties for all metrics and histories.
 
-use super::{History, at, autoscaler, look_at, rescaled};
+use super::{History, at, autoscaler, evaluate_with, rescaled};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ proptest! {
             let now = at(600 + 15 * i64::try_from(turn).unwrap());
             let pods = usize::try_from(size).unwrap();
             let used = vec![load / i64::from(size); pods];
-            let decision = look_at(&hpa, &used, &mut history, now);
+            let decision = evaluate_with(&hpa, &used, &mut history, now);
             let next = decision.rescale.as_ref().map_or(size, |(next, _)| *next);
             prop_assert!((min..=min + more).contains(&next), "{next}");
             prop_assert_eq!(decision.status.desired_replicas, next);
@@ -48,7 +48,7 @@ proptest! {
             let now = at(600 + 15 * turn);
             let load = if turn % 4 < 2 { low } else { high };
             let used = vec![load / i64::from(size); usize::try_from(size).unwrap()];
-            let decision = look_at(&hpa, &used, &mut history, now);
+            let decision = evaluate_with(&hpa, &used, &mut history, now);
             let next = decision.rescale.as_ref().map_or(size, |(next, _)| *next);
             if next != size {
                 turns += i32::from(direction != 0 && direction != (next - size).signum());
@@ -63,7 +63,7 @@ proptest! {
     #[test]
     fn more_usage_never_proposes_fewer_replicas(used in prop::collection::vec(0..300i64, 1..8), which in 0..8usize, more in 1..200i64) {
         let hpa = autoscaler(json!({"maxReplicas": 100}));
-        let size = |used: &[i64]| look_at(&hpa, used, &mut History::default(), at(600)).status.desired_replicas;
+        let size = |used: &[i64]| evaluate_with(&hpa, used, &mut History::default(), at(600)).status.desired_replicas;
         let mut fuller = used.clone();
         let which = which % used.len();
         fuller[which] += more;
@@ -78,7 +78,7 @@ proptest! {
         for turn in 0..80 {
             let now = at(600 + 15 * turn);
             let used = vec![load / i64::from(size); usize::try_from(size).unwrap()];
-            let decision = look_at(&hpa, &used, &mut history, now);
+            let decision = evaluate_with(&hpa, &used, &mut history, now);
             size = decision.rescale.as_ref().map_or(size, |(next, _)| *next);
             rescaled(decision, &hpa, size, &mut history, now);
             sizes.push(size);
@@ -94,7 +94,7 @@ fn recommendation_history_is_bounded() {
     let mut history = History::default();
     for turn in 0..200 {
         let used = [if turn % 2 == 0 { 50 } else { 70 }; 2];
-        look_at(&hpa, &used, &mut history, at(600 + turn));
+        evaluate_with(&hpa, &used, &mut history, at(600 + turn));
     }
     assert!(history.recommendations.len() <= 4, "{history:?}");
 }

@@ -252,9 +252,9 @@ async fn a_snapshot_contains_writes_of_earlier_runs_when_another_cache_lags() {
 }
 
 /// A source that assigns its own revisions.
-struct Opaque(FakeSource<Sample>);
+struct SourceWithoutRevisions(FakeSource<Sample>);
 
-impl ListerWatcher for Opaque {
+impl ListerWatcher for SourceWithoutRevisions {
     type Obj = Sample;
 
     fn capabilities(&self) -> Capabilities {
@@ -275,7 +275,7 @@ async fn own_writes_of_opaque_sources_do_not_delay_runs() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
-    let cache = Builder::new(Opaque(kind.source())).spawn(&stop);
+    let cache = Builder::new(SourceWithoutRevisions(kind.source())).spawn(&stop);
     let runs: Log<_> = Log::default();
     let (seen, fence) = (runs.clone(), cache.clone());
     let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key()));

@@ -16,7 +16,7 @@ type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 
 /// A recorded request.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct RecordedRequest {
     pub url: String,
     pub accept: String,
     pub at: Instant,
@@ -29,7 +29,7 @@ pub(super) struct Server(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     answers: VecDeque<Answer>,
-    asked: Vec<Asked>,
+    asked: Vec<RecordedRequest>,
 }
 
 /// Sender of the body of an open watch. Dropping it ends the body.
@@ -76,7 +76,7 @@ impl Server {
     fn answer(&self, request: &Request<Body>) -> Option<Answer> {
         let accept = request.headers()[http::header::ACCEPT].to_str().unwrap().to_owned();
         let mut state = self.0.lock();
-        state.asked.push(Asked { url: request.uri().to_string(), accept, at: Instant::now() });
+        state.asked.push(RecordedRequest { url: request.uri().to_string(), accept, at: Instant::now() });
         state.answers.pop_front()
     }
 
@@ -104,7 +104,7 @@ impl Server {
     }
 
     /// Takes the recorded requests.
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(super) fn asked(&self) -> Vec<RecordedRequest> {
         std::mem::take(&mut self.0.lock().asked)
     }
 
@@ -118,7 +118,7 @@ impl Server {
             ("continue", token) => Some(format!("page {token}")),
             _ => None,
         };
-        let question = |asked: Asked| {
+        let question = |asked: RecordedRequest| {
             let query = asked.url.split_once('?').map_or("", |(_, query)| query).to_owned();
             let mut words: Vec<String> = query.split('&').filter_map(word).collect();
             if !words.contains(&"watch".to_owned()) {

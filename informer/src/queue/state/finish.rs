@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{QueueMode, QueueState, Run, later};
 use crate::queue::{
     Verdict,
-    entry::{EndedRun, FailureCount, KeyPhase, Parked, earlier},
+    entry::{EndedRun, FailureCount, KeyPhase, ParkedRun, earlier},
     slots::SlotId,
     timers::Timer,
 };
@@ -40,7 +40,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
         let (at, ended) = (run.at, self.stop(run, verdict, now));
         self.stats.parked += 1;
         let deadline = self.timers.set(later(now, deadline), at);
-        self.entry(at).place = KeyPhase::Parked(Box::new(Parked { deadline, ended }));
+        self.entry(at).place = KeyPhase::Parked(Box::new(ParkedRun { deadline, ended }));
         Some((at, deadline))
     }
 

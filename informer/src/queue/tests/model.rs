@@ -54,7 +54,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum ModelPhase {
     Ready,
     /// Due time, and number of the timer.
     Waiting(u64, u64),
@@ -78,13 +78,13 @@ struct Run {
 }
 
 #[derive(Clone, Debug)]
-struct Known {
-    place: Place,
+struct ModelKey {
+    place: ModelPhase,
     priority: i32,
     causes: BTreeSet<u64>,
     stale: bool,
     /// Due times that were added since the run started.
-    asked: Vec<u64>,
+    requested: Vec<u64>,
     failures: u32,
     until: Option<u64>,
 }
@@ -95,7 +95,7 @@ struct Model {
     now: u64,
     revision: u64,
     timer: u64,
-    keys: BTreeMap<u8, Known>,
+    keys: BTreeMap<u8, ModelKey>,
     /// Ready keys in the order in which they became ready.
     ready: Vec<u8>,
     /// Priorities of all runs so far.
@@ -112,7 +112,7 @@ struct Model {
 }
 
 impl Model {
-    fn known(&mut self, key: u8) -> &mut Known {
+    fn known(&mut self, key: u8) -> &mut ModelKey {
         self.keys.get_mut(&key).unwrap()
     }
 
@@ -129,14 +129,14 @@ impl Model {
     fn ripen(&mut self) {
         loop {
             let due = self.keys.iter().filter_map(|(key, known)| match known.place {
-                Place::Waiting(until, timer) | Place::Parked { until, timer, .. } => {
+                ModelPhase::Waiting(until, timer) | ModelPhase::Parked { until, timer, .. } => {
                     Some((until, timer, *key))
                 }
-                Place::Ready | Place::Running => None,
+                ModelPhase::Ready | ModelPhase::Running => None,
             });
             let Some((until, _, key)) = due.min().filter(|(until, ..)| *until <= self.now) else { return };
             match self.known(key).place {
-                Place::Parked { .. } => {
+                ModelPhase::Parked { .. } => {
                     self.known(key).stale = true;
                     self.stats.stale += 1;
                     self.unpark(key, until);
@@ -148,7 +148,7 @@ impl Model {
 
     fn make_ready(&mut self, key: u8) {
         let (priority, tenant) = (self.known(key).priority, self.tenant(key));
-        self.known(key).place = Place::Ready;
+        self.known(key).place = ModelPhase::Ready;
         if !self.ready.iter().any(|other| self.keys[other].priority == priority) {
             self.since.insert(priority, self.served.len());
             self.turns.remove(&priority);
@@ -165,7 +165,7 @@ impl Model {
             self.make_ready(key);
         } else {
             let timer = self.set_timer();
-            self.known(key).place = Place::Waiting(due, timer);
+            self.known(key).place = ModelPhase::Waiting(due, timer);
         }
     }
 
@@ -184,9 +184,9 @@ impl Model {
         self.revision += 1;
         let (revision, now) = (self.revision, self.now);
         let planned = self.keys.get(&key).and_then(|known| match known.place {
-            Place::Ready => Some(0),
-            Place::Waiting(until, _) => Some(until),
-            Place::Running | Place::Parked { .. } => known.asked.iter().copied().min(),
+            ModelPhase::Ready => Some(0),
+            ModelPhase::Waiting(until, _) => Some(until),
+            ModelPhase::Running | ModelPhase::Parked { .. } => known.requested.iter().copied().min(),
         });
         let mut due = now + after.unwrap_or(0);
         if rate_limited {
@@ -197,12 +197,12 @@ impl Model {
         }
         self.stats.merged += u64::from(planned.is_some());
         let Some(known) = self.keys.get_mut(&key) else {
-            let fresh = Known {
-                place: Place::Running,
+            let fresh = ModelKey {
+                place: ModelPhase::Running,
                 priority,
                 causes: BTreeSet::from([revision]),
                 stale: false,
-                asked: Vec::new(),
+                requested: Vec::new(),
                 failures: 0,
                 until: None,
             };
@@ -212,22 +212,22 @@ impl Model {
         known.causes.insert(revision);
         let raised = priority > known.priority;
         match known.place {
-            Place::Ready => {
+            ModelPhase::Ready => {
                 if raised {
                     self.ready.retain(|other| *other != key);
                     self.known(key).priority = priority;
                     self.make_ready(key);
                 }
             }
-            Place::Waiting(until, _) => {
+            ModelPhase::Waiting(until, _) => {
                 known.priority = known.priority.max(priority);
                 if due < until {
                     self.place(key, due, now);
                 }
             }
-            Place::Running | Place::Parked { .. } => {
+            ModelPhase::Running | ModelPhase::Parked { .. } => {
                 known.priority = known.priority.max(priority);
-                known.asked.push(due);
+                known.requested.push(due);
             }
         }
     }
@@ -264,8 +264,8 @@ impl Model {
         self.stats.runs += 1;
         let now = self.now;
         let known = self.known(turn);
-        known.place = Place::Running;
-        known.asked.clear();
+        known.place = ModelPhase::Running;
+        known.requested.clear();
         Some(Run {
             key: turn,
             causes: std::mem::take(&mut known.causes),
@@ -277,25 +277,25 @@ impl Model {
     }
 
     fn unpark(&mut self, key: u8, now: u64) {
-        let place = std::mem::replace(&mut self.known(key).place, Place::Running);
-        if let Place::Parked { run, verdict, .. } = place {
+        let place = std::mem::replace(&mut self.known(key).place, ModelPhase::Running);
+        if let ModelPhase::Parked { run, verdict, .. } = place {
             self.conclude(run, verdict, now);
         }
     }
 
     fn conclude(&mut self, run: Run, verdict: Verdict, now: u64) {
         let key = run.key;
-        let asked = self.known(key).asked.iter().copied().min();
+        let requested = self.known(key).requested.iter().copied().min();
         if verdict != Verdict::Done {
             self.stats.requeues += 1;
-            self.stats.merged += u64::from(asked.is_some());
+            self.stats.merged += u64::from(requested.is_some());
             let known = self.known(key);
             known.causes.extend(run.causes.iter().copied());
             known.priority = known.priority.max(run.priority);
         }
         let due = match verdict {
-            Verdict::Done => asked,
-            Verdict::Again(delay) => asked.into_iter().chain([now + delay.as_millis() as u64]).min(),
+            Verdict::Done => requested,
+            Verdict::Again(delay) => requested.into_iter().chain([now + delay.as_millis() as u64]).min(),
             Verdict::Retry | Verdict::RetryIn(_) => {
                 self.stats.retries += 1;
                 let workers = self.reserve_at(now);
@@ -308,7 +308,7 @@ impl Model {
                 };
                 known.failures += u32::from(!early);
                 known.until = Some(backoff.max(workers));
-                known.until.into_iter().chain(asked).min()
+                known.until.into_iter().chain(requested).min()
             }
         };
         if matches!(verdict, Verdict::Done | Verdict::Again(_)) {
@@ -329,12 +329,12 @@ impl Model {
 
     fn stats(&self) -> QueueStats {
         let count =
-            |wanted: fn(&Place) -> bool| self.keys.values().filter(|known| wanted(&known.place)).count();
+            |wanted: fn(&ModelPhase) -> bool| self.keys.values().filter(|known| wanted(&known.place)).count();
         QueueStats {
-            ready: count(|place| *place == Place::Ready),
-            waiting: count(|place| matches!(place, Place::Waiting(..))),
-            running: count(|place| *place == Place::Running),
-            parked: count(|place| matches!(place, Place::Parked { .. })),
+            ready: count(|place| *place == ModelPhase::Ready),
+            waiting: count(|place| matches!(place, ModelPhase::Waiting(..))),
+            running: count(|place| *place == ModelPhase::Running),
+            parked: count(|place| matches!(place, ModelPhase::Parked { .. })),
             ..self.stats
         }
     }
@@ -347,9 +347,9 @@ impl Model {
 
     /// Keys with a pending request.
     fn wanted(&self) -> impl Iterator<Item = u8> {
-        let wanted = |known: &Known| match known.place {
-            Place::Ready | Place::Waiting(..) => true,
-            Place::Running | Place::Parked { .. } => !known.asked.is_empty(),
+        let wanted = |known: &ModelKey| match known.place {
+            ModelPhase::Ready | ModelPhase::Waiting(..) => true,
+            ModelPhase::Running | ModelPhase::Parked { .. } => !known.requested.is_empty(),
         };
         self.keys.iter().filter(move |(_, known)| wanted(known)).map(|(key, _)| *key)
     }
@@ -360,14 +360,14 @@ impl Model {
 }
 
 /// The queue and its model, with the leases and tickets of the schedule.
-struct Pair {
+struct QueueAndModel {
     queue: Queue<u8>,
     model: Model,
     leases: Vec<(Lease<u8>, Run)>,
     tickets: Vec<(Ticket<u8>, u8, u64)>,
 }
 
-impl Pair {
+impl QueueAndModel {
     fn new(fair: bool) -> Self {
         let options = QueueOptions {
             name: "model".into(),
@@ -409,7 +409,7 @@ impl Pair {
             Op::Park { lease, verdict, deadline } if lease < self.leases.len() => {
                 let (lease, run) = self.leases.remove(lease);
                 let (key, until, timer) = (run.key, self.model.now + deadline, self.model.set_timer());
-                self.model.known(key).place = Place::Parked { until, timer, run, verdict };
+                self.model.known(key).place = ModelPhase::Parked { until, timer, run, verdict };
                 self.tickets.push((lease.park(verdict, Duration::from_millis(deadline)), key, timer));
                 self.model.ripen();
             }
@@ -417,7 +417,7 @@ impl Pair {
                 let (ticket, key, timer) = self.tickets.remove(ticket);
                 drop(ticket);
                 let place = self.model.keys.get(&key).map(|known| &known.place);
-                if matches!(place, Some(Place::Parked { timer: held, .. }) if *held == timer) {
+                if matches!(place, Some(ModelPhase::Parked { timer: held, .. }) if *held == timer) {
                     self.model.unpark(key, self.model.now);
                 }
             }
@@ -472,7 +472,7 @@ proptest! {
     #[test]
     fn the_queue_equals_its_model(fair in any::<bool>(), ops in prop::collection::vec(op(), 1..150)) {
         paused(async {
-            let mut pair = Pair::new(fair);
+            let mut pair = QueueAndModel::new(fair);
             for op in &ops {
                 pair.apply(op).await;
             }
@@ -491,7 +491,7 @@ proptest! {
     #[test]
     fn closing_drops_the_keys_that_the_model_has_left(ops in prop::collection::vec(op(), 1..100), drain in any::<bool>()) {
         paused(async {
-            let mut pair = Pair::new(false);
+            let mut pair = QueueAndModel::new(false);
             for op in &ops {
                 pair.apply(op).await;
             }
@@ -518,7 +518,7 @@ proptest! {
         ops in prop::collection::vec(op(), 1..100), verdicts in prop::collection::vec(verdict(), 10)
     ) {
         paused(async {
-            let mut pair = Pair::new(true);
+            let mut pair = QueueAndModel::new(true);
             for op in &ops {
                 pair.apply(op).await;
             }

@@ -16,15 +16,15 @@ use super::{super::*, paused};
 /// A waiting worker that is polled by hand.
 struct Worker {
     next: Pin<Box<dyn Future<Output = Option<Lease<u8>>> + Send>>,
-    wakes: Arc<Wakes>,
+    wakes: Arc<WakeCounter>,
     /// Number of wake-ups at its last look.
     seen: usize,
 }
 
 #[derive(Default)]
-struct Wakes(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Wakes {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

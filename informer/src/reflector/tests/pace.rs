@@ -11,7 +11,7 @@ use crate::{
 
 /// Response of a source.
 #[derive(Clone, Debug)]
-enum Answer {
+enum ServerReply {
     Good,
     /// A page with a continue token.
     More(u8),
@@ -20,7 +20,7 @@ enum Answer {
     Fail(SourceError),
 }
 
-fn answer() -> impl Strategy<Value = Answer> {
+fn server_reply() -> impl Strategy<Value = ServerReply> {
     let error = prop_oneof![
         4 => Just(SourceError::Expired),
         1 => Just(SourceError::Ahead { retry_after: None }),
@@ -33,31 +33,33 @@ fn answer() -> impl Strategy<Value = Answer> {
         1 => Just(SourceError::Unsupported(Capability::ExactList)),
     ];
     prop_oneof![
-        2 => Just(Answer::Good),
-        1 => (0u8..3).prop_map(Answer::More),
-        1 => Just(Answer::Old),
-        1 => Just(Answer::End),
-        4 => error.prop_map(Answer::Fail),
+        2 => Just(ServerReply::Good),
+        1 => (0u8..3).prop_map(ServerReply::More),
+        1 => Just(ServerReply::Old),
+        1 => Just(ServerReply::End),
+        4 => error.prop_map(ServerReply::Fail),
     ]
 }
 
 /// The reflector's input after a response to `next` from a source at `revision`.
-fn hear(next: &NextRequest, answer: Answer, revision: u64) -> Input<Sample> {
+fn receive(next: &NextRequest, answer: ServerReply, revision: u64) -> Input<Sample> {
     let old = revision.saturating_sub(5);
     match (next, answer) {
         (NextRequest::Wait(_), _) => Input::Waited,
-        (NextRequest::List(_), Answer::Good | Answer::End) => Input::Listed(Ok(page(revision))),
-        (NextRequest::List(_), Answer::Old) => Input::Listed(Ok(page(old))),
-        (NextRequest::List(_), Answer::More(n)) => {
+        (NextRequest::List(_), ServerReply::Good | ServerReply::End) => Input::Listed(Ok(page(revision))),
+        (NextRequest::List(_), ServerReply::Old) => Input::Listed(Ok(page(old))),
+        (NextRequest::List(_), ServerReply::More(n)) => {
             Input::Listed(Ok(Page { next: Some(Continue::new(n.to_string())), ..page(revision) }))
         }
-        (NextRequest::List(_), Answer::Fail(error)) => Input::Listed(Err(error)),
-        (NextRequest::Watch(_), Answer::Fail(error)) => Input::Opened(Err(error)),
+        (NextRequest::List(_), ServerReply::Fail(error)) => Input::Listed(Err(error)),
+        (NextRequest::Watch(_), ServerReply::Fail(error)) => Input::Opened(Err(error)),
         (NextRequest::Watch(_), _) => Input::Opened(Ok(())),
-        (NextRequest::Read, Answer::Good | Answer::More(_)) => Input::Frames(Ok(vec![done(revision)])),
-        (NextRequest::Read, Answer::Old) => Input::Frames(Ok(vec![done(old)])),
-        (NextRequest::Read, Answer::End) => Input::Ended,
-        (NextRequest::Read, Answer::Fail(error)) => Input::Frames(Err(error)),
+        (NextRequest::Read, ServerReply::Good | ServerReply::More(_)) => {
+            Input::Frames(Ok(vec![done(revision)]))
+        }
+        (NextRequest::Read, ServerReply::Old) => Input::Frames(Ok(vec![done(old)])),
+        (NextRequest::Read, ServerReply::End) => Input::Ended,
+        (NextRequest::Read, ServerReply::Fail(error)) => Input::Frames(Err(error)),
     }
 }
 
@@ -69,10 +71,10 @@ proptest! {
     /// R9: no responses cause a tight loop: after a few requests at one moment the reflector waits.
     #[test]
     fn requests_without_a_wait_are_bounded(
-        answers in prop::collection::vec(answer(), 1..200), streaming in any::<bool>(), paging in any::<bool>()
+        answers in prop::collection::vec(server_reply(), 1..200), streaming in any::<bool>(), paging in any::<bool>()
     ) {
         let capabilities = Capabilities { streaming_list: streaming, paging, ..Capabilities::default() };
-        let mut walk = Walk::able(&capabilities);
+        let mut walk = ReflectorRun::able(&capabilities);
         let mut next = walk.step(Input::Begin).next;
         let (mut questions, mut waited) = (0, Duration::ZERO);
         for (revision, answer) in (10..).zip(answers) {
@@ -88,7 +90,7 @@ proptest! {
             }
             prop_assert!(questions <= MOST, "asked {questions} times at one moment");
             walk.now += std::mem::take(&mut waited);
-            let input = hear(&next, answer, revision);
+            let input = receive(&next, answer, revision);
             next = walk.step(input).next;
         }
     }
@@ -97,7 +99,7 @@ proptest! {
 /// A list whose continue tokens repeat fails.
 #[test]
 fn a_repeated_continue_token_is_a_failure() {
-    let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
+    let mut walk = ReflectorRun::able(&Capabilities { paging: true, ..Capabilities::default() });
     walk.step(Input::Begin);
     let circle = || Page { next: Some(Continue::new("again")), ..page(5) };
     assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, NextRequest::List(_)));
@@ -155,7 +157,7 @@ fn retry_after_is_jittered() {
 /// R9: growth, cap, jitter and reset of the back-off.
 #[test]
 fn source_back_off_doubles_to_the_cap_with_jitter_and_resets() {
-    let mut walk = Walk::streaming();
+    let mut walk = ReflectorRun::streaming();
     let unreachable = || Input::Opened(Err(SourceError::Unreachable("down".into())));
     for n in 0..20 {
         let least = SOURCE_BACKOFF_BASE.saturating_mul(1 << n.min(16)).min(SOURCE_BACKOFF_CAP);
@@ -171,7 +173,7 @@ fn source_back_off_doubles_to_the_cap_with_jitter_and_resets() {
 /// The respected `Retry-After` is bounded.
 #[test]
 fn retry_after_is_bounded() {
-    let mut walk = Walk::streaming();
+    let mut walk = ReflectorRun::streaming();
     let retry_after = Some(Duration::from_secs(86_400));
     let (_, waited) = walk.after_wait(Input::Frames(Err(SourceError::Throttled { retry_after })));
     assert!(waited <= LONGEST_RETRY_AFTER + SOURCE_BACKOFF_BASE);
@@ -180,7 +182,7 @@ fn retry_after_is_bounded() {
 /// R2: pages of different revisions are not combined into one state.
 #[test]
 fn pages_of_two_revisions_restart_the_list_without_paging() {
-    let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
+    let mut walk = ReflectorRun::able(&Capabilities { paging: true, ..Capabilities::default() });
     walk.step(Input::Begin);
     walk.step(Input::Listed(Ok(Page { next: Some(Continue::new("2")), ..page(5) })));
     let step = walk.step(Input::Listed(Ok(page(6))));

@@ -91,12 +91,12 @@ fn act(op: &Op, kind: &FakeKind<Sample>, store: &FakeStore, source: &FakeSource<
 
 /// Observations of the cache so far.
 #[derive(Default)]
-struct Witness {
+struct ObservedStates {
     reached: Revision,
     states: BTreeMap<Key, Revision>,
 }
 
-impl Witness {
+impl ObservedStates {
     /// R2, R3, R4 and R11 at one moment.
     fn look(&mut self, informer: &Informer<Sample>, kind: &FakeKind<Sample>) {
         let view = informer.view();
@@ -122,7 +122,7 @@ async fn story(ops: &[Op], seed: u64, server: Server) {
     let kind = store.kind::<Sample>("samples");
     let source = source(&kind, server, seed);
     let informer = Builder::new(source.clone()).rng(Rng::seeded(seed)).spawn(&stop);
-    let mut witness = Witness::default();
+    let mut witness = ObservedStates::default();
     for op in ops {
         act(op, &kind, &store, &source);
         if let Op::Pass(ms) = *op {

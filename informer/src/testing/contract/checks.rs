@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ContractWorld,
-    history::{DeliveredState, History, Numbers, PATIENCE, joined},
+    history::{DeliveredState, History, ObjectNumbers, PATIENCE, joined},
 };
 use crate::{
     Builder, Capability, Frame, Frames, Informer, ListRequest, ListerWatcher, Object, Page, ReadAt, Revision,
@@ -249,7 +249,7 @@ async fn caught_up<W: ContractWorld>(informer: &Informer<Obj<W>>, history: &Hist
     let reached = timeout(PATIENCE, informer.wait_for(history.newest())).await;
     reached.expect("the cache catches up").expect("the informer goes on");
     let view = informer.view();
-    let state: Numbers = view.iter().map(|object| history.read(object)).collect();
+    let state: ObjectNumbers = view.iter().map(|object| history.read(object)).collect();
     assert_eq!(state, history.at(view.revision()), "the cache is what was true at its revision");
 }
 

@@ -12,21 +12,21 @@ use crate::{Frame, Frames, ListerWatcher, Object, Page, Revision, SourceError};
 /// Time limit for everything that a source guarantees.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Numbers of the objects by name.
-pub(super) type Numbers = BTreeMap<String, u64>;
+/// ObjectNumbers of the objects by name.
+pub(super) type ObjectNumbers = BTreeMap<String, u64>;
 
 type Obj<W> = <<W as ContractWorld>::Source as ListerWatcher>::Obj;
 
 /// A world and the history of its writes.
 pub(super) struct History<W> {
     pub world: W,
-    states: BTreeMap<Revision, Numbers>,
-    now: Numbers,
+    states: BTreeMap<Revision, ObjectNumbers>,
+    now: ObjectNumbers,
 }
 
 impl<W: ContractWorld> History<W> {
     pub(super) fn of(world: W) -> Self {
-        Self { world, states: BTreeMap::new(), now: Numbers::new() }
+        Self { world, states: BTreeMap::new(), now: ObjectNumbers::new() }
     }
 
     /// Creates five objects, updates one and deletes one.
@@ -75,13 +75,13 @@ impl<W: ContractWorld> History<W> {
     }
 
     /// The objects at a revision.
-    pub(super) fn at(&self, revision: Revision) -> Numbers {
+    pub(super) fn at(&self, revision: Revision) -> ObjectNumbers {
         self.states.range(..=revision).next_back().map(|(_, state)| state.clone()).unwrap_or_default()
     }
 
     /// Checks that a list equals the history at its revision.
     pub(super) fn check(&self, items: &[Obj<W>], revision: Revision) {
-        let state: Numbers = items.iter().map(|object| self.read(object)).collect();
+        let state: ObjectNumbers = items.iter().map(|object| self.read(object)).collect();
         assert_eq!(state.len(), items.len(), "a list shows no object twice");
         assert_eq!(state, self.at(revision), "a list is everything at its revision {revision}");
     }
@@ -94,7 +94,7 @@ impl<W: ContractWorld> History<W> {
 /// State that one stream has delivered so far.
 pub(super) struct DeliveredState<T> {
     frames: Frames<T>,
-    state: Numbers,
+    state: ObjectNumbers,
     /// Everything up to this revision was delivered. `None` within an initial state.
     pub revision: Option<Revision>,
     /// How often an initial state ended.
@@ -103,13 +103,13 @@ pub(super) struct DeliveredState<T> {
 
 impl<T: Object> DeliveredState<T> {
     /// Of a stream that starts after a revision with this state.
-    pub(super) fn after(frames: Frames<T>, revision: Revision, state: Numbers) -> Self {
+    pub(super) fn after(frames: Frames<T>, revision: Revision, state: ObjectNumbers) -> Self {
         Self { frames, state, revision: Some(revision), ends: 0 }
     }
 
     /// Of a stream that starts with the complete state.
     pub(super) fn initial(frames: Frames<T>) -> Self {
-        Self { frames, state: Numbers::new(), revision: None, ends: 0 }
+        Self { frames, state: ObjectNumbers::new(), revision: None, ends: 0 }
     }
 
     /// The next raw item.

@@ -84,7 +84,7 @@ impl VolumeRun {
         for (name, provisioner) in [("local", "kubernetes.io/no-provisioner"), ("made", "x")] {
             run.storage(class(name, provisioner, "WaitForFirstConsumer", json!({})));
         }
-        (0..CLAIMS).for_each(|c| run.tell_claim(c));
+        (0..CLAIMS).for_each(|c| run.notify_claim(c));
         run
     }
 
@@ -97,7 +97,7 @@ impl VolumeRun {
         self.revision.to_string()
     }
 
-    fn tell_claim(&mut self, c: usize) {
+    fn notify_claim(&mut self, c: usize) {
         let of = self.claims[c].clone();
         let mut value = json!({
             "metadata": { "resourceVersion": self.next_revision() },
@@ -116,7 +116,7 @@ impl VolumeRun {
         self.storage(claim(&format!("c{c}"), value));
     }
 
-    fn tell_volume(&mut self, v: usize) {
+    fn notify_volume(&mut self, v: usize) {
         let TrueVolume { size, node, claim } = self.volumes[v].clone();
         let mut value = node.map_or(json!({}), |node| near(HOST, &node));
         value["metadata"]["resourceVersion"] = self.next_revision().into();
@@ -138,7 +138,7 @@ impl VolumeRun {
             VolumeOp::AddVolume(size, node) => {
                 let node = (node > 0).then(|| format!("n{node}"));
                 self.volumes.push(TrueVolume { size, node, claim: None });
-                self.tell_volume(self.volumes.len() - 1);
+                self.notify_volume(self.volumes.len() - 1);
             }
             VolumeOp::AddPod(claims) => {
                 self.created += 1;
@@ -201,13 +201,13 @@ impl VolumeRun {
         }
         for (v, c) in pairs {
             self.volumes[v].claim = Some(c);
-            self.tell_volume(v);
+            self.notify_volume(v);
         }
         for claim in &writes.provision {
             let c = number(claim.key.name());
             if self.claims[c].volume.is_none() {
                 self.claims[c].node = Some(writes.binding.choice.node.to_string());
-                self.tell_claim(c);
+                self.notify_claim(c);
             }
         }
         // An annotation that already exists needs no write.
@@ -229,14 +229,14 @@ impl VolumeRun {
                 (None, _) => continue,
             };
             self.claims[c].volume = Some(v);
-            self.tell_volume(v);
-            self.tell_claim(c);
+            self.notify_volume(v);
+            self.notify_claim(c);
             // A pod was deleted while its volume was written, and another pod has the same claim: two volumes
             // may refer to the claim.
             for other in (0..self.volumes.len()).filter(|other| *other != v) {
                 if self.volumes[other].claim == Some(c) {
                     self.volumes[other].claim = None;
-                    self.tell_volume(other);
+                    self.notify_volume(other);
                 }
             }
         }

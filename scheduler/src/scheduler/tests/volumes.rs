@@ -121,8 +121,8 @@ const FAILED: &str = "running PreBind plugin \"VolumeBinding\": binding volumes:
 
 #[test]
 fn a_failed_volume_binding_reports_kube_schedulers_message_and_the_pod_is_retried() {
-    type Happens = fn(&mut Scheduler, &VolumeWrites);
-    let cases: [(&str, Happens); 6] = [
+    type Interference = fn(&mut Scheduler, &VolumeWrites);
+    let cases: [(&str, Interference); 6] = [
         ("conflict", |s, writes| s.volumes_refused(writes, "conflict")),
         ("provisioning failed for PVC \"c\"", |s, writes| {
             s.volumes_written(writes, Revision(9), at(0));
