@@ -40,9 +40,12 @@ pub(super) const KINDS: &[(&str, &str)] = &[
 const HARMLESS: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
-/// The name of a label of namespaces, and of an annotation of audit events.
+/// What the labels of namespaces and the annotations of audit events begin with.
+const PREFIX: &str = "pod-security.kubernetes.io/";
+
+/// The name of a label of namespaces, or of an annotation of audit events.
 fn name_of(label: &str) -> String {
-    format!("pod-security.kubernetes.io/{label}")
+    format!("{PREFIX}{label}")
 }
 
 pub(super) struct PodSecurity;

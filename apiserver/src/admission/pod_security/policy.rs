@@ -90,6 +90,11 @@ impl Policy {
         let none = LevelVersion::PRIVILEGED;
         let mut policy = Self { enforce: none, audit: none, warn: none };
         let mut errors = ErrorList::new();
+        // Most namespaces have no such label, and every new pod asks.
+        let mut labels = meta::labels(namespace).into_iter().flat_map(|labels| labels.keys());
+        if !labels.any(|key| key.starts_with(super::PREFIX)) {
+            return (policy, errors);
+        }
         let labels = Labels { namespace };
         let enforced = labels.read("enforce", Level::parse, &mut errors);
         if let Some(level) = enforced {

@@ -78,6 +78,15 @@ fn baseline_controls_allow_and_refuse() {
             json!({ "container": { "livenessProbe": { "httpGet": { "host": "b" } }, "lifecycle": { "preStop": { "tcpSocket": { "host": "a" } } } } }),
             "probe or lifecycle host (container \"c\" uses probe or lifecycle hosts \"a\", \"b\")",
         ),
+    ] {
+        let want: Vec<&str> = Some(want).filter(|want| !want.is_empty()).into_iter().collect();
+        assert_eq!(texts(Level::Baseline, NEWEST, &changed(&changes)), want, "{changes}");
+    }
+}
+
+#[test]
+fn baseline_controls_of_security_contexts_allow_and_refuse() {
+    for (changes, want) in [
         (json!({ "security": { "privileged": false } }), ""),
         (
             json!({ "security": { "privileged": true } }),
