@@ -10,7 +10,7 @@ use crate::telemetry::millis;
 use crate::{audit, external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::outbound::{FrontProxy, Network};
+use kstore_apiserver::outbound::{FrontProxy, Network, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
@@ -99,11 +99,7 @@ pub(crate) async fn everything(
     if let Some(audit) = &door.settings.audit {
         audit::keep(core, audit.clone());
     }
-    let network = match door.front_proxy {
-        Some(front_proxy) => Network::with_front_proxy(backends.clone(), front_proxy),
-        None => Network::new(backends.clone()),
-    };
-    let outbound = WithMetricsServer::new(network, *metrics, backends);
+    let outbound = WithMetricsServer::new(network(door.front_proxy, backends), *metrics, backends);
     let options = Options {
         nondet: parts.nondet.clone(),
         stop: doors.stop(),
@@ -151,14 +147,16 @@ pub(crate) async fn everything(
         phase: loops,
     };
     api.pipeline().metrics().append(move |page| metrics.render(page));
-    let of_account = api.clone();
-    let accounts = Accounts::own(move |account| {
-        Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
-    });
-    for component in &parts.config.loops {
-        loops.start(*component, client(&api, wiring::identity(*component)), accounts.clone());
-    }
+    loops.start_beside(&api);
     Ok(api)
+}
+
+/// The network, on which API servers behind this one are shown the certificate.
+fn network(front_proxy: Option<FrontProxy>, backends: &ServiceBackends) -> Network {
+    match front_proxy {
+        Some(front_proxy) => Network::with_front_proxy(backends.clone(), front_proxy),
+        None => Network::new(backends.clone()),
+    }
 }
 
 /// A client of the apiserver in this process.
@@ -339,6 +337,17 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
+    /// Starts all configured loops as clients of the apiserver in this process.
+    fn start_beside(&self, api: &ApiServer) {
+        let of_account = api.clone();
+        let accounts = Accounts::own(move |account| {
+            Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
+        });
+        for component in &self.config.loops {
+            self.start(*component, client(api, wiring::identity(*component)), accounts.clone());
+        }
+    }
+
     fn start(&self, component: Component, client: Client, accounts: Accounts) {
         let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
         info!(component = component.name(), "component started");
