@@ -10,7 +10,7 @@ use crate::telemetry::millis;
 use crate::{audit, external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::outbound::{FrontProxy, Network};
+use kstore_apiserver::outbound::{FrontProxy, Network, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
@@ -102,11 +102,7 @@ pub(crate) async fn everything(
     if let Some(audit) = &door.settings.audit {
         audit::keep(core, audit.clone());
     }
-    let network = match door.front_proxy {
-        Some(front_proxy) => Network::with_front_proxy(backends.clone(), front_proxy),
-        None => Network::new(backends.clone()),
-    };
-    let outbound = WithMetricsServer::new(network, *metrics, backends);
+    let outbound = WithMetricsServer::new(network(door.front_proxy, backends), *metrics, backends);
     let options = Options {
         nondet: parts.nondet.clone(),
         stop: doors.stop(),
@@ -155,19 +151,16 @@ pub(crate) async fn everything(
         phase: loops,
     };
     api.pipeline().metrics().append(move |page| metrics.render(page));
-    let of_account = api.clone();
-    let accounts = Accounts::own(move |account| {
-        Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
-    });
-    let identities = match door.settings.authorization.judge_nodes() {
-        true => node_identities(&api),
-        false => Identities::shared(),
-    };
-    for component in &parts.config.loops {
-        let client = client(&api, wiring::identity(*component));
-        loops.start(*component, client, accounts.clone(), identities.clone());
-    }
+    loops.start_beside(&api, node_identities(&api, door.settings.authorization.judge_nodes()));
     Ok(api)
+}
+
+/// The network, on which API servers behind this one are shown the certificate.
+fn network(front_proxy: Option<FrontProxy>, backends: &ServiceBackends) -> Network {
+    match front_proxy {
+        Some(front_proxy) => Network::with_front_proxy(backends.clone(), front_proxy),
+        None => Network::new(backends.clone()),
+    }
 }
 
 /// A client of the apiserver in this process.
@@ -176,8 +169,11 @@ pub(crate) fn client(api: &ApiServer, who: Identity) -> Client {
     Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
 }
 
-/// Simulated nodes each of which acts as a user of its own.
-fn node_identities(api: &ApiServer) -> Identities {
+/// Identities of the simulated nodes: a user for each node where the mode Node judges them, else one for all.
+fn node_identities(api: &ApiServer, are_judged: bool) -> Identities {
+    if !are_judged {
+        return Identities::shared();
+    }
     let api = api.clone();
     Identities::own(move |node| Client::over(api.in_process(UserInfo::node(node)), node))
 }
@@ -362,6 +358,18 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
+    /// Starts all configured loops as clients of the apiserver in this process.
+    fn start_beside(&self, api: &ApiServer, identities: Identities) {
+        let of_account = api.clone();
+        let accounts = Accounts::own(move |account| {
+            Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
+        });
+        for component in &self.config.loops {
+            let client = client(api, wiring::identity(*component));
+            self.start(*component, client, accounts.clone(), identities.clone());
+        }
+    }
+
     fn start(&self, component: Component, client: Client, accounts: Accounts, identities: Identities) {
         let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
         info!(component = component.name(), "component started");

@@ -1,7 +1,7 @@
 //! The composition, top to bottom: what a cluster in one process consists of, in the order in which it starts, and in which
 //! order it ends. Which crate's function starts a part is in `assembly`; rules are nowhere here.
 
-use crate::args::{Api, Component, Config, EtcdDoor, Storage};
+use crate::args::{Api, Component, Config, EtcdDoor, MetricsServer, Storage};
 use crate::assembly::{self, Door, Parts};
 use crate::data_dir::DataDir;
 use crate::etcd_door::{self, OpenDoor};
@@ -274,10 +274,9 @@ impl Cluster {
 
         // Only now: a kubeconfig that exists works.
         self.admin_kubeconfig = kubeconfig_of(&pki, address, &pki::ADMIN)?;
-        let path = match (&data_dir, copy) {
-            (Some(dir), _) => Some(write_kubeconfigs(dir.path(), &pki, address, &self.admin_kubeconfig)?),
-            (None, _) => None,
-        };
+        let admin = &self.admin_kubeconfig;
+        let written = data_dir.as_ref().map(|dir| write_kubeconfigs(dir.path(), &pki, address, admin));
+        let path = written.transpose()?;
         if let Some(copy) = copy {
             write_kubeconfig(copy, &self.admin_kubeconfig)?;
         }
@@ -294,11 +293,15 @@ impl Cluster {
             Some(Ready { api: Some((address, path)), etcd: etcd_url, in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         // Last, so that the start does not wait for it.
-        if let Some(client) = self.client() {
-            let keep = |stop| metrics_server::keep_objects(client, *metrics, stop);
-            self.run_loop("metrics-server", keep);
-        }
+        self.keep_metrics_server(*metrics);
         Ok(())
+    }
+
+    /// Creates or deletes the objects of the metrics server in the background.
+    fn keep_metrics_server(&self, choice: MetricsServer) {
+        if let Some(client) = self.client() {
+            self.run_loop("metrics-server", |stop| metrics_server::keep_objects(client, choice, stop));
+        }
     }
 
     /// The kubeconfig of the admin; empty if the apiserver is elsewhere.
