@@ -350,7 +350,7 @@ impl Pipeline {
             },
             _ => done,
         };
-        if let Ok(answer) = &done {
+        if done.is_ok() {
             let what = (&request.target, &request.action);
             let unsupported = unsupported::warning(self.local, &request.user, what);
             warnings.extend(unsupported.map(str::to_owned));

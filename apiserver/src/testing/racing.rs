@@ -24,7 +24,7 @@ pub(crate) struct Racing {
 
 impl Racing {
     /// A storage in which the object is `first`, and an API on it.
-    pub(crate) async fn start(key: String, first: Value) -> (Arc<Self>, Arc<Pipeline>) {
+    pub(crate) async fn start(key: String, first: Value) -> (Arc<Self>, Pipeline) {
         let nondet = Nondet::simulated(1);
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
         let inner = Embedded::new(store);
@@ -34,7 +34,7 @@ impl Racing {
         tokio::spawn(follow);
         let pipeline = Arc::new(Pipeline::new(cache, Arc::new(Provenance::default()), nondet));
         crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
-        (storage, pipeline)
+        (storage, Arc::into_inner(pipeline).expect("all initial objects are created"))
     }
 
     /// Writes the object; `None` deletes it.

@@ -473,7 +473,7 @@ fn turns<'a>(range: &Val<'a>) -> Result<(Vec<Val<'a>>, usize), EvalError> {
     let keys = match range {
         Val::List(list) => return Ok((Vec::new(), list.len())),
         Val::Map(map) => map.keys(),
-        Val::Object(object) => object.names().into_iter().map(|name| Val::string(name)).collect(),
+        Val::Object(object) => object.names().into_iter().map(Val::string).collect(),
         _ => return Err(EvalError::NoSuchOverload),
     };
     let turns = keys.len();

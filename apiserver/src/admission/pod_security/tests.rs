@@ -44,6 +44,7 @@ fn review(
         subresource,
         namespace: new["metadata"]["namespace"].as_str().unwrap_or_default(),
         name: new["metadata"]["name"].as_str().unwrap(),
+        seed: 1,
     };
     let mut remarks = Remarks { is_recorded: true, ..Remarks::default() };
     let verdict = PodSecurity.review(&*MapLookup::of(cluster), &subject, Some(new), old, &mut remarks);
