@@ -62,11 +62,7 @@ mod tests {
             (vec![key("a")], vec![key("a")], vec![key("a")]),
             (vec![equal.clone()], vec![key("a")], vec![key("a")]),
             (vec![key("a")], vec![equal.clone()], vec![key("a")]),
-            (
-                vec![equal.clone()],
-                vec![json!({ "operator": "Exists" })],
-                vec![json!({ "operator": "Exists" })],
-            ),
+            (vec![equal], vec![json!({ "operator": "Exists" })], vec![json!({ "operator": "Exists" })]),
             (vec![seconds(5)], vec![seconds(9)], vec![seconds(9)]),
             (
                 vec![json!({ "key": "a", "operator": "Exists", "effect": "NoExecute" })],

@@ -28,13 +28,16 @@ fn privileged(name: &str) -> Value {
     )
 }
 
+/// Names and values of annotations.
+type Notes = Vec<(String, String)>;
+
 /// What the plugin says about a write in a cluster: its verdict, warnings, and notes without the prefix of their names.
 fn review(
     cluster: impl IntoIterator<Item = Value>,
     subresource: &'static str,
     new: &Value,
     old: Option<&Value>,
-) -> (Result<(), Status>, Vec<String>, Vec<(String, String)>) {
+) -> (Result<(), Status>, Vec<String>, Notes) {
     let row = kind::lookup_api_version(new["apiVersion"].as_str().unwrap(), new["kind"].as_str().unwrap());
     let user = UserInfo::new("ann", [""; 0]);
     let subject = Subject {
@@ -144,7 +147,7 @@ fn templates_are_warned_of_and_not_refused() {
             "CronJob",
             ("spec", json!({ "jobTemplate": { "spec": { "template": template } } })),
         ),
-        object("v1", "PodTemplate", ("template", template.clone())),
+        object("v1", "PodTemplate", ("template", template)),
     ] {
         let (verdict, warnings, notes) = review([strict.clone()], "", &workload, None);
         assert!(verdict.is_ok() && notes.is_empty());

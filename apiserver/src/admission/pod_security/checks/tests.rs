@@ -221,7 +221,7 @@ fn a_version_has_the_controls_of_its_time() {
     ] {
         assert_eq!(reasons(Level::Restricted, minor, bare.clone()), want, "{minor}");
     }
-    let mut windows = bare.clone();
+    let mut windows = bare;
     windows["spec"] = json!({ "os": { "name": "windows" } });
     assert_eq!(reasons(Level::Restricted, 24, windows.clone()).len(), 4);
     assert_eq!(reasons(Level::Restricted, 25, windows), ["runAsNonRoot != true"]);
