@@ -9,6 +9,7 @@ use crate::telemetry::millis;
 use crate::{audit, external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::authz::Modes;
 use kstore_apiserver::outbound::{FrontProxy, Network};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
@@ -144,10 +145,7 @@ pub(crate) async fn everything(
     let accounts = Accounts::own(move |account| {
         Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
     });
-    let identities = match door.settings.authorization.judge_nodes() {
-        true => node_identities(&api),
-        false => Identities::shared(),
-    };
+    let identities = node_identities(&api, &door.settings.authorization);
     for component in &parts.config.loops {
         let client = client(&api, wiring::identity(*component));
         loops.start(*component, client, accounts.clone(), identities.clone());
@@ -161,8 +159,11 @@ pub(crate) fn client(api: &ApiServer, who: Identity) -> Client {
     Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
 }
 
-/// Simulated nodes each of which acts as a user of its own.
-fn node_identities(api: &ApiServer) -> Identities {
+/// As whom simulated nodes in this process act: each as a user of its own, if a mode of authorization knows nodes.
+fn node_identities(api: &ApiServer, modes: &Modes) -> Identities {
+    if !modes.judge_nodes() {
+        return Identities::shared();
+    }
     let api = api.clone();
     Identities::own(move |node| Client::over(api.in_process(UserInfo::node(node)), node))
 }
