@@ -87,7 +87,7 @@ pub(super) fn status(node: &str, new: &Value, old: &Value) -> Verdict {
     })
 }
 
-/// The status of a claim, of which a node reports how its volume grew.
+/// The status of a claim: a node reports only how its volume grew.
 pub(super) fn claim_status(node: &str, new: &Value, old: &Value) -> Verdict {
     const REPORTED: [&str; 4] = ["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"];
     let rest = |claim: &Value| {
