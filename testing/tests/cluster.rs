@@ -90,7 +90,7 @@ async fn definitions_are_applied_before_their_objects_and_refusals_name_the_obje
     assert!(refused.starts_with("Widget first: ") && refused.contains("spec.size"), "{refused}");
     let unknown = cluster.apply("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: a}}").await;
     let unknown = unknown.unwrap_err().to_string();
-    assert!(unknown.starts_with("example.com/v1 Gadget is not served"), "{unknown}");
+    assert!(unknown.starts_with("no matches for kind \"Gadget\" in version \"example.com/v1\""), "{unknown}");
     let error = Cluster::builder().apply("kind: Pod").try_start().await.unwrap_err().to_string();
     assert!(error.contains("document 1 of the manifest has no apiVersion"), "{error}");
 }

@@ -35,7 +35,7 @@ const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 #[derive(Clone)]
 enum Work {
     /// The controllers, and whether each has an account of its own.
-    Controllers(kstore_controllers::Config, bool),
+    Controllers(Box<kstore_controllers::Config>, bool),
     Scheduler(kstore_scheduler::Config),
 }
 
@@ -73,7 +73,7 @@ impl Work {
                 if let Some(accounts) = accounts {
                     config.accounts = Accounts::own(move |account| fenced(accounts.client(account)));
                 }
-                kstore_controllers::run(client, nondet, config, stop).await;
+                kstore_controllers::run(client, nondet, *config, stop).await;
             }
             Self::Scheduler(config) => kstore_scheduler::run(client, nondet, config, stop).await,
         }
@@ -137,7 +137,7 @@ fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeco
                 metrics,
                 ..Default::default()
             };
-            Work::Controllers(config, *own_accounts)
+            Work::Controllers(Box::new(config), *own_accounts)
         }
         Part::Scheduler { config } => {
             let mut scheduler = kstore_scheduler::Config { metrics, ..Default::default() };
