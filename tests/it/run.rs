@@ -227,7 +227,8 @@ fn without_waiting_the_command_starts_at_once_and_ends_when_an_object_is_refused
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(
-        said(&output).contains("standard input: document 2: a.example/v1 Shop is not served"),
+        said(&output)
+            .contains("standard input: document 2: no matches for kind \"Shop\" in version \"a.example/v1\""),
         "{}",
         said(&output)
     );
