@@ -373,3 +373,7 @@ pub const INITIAL_OBJECTS_PER_TASK: usize = 32;
 /// How many pods of a namespace are judged when the level that it enforces becomes stricter; of further ones its warnings say nothing.
 /// Kubernetes' bound.
 pub(crate) const POD_SECURITY_PODS: usize = 3000;
+
+/// How long a client of `exec` and `attach` on a WebSocket has to make its streams before the first message for them: a container of a real
+/// node takes longer to begin.
+pub(crate) const CLIENT_STREAMS: Duration = Duration::from_millis(20);

@@ -3,6 +3,7 @@
 use super::protocol::{self, Frame, Protocol};
 use super::websocket::{self, Handshake, Incoming, Opening, Outgoing};
 use super::{Asked, Streams, Which};
+use crate::limits::CLIENT_STREAMS;
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
 use futures::StreamExt as _;
@@ -77,6 +78,9 @@ async fn carry(opening: Opening, protocol: Protocol, out: bool, mut reader: Read
             return;
         }
     }
+    // kubectl drops what arrives on a channel before it has made its stream for it, and it starts reading first: a command that fails at
+    // once would have succeeded.
+    tokio::time::sleep(CLIENT_STREAMS).await;
     let ended = tokio::select! {
         biased;
         ended = from_node(&mut reader, &mut outgoing, protocol) => ended,
