@@ -34,7 +34,7 @@ pub struct Config {
     pub delays: Delays,
     /// Whether the ordinary events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
     pub events: bool,
-    /// As whom the nodes write.
+    /// The users that the nodes write as.
     pub identities: Identities,
     /// Where the figures of its caches are shown.
     pub metrics: Registry,

@@ -1,4 +1,4 @@
-//! [`Identities`]: as whom each simulated node writes.
+//! [`Identities`]: the user that each simulated node writes as.
 
 use crate::manager::run::AGENT;
 use kstore_client::Client;

@@ -27,8 +27,8 @@ const ANY: Permission = Permission {
     message: "Auto approving kubelet client certificate after SubjectAccessReview.",
 };
 
-/// The permissions of which one must be held, in the order in which they are tried. None if the request is not approved automatically,
-/// or was answered already.
+/// The permissions that let the requester have the request approved, in the order in which they are tried; one suffices. Empty if the
+/// request is not approved automatically, or was answered already.
 pub(crate) fn permissions(csr: &CertificateSigningRequest, parsed: &CertificateRequest) -> Vec<Permission> {
     if csr.spec.signer_name != KUBELET_CLIENT || is_answered(csr) {
         return vec![];

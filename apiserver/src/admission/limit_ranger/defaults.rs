@@ -4,7 +4,7 @@ use kstore_api::meta;
 use kstore_api::object::text;
 use serde_json::{Map, Value};
 
-/// Says which resources of which containers were set.
+/// The annotation that lists, per container, the requests and limits that LimitRanger set.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// Gives the containers of a pod the requests and limits that they lack and that the limits of a range name. Containers added to a
