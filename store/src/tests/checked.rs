@@ -244,34 +244,56 @@ async fn watch(store: &Store, start: i64, moments: &HistoryClock) -> (seen::Watc
     (seen::Watch { client: CLIENTS, at, request, responses }, next)
 }
 
-/// Runs a store several times, each but the last ended by a crash; returns the history of its clients.
-async fn lives(config: &Config, policy: CrashPolicy, seed: u64) -> History {
+/// The newest revision that a client was told its write has.
+fn acknowledged(calls: &[Call]) -> i64 {
+    let revision = |call: &Call| match &call.outcome {
+        Outcome::Ok(Reply::Txn { revision, .. } | Reply::LeaseRevoke { revision }) => *revision,
+        _ => 0,
+    };
+    calls.iter().map(revision).max().unwrap_or(0)
+}
+
+/// The history of a store's clients over several crashes, and how many crashes lost acknowledged revisions.
+struct Lives {
+    history: History,
+    lossy_crashes: usize,
+}
+
+/// Runs a store several times, each but the last ended by a crash.
+async fn lives(config: &Config, policy: CrashPolicy, seed: u64) -> Lives {
     let (rng, moments) = (Rng::seeded(seed), HistoryClock::default());
     let (mut disk, mut history, mut next) = (SimDisk::default(), History::default(), 2);
+    let (mut newest, mut lossy_crashes) = (0, 0);
     for life in 0..LIVES {
         let store = Store::open_threads(Arc::new(disk.clone()), config, &Rng::seeded(seed)).unwrap();
+        lossy_crashes += usize::from(store.revision().0 < newest);
         disk.set_fault(Some(Fault::CrashAt(disk.ops() + 10 + rng.below(LIFE))));
         let clients = (0..CLIENTS).map(|id| client(&store, id, &rng, &moments));
         let clients = futures::future::join_all(clients);
         let (calls, (watched, resume)) = futures::join!(clients, watch(&store, next, &moments));
         store.close().await;
-        history.calls.extend(calls.into_iter().flatten());
+        let calls: Vec<_> = calls.into_iter().flatten().collect();
+        newest = acknowledged(&calls);
+        history.calls.extend(calls);
         history.watches.push(watched);
         next = resume;
         disk = disk.crash(policy, seed + life as u64);
     }
     let store = Store::open_threads(Arc::new(disk), config, &rng).unwrap();
+    lossy_crashes += usize::from(store.revision().0 < newest);
     let operation = Operation::Range(seen::Range { keys: Keys::all(), ..seen::Range::default() });
     let call = moments.now();
     let outcome = perform(&store, &operation).await;
     history.calls.push(Call { client: 0, call, ret: moments.now(), operation, outcome });
     store.close().await;
-    history
+    Lives { history, lossy_crashes }
 }
 
-fn verdict(durability: Durability, policy: CrashPolicy, seed: u64) -> Verdict {
+/// What the checker says of a store's lives, and how many of the crashes lost acknowledged revisions.
+fn verdict(durability: Durability, policy: CrashPolicy, seed: u64) -> (Verdict, usize) {
     let config = Config { durability, ..tiny(Config::durable("/data"), seed as u8) };
-    block_on_real(async { judge(&lives(&config, policy, seed).await) })
+    let lives = block_on_real(lives(&config, policy, seed));
+    (judge(&lives.history), lives.lossy_crashes)
 }
 
 #[test]
@@ -279,8 +301,9 @@ fn with_sync_durability_no_crash_violates_a_guarantee() {
     for policy in CrashPolicy::ALL {
         let mut calls = 0;
         for seed in 0..12 {
-            let verdict = verdict(Durability::Sync, policy, seed);
+            let (verdict, lossy_crashes) = verdict(Durability::Sync, policy, seed);
             assert!(verdict.is_good(), "{policy:?}, seed {seed}: {verdict}");
+            assert_eq!(lossy_crashes, 0, "{policy:?}, seed {seed}");
             calls += verdict.counts.calls;
         }
         assert!(calls > 1_000, "{policy:?}: only {calls} calls");
@@ -291,10 +314,16 @@ fn with_sync_durability_no_crash_violates_a_guarantee() {
 fn with_relaxed_durability_the_checker_detects_lost_writes() {
     let durability = Durability::Relaxed { interval: Duration::from_secs(3_600) };
     let verdicts: Vec<_> = (0..12).map(|seed| verdict(durability, CrashPolicy::Nothing, seed)).collect();
-    for (seed, verdict) in verdicts.iter().enumerate() {
-        assert!(!verdict.violations.is_empty(), "seed {seed}: {verdict}");
+    for (seed, (verdict, lossy_crashes)) in verdicts.iter().enumerate() {
+        assert!(
+            *lossy_crashes == 0 || !verdict.violations.is_empty(),
+            "seed {seed}: {lossy_crashes} {verdict}"
+        );
     }
     for guarantee in [Guarantee::OneHistory, Guarantee::Monotonic] {
-        assert!(verdicts.iter().any(|verdict| verdict.breaks(guarantee)), "{guarantee}");
+        assert!(verdicts.iter().any(|(verdict, _)| verdict.breaks(guarantee)), "{guarantee}");
     }
+    // Threads decide what a crash finds on the disk: now and then a whole run loses nothing.
+    let lossy_runs = verdicts.iter().filter(|(_, lossy_crashes)| *lossy_crashes > 0).count();
+    assert!(lossy_runs >= 8, "only {lossy_runs} of 12 runs lost a write");
 }
