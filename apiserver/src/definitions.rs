@@ -2,7 +2,7 @@
 //! goes. Driven by changes of the definitions and of the objects; nothing is polled. Each step starts from what is stored, so that a
 //! server that was restarted goes on where another one was.
 
-use crate::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
+use crate::cache::{Cache, Entry, Filter, Watch, WatchEnd, WatchStart};
 use crate::kinds::CustomKind;
 use crate::pipeline::Pipeline;
 use crate::pipeline::definition::definitions;
@@ -29,57 +29,57 @@ pub(crate) const TASK: &str = "definitions";
 
 /// Ends definitions that are being deleted, until the storage closes. An end that panics is tried again.
 pub(crate) async fn keep(pipeline: Arc<Pipeline>) {
-    let mut ending: JoinSet<String> = JoinSet::new();
+    let mut ending: JoinSet<(String, String)> = JoinSet::new();
     let mut begun = BTreeSet::new();
-    let mut watch = watch(pipeline.cache()).await;
+    let (mut watch, mut changed) = watch(pipeline.cache()).await;
     loop {
-        for (uid, name) in terminating(&pipeline) {
+        for definition in changed.drain(..).filter(|definition| is_terminating(&pipeline, definition)) {
+            let (uid, name) = (definition.uid().to_owned(), definition.name().to_owned());
             if begun.insert(uid.clone()) {
                 let pipeline = pipeline.clone();
                 let restarts = pipeline.metrics().restarts().clone();
                 ending.spawn(async move {
                     restart::until_done(TASK, restarts, || end(&pipeline, &name)).await;
-                    uid
+                    (uid, name)
                 });
             }
         }
         tokio::select! {
             biased;
-            Some(ended) = ending.join_next(), if !ending.is_empty() => {
-                match ended {
-                    Ok(uid) => drop(begun.remove(&uid)),
-                    Err(error) => tracing::error!(%error, "the end of a CustomResourceDefinition failed"),
+            Some(ended) = ending.join_next(), if !ending.is_empty() => match ended {
+                Ok((uid, name)) => {
+                    begun.remove(&uid);
+                    // Changes that arrived while its end was under way were ignored.
+                    let key = definitions().storage_key("", &name);
+                    changed.extend(pipeline.cache().get(definitions(), &key));
                 }
-            }
+                Err(error) => tracing::error!(%error, "the end of a CustomResourceDefinition failed"),
+            },
             batch = watch.next() => match batch {
-                Ok(_) => {}
+                Ok(batch) => changed.extend(batch.deliveries.iter().filter_map(|delivery| delivery.change.new.clone())),
                 Err(WatchEnd::Closed) => return,
-                Err(_) => watch = self::watch(pipeline.cache()).await,
+                Err(_) => (watch, changed) = self::watch(pipeline.cache()).await,
             },
         }
     }
 }
 
-async fn watch(cache: &Arc<Cache>) -> Watch {
+/// A watch of the definitions, and those that are stored when it begins.
+async fn watch(cache: &Arc<Cache>) -> (Watch, Vec<Arc<Entry>>) {
     let filters = vec![Filter::all(definitions())];
     let started = Watch::start(cache.clone(), filters.clone(), WatchStart::State).await;
-    started.unwrap_or_else(|end| Watch::ended(cache.clone(), filters, end))
+    let mut watch = started.unwrap_or_else(|end| Watch::ended(cache.clone(), filters, end));
+    let stored = watch.initial().into_iter().map(|(_, definition)| definition).collect();
+    (watch, stored)
 }
 
-/// Uid and name of each definition that is being deleted and waits for its objects.
-fn terminating(pipeline: &Pipeline) -> Vec<(String, String)> {
-    // Taken before the definitions: what changes in between wakes the caller again.
+/// Whether this definition is being deleted and waits for its objects.
+fn is_terminating(pipeline: &Pipeline, definition: &Entry) -> bool {
+    let (plural, group) = definition.name().split_once('.').unwrap_or_default();
+    // Few are being deleted: only those, and those that cannot be compiled, are worth parsing.
     let kinds = pipeline.cache().kinds();
-    let (stored, _) = pipeline.cache().scan(&Filter::all(definitions()));
-    let waits = stored.iter().filter(|definition| {
-        let name = definition.name();
-        let group = name.split_once('.').map_or("", |(_, group)| group);
-        let plural = name.split_once('.').map_or("", |(plural, _)| plural);
-        // Few are being deleted: only those, and what is not compiled, are worth reading.
-        kinds.definition(group, plural).is_none_or(|kind| kind.definition.terminating)
-            && awaits_cleanup(&definition.parse())
-    });
-    waits.map(|definition| (definition.uid().to_owned(), definition.name().to_owned())).collect()
+    kinds.definition(group, plural).is_none_or(|kind| kind.definition.terminating)
+        && awaits_cleanup(&definition.parse())
 }
 
 fn awaits_cleanup(definition: &Value) -> bool {
@@ -89,8 +89,7 @@ fn awaits_cleanup(definition: &Value) -> bool {
 
 /// Deletes the objects of one definition, waits until they are gone, and lets the definition go.
 async fn end(pipeline: &Pipeline, name: &str) {
-    let group = name.split_once('.').map_or("", |(_, group)| group);
-    let plural = name.split_once('.').map_or("", |(plural, _)| plural);
+    let (plural, group) = name.split_once('.').unwrap_or_default();
     loop {
         let custom = pipeline.cache().kinds().definition(group, plural).cloned();
         let progress = match custom {

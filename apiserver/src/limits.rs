@@ -312,6 +312,10 @@ pub const AGGREGATED_PROBE: Duration = Duration::from_secs(5);
 /// How often an API server that answers is asked whether it still does, as in Kubernetes.
 pub const AGGREGATED_PROBE_EVERY: Duration = Duration::from_secs(30);
 
+/// The pause before this server restores an `Available` condition that another writer changed: two apiservers on one storage may see
+/// different addresses of the same API server.
+pub const AGGREGATED_REWRITE_AFTER: Duration = Duration::from_secs(30);
+
 /// How often an API server is asked for its discovery and OpenAPI documents, as in Kubernetes.
 pub const AGGREGATED_DOCUMENTS_EVERY: Duration = Duration::from_secs(60);
 

@@ -10,6 +10,7 @@ use crate::bootstrap;
 use crate::cache::{Batch, Cache, Filter, Watch, WatchEnd, WatchStart};
 use crate::limits::{
     AGGREGATED_BACKOFF_BASE, AGGREGATED_BACKOFF_CAP, AGGREGATED_DOCUMENTS_EVERY, AGGREGATED_PROBE_EVERY,
+    AGGREGATED_REWRITE_AFTER,
 };
 use crate::pipeline::Pipeline;
 use crate::pipeline::definition::definitions;
@@ -51,10 +52,34 @@ struct ApiServiceState {
     stored: Value,
     /// `None` before the first check.
     availability: Option<Availability>,
+    /// The last condition that this server wrote, and when.
+    written: Option<(Availability, Instant)>,
     documents: Option<Arc<ApiDocuments>>,
     documents_due: Instant,
     next: NextProbe,
     failures: u32,
+}
+
+impl ApiServiceState {
+    /// The time from which the condition may be written. Another apiserver on the same storage may reach other addresses and write
+    /// the opposite; both would rewrite each other's condition without a pause.
+    fn writable_from(&self) -> Option<Instant> {
+        let (written, at) = self.written.as_ref()?;
+        (Some(written) == self.availability.as_ref()).then(|| *at + AGGREGATED_REWRITE_AFTER)
+    }
+
+    /// The new status of the stored object; `None` if its condition is up to date.
+    fn new_status(&self, now: &str) -> Option<Value> {
+        self.availability.as_ref()?.status(&self.stored, now)
+    }
+}
+
+/// A write of an APIService that is due.
+struct PendingWrite {
+    /// Empty for a new object.
+    name: Arc<str>,
+    subresource: &'static str,
+    action: Action,
 }
 
 /// The result of one probe.
@@ -192,6 +217,7 @@ impl AvailabilityController {
             service: service.clone(),
             stored: Value::Null,
             availability: None,
+            written: None,
             documents: None,
             documents_due: now,
             next: NextProbe::At(now),
@@ -205,9 +231,16 @@ impl AvailabilityController {
     async fn refresh(&mut self) {
         self.start_due_probes(Instant::now());
         self.publish();
-        let (pipeline, mut written) = (self.pipeline.clone(), Vec::new());
+        let mut written = Vec::new();
         for due in self.writes() {
-            written.push(write(&pipeline, due).await);
+            let (name, is_condition) = (due.name.clone(), due.subresource == "status");
+            let outcome = write(&self.pipeline, due).await;
+            written.push(outcome);
+            if let Some(state) = self.states.get_mut(&name).filter(|_| is_condition)
+                && outcome == WriteOutcome::Done
+            {
+                state.written = state.availability.clone().map(|written| (written, Instant::now()));
+            }
         }
         self.needs_plan = written.iter().any(|written| *written != WriteOutcome::Done);
         let failed = written.contains(&WriteOutcome::Failed);
@@ -291,40 +324,50 @@ impl AvailabilityController {
         }
     }
 
-    /// The time of the next probe or retry, if any is scheduled.
+    /// The time of the next probe, retry or deferred write, if any is scheduled.
     fn next_due(&self) -> Option<Instant> {
-        let due = self.states.values().filter_map(|state| match state.next {
+        let probes = self.states.values().filter_map(|state| match state.next {
             NextProbe::At(due) => Some(due),
             NextProbe::Running | NextProbe::Unreachable => None,
         });
-        due.chain(self.retry).min()
+        let now = Instant::now();
+        let deferred = self.states.values().filter_map(|state| {
+            // The time of the new status does not matter: only whether there is one.
+            state.writable_from().filter(|from| *from > now && state.new_status("").is_some())
+        });
+        probes.chain(deferred).chain(self.retry).min()
     }
 
-    /// The pending writes of APIServices: name, subresource, action.
-    fn writes(&self) -> Vec<(Arc<str>, &'static str, Action)> {
+    /// The writes of APIServices that are due.
+    fn writes(&self) -> Vec<PendingWrite> {
         let mut writes = Vec::new();
+        let clock = Instant::now();
         let now = meta::format_time(self.pipeline.nondet().clock.now_seconds());
         for state in self.states.values() {
-            let status = state.availability.as_ref().and_then(|known| known.status(&state.stored, &now));
-            let Some(status) = status else { continue };
+            let Some(status) = state.new_status(&now) else { continue };
+            if state.writable_from().is_some_and(|from| from > clock) {
+                continue;
+            }
             let patch = json!({ "metadata": { "uid": &*state.service.uid }, "status": status });
-            writes.push((state.service.name.clone(), "status", patched(&patch)));
+            let (name, action) = (state.service.name.clone(), patched(&patch));
+            writes.push(PendingWrite { name, subresource: "status", action });
         }
         let changes = match self.needs_plan {
             true => automanaged::plan(self.pipeline.cache().kinds().rows(), &self.ownerships),
             false => Vec::new(),
         };
         for change in changes {
-            writes.push(match change {
+            let (name, action) = match change {
                 Change::Create(object) => {
-                    ("".into(), "", Action::Create(Body::json(encoded(&object)), options()))
+                    ("".into(), Action::Create(Body::json(encoded(&object)), options()))
                 }
-                Change::Patch(name, patch) => (name, "", patched(&patch)),
+                Change::Patch(name, patch) => (name, patched(&patch)),
                 Change::Delete(name, uid) => {
                     let delete = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
-                    (name, "", Action::Delete(delete, options()))
+                    (name, Action::Delete(delete, options()))
                 }
-            });
+            };
+            writes.push(PendingWrite { name, subresource: "", action });
         }
         writes
     }
@@ -341,7 +384,7 @@ enum WriteOutcome {
 
 async fn write(
     pipeline: &Pipeline,
-    (name, subresource, action): (Arc<str>, &'static str, Action),
+    PendingWrite { name, subresource, action }: PendingWrite,
 ) -> WriteOutcome {
     let target = Target {
         resource: api_services(),

@@ -165,6 +165,32 @@ fn an_api_service_says_what_is_missing_until_its_server_answers() {
 }
 
 #[test]
+fn a_condition_that_another_server_rewrites_is_restored_once_in_thirty_seconds() {
+    simulate(Setup::api_alone(), async |cluster| {
+        create(cluster, SERVICES, &api_service("wardle.example.com", "v1alpha1", 2000)).await;
+        let name = "v1alpha1.wardle.example.com";
+        condition(cluster, name, "ServiceNotFound").await;
+        let path = format!("{SERVICES}/{name}/status");
+        let opposite = json!({ "type": "Available", "status": "True", "reason": "Passed", "message": "all checks passed",
+            "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        let mut restored = 0;
+        for _ in 0..120 {
+            let object = get(cluster, &format!("{SERVICES}/{name}")).await;
+            if object["status"]["conditions"][0]["status"] == "False" {
+                restored += 1;
+                let patch = json!({ "status": { "conditions": [opposite.clone()] } });
+                let request = Request::patch(&path).header("content-type", "application/merge-patch+json");
+                let patched = cluster.rest().send(request.body(patch.to_string().into()).unwrap()).await;
+                assert_eq!(patched.code, 200, "{}", patched.json());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        // The first is the one that was there at the beginning; then one at each end of thirty seconds.
+        assert!((4..=5).contains(&restored), "{restored}");
+    });
+}
+
+#[test]
 fn requests_are_handed_on_as_they_are_and_only_the_front_proxy_says_who_asks() {
     simulate(Setup::api_alone(), async |cluster| {
         serve(cluster).await;
