@@ -13,12 +13,18 @@ export PATH=$TOOLS/bin:$PATH
 
 install_tools() {
     mkdir -p "$TOOLS/bin"
-    install_c_linker && install_rust_components && install_kubectl && install_etcd && install_cargo_deny
+    install_c_linker && install_openssl && install_rust_components && install_kubectl && install_etcd && install_cargo_deny
 }
 
 install_c_linker() {
     command -v cc >/dev/null && command -v make >/dev/null && return 0
     apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install gcc libc6-dev make
+}
+
+# For the certificates of the documentation's commands.
+install_openssl() {
+    command -v openssl >/dev/null && return 0
+    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install openssl
 }
 
 install_rust_components() {

@@ -17,20 +17,23 @@ use result::{Limit, Quantity, Unit};
 use std::path::Path;
 use table::Table;
 
-/// The flag that also writes the table into README.md.
-const WRITE_README: &str = "--write-readme";
+/// The flag that also writes the table into the page of results.
+const WRITE_RESULTS: &str = "--write-results";
 
-/// Builds the release binary if needed, measures, prints the table, and with `--write-readme` writes it into README.md.
+/// The page of results, from the root of the workspace.
+const RESULTS_PAGE: &str = "docs/results.md";
+
+/// Builds the release binary if needed, measures, prints the table, and with `--write-results` writes it into docs/results.md.
 ///
 /// # Errors
 /// If a bound is missed, or something cannot be built, started or measured. The table is printed before that, with a row for each
-/// measurement that failed; README.md is left alone then.
+/// measurement that failed; the page is left alone then.
 pub fn main() -> anyhow::Result<()> {
-    let write_readme = std::env::args().any(|argument| argument == WRITE_README);
+    let write_results = std::env::args().any(|argument| argument == WRITE_RESULTS);
     // Cargo adds flags such as `--bench`.
     let parts: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_measured = |part: &str| parts.is_empty() || parts.iter().any(|word| word == part);
-    ensure!(parts.is_empty() || !write_readme, "{WRITE_README} wants the whole table");
+    ensure!(parts.is_empty() || !write_results, "{WRITE_RESULTS} wants the whole table");
     let binary = Binary::server()?;
     let mut table = Table::new(machine::describe(), machine::commit());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -48,9 +51,9 @@ pub fn main() -> anyhow::Result<()> {
     }
     let failed = table.failed();
     ensure!(failed.is_empty(), "{} of the measurements above failed: {}", failed.len(), failed.join("; "));
-    if write_readme {
+    if write_results {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-        table.write_into(&root.join("README.md"))?;
+        table.write_into(&root.join(RESULTS_PAGE))?;
     }
     let missed = table.missed();
     ensure!(missed.is_empty(), "{} of the bounds above missed: {}", missed.len(), missed.join("; "));

@@ -1,10 +1,10 @@
-//! The table of results: printed row by row while it is measured, and written into README.md between two marks. No measuring.
+//! The table of results: printed row by row while it is measured, and written into a page between two marks. No measuring.
 
 use super::result::{Quantity, Verdict};
 use anyhow::Context;
 use std::path::Path;
 
-/// The lines of README.md between which the table stands.
+/// The lines of the page of results between which the table is written.
 const BEGIN: &str = "<!-- results: begin -->";
 const END: &str = "<!-- results: end -->";
 
