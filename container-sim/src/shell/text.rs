@@ -1,9 +1,9 @@
-//! Programs of a simulated container that read text and write text: what they are given, or the files that they name.
+//! Programs of a simulated container that process text, from their input or from files.
 
-use super::World;
+use super::Environment;
 use super::builtin::Outcome;
 
-/// The programs here that read their input if they are told no files.
+/// The programs here that read their input when they get no file arguments.
 pub(super) fn reads(program: &str, arguments: &[String]) -> bool {
     let files = match program {
         "head" | "tail" => counted(arguments).map(|(_, files)| files).unwrap_or_default(),
@@ -14,14 +14,19 @@ pub(super) fn reads(program: &str, arguments: &[String]) -> bool {
     files.is_empty() || files == ["-"]
 }
 
-/// Runs a program; `None` if none here is called so.
-pub(super) fn run(world: &World, program: &str, arguments: &[String], input: &[u8]) -> Option<Outcome> {
+/// Runs a program of this file; `None` if it has none of this name.
+pub(super) fn run(
+    environment: &Environment,
+    program: &str,
+    arguments: &[String],
+    input: &[u8],
+) -> Option<Outcome> {
     Some(match program {
-        "head" => ends(world, "head", arguments, input),
-        "tail" => ends(world, "tail", arguments, input),
-        "wc" => count(world, arguments, input),
-        "grep" => grep(world, arguments, input),
-        "sort" => sort(world, arguments, input),
+        "head" => ends(environment, "head", arguments, input),
+        "tail" => ends(environment, "tail", arguments, input),
+        "wc" => count(environment, arguments, input),
+        "grep" => grep(environment, arguments, input),
+        "sort" => sort(environment, arguments, input),
         "printf" => printf(arguments),
         "seq" => sequence(arguments),
         "basename" => Outcome::text(format!("{}\n", last(arguments.first().map_or("", String::as_str)))),
@@ -33,7 +38,7 @@ fn last(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
-/// What is no flag.
+/// The arguments that are not flags.
 fn words(arguments: &[String]) -> Vec<String> {
     arguments.iter().filter(|word| !word.starts_with('-') || *word == "-").cloned().collect()
 }
@@ -42,14 +47,14 @@ fn flag(arguments: &[String], letter: char) -> bool {
     arguments.iter().any(|word| word.len() > 1 && word.starts_with('-') && word.contains(letter))
 }
 
-/// The bytes of a program's files, one after the other; its input if it names none.
-fn all(world: &World, program: &str, files: &[String], input: &[u8]) -> Result<Vec<u8>, Outcome> {
+/// The concatenated bytes of a program's files, or its input if it names none.
+fn all(environment: &Environment, program: &str, files: &[String], input: &[u8]) -> Result<Vec<u8>, Outcome> {
     if files.is_empty() {
         return Ok(input.to_vec());
     }
     let mut bytes = Vec::new();
     for file in files {
-        match world.read(&world.path(file)) {
+        match environment.read(&environment.path(file)) {
             _ if file == "-" => bytes.extend_from_slice(input),
             Ok(content) => bytes.extend(content),
             Err(why) => return Err(Outcome::fail(1, format!("{program}: {file}: {why}\n"))),
@@ -58,7 +63,7 @@ fn all(world: &World, program: &str, files: &[String], input: &[u8]) -> Result<V
     Ok(bytes)
 }
 
-/// How much of a text `head` and `tail` are about.
+/// The part of a text that `head` or `tail` prints.
 #[derive(Clone, Copy)]
 enum Amount {
     Lines(usize),
@@ -67,7 +72,7 @@ enum Amount {
     BytesFrom(usize),
 }
 
-/// `-n 5`, `-n5`, `-5`, `-c 5`, `-n +5`, and the files.
+/// Parses `-n 5`, `-n5`, `-5`, `-c 5` and `-n +5`, and returns the files too.
 fn counted(arguments: &[String]) -> Option<(Amount, Vec<String>)> {
     let (mut amount, mut files) = (Amount::Lines(10), Vec::new());
     let mut rest = arguments.iter();
@@ -96,11 +101,11 @@ fn counted(arguments: &[String]) -> Option<(Amount, Vec<String>)> {
     Some((amount, files))
 }
 
-fn ends(world: &World, program: &str, arguments: &[String], input: &[u8]) -> Outcome {
+fn ends(environment: &Environment, program: &str, arguments: &[String], input: &[u8]) -> Outcome {
     let Some((amount, files)) = counted(arguments) else {
         return Outcome::fail(1, format!("{program}: invalid option\n"));
     };
-    let bytes = match all(world, program, &files, input) {
+    let bytes = match all(environment, program, &files, input) {
         Ok(bytes) => bytes,
         Err(failed) => return failed,
     };
@@ -116,9 +121,9 @@ fn ends(world: &World, program: &str, arguments: &[String], input: &[u8]) -> Out
     })
 }
 
-fn count(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
+fn count(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
     let files = words(arguments);
-    let bytes = match all(world, "wc", &files, input) {
+    let bytes = match all(environment, "wc", &files, input) {
         Ok(bytes) => bytes,
         Err(failed) => return failed,
     };
@@ -132,13 +137,13 @@ fn count(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     Outcome::text(format!("{}\n", text.join(" ")))
 }
 
-/// Lines that contain a text: patterns mean themselves, but for `^` at their beginning and `$` at their end.
-fn grep(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
+/// `grep`: patterns are literal, except for `^` at their start and `$` at their end.
+fn grep(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
     let words = words(arguments);
     let Some((pattern, files)) = words.split_first() else {
         return Outcome::fail(2, "grep: no pattern\n".to_owned());
     };
-    let bytes = match all(world, "grep", files, input) {
+    let bytes = match all(environment, "grep", files, input) {
         Ok(bytes) => bytes,
         Err(failed) => return Outcome { code: 2, ..failed },
     };
@@ -165,8 +170,8 @@ fn grep(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     Outcome { code, ..Outcome::text(out) }
 }
 
-fn sort(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
-    let bytes = match all(world, "sort", &words(arguments), input) {
+fn sort(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
+    let bytes = match all(environment, "sort", &words(arguments), input) {
         Ok(bytes) => bytes,
         Err(failed) => return failed,
     };
@@ -182,7 +187,7 @@ fn sort(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     Outcome::text(lines.iter().map(|line| format!("{line}\n")).collect::<String>())
 }
 
-/// `%s` and `%d` are filled in, `\n`, `\t` and `\\` are what they mean. The format is used again while there are arguments.
+/// `printf`: `%s`, `%d`, `\n`, `\t` and `\\`. The format repeats while arguments remain.
 fn printf(arguments: &[String]) -> Outcome {
     let Some((format, values)) = arguments.split_first() else {
         return Outcome::fail(2, "printf: usage: printf format [arguments]\n".to_owned());
@@ -197,7 +202,7 @@ fn printf(arguments: &[String]) -> Outcome {
     }
 }
 
-/// Writes the format once; the values that it did not take.
+/// Writes the format once and returns the values that it did not use.
 fn formatted<'a>(format: &str, mut values: &'a [String], out: &mut String) -> &'a [String] {
     let mut chars = format.chars();
     while let Some(c) = chars.next() {

@@ -1,8 +1,8 @@
-//! The files of a container as its programs see them: what every container has, what is mounted, and what was written to its
-//! [`Disk`] or to volumes.
+//! The file system of a container as its programs see it: folders that every container has, mounted files, volumes, and
+//! the container's own [`Disk`]. Links are resolved here.
 
-use super::disk::{Content, Disk, Entry};
-use super::{World, builtin::absolute};
+use super::disk::{Content, Disk, DiskEntry};
+use super::{Environment, builtin::absolute};
 use crate::limits::PATH_BYTES;
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ const FOLDERS: [&str; 18] = [
     "/bin", "/dev", "/etc", "/home", "/lib", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
     "/sys", "/tmp", "/usr", "/usr/bin", "/var", "/var/log",
 ];
-/// Files that take everything and give nothing.
+/// Devices that discard writes and read as empty.
 const NOWHERE: [&str; 2] = ["/dev/null", "/dev/zero"];
-/// Links are followed so often.
+/// Links that are followed for one path; a longer chain is not resolved, since it may be a cycle.
 const LINKS: usize = 8;
 
-/// Why something cannot be done to a path, in the words of programs.
+/// Why an operation on a path fails, in the texts of libc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Problem {
+pub(super) enum FileError {
     #[error("No such file or directory")]
     Missing,
     #[error("Is a directory")]
@@ -34,10 +34,10 @@ pub(super) enum Problem {
     #[error("File name too long")]
     TooLong,
     #[error("{0}")]
-    Full(#[from] super::disk::Full),
+    Full(#[from] super::disk::DiskFull),
 }
 
-/// The folder that a path is in.
+/// The parent folder of a path.
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("/", |(parent, _)| if parent.is_empty() { "/" } else { parent })
 }
@@ -46,13 +46,13 @@ fn is_within(path: &str, folder: &str) -> bool {
     folder == "/" || path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-impl World {
-    /// The path that a program means.
+impl Environment {
+    /// The absolute path for a path that a program got as an argument.
     pub(super) fn path(&self, path: &str) -> String {
         self.path_in(&self.workdir, path)
     }
 
-    /// The path that is meant by one in this folder: links on the way are followed, one at its end is not.
+    /// The absolute path for a path relative to `folder`. Links in its folders are followed; a link at its end is not.
     pub(super) fn path_in(&self, folder: &str, path: &str) -> String {
         let path = absolute(folder, path);
         let (above, name) = path.rsplit_once('/').expect("it is absolute");
@@ -61,7 +61,7 @@ impl World {
         absolute(&above, name)
     }
 
-    /// Where a path is kept, and under which name there.
+    /// The disk that stores a path, and the path on that disk.
     fn place<'a>(&'a self, path: &'a str) -> (&'a Disk, &'a str) {
         let mounts = self.volumes.iter().rev().filter(|(folder, _)| is_within(path, folder));
         match mounts.max_by_key(|(folder, _)| folder.len()) {
@@ -70,20 +70,20 @@ impl World {
         }
     }
 
-    /// What is under a path; links are not followed.
-    pub(super) fn entry(&self, path: &str) -> Option<Entry> {
+    /// The entry at a path. Links are not followed.
+    pub(super) fn entry(&self, path: &str) -> Option<DiskEntry> {
         let (disk, name) = self.place(path);
         if let Some(bytes) = self.files.get(path) {
-            return Some(Entry::file(bytes, self.now));
+            return Some(DiskEntry::file(bytes, self.now));
         }
         if NOWHERE.contains(&path) {
-            return Some(Entry::file(b"", self.now));
+            return Some(DiskEntry::file(b"", self.now));
         }
-        let given = || self.is_given(path).then(|| Entry::folder(self.now));
+        let given = || self.is_given(path).then(|| DiskEntry::folder(self.now));
         disk.get(name).or_else(given)
     }
 
-    /// Whether the container comes with this folder.
+    /// Whether the folder exists without having been written: a system folder, or a parent of a mount or file.
     fn is_given(&self, path: &str) -> bool {
         let inside = format!("{}/", path.trim_end_matches('/'));
         let below = |path: &&String| path.starts_with(&inside);
@@ -98,7 +98,7 @@ impl World {
         self.volumes.keys().chain(&self.read_only).map(String::as_str)
     }
 
-    /// The path that links lead to.
+    /// The path after following the links at its end.
     pub(super) fn resolved(&self, path: &str) -> String {
         let mut path = path.to_owned();
         for _ in 0..LINKS {
@@ -110,21 +110,21 @@ impl World {
         path
     }
 
-    /// The bytes of a file; links are followed.
-    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, Problem> {
+    /// The bytes of the file at a path. Links are followed.
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
         match self.entry(&self.resolved(path)).map(|entry| entry.content) {
             Some(Content::File(bytes)) => Ok(bytes.to_vec()),
-            Some(Content::Folder) => Err(Problem::Folder),
-            Some(Content::Link(_)) | None => Err(Problem::Missing),
+            Some(Content::Folder) => Err(FileError::Folder),
+            Some(Content::Link(_)) | None => Err(FileError::Missing),
         }
     }
 
-    /// Whether there is such a folder; links are followed.
+    /// Whether a folder is at the path. Links are followed.
     pub(super) fn is_folder(&self, path: &str) -> bool {
         self.entry(&self.resolved(path)).is_some_and(|entry| entry.content == Content::Folder)
     }
 
-    /// Whether there is such a file; links are followed.
+    /// Whether a file is at the path. Links are followed.
     pub(super) fn is_file(&self, path: &str) -> bool {
         self.entry(&self.resolved(path)).is_some_and(|entry| matches!(entry.content, Content::File(_)))
     }
@@ -145,8 +145,8 @@ impl World {
         names
     }
 
-    /// A path with everything below it, folders before what is in them.
-    pub(super) fn walk(&self, path: &str) -> Vec<(String, Entry)> {
+    /// The entry at a path and all entries below it, each folder before its children.
+    pub(super) fn walk(&self, path: &str) -> Vec<(String, DiskEntry)> {
         let Some(entry) = self.entry(path) else { return Vec::new() };
         let folder = entry.content == Content::Folder;
         let mut all = vec![(path.to_owned(), entry)];
@@ -156,65 +156,65 @@ impl World {
         all
     }
 
-    /// Whether something may be put under, or taken from, a path.
-    fn writable(&self, path: &str) -> Result<(), Problem> {
+    /// Checks that the entry at a path may be replaced or removed.
+    fn writable(&self, path: &str) -> Result<(), FileError> {
         if path.len() > PATH_BYTES {
-            return Err(Problem::TooLong);
+            return Err(FileError::TooLong);
         }
         let fixed =
             self.files.contains_key(path) || self.read_only.iter().any(|folder| is_within(path, folder));
-        if fixed { Err(Problem::ReadOnly) } else { Ok(()) }
+        if fixed { Err(FileError::ReadOnly) } else { Ok(()) }
     }
 
-    /// Puts an entry under a path, in place of a file or link that is there. The folder that it is in must be there.
-    pub(super) fn put(&self, path: &str, entry: Entry) -> Result<(), Problem> {
+    /// Puts an entry at a path and replaces a file or link there. The parent folder must exist.
+    pub(super) fn put(&self, path: &str, entry: DiskEntry) -> Result<(), FileError> {
         if NOWHERE.contains(&path) {
             return Ok(());
         }
         self.writable(path)?;
         match self.entry(path).map(|entry| entry.content) {
-            Some(Content::Folder) if entry.content == Content::Folder => return Err(Problem::Exists),
-            Some(Content::Folder) => return Err(Problem::Folder),
+            Some(Content::Folder) if entry.content == Content::Folder => return Err(FileError::Exists),
+            Some(Content::Folder) => return Err(FileError::Folder),
             Some(Content::File(_) | Content::Link(_)) if entry.content == Content::Folder => {
-                return Err(Problem::Exists);
+                return Err(FileError::Exists);
             }
             Some(Content::File(_) | Content::Link(_)) | None => {}
         }
         match self.entry(&self.resolved(parent(path))).map(|entry| entry.content) {
             Some(Content::Folder) => {}
-            Some(Content::File(_) | Content::Link(_)) => return Err(Problem::NoFolder),
-            None => return Err(Problem::Missing),
+            Some(Content::File(_) | Content::Link(_)) => return Err(FileError::NoFolder),
+            None => return Err(FileError::Missing),
         }
         let (disk, name) = self.place(path);
         Ok(disk.put(name, entry)?)
     }
 
-    /// Writes a file; one that is there keeps its permissions, and a link is followed.
-    pub(super) fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Problem> {
+    /// Writes a file. An existing file keeps its permissions; links are followed.
+    pub(super) fn write(&self, path: &str, bytes: &[u8]) -> Result<(), FileError> {
         let path = self.resolved(path);
         let mode = self.entry(&path).map(|entry| entry.mode);
-        let file = Entry::file(bytes, self.now);
-        self.put(&path, Entry { mode: mode.unwrap_or(file.mode), ..file })
+        let file = DiskEntry::file(bytes, self.now);
+        self.put(&path, DiskEntry { mode: mode.unwrap_or(file.mode), ..file })
     }
 
-    /// Makes a folder and those that it is in.
-    pub(super) fn make_folders(&self, path: &str) -> Result<(), Problem> {
+    /// Creates a folder and its missing parents.
+    pub(super) fn make_folders(&self, path: &str) -> Result<(), FileError> {
         if self.is_folder(path) {
             return Ok(());
         }
         self.writable(path)?;
         self.make_folders(parent(path))?;
-        self.put(path, Entry::folder(self.now))
+        self.put(path, DiskEntry::folder(self.now))
     }
 
     /// Removes a file, a link, or an empty folder.
-    pub(super) fn remove(&self, path: &str) -> Result<(), Problem> {
-        let entry = self.entry(path).ok_or(Problem::Missing)?;
+    pub(super) fn remove(&self, path: &str) -> Result<(), FileError> {
+        let entry = self.entry(path).ok_or(FileError::Missing)?;
         self.writable(path)?;
         if entry.content == Content::Folder && !self.children(path).is_empty() {
-            return Err(Problem::NotEmpty);
+            return Err(FileError::NotEmpty);
         }
         let (disk, name) = self.place(path);
-        if disk.remove(name) { Ok(()) } else { Err(Problem::ReadOnly) }
+        if disk.remove(name) { Ok(()) } else { Err(FileError::ReadOnly) }
     }
 }

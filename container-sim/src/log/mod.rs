@@ -1,65 +1,64 @@
-//! What a simulated container has logged, computed from its script and from when it ran instead of being kept: any line can be
-//! had at any time, and a restart of the kubelet loses none. Pure.
+//! The log of a simulated container. Scripted lines are computed from the script and the times of the run instead of being
+//! stored, so that a restart of the kubelet loses none; `printed` stores what a command printed, and `read` reads both.
+//! Pure.
 
-mod choose;
 mod printed;
 mod read;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{Chosen, choose, find};
-pub use printed::Printed;
-pub use read::{Reading, Step};
+pub use printed::PrintedLines;
+pub use read::{LogQuery, LogReader, LogStep, LogStream};
 
-use crate::behavior::LogScript;
 use crate::limits::LOG_LINES;
+use crate::script::LogScript;
 use crate::time::{between, go_duration, later};
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One run of a container, as far as its log goes.
+/// One run of a container: its id and times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The runtime's name for it.
+pub struct ContainerRun {
+    /// The container id that the runtime gave this run.
     pub id: String,
-    /// When it began.
+    /// When the run started.
     pub started_at: Timestamp,
-    /// When it ended and with which code, if it has.
+    /// When the run ended, with its exit code; `None` while it runs.
     pub ended: Option<(Timestamp, i32)>,
 }
 
-/// A line.
+/// One line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// When it was logged.
+pub struct LogLine {
+    /// The time of the line.
     pub at: Timestamp,
-    /// On which stream.
+    /// Whether it is on standard error.
     pub stderr: bool,
-    /// Without its end.
+    /// The text without its newline.
     pub text: String,
 }
 
-/// What a container's own command has to do with its log.
+/// What a log shows of the container's own command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Command {
-    /// It has none.
+pub enum CommandOutput {
+    /// The container has no command of its own.
     #[default]
     Absent,
-    /// It is not run, for this reason.
+    /// The command is not run, for this reason.
     NotRun(String),
-    /// It ran in an earlier process, and what it printed is gone.
+    /// The command ran in an earlier process of the simulation; its output is lost.
     Forgotten,
-    /// It has printed this.
-    Ran(Arc<Printed>),
+    /// The output of the command.
+    Ran(Arc<PrintedLines>),
 }
 
-/// Everything that one run logs, in order. Lines are counted from zero.
+/// The complete log of one run. Lines are numbered from zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     head: Vec<(bool, String)>,
-    /// What the container's command has printed, after the head.
-    printed: Option<Arc<Printed>>,
+    /// The output of the container's command, after the head.
+    printed: Option<Arc<PrintedLines>>,
     line: Option<(String, Duration)>,
     tail: Option<String>,
     start: Timestamp,
@@ -67,9 +66,15 @@ pub struct Log {
 }
 
 impl Log {
-    /// The log of `run` of the container called `name`.
-    pub fn of(script: &LogScript, name: &str, image: &str, run: &Run, command: Command) -> Self {
-        let ran = matches!(command, Command::Ran(_));
+    /// The log of one run of the container `name`.
+    pub fn of(
+        script: &LogScript,
+        name: &str,
+        image: &str,
+        run: &ContainerRun,
+        command: CommandOutput,
+    ) -> Self {
+        let ran = matches!(command, CommandOutput::Ran(_));
         let line = match (&script.line, script.every) {
             (line, Some(every)) if !ran => Some((line.clone().unwrap_or_else(|| "{n}".to_owned()), every)),
             (_, _) => None,
@@ -77,9 +82,11 @@ impl Log {
         let scripted = script.lines.is_some() || line.is_some() || ran;
         let truth = || {
             let more = match &command {
-                Command::NotRun(why) => format!("; {why}"),
-                Command::Forgotten => "; what its command printed is not kept across restarts".to_owned(),
-                Command::Absent | Command::Ran(_) => String::new(),
+                CommandOutput::NotRun(why) => format!("; {why}"),
+                CommandOutput::Forgotten => {
+                    "; what its command printed is not kept across restarts".to_owned()
+                }
+                CommandOutput::Absent | CommandOutput::Ran(_) => String::new(),
             };
             vec![(false, format!("simulated container {name} started (image {image}){more}"))]
         };
@@ -93,13 +100,13 @@ impl Log {
             format!("simulated container {name} ended with exit code {code} after {after}")
         });
         let printed = match command {
-            Command::Ran(printed) => Some(printed),
-            Command::Absent | Command::NotRun(_) | Command::Forgotten => None,
+            CommandOutput::Ran(printed) => Some(printed),
+            CommandOutput::Absent | CommandOutput::NotRun(_) | CommandOutput::Forgotten => None,
         };
         Self { head, printed, line, tail, start: run.started_at, end: run.ended.map(|(at, _)| at) }
     }
 
-    /// How many lines there are at `now`.
+    /// Number of lines at `now`.
     pub fn len(&self, now: Timestamp) -> u64 {
         let repeated = self.line.as_ref().map_or(0, |(_, every)| {
             let until = self.end.unwrap_or(now);
@@ -113,22 +120,26 @@ impl Log {
         self.printed.as_ref().map_or(0, |printed| printed.len())
     }
 
-    /// The first line that is still kept when there are `len`.
+    /// Number of the first line that can still be read, of `len` lines.
     pub fn first(&self, len: u64) -> u64 {
         let kept = self.printed.as_ref().map_or(0, |printed| printed.first());
         let kept = if kept > 0 { self.head.len() as u64 + kept } else { 0 };
         len.saturating_sub(LOG_LINES).max(kept)
     }
 
-    /// The line at a place below [`Log::len`].
-    pub fn line(&self, place: u64) -> Line {
+    /// The line with this number, which must be below [`Log::len`].
+    pub fn line(&self, place: u64) -> LogLine {
         if let Some((stderr, text)) = usize::try_from(place).ok().and_then(|place| self.head.get(place)) {
-            // Lines of one moment still have an order.
+            // Lines of the same moment get increasing times, so that sorting by time keeps their order.
             let at = later(self.start, Duration::from_micros(place));
-            return Line { at: self.end.map_or(at, |end| at.min(end)), stderr: *stderr, text: text.clone() };
+            return LogLine {
+                at: self.end.map_or(at, |end| at.min(end)),
+                stderr: *stderr,
+                text: text.clone(),
+            };
         }
         if let Some(printed) = &self.printed {
-            let gone = || Line { at: self.start, stderr: false, text: String::new() };
+            let gone = || LogLine { at: self.start, stderr: false, text: String::new() };
             return printed.line(place - self.head.len() as u64).cloned().unwrap_or_else(gone);
         }
         let n = place - self.head.len() as u64 + 1;
@@ -137,19 +148,19 @@ impl Log {
                 let nanos = every.as_nanos().saturating_mul(u128::from(n));
                 let after = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
                 let text = text.replace("{n}", &n.to_string());
-                Line { at: later(self.start, after), stderr: false, text }
+                LogLine { at: later(self.start, after), stderr: false, text }
             }
-            (None, Some(tail), Some(end)) => Line { at: end, stderr: false, text: tail.clone() },
-            (None, _, _) => Line { at: self.start, stderr: false, text: String::new() },
+            (None, Some(tail), Some(end)) => LogLine { at: end, stderr: false, text: tail.clone() },
+            (None, _, _) => LogLine { at: self.start, stderr: false, text: String::new() },
         }
     }
 
-    /// Whether nothing more comes.
+    /// Whether the run has ended, so that no more lines follow.
     pub fn ended(&self) -> bool {
         self.end.is_some()
     }
 
-    /// When the next line comes, if nothing happens to the container.
+    /// When the next scripted line is due; `None` if no scripted line follows.
     pub fn next(&self, now: Timestamp) -> Option<Timestamp> {
         let (_, every) = self.line.as_ref().filter(|_| self.end.is_none())?;
         let n = self.len(now) - self.head.len() as u64 + 1;

@@ -1,5 +1,5 @@
-//! Which commands may read files, told before one is begun: what costs something to mount is mounted for these only. It errs on the
-//! side of yes.
+//! Decides before a command starts whether it may read files, so that a caller mounts expensive volumes only for those
+//! commands. In doubt the answer is yes.
 
 use super::parse::{self, To};
 use super::{builtin, is_shell};
@@ -10,9 +10,9 @@ const BLIND: [&str; 16] = [
     "exit", "export", ":", "set",
 ];
 
-/// Whether `argv` may read a file of its container.
+/// Whether the command `argv` may read a file of its container.
 pub fn may_read_files(argv: &[String]) -> bool {
-    // The kubelet fills in variables before the command begins.
+    // The kubelet replaces `$(NAME)` before the command starts, so the words are not known here.
     if argv.iter().any(|word| word.contains("$(")) {
         return true;
     }
@@ -30,7 +30,7 @@ fn script_may_read(text: &str) -> bool {
         let appends = command.redirects.iter().any(|redirect| matches!(redirect.to, To::Append(_)));
         let first = command.words.first().map(parse::Word::literal);
         let is_blind = match first {
-            // Only redirects.
+            // The command consists of redirections.
             None => true,
             Some(Some(first)) => parse::is_assignment(&first) || BLIND.contains(&builtin::name(&first)),
             Some(None) => false,
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_blind_only_if_no_part_of_it_reads() {
+    fn a_command_may_read_files_if_any_part_of_it_may() {
         for (argv, reads) in [
             (&["sleep", "3600"][..], false),
             (&["/bin/echo", "hi"], false),

@@ -1,12 +1,12 @@
-//! Which commands the simulated shell can run to their end, told before one is begun. It errs on the side of no: a command that it
-//! would run differently from a real shell is refused.
+//! Decides before a command starts whether the simulated shell can run it to its end. In doubt the answer is no: a command
+//! that would run differently in a real shell is refused.
 
 use super::parse::{self, Word, is_assignment};
-use super::{World, builtin};
-use crate::behavior::ExecAnswer;
+use super::{Environment, builtin};
+use crate::script::ScriptedAnswer;
 use std::collections::BTreeMap;
 
-/// Why a command is not run.
+/// Why the simulated shell does not run a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRunnable {
     /// The shell has no such command.
@@ -15,25 +15,25 @@ pub enum NotRunnable {
     /// The command waits for something that never comes.
     #[error("{0:?} does not end by itself")]
     Endless(String),
-    /// What a command is depends on a variable.
+    /// A variable names the command.
     #[error("the simulated shell does not know before which command a variable names")]
     Variable,
-    /// A file name pattern, which the shell would not fill in.
+    /// A file name pattern, which the simulated shell does not expand.
     #[error("the simulated shell does not know file name patterns ({0:?})")]
     Pattern(String),
-    /// The text is not understood.
+    /// A syntax error.
     #[error("{0}")]
     Syntax(String),
 }
 
-/// Scripted answers, by the words of a command joined by blanks.
-type Answers = BTreeMap<String, ExecAnswer>;
+/// Scripted answers by command line: the words of the command joined by blanks.
+type Answers = BTreeMap<String, ScriptedAnswer>;
 
-/// Whether the shell can run `argv` as a real one would.
+/// Checks that the simulated shell runs `argv` as a real shell would, or that `answers` has its command line.
 ///
 /// # Errors
-/// Why it cannot.
-pub fn runnable(argv: &[String], answers: &Answers) -> Result<(), NotRunnable> {
+/// The reason why it does not.
+pub fn check_runnable(argv: &[String], answers: &Answers) -> Result<(), NotRunnable> {
     if answers.contains_key(&argv.join(" ")) {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub fn runnable(argv: &[String], answers: &Answers) -> Result<(), NotRunnable> {
         [program, flags, text, ..] if builtin::is_shell(program) && is_command_flag(flags) => {
             script(text, answers)
         }
-        // It reads its input, of which there is none.
+        // A shell that reads commands from its input, which is empty.
         [program, rest @ ..]
             if builtin::is_shell(program) && rest.iter().all(|word| word.starts_with('-')) =>
         {
@@ -52,7 +52,8 @@ pub fn runnable(argv: &[String], answers: &Answers) -> Result<(), NotRunnable> {
     }
 }
 
-/// `-c`, or with flags that change nothing. `-e` ends a script at its first error, which the shell does not do.
+/// Whether the flags are `-c`, alone or with flags that change nothing. `-e` changes something: it ends a script at its
+/// first error, which the simulated shell does not do.
 fn is_command_flag(flags: &str) -> bool {
     flags.starts_with('-') && flags.ends_with('c') && !flags.contains('e')
 }
@@ -72,7 +73,7 @@ fn script(text: &str, answers: &Answers) -> Result<(), NotRunnable> {
             ("sh" | "bash" | "ash", Some(_)) if command.words.iter().any(|word| word.literal().is_none()) => {
                 return Err(NotRunnable::Variable);
             }
-            _ => runnable(&words, answers)?,
+            _ => check_runnable(&words, answers)?,
         }
     }
     Ok(())
@@ -88,7 +89,7 @@ fn program(words: &[String]) -> Result<(), NotRunnable> {
     if endless {
         return Err(NotRunnable::Endless(words.join(" ")));
     }
-    let known = builtin::run(&World::default(), &[first.to_owned()], b"").is_some();
+    let known = builtin::run(&Environment::default(), &[first.to_owned()], b"").is_some();
     if known { Ok(()) } else { Err(NotRunnable::Command(first.to_owned())) }
 }
 
@@ -98,7 +99,7 @@ mod tests {
 
     fn check(argv: &[&str]) -> Result<(), NotRunnable> {
         let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-        runnable(&argv, &BTreeMap::from([("redis-cli ping".to_owned(), ExecAnswer::default())]))
+        check_runnable(&argv, &BTreeMap::from([("redis-cli ping".to_owned(), ScriptedAnswer::default())]))
     }
 
     #[test]
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_real_shell_would_do_otherwise_is_not_runnable() {
+    fn commands_that_a_real_shell_runs_differently_are_not_runnable() {
         let command = |name: &str| NotRunnable::Command(name.to_owned());
         for (argv, why) in [
             (&["/app/server", "--port=1"][..], command("/app/server")),

@@ -1,5 +1,8 @@
-//! A shell that exists only as text: it knows a few commands, the container's environment, the files that are mounted into it
-//! and those that were written in it, and touches nothing else. No I/O: what takes time or input is handed back as a [`Step`].
+//! The simulated shell: interprets commands over a container's [`Environment`] (variables, mounted files, written files),
+//! and touches nothing else. No I/O: [`ShellStep`] says what needs time or input.
+//!
+//! `parse` is the language, `builtin`, `text`, `tools` and `tar` are the programs, `files` and `disk` the file system,
+//! `memory` bounds what is buffered. `known` and `reading` judge a command before it runs.
 
 mod builtin;
 mod disk;
@@ -14,120 +17,121 @@ mod tests;
 mod text;
 mod tools;
 
-use crate::behavior::ExecAnswer;
 use crate::limits::INPUT_BYTES;
+use crate::script::ScriptedAnswer;
 pub use builtin::is_shell;
-pub use disk::{Content, Disk, Entry, Full, Room};
-pub use known::{NotRunnable, runnable};
-use memory::Held;
-pub use memory::{Allowance, Memory, Printed};
+pub use disk::{Content, Disk, DiskCapacity, DiskEntry, DiskFull};
+pub use known::{NotRunnable, check_runnable};
+use memory::Reservation;
+pub use memory::{BufferAllowance, BufferCapacity, OutputBytes};
 use parse::{Connector, Redirect, To, Word};
 pub use reading::may_read_files;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What a command finds around it.
+/// Everything that a command can observe of its container.
 #[derive(Clone, Debug, Default)]
-pub struct World {
+pub struct Environment {
     /// The pod's host name.
     pub hostname: String,
-    /// Where it starts.
+    /// The working directory.
     pub workdir: String,
-    /// Variables, in order.
-    pub env: Vec<(String, String)>,
-    /// Files that it comes with, by absolute path; they do not change.
+    /// The environment variables; of several with one name the last one counts.
+    pub variables: Vec<(String, String)>,
+    /// Mounted files by absolute path. Programs cannot change them.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Folders in which nothing changes.
+    /// Folders that are mounted read-only.
     pub read_only: BTreeSet<String>,
-    /// Volumes, by the folder where they are mounted.
+    /// Writable volumes by the folder where they are mounted.
     pub volumes: BTreeMap<String, Disk>,
-    /// Where everything else is written.
+    /// The container's own disk, for all other paths.
     pub disk: Disk,
-    /// Scripted answers by the words of the command, joined by blanks.
-    pub answers: BTreeMap<String, ExecAnswer>,
-    /// The time, as `date` prints it.
+    /// Scripted answers by command line: the words of the command joined by blanks.
+    pub answers: BTreeMap<String, ScriptedAnswer>,
+    /// The time as `date` prints it.
     pub date: String,
     /// The time in seconds since 1970.
     pub now: i64,
-    /// Rows and columns of the terminal, once somebody has said.
+    /// Rows and columns of the terminal; `None` until the client sends them.
     pub terminal: Option<(u16, u16)>,
-    /// What may be held of its input and output.
-    pub memory: Allowance,
+    /// The bound on buffered input and output.
+    pub memory: BufferAllowance,
 }
 
-/// What happens next.
+/// What the caller of [`Shell::step`] must do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Send this on a channel (1 or 2).
-    Print(u32, Printed),
-    /// Wait, then step again.
+pub enum ShellStep {
+    /// Send these bytes on a channel (1 is standard output, 2 is standard error).
+    Print(u32, OutputBytes),
+    /// Wait this long, then step again.
     Sleep(Duration),
-    /// Send everything that comes in out again until there is no more; then step again.
+    /// Copy all input to standard output until the input ends, then step again.
     Copy,
-    /// Give what comes in to [`Shell::input`], or say that there is no more.
+    /// Pass the next input, or its end, to [`Shell::input`].
     Read,
-    /// Give one line of input to [`Shell::line`], or say that there is no more.
+    /// Pass the next line of input, or its end, to [`Shell::line`].
     ReadLine,
-    /// It ended with this code.
+    /// The command ended with this exit code.
     Exit(u8),
 }
 
-/// There is no such program: a container runtime's error.
+/// The container has no such program. The text is a container runtime's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("exec: {0:?}: executable file not found in $PATH")]
-pub struct NoProgram(pub String);
+pub struct ProgramNotFound(pub String);
 
-/// Where a channel leads.
+/// The destination of an output channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sink {
     Channel(u32),
-    /// Into the next command.
+    /// The input of the next command.
     Pipe,
-    /// To the end of a file.
+    /// Appended to this file.
     File(String),
 }
 
-/// Where out and err lead.
+/// The destinations of standard output and standard error.
 type Sinks = [Sink; 2];
 
-/// A command that waits for its input.
+/// A command that waits for the end of its input.
 #[derive(Debug)]
 struct Waiting {
     words: Vec<String>,
     sinks: Sinks,
     input: Vec<u8>,
-    /// For the input.
-    held: Vec<Held>,
+    /// The reservations for `input`.
+    held: Vec<Reservation>,
 }
 
-/// A command that runs.
+/// A running command: call [`Shell::step`] until it returns [`ShellStep::Exit`].
 #[derive(Debug)]
 pub struct Shell {
-    world: World,
+    environment: Environment,
     code: u8,
-    /// What is still to be run.
+    /// The commands that have not started.
     queue: VecDeque<(Connector, parse::Command)>,
-    steps: VecDeque<Step>,
-    /// It reads commands from its input.
+    steps: VecDeque<ShellStep>,
+    /// Whether the shell reads commands from its input.
     reads: bool,
-    /// What it reads, if that was known from the beginning; once read, nothing is left of it.
+    /// The input of a nested shell, known when it starts; empty once a program has read it.
     stdin: Option<Vec<u8>>,
-    /// What the next command reads instead.
+    /// The input that a pipe passes to the next command.
     piped: Option<Vec<u8>>,
-    /// What the command under way prints for the next one.
+    /// The output that the current command has written to its pipe.
     pipe: Vec<u8>,
     waiting: Option<Waiting>,
 }
 
 impl Shell {
-    /// Begins to run `argv`.
+    /// Starts the command `argv`.
     ///
     /// # Errors
     /// When the container has no such program.
-    pub fn run(world: World, argv: &[String]) -> Result<Self, NoProgram> {
+    pub fn run(environment: Environment, argv: &[String]) -> Result<Self, ProgramNotFound> {
         let (queue, steps) = (VecDeque::new(), VecDeque::new());
         let (stdin, piped, pipe, waiting) = (None, None, Vec::new(), None);
-        let mut shell = Self { world, code: 0, queue, steps, reads: false, stdin, piped, pipe, waiting };
+        let mut shell =
+            Self { environment, code: 0, queue, steps, reads: false, stdin, piped, pipe, waiting };
         let program = argv.first().cloned().unwrap_or_default();
         let sinks = [Sink::Channel(1), Sink::Channel(2)];
         if shell.answer(argv, &sinks) {
@@ -142,39 +146,41 @@ impl Shell {
             ("sh" | "bash" | "ash", [_, rest @ ..]) if rest.iter().all(|word| word.starts_with('-')) => {
                 shell.reads = true;
             }
-            // Parts of the language are no programs.
+            // Words of the shell language are not programs.
             ("exit" | "cd" | "export" | "set" | ":" | "sh" | "bash" | "ash" | "command", _) => {
-                return Err(NoProgram(program));
+                return Err(ProgramNotFound(program));
             }
-            _ if argv.is_empty() || !shell.simple(argv, &sinks, None) => return Err(NoProgram(program)),
+            _ if argv.is_empty() || !shell.simple(argv, &sinks, None) => {
+                return Err(ProgramNotFound(program));
+            }
             _ => {}
         }
         Ok(shell)
     }
 
-    /// What happens next.
-    pub fn step(&mut self) -> Step {
+    /// Advances to the next thing that the caller must do.
+    pub fn step(&mut self) -> ShellStep {
         loop {
             if let Some(step) = self.steps.pop_front() {
                 return step;
             }
             if self.waiting.is_some() {
-                return Step::Read;
+                return ShellStep::Read;
             }
             match self.queue.pop_front() {
                 Some((connector, command)) => self.command(connector, &command),
-                None if self.reads => return Step::ReadLine,
-                None => return Step::Exit(self.code),
+                None if self.reads => return ShellStep::ReadLine,
+                None => return ShellStep::Exit(self.code),
             }
         }
     }
 
-    /// The terminal has so many rows and columns from now on.
+    /// Sets the size of the terminal.
     pub fn resized(&mut self, rows: u16, columns: u16) {
-        self.world.terminal = Some((rows, columns));
+        self.environment.terminal = Some((rows, columns));
     }
 
-    /// A line of input, without its end; `None`: there is no more.
+    /// Passes one line of input without its newline; `None` is the end of input.
     pub fn line(&mut self, line: Option<&str>) {
         match line {
             Some(line) => self.script(line),
@@ -182,13 +188,14 @@ impl Shell {
         }
     }
 
-    /// Input for the command that asked for it; `None`: there is no more. One that gets too much fails.
+    /// Passes input to the command that waits for it; `None` is the end of input. A command with more input than the bounds
+    /// allow fails.
     pub fn input(&mut self, bytes: Option<&[u8]>) {
         let Some(waiting) = &mut self.waiting else { return };
         match bytes {
             Some(bytes)
                 if waiting.input.len() + bytes.len() <= INPUT_BYTES
-                    && let Some(held) = self.world.memory.hold(bytes.len()) =>
+                    && let Some(held) = self.environment.memory.hold(bytes.len()) =>
             {
                 waiting.held.push(held);
                 waiting.input.extend_from_slice(bytes);
@@ -209,7 +216,7 @@ impl Shell {
         }
     }
 
-    /// Runs a text of commands after what is under way.
+    /// Queues the commands of a script.
     fn script(&mut self, text: &str) {
         match parse::parse(text) {
             Ok(commands) => self.queue.extend(commands),
@@ -227,7 +234,7 @@ impl Shell {
             Connector::Or => self.code != 0,
         };
         if !wanted {
-            // What it would have been piped into does not run either.
+            // The rest of its pipeline does not run either.
             while self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe) {
                 self.queue.pop_front();
             }
@@ -258,7 +265,7 @@ impl Shell {
         word.expand(|name| self.variable(name))
     }
 
-    /// What a command that has ended printed becomes the next one's input.
+    /// Passes the piped output of an ended command to the next one.
     fn piped_on(&mut self, sinks: &Sinks) {
         let printed = std::mem::take(&mut self.pipe);
         if sinks.contains(&Sink::Pipe) || self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe)
@@ -267,7 +274,7 @@ impl Shell {
         }
     }
 
-    /// Where the channels of the next command lead, and what it reads if that is not the shell's input.
+    /// The destinations of a command's output and, if it does not read the shell's input, its input.
     fn redirected(
         &self,
         redirects: &[Redirect],
@@ -275,18 +282,22 @@ impl Shell {
     ) -> Result<(Sinks, Option<Vec<u8>>), String> {
         let piped = self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe);
         let mut sinks = [if piped { Sink::Pipe } else { Sink::Channel(1) }, Sink::Channel(2)];
-        // Each is done in order: `>/dev/null 2>&1` silences both.
+        // Redirections apply in order: `>/dev/null 2>&1` discards both.
         for redirect in redirects {
-            let path = |word: &Word| self.world.path(&self.expanded(word));
+            let path = |word: &Word| self.environment.path(&self.expanded(word));
             let sink = match &redirect.to {
                 To::File(word) if redirect.from == 0 => {
                     let path = path(word);
-                    input = Some(self.world.read(&path).map_err(|why| format!("can't open {path}: {why}"))?);
+                    input = Some(
+                        self.environment.read(&path).map_err(|why| format!("can't open {path}: {why}"))?,
+                    );
                     continue;
                 }
                 To::File(word) => {
                     let path = path(word);
-                    self.world.write(&path, b"").map_err(|why| format!("can't create {path}: {why}"))?;
+                    self.environment
+                        .write(&path, b"")
+                        .map_err(|why| format!("can't create {path}: {why}"))?;
                     Sink::File(path)
                 }
                 To::Append(word) => Sink::File(path(word)),
@@ -326,28 +337,28 @@ impl Shell {
         }
     }
 
-    /// A shell in the shell: it has what this one has, and what it changes is lost with it.
+    /// Runs a nested shell. It starts with a copy of this shell's variables and folder, and its changes to them are lost.
     fn inner(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) {
-        let Ok(mut inner) = Self::run(self.world.clone(), words) else { return self.code = 127 };
+        let Ok(mut inner) = Self::run(self.environment.clone(), words) else { return self.code = 127 };
         inner.stdin = input;
         loop {
             match inner.step() {
-                Step::Exit(code) => return self.code = code,
-                Step::ReadLine => inner.line(None),
-                Step::Read => inner.input(None),
-                Step::Print(channel, printed) => {
+                ShellStep::Exit(code) => return self.code = code,
+                ShellStep::ReadLine => inner.line(None),
+                ShellStep::Read => inner.input(None),
+                ShellStep::Print(channel, printed) => {
                     self.emit(&sinks[usize::from(channel == 2)], printed.into_bytes());
                 }
-                step @ (Step::Sleep(_) | Step::Copy) => self.steps.push_back(step),
+                step @ (ShellStep::Sleep(_) | ShellStep::Copy) => self.steps.push_back(step),
             }
         }
     }
 
-    /// A scripted answer to these words. False if there is none.
+    /// Gives the scripted answer to a command line. Returns false if there is none.
     fn answer(&mut self, words: &[String], sinks: &Sinks) -> bool {
-        let Some(answer) = self.world.answers.get(&words.join(" ")).cloned() else { return false };
+        let Some(answer) = self.environment.answers.get(&words.join(" ")).cloned() else { return false };
         if let Some(after) = answer.after {
-            self.steps.push_back(Step::Sleep(after));
+            self.steps.push_back(ShellStep::Sleep(after));
         }
         self.emit(&sinks[0], answer.stdout.into_bytes());
         self.emit(&sinks[1], answer.stderr.into_bytes());
@@ -355,7 +366,7 @@ impl Shell {
         true
     }
 
-    /// A command that is built in. False if there is none of this name.
+    /// Runs a program. Returns false if the container has none of this name.
     fn simple(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) -> bool {
         let reads = input.is_none() && builtin::reads(words);
         let input = input.or_else(|| self.stdin.as_mut().filter(|_| reads).map(std::mem::take));
@@ -363,7 +374,7 @@ impl Shell {
             match (builtin::name(&words[0]), &sinks[0]) {
                 ("cat", Sink::Channel(1)) => {
                     self.code = 0;
-                    self.steps.push_back(Step::Copy);
+                    self.steps.push_back(ShellStep::Copy);
                 }
                 _ => {
                     let (words, sinks) = (words.to_vec(), sinks.clone());
@@ -372,7 +383,7 @@ impl Shell {
             }
             return true;
         }
-        let Some(outcome) = builtin::run(&self.world, words, &input.unwrap_or_default()) else {
+        let Some(outcome) = builtin::run(&self.environment, words, &input.unwrap_or_default()) else {
             return false;
         };
         self.code = outcome.code;
@@ -382,7 +393,7 @@ impl Shell {
         true
     }
 
-    /// Sends what was printed where it belongs.
+    /// Writes output to its destination.
     fn emit(&mut self, sink: &Sink, bytes: Vec<u8>) {
         if bytes.is_empty() {
             return;
@@ -390,11 +401,11 @@ impl Shell {
         match sink {
             Sink::Channel(channel) => self.print(*channel, bytes),
             Sink::Pipe if self.pipe.len() + bytes.len() <= INPUT_BYTES => self.pipe.extend(bytes),
-            // A pipe that nobody could read to its end.
+            // The pipe is full: the next command could not read all of it.
             Sink::Pipe => self.code = 1,
             Sink::File(path) => {
-                let before = self.world.read(path).unwrap_or_default();
-                if let Err(why) = self.world.write(path, &[before, bytes].concat()) {
+                let before = self.environment.read(path).unwrap_or_default();
+                if let Err(why) = self.environment.write(path, &[before, bytes].concat()) {
                     self.code = 1;
                     self.print(2, format!("sh: write error: {why}\n").into_bytes());
                 }
@@ -402,15 +413,15 @@ impl Shell {
         }
     }
 
-    /// Sends what was printed on a channel. What there is no memory for is lost, and the command has failed.
+    /// Queues output for a channel. Output that exceeds the bounds is lost, and the command fails.
     fn print(&mut self, channel: u32, bytes: Vec<u8>) {
-        match Printed::new(bytes, &self.world.memory) {
-            Some(printed) => self.steps.push_back(Step::Print(channel, printed)),
+        match OutputBytes::new(bytes, &self.environment.memory) {
+            Some(printed) => self.steps.push_back(ShellStep::Print(channel, printed)),
             None => {
                 self.code = 1;
                 let why = b"sh: write error: Cannot allocate memory\n".to_vec();
-                let told = Printed::new(why, &self.world.memory);
-                self.steps.extend(told.map(|printed| Step::Print(2, printed)));
+                let told = OutputBytes::new(why, &self.environment.memory);
+                self.steps.extend(told.map(|printed| ShellStep::Print(2, printed)));
             }
         }
     }
@@ -419,9 +430,9 @@ impl Shell {
         match name {
             "?" => self.code.to_string(),
             "$" => "1".to_owned(),
-            "PWD" => self.world.workdir.clone(),
+            "PWD" => self.environment.workdir.clone(),
             _ => {
-                let found = self.world.env.iter().rev().find(|(key, _)| key == name);
+                let found = self.environment.variables.iter().rev().find(|(key, _)| key == name);
                 found.map(|(_, value)| value.clone()).unwrap_or_default()
             }
         }
@@ -429,17 +440,17 @@ impl Shell {
 
     fn assign(&mut self, word: &str) {
         if let Some((name, value)) = word.split_once('=') {
-            self.world.env.retain(|(key, _)| key != name);
-            self.world.env.push((name.to_owned(), value.to_owned()));
+            self.environment.variables.retain(|(key, _)| key != name);
+            self.environment.variables.push((name.to_owned(), value.to_owned()));
         }
         self.code = 0;
     }
 
     fn change_directory(&mut self, to: &str, sinks: &Sinks) {
-        let path = self.world.resolved(&self.world.path(to));
-        self.code = u8::from(!self.world.is_folder(&path));
+        let path = self.environment.resolved(&self.environment.path(to));
+        self.code = u8::from(!self.environment.is_folder(&path));
         if self.code == 0 {
-            self.world.workdir = path;
+            self.environment.workdir = path;
         } else {
             let why = format!("sh: cd: can't cd to {to}: No such file or directory\n");
             self.emit(&sinks[1], why.into_bytes());

@@ -1,6 +1,6 @@
-//! Which run of a container a request for its log means: the kubelet's rule, and its words when there is none. Pure.
+//! Chooses the run of a container that a request for its log means, by the kubelet's rule and with the kubelet's errors.
+//! Pure.
 
-use super::{Command, Log, Printed, Run};
 use crate::behavior;
 use crate::pod::Pod;
 use crate::pod::container::{Container, Ended};
@@ -8,40 +8,41 @@ use crate::pod::object::PodObject;
 use crate::program::{self, Program};
 use crate::status;
 use k8s_openapi::api::core::v1::ContainerStatus;
+use kstore_container_sim::{CommandOutput, ContainerRun, Log, PrintedLines};
 use std::sync::Arc;
 
-/// A run, and which container it is of.
+/// A run of a container, and the index of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// The place in [`PodObject::containers`].
+    /// The index in [`PodObject::containers`].
     pub container: usize,
     /// The run.
-    pub run: Run,
+    pub run: ContainerRun,
 }
 
 impl Chosen {
-    /// What it logs. `printed` is what its command has printed, if that ran in this process.
-    pub fn log(&self, object: &PodObject, printed: Option<Arc<Printed>>) -> Log {
+    /// The log of the run. `printed` is the output of its command, if the command ran in this process.
+    pub fn log(&self, object: &PodObject, printed: Option<Arc<PrintedLines>>) -> Log {
         let spec = object.container(self.container).expect("the run is of one of the pod's containers");
         let mut script = behavior::script(&object.metadata.annotations, &spec.name);
         if spec.stdin {
-            // It waits for somebody to type, and says nothing before.
+            // The process waits for input and logs nothing before.
             script.log.lines.get_or_insert_default();
         }
         let command = match (printed, program::of(object, self.container)) {
-            (Some(printed), _) => Command::Ran(printed),
-            (None, Program::Shell(_)) => Command::Forgotten,
-            (None, Program::NotRun(why)) => Command::NotRun(why),
-            (None, Program::Image | Program::Scripted | Program::Attached) => Command::Absent,
+            (Some(printed), _) => CommandOutput::Ran(printed),
+            (None, Program::Shell(_)) => CommandOutput::Forgotten,
+            (None, Program::NotRun(why)) => CommandOutput::NotRun(why),
+            (None, Program::Image | Program::Scripted | Program::Attached) => CommandOutput::Absent,
         };
         Log::of(&script.log, &spec.name, &spec.image, &self.run, command)
     }
 }
 
-/// The run of `name` that is meant: the present or latest one, or the one before.
+/// The current or latest run of the container `name`, or with `previous` the run before it.
 ///
 /// # Errors
-/// Why there is none, in a kubelet's words.
+/// The kubelet's message if there is no such run.
 pub fn choose(pod: &Pod, object: &PodObject, name: &str, previous: bool) -> Result<Chosen, String> {
     let of = format!("container \"{name}\" in pod \"{}\"", object.metadata.name);
     let statuses = status::containers(pod, object);
@@ -67,7 +68,8 @@ pub fn choose(pod: &Pod, object: &PodObject, name: &str, previous: bool) -> Resu
     Ok(Chosen { container, run })
 }
 
-/// The id of the run that is meant; else why a container that never ran waits, or nothing if only the one before is missing.
+/// The id of the chosen run. Without one: the reason why a container that never ran waits, or `None` if only the previous
+/// run is missing.
 fn id_of(status: &ContainerStatus, previous: bool) -> Result<&str, Option<&str>> {
     let state = status.state.as_ref();
     let terminated = |state: Option<&k8s_openapi::api::core::v1::ContainerState>| -> Option<String> {
@@ -86,12 +88,12 @@ fn id_of(status: &ContainerStatus, previous: bool) -> Result<&str, Option<&str>>
     last.ok_or(Some(waiting.unwrap_or("ContainerCreating")))
 }
 
-/// The run of this id, if the container still remembers it.
-pub fn find(container: &Container, id: &str) -> Option<Run> {
+/// The run with this id; `None` if the container has had two newer runs.
+pub fn find(container: &Container, id: &str) -> Option<ContainerRun> {
     if let Some(run) = container.run().filter(|run| run.id == id) {
-        return Some(Run { id: id.to_owned(), started_at: run.started_at, ended: None });
+        return Some(ContainerRun { id: id.to_owned(), started_at: run.started_at, ended: None });
     }
     let ended = [&container.ended, &container.last].into_iter().flatten().find(|ended| ended.id == id)?;
     let Ended { started_at, finished_at, code, .. } = *ended;
-    Some(Run { id: id.to_owned(), started_at, ended: Some((finished_at, code)) })
+    Some(ContainerRun { id: id.to_owned(), started_at, ended: Some((finished_at, code)) })
 }

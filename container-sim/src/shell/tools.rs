@@ -1,11 +1,11 @@
 //! Programs of a simulated container that change files.
 
-use super::World;
+use super::Environment;
 use super::builtin::Outcome;
-use super::disk::{Content, Entry};
-use super::files::Problem;
+use super::disk::{Content, DiskEntry};
+use super::files::FileError;
 
-/// The programs here that read their input.
+/// Whether a program of this file reads its input.
 pub(super) fn reads(program: &str, arguments: &[String]) -> bool {
     match program {
         "tee" => true,
@@ -14,8 +14,13 @@ pub(super) fn reads(program: &str, arguments: &[String]) -> bool {
     }
 }
 
-/// Runs a program; `None` if none here is called so.
-pub(super) fn run(world: &World, program: &str, arguments: &[String], input: &[u8]) -> Option<Outcome> {
+/// Runs a program of this file; `None` if it has none of this name.
+pub(super) fn run(
+    environment: &Environment,
+    program: &str,
+    arguments: &[String],
+    input: &[u8],
+) -> Option<Outcome> {
     Some(match program {
         "mkdir" => each(
             program,
@@ -23,23 +28,29 @@ pub(super) fn run(world: &World, program: &str, arguments: &[String], input: &[u
             "can't create directory",
             |flags, path| {
                 if flags.contains('p') {
-                    world.make_folders(path)
+                    environment.make_folders(path)
                 } else {
-                    world.put(path, Entry::folder(world.now))
+                    environment.put(path, DiskEntry::folder(environment.now))
                 }
             },
-            world,
+            environment,
         ),
-        "rmdir" => each(program, arguments, "", |_, path| world.remove(path), world),
-        "rm" => each(program, arguments, "can't remove", |flags, path| remove(world, flags, path), world),
-        "touch" => each(program, arguments, "", |_, path| touch(world, path), world),
-        "chmod" => chmod(world, arguments),
-        "cp" | "mv" => transfer(world, program, arguments),
-        "ln" => link(world, arguments),
-        "readlink" => readlink(world, arguments),
-        "tee" => tee(world, arguments, input),
-        "dd" => copy_blocks(world, arguments, input),
-        "find" => find(world, arguments),
+        "rmdir" => each(program, arguments, "", |_, path| environment.remove(path), environment),
+        "rm" => each(
+            program,
+            arguments,
+            "can't remove",
+            |flags, path| remove(environment, flags, path),
+            environment,
+        ),
+        "touch" => each(program, arguments, "", |_, path| touch(environment, path), environment),
+        "chmod" => chmod(environment, arguments),
+        "cp" | "mv" => transfer(environment, program, arguments),
+        "ln" => link(environment, arguments),
+        "readlink" => readlink(environment, arguments),
+        "tee" => tee(environment, arguments, input),
+        "dd" => copy_blocks(environment, arguments, input),
+        "find" => find(environment, arguments),
         "sync" | "chown" | "chgrp" => Outcome::default(),
         _ => return None,
     })
@@ -51,13 +62,13 @@ fn split(arguments: &[String]) -> (String, Vec<&String>) {
     (flags.into_iter().cloned().collect(), words)
 }
 
-/// Does something to each path; goes on when one fails.
+/// Applies an operation to each path, and continues after a failure.
 fn each(
     program: &str,
     arguments: &[String],
     failure: &str,
-    act: impl Fn(&str, &str) -> Result<(), Problem>,
-    world: &World,
+    act: impl Fn(&str, &str) -> Result<(), FileError>,
+    environment: &Environment,
 ) -> Outcome {
     let (flags, words) = split(arguments);
     let mut outcome = Outcome::default();
@@ -65,7 +76,7 @@ fn each(
         return Outcome::fail(1, format!("{program}: missing operand\n"));
     }
     for word in words {
-        if let Err(why) = act(&flags, &world.path(word)) {
+        if let Err(why) = act(&flags, &environment.path(word)) {
             let what = if failure.is_empty() { String::new() } else { format!("{failure} ") };
             outcome.err.push_str(&format!("{program}: {what}'{word}': {why}\n"));
             outcome.code = 1;
@@ -74,26 +85,30 @@ fn each(
     outcome
 }
 
-fn remove(world: &World, flags: &str, path: &str) -> Result<(), Problem> {
+fn remove(environment: &Environment, flags: &str, path: &str) -> Result<(), FileError> {
     let recursive = flags.contains(['r', 'R']);
-    match world.entry(path).map(|entry| entry.content) {
+    match environment.entry(path).map(|entry| entry.content) {
         None if flags.contains('f') => Ok(()),
-        Some(Content::Folder) if !recursive => Err(Problem::Folder),
-        Some(Content::Folder) => world.walk(path).iter().rev().try_for_each(|(path, _)| world.remove(path)),
-        Some(Content::File(_) | Content::Link(_)) | None => world.remove(path),
+        Some(Content::Folder) if !recursive => Err(FileError::Folder),
+        Some(Content::Folder) => {
+            environment.walk(path).iter().rev().try_for_each(|(path, _)| environment.remove(path))
+        }
+        Some(Content::File(_) | Content::Link(_)) | None => environment.remove(path),
     }
 }
 
-fn touch(world: &World, path: &str) -> Result<(), Problem> {
-    match world.entry(&world.resolved(path)) {
+fn touch(environment: &Environment, path: &str) -> Result<(), FileError> {
+    match environment.entry(&environment.resolved(path)) {
         Some(entry) if entry.content == Content::Folder => Ok(()),
-        Some(entry) => world.put(&world.resolved(path), Entry { modified: world.now, ..entry }),
-        None => world.write(path, b""),
+        Some(entry) => {
+            environment.put(&environment.resolved(path), DiskEntry { modified: environment.now, ..entry })
+        }
+        None => environment.write(path, b""),
     }
 }
 
-/// Octal modes and `+x`.
-fn chmod(world: &World, arguments: &[String]) -> Outcome {
+/// `chmod` with octal modes and `+x`.
+fn chmod(environment: &Environment, arguments: &[String]) -> Outcome {
     let Some((mode, paths)) = arguments.split_first() else {
         return Outcome::fail(1, "chmod: missing operand\n".to_owned());
     };
@@ -102,7 +117,7 @@ fn chmod(world: &World, arguments: &[String]) -> Outcome {
         paths,
         "",
         |_, path| {
-            let entry = world.entry(&world.resolved(path)).ok_or(Problem::Missing)?;
+            let entry = environment.entry(&environment.resolved(path)).ok_or(FileError::Missing)?;
             let mode = match u32::from_str_radix(mode, 8) {
                 Ok(mode) => mode & 0o7777,
                 Err(_) if mode.ends_with("+x") => entry.mode | 0o111,
@@ -111,28 +126,30 @@ fn chmod(world: &World, arguments: &[String]) -> Outcome {
             match entry.content {
                 Content::Folder => Ok(()),
                 Content::File(_) | Content::Link(_) => {
-                    world.put(&world.resolved(path), Entry { mode, ..entry })
+                    environment.put(&environment.resolved(path), DiskEntry { mode, ..entry })
                 }
             }
         },
-        world,
+        environment,
     )
 }
 
-fn transfer(world: &World, program: &str, arguments: &[String]) -> Outcome {
+fn transfer(environment: &Environment, program: &str, arguments: &[String]) -> Outcome {
     let (flags, words) = split(arguments);
     let Some((to, sources)) = words.split_last().filter(|(_, sources)| !sources.is_empty()) else {
         return Outcome::fail(1, format!("{program}: missing operand\n"));
     };
-    let target = world.path(to);
-    let into = world.is_folder(&target);
+    let target = environment.path(to);
+    let into = environment.is_folder(&target);
     let mut outcome = Outcome::default();
     for source in sources {
-        let from = world.path(source);
+        let from = environment.path(source);
         let name = from.rsplit('/').next().unwrap_or_default();
-        let to = if into { world.path_in(&target, name) } else { target.clone() };
+        let to = if into { environment.path_in(&target, name) } else { target.clone() };
         let moved = program == "mv";
-        if let Err(why) = transfer_one(world, &from, &to, moved || flags.contains(['r', 'R', 'a']), moved) {
+        if let Err(why) =
+            transfer_one(environment, &from, &to, moved || flags.contains(['r', 'R', 'a']), moved)
+        {
             outcome.err.push_str(&format!("{program}: '{source}': {why}\n"));
             outcome.code = 1;
         }
@@ -140,24 +157,30 @@ fn transfer(world: &World, program: &str, arguments: &[String]) -> Outcome {
     outcome
 }
 
-fn transfer_one(world: &World, from: &str, to: &str, recursive: bool, moved: bool) -> Result<(), Problem> {
-    let all = world.walk(from);
+fn transfer_one(
+    environment: &Environment,
+    from: &str,
+    to: &str,
+    recursive: bool,
+    moved: bool,
+) -> Result<(), FileError> {
+    let all = environment.walk(from);
     match all.first() {
-        None => return Err(Problem::Missing),
-        Some((_, entry)) if entry.content == Content::Folder && !recursive => return Err(Problem::Folder),
+        None => return Err(FileError::Missing),
+        Some((_, entry)) if entry.content == Content::Folder && !recursive => return Err(FileError::Folder),
         Some(_) => {}
     }
     for (path, entry) in &all {
         let to = format!("{to}{}", &path[from.len()..]);
         match &entry.content {
-            Content::Folder => world.make_folders(&to)?,
-            Content::File(_) | Content::Link(_) => world.put(&to, entry.clone())?,
+            Content::Folder => environment.make_folders(&to)?,
+            Content::File(_) | Content::Link(_) => environment.put(&to, entry.clone())?,
         }
     }
-    if moved { all.iter().rev().try_for_each(|(path, _)| world.remove(path)) } else { Ok(()) }
+    if moved { all.iter().rev().try_for_each(|(path, _)| environment.remove(path)) } else { Ok(()) }
 }
 
-fn link(world: &World, arguments: &[String]) -> Outcome {
+fn link(environment: &Environment, arguments: &[String]) -> Outcome {
     let (flags, words) = split(arguments);
     let [to, path] = words.as_slice() else {
         return Outcome::fail(1, "ln: needs what to link to and a name\n".to_owned());
@@ -165,30 +188,31 @@ fn link(world: &World, arguments: &[String]) -> Outcome {
     if !flags.contains('s') {
         return Outcome::fail(1, "ln: only symbolic links are simulated\n".to_owned());
     }
-    let entry = Entry { content: Content::Link((*to).clone()), mode: 0o777, modified: world.now };
-    match world.put(&world.path(path), entry) {
+    let entry = DiskEntry { content: Content::Link((*to).clone()), mode: 0o777, modified: environment.now };
+    match environment.put(&environment.path(path), entry) {
         Ok(()) => Outcome::default(),
         Err(why) => Outcome::fail(1, format!("ln: '{path}': {why}\n")),
     }
 }
 
-fn readlink(world: &World, arguments: &[String]) -> Outcome {
+fn readlink(environment: &Environment, arguments: &[String]) -> Outcome {
     let (flags, words) = split(arguments);
-    let path = world.path(words.first().map_or("", |word| word.as_str()));
-    match world.entry(&path).map(|entry| entry.content) {
-        _ if flags.contains('f') => Outcome::text(format!("{}\n", world.resolved(&path))),
+    let path = environment.path(words.first().map_or("", |word| word.as_str()));
+    match environment.entry(&path).map(|entry| entry.content) {
+        _ if flags.contains('f') => Outcome::text(format!("{}\n", environment.resolved(&path))),
         Some(Content::Link(to)) => Outcome::text(format!("{to}\n")),
         Some(Content::Folder | Content::File(_)) | None => Outcome::code(1),
     }
 }
 
-fn tee(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
+fn tee(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
     let (flags, words) = split(arguments);
     let mut outcome = Outcome::text(input);
     for word in words {
-        let path = world.path(word);
-        let before = if flags.contains('a') { world.read(&path).unwrap_or_default() } else { Vec::new() };
-        if let Err(why) = world.write(&path, &[&before, input].concat()) {
+        let path = environment.path(word);
+        let before =
+            if flags.contains('a') { environment.read(&path).unwrap_or_default() } else { Vec::new() };
+        if let Err(why) = environment.write(&path, &[&before, input].concat()) {
             outcome.err.push_str(&format!("tee: {word}: {why}\n"));
             outcome.code = 1;
         }
@@ -196,8 +220,8 @@ fn tee(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     outcome
 }
 
-/// `if=`, `of=`, `bs=`, `count=`: to fill files.
-fn copy_blocks(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
+/// `dd` with `if=`, `of=`, `bs=` and `count=`.
+fn copy_blocks(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
     let value = |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name));
     let size = |text: &str| -> Option<usize> {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -215,10 +239,10 @@ fn copy_blocks(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     let length = value("count=").and_then(size).map(|count| count.saturating_mul(block));
     let bytes = match value("if=") {
         Some("/dev/zero" | "/dev/urandom" | "/dev/random") => {
-            // One byte more than there is room for says all that a larger one would.
+            // One byte above the limit fails as any larger size would.
             vec![0; length.unwrap_or(usize::MAX).min(crate::limits::DISK_BYTES + 1)]
         }
-        Some(file) => match world.read(&world.path(file)) {
+        Some(file) => match environment.read(&environment.path(file)) {
             Ok(bytes) => bytes,
             Err(why) => return Outcome::fail(1, format!("dd: can't open '{file}': {why}\n")),
         },
@@ -226,7 +250,7 @@ fn copy_blocks(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     };
     let bytes = &bytes[..length.unwrap_or(usize::MAX).min(bytes.len())];
     let Some(file) = value("of=") else { return Outcome::text(bytes) };
-    match world.write(&world.path(file), bytes) {
+    match environment.write(&environment.path(file), bytes) {
         Ok(()) => {
             let records = bytes.len().div_ceil(block.max(1));
             Outcome {
@@ -238,8 +262,8 @@ fn copy_blocks(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     }
 }
 
-/// Everything below paths, or what `-name` and `-type` choose of it.
-fn find(world: &World, arguments: &[String]) -> Outcome {
+/// `find`: the entries at and below paths, filtered by `-name` and `-type`.
+fn find(environment: &Environment, arguments: &[String]) -> Outcome {
     let at = arguments.iter().position(|word| word.starts_with('-')).unwrap_or(arguments.len());
     let (roots, tests) = arguments.split_at(at);
     let here = [".".to_owned()];
@@ -247,8 +271,8 @@ fn find(world: &World, arguments: &[String]) -> Outcome {
     let option = |name: &str| tests.iter().position(|word| word == name).and_then(|at| tests.get(at + 1));
     let mut outcome = Outcome::default();
     for root in roots {
-        let base = world.path(root);
-        let all = world.walk(&base);
+        let base = environment.path(root);
+        let all = environment.walk(&base);
         if all.is_empty() {
             outcome.err.push_str(&format!("find: {root}: No such file or directory\n"));
             outcome.code = 1;
@@ -270,12 +294,12 @@ fn find(world: &World, arguments: &[String]) -> Outcome {
     outcome
 }
 
-/// `*` is anything.
+/// Whether a name matches a pattern in which `*` matches any text.
 fn glob(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
     let inner = name.strip_prefix(head).and_then(|rest| rest.strip_suffix(tail));
-    // The first place that fits is as good as any.
+    // The first match suffices: a later one leaves less text for the rest of the pattern.
     let step = |rest: &'_ str, part: &str| rest.find(part).map(|at| at + part.len());
     let Some(mut inner) = inner else { return false };
     for part in middle.split('*') {

@@ -1,13 +1,13 @@
-//! `tar` as far as `kubectl cp` and people need it: make, list and unpack archives that are not compressed.
+//! `tar`, as far as `kubectl cp` and interactive use need it: creates, lists and extracts archives. No compression.
 
-use super::World;
+use super::Environment;
 use super::builtin::Outcome;
-use super::disk::{Content, Entry};
+use super::disk::{Content, DiskEntry};
 use crate::limits::DISK_BYTES;
 use std::io::Read as _;
 use tar::{Archive, Builder, EntryType, Header};
 
-/// What is asked for.
+/// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
     /// `c`, `t` or `x`.
@@ -16,13 +16,13 @@ struct Asked {
     archive: Option<String>,
     /// `-C`.
     folder: Option<String>,
-    /// `-m`: what is unpacked is as new as now.
+    /// `-m`: extracted files get the current time.
     touch: bool,
     verbose: bool,
     names: Vec<String>,
 }
 
-/// Options that change nothing here: everything belongs to root.
+/// Options without effect here, where root owns every file.
 const IGNORED: [&str; 6] = [
     "--no-same-permissions",
     "--no-same-owner",
@@ -86,18 +86,18 @@ impl Asked {
     }
 }
 
-/// Whether these arguments make it read its input.
+/// Whether `tar` reads its standard input with these arguments.
 pub(super) fn reads(arguments: &[String]) -> bool {
     Asked::read(arguments).is_ok_and(|asked| asked.on_stream() && matches!(asked.what, Some('t' | 'x')))
 }
 
-pub(super) fn run(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
+pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
     let asked = match Asked::read(arguments) {
         Ok(asked) => asked,
         Err(why) => return Outcome::fail(1, format!("tar: {why}\n")),
     };
-    let base = world.path(asked.folder.as_deref().unwrap_or("."));
-    if !world.is_folder(&base) {
+    let base = environment.path(asked.folder.as_deref().unwrap_or("."));
+    if !environment.is_folder(&base) {
         let folder = asked.folder.unwrap_or_default();
         return Outcome::fail(
             1,
@@ -105,14 +105,14 @@ pub(super) fn run(world: &World, arguments: &[String], input: &[u8]) -> Outcome 
         );
     }
     match asked.what {
-        Some('c') => create(world, &asked, &base),
+        Some('c') => create(environment, &asked, &base),
         Some(_) => {
             let stored = match &asked.archive {
-                Some(file) if file != "-" => world.read(&world.path(file)),
+                Some(file) if file != "-" => environment.read(&environment.path(file)),
                 Some(_) | None => Ok(input.to_vec()),
             };
             match stored {
-                Ok(bytes) => unpack(world, &asked, &base, &bytes),
+                Ok(bytes) => unpack(environment, &asked, &base, &bytes),
                 Err(why) => {
                     let file = asked.archive.unwrap_or_default();
                     Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"))
@@ -123,13 +123,13 @@ pub(super) fn run(world: &World, arguments: &[String], input: &[u8]) -> Outcome 
     }
 }
 
-fn create(world: &World, asked: &Asked, base: &str) -> Outcome {
+fn create(environment: &Environment, asked: &Asked, base: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let mut any = false;
     let mut builder = Builder::new(Vec::new());
     for given in &asked.names {
-        let root = world.path_in(base, given);
-        let all = world.walk(&world_root(world, given, &root));
+        let root = environment.path_in(base, given);
+        let all = environment.walk(&world_root(environment, given, &root));
         if all.is_empty() {
             outcome.err.push_str(&format!("tar: {given}: No such file or directory\n"));
             outcome.code = 1;
@@ -157,13 +157,13 @@ fn create(world: &World, asked: &Asked, base: &str) -> Outcome {
         }
     }
     if !any {
-        // kubectl takes the end of an empty archive for success, before it hears of the failure.
+        // kubectl takes the end of an empty archive for success, before the exit code reaches it.
         return outcome;
     }
     let bytes = builder.into_inner().unwrap_or_default();
     match &asked.archive {
         Some(file) if file != "-" => {
-            if let Err(why) = world.write(&world.path(file), &bytes) {
+            if let Err(why) = environment.write(&environment.path(file), &bytes) {
                 return Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"));
             }
         }
@@ -172,12 +172,12 @@ fn create(world: &World, asked: &Asked, base: &str) -> Outcome {
     outcome
 }
 
-/// A name that ends with a slash means the folder that a link leads to.
-fn world_root(world: &World, given: &str, root: &str) -> String {
-    if given.ends_with('/') { world.resolved(root) } else { root.to_owned() }
+/// The path of an argument. With a slash at its end, a link is followed to its folder.
+fn world_root(environment: &Environment, given: &str, root: &str) -> String {
+    if given.ends_with('/') { environment.resolved(root) } else { root.to_owned() }
 }
 
-fn append(builder: &mut Builder<Vec<u8>>, member: &str, entry: &Entry) -> std::io::Result<()> {
+fn append(builder: &mut Builder<Vec<u8>>, member: &str, entry: &DiskEntry) -> std::io::Result<()> {
     let mut header = Header::new_gnu();
     header.set_mode(entry.mode);
     header.set_mtime(u64::try_from(entry.modified).unwrap_or_default());
@@ -202,7 +202,7 @@ fn append(builder: &mut Builder<Vec<u8>>, member: &str, entry: &Entry) -> std::i
     }
 }
 
-fn unpack(world: &World, asked: &Asked, base: &str, bytes: &[u8]) -> Outcome {
+fn unpack(environment: &Environment, asked: &Asked, base: &str, bytes: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
     let mut archive = Archive::new(bytes);
     let failed = |outcome: &mut Outcome, why: String| {
@@ -236,7 +236,7 @@ fn unpack(world: &World, asked: &Asked, base: &str, bytes: &[u8]) -> Outcome {
             continue;
         }
         if let Err(why) =
-            extract(world, asked, &world.path_in(base, name.trim_start_matches('/')), &mut member)
+            extract(environment, asked, &environment.path_in(base, name.trim_start_matches('/')), &mut member)
         {
             failed(&mut outcome, format!("{name}: {why}"));
         }
@@ -244,9 +244,9 @@ fn unpack(world: &World, asked: &Asked, base: &str, bytes: &[u8]) -> Outcome {
     outcome
 }
 
-/// Puts one member of an archive where it belongs.
+/// Extracts one member of an archive.
 fn extract(
-    world: &World,
+    environment: &Environment,
     asked: &Asked,
     path: &str,
     member: &mut tar::Entry<'_, &[u8]>,
@@ -254,17 +254,17 @@ fn extract(
     let header = member.header();
     let mode = header.mode().unwrap_or(0o644) & 0o7777;
     let stamp = header.mtime().ok().and_then(|at| i64::try_from(at).ok());
-    let modified = stamp.filter(|_| !asked.touch).unwrap_or(world.now);
+    let modified = stamp.filter(|_| !asked.touch).unwrap_or(environment.now);
     let kind = header.entry_type();
     let content = if kind.is_dir() {
-        return world.make_folders(path).map_err(|why| why.to_string());
+        return environment.make_folders(path).map_err(|why| why.to_string());
     } else if kind.is_symlink() {
         Content::Link(
             member.link_name_bytes().map(|to| String::from_utf8_lossy(&to).into_owned()).unwrap_or_default(),
         )
     } else if kind.is_file() {
         let mut bytes = Vec::new();
-        // A sparse member may say that it is larger than what there is room for.
+        // A sparse member may declare a larger size than a disk can hold.
         let limit = DISK_BYTES as u64 + 1;
         member.take(limit).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         Content::File(bytes.into())
@@ -272,7 +272,9 @@ fn extract(
         return Err("unknown typeflag".to_owned());
     };
     if let Some((folder, _)) = path.rsplit_once('/') {
-        world.make_folders(if folder.is_empty() { "/" } else { folder }).map_err(|why| why.to_string())?;
+        environment
+            .make_folders(if folder.is_empty() { "/" } else { folder })
+            .map_err(|why| why.to_string())?;
     }
-    world.put(path, Entry { content, mode, modified }).map_err(|why| why.to_string())
+    environment.put(path, DiskEntry { content, mode, modified }).map_err(|why| why.to_string())
 }

@@ -1,39 +1,39 @@
-//! The language of the shell: words with quotes and variables, `;`, `&&`, `||`, `|`, newlines, and redirections. Everything else
-//! is a syntax error that says so.
+//! Parser of the shell language: words with quotes and variables, `;`, `&&`, `||`, `|`, newlines, and redirections. All
+//! other syntax is an error that names it.
 
-/// When a command runs, by how the one before it ended.
+/// How a command is connected to the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connector {
-    /// Anyhow.
+    /// `;`: the command always runs.
     Then,
-    /// If it succeeded.
+    /// `&&`: runs if the previous command succeeded.
     And,
-    /// If it failed.
+    /// `||`: runs if the previous command failed.
     Or,
-    /// With what it prints as input.
+    /// `|`: runs with the output of the previous command as input.
     Pipe,
 }
 
-/// Where a channel of a command leads.
+/// The target of a redirection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// Where this channel leads.
+    /// The destination of another channel.
     Channel(u32),
-    /// To a file, or from it.
+    /// A file, which is read for channel 0 and replaced otherwise.
     File(Word),
-    /// To the end of a file.
+    /// A file to which output is appended.
     Append(Word),
 }
 
-/// A channel that leads elsewhere.
+/// A redirection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
-    /// 0, 1 or 2.
+    /// The redirected channel: 0, 1 or 2.
     pub(super) from: u32,
     pub(super) to: To,
 }
 
-/// One command.
+/// One command with its redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) words: Vec<Word>,
@@ -46,7 +46,7 @@ impl Command {
     }
 }
 
-/// A word before its variables are filled in.
+/// A word whose variables are not expanded yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Word(Vec<Part>);
 
@@ -58,7 +58,7 @@ enum Part {
 }
 
 impl Word {
-    /// The text of the word. Variables are not split at blanks.
+    /// Expands the variables. Their values are not split at blanks.
     pub(super) fn expand(&self, variable: impl Fn(&str) -> String) -> String {
         let part = |part: &Part| match part {
             Part::Text(text) | Part::Quoted(text) => text.clone(),
@@ -67,18 +67,18 @@ impl Word {
         self.0.iter().map(part).collect()
     }
 
-    /// Whether it stays a word when it is empty.
+    /// Whether the word has quotes, so that it stays a word when it is empty.
     pub(super) fn quoted(&self) -> bool {
         self.0.iter().any(|part| matches!(part, Part::Quoted(_)))
     }
 
-    /// The text of a word without variables.
+    /// The text of the word; `None` if it has variables.
     pub(super) fn literal(&self) -> Option<String> {
         let variable = self.0.iter().any(|part| matches!(part, Part::Variable(_)));
         (!variable).then(|| self.expand(|_| String::new()))
     }
 
-    /// A part that a real shell would take for a file name pattern.
+    /// The first part that a real shell would expand as a file name pattern.
     pub(super) fn pattern(&self) -> Option<&str> {
         self.0.iter().find_map(|part| match part {
             Part::Text(text) if text.contains('*') => Some(text.as_str()),
@@ -94,16 +94,16 @@ impl Word {
     }
 }
 
-/// `NAME=value`.
+/// Whether the word is an assignment `NAME=value`.
 pub(super) fn is_assignment(word: &str) -> bool {
     let name = word.split_once('=').map(|(name, _)| name);
     name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }
 
-/// Reads a text of commands.
+/// Parses a script.
 ///
 /// # Errors
-/// What is not understood.
+/// The syntax error, as a shell prints it.
 pub(super) fn parse(text: &str) -> Result<Vec<(Connector, Command)>, String> {
     let (commands, command) = (Vec::new(), Command::default());
     let mut reader = Reader { rest: text, commands, command, next: Connector::Then, redirect: None };
@@ -121,13 +121,13 @@ struct Reader<'a> {
     rest: &'a str,
     commands: Vec<(Connector, Command)>,
     command: Command,
-    /// How the command under way is connected to the one before.
+    /// How the current command is connected to the previous one.
     next: Connector,
     /// The next word is the file of this redirection.
     redirect: Option<(u32, bool)>,
 }
 
-/// Separators and redirections, longer ones first.
+/// Separators and redirections. A longer one precedes its own prefix.
 const OPERATORS: [(&str, Operator); 22] = [
     ("2>&1", Operator::Channel(2, 1)),
     ("1>&2", Operator::Channel(1, 2)),
@@ -157,7 +157,7 @@ const OPERATORS: [(&str, Operator); 22] = [
 enum Operator {
     Next(Connector),
     Channel(u32, u32),
-    /// The second: at the end of the file.
+    /// The flag says whether output is appended to the file.
     File(u32, bool),
     Unknown,
 }
@@ -270,14 +270,14 @@ impl Reader<'_> {
     }
 }
 
-/// The characters of `text` from a byte on, with their places in the whole.
+/// The characters of `text` from a byte offset on, with their offsets in the whole text.
 fn skip(text: &str, from: usize) -> std::str::CharIndices<'_> {
     let mut chars = text.char_indices();
     while chars.offset() < from && chars.next().is_some() {}
     chars
 }
 
-/// The parts up to the closing quote; how long they are with it.
+/// The parts up to the closing quote, and their length in bytes including the quote.
 fn double_quoted(text: &str, parts: &mut Vec<Part>) -> Result<usize, String> {
     let mut chars = text.char_indices();
     let mut plain = String::new();
@@ -304,7 +304,7 @@ fn double_quoted(text: &str, parts: &mut Vec<Part>) -> Result<usize, String> {
     Err("unterminated quoted string".to_owned())
 }
 
-/// A `$` and what belongs to it; how long it is.
+/// The variable after a `$`, and its length in bytes including the `$`.
 fn variable(text: &str) -> Result<(Part, usize), String> {
     let rest = &text[1..];
     if let Some(inside) = rest.strip_prefix('{') {

@@ -1,19 +1,19 @@
-//! The programs of a simulated container. What they know is in the [`World`]; none of them looks at the host. Those that work on
-//! text or change files have their own places: `text`, `tools`, `tar`.
+//! Programs of a simulated container, computed from its [`Environment`] alone. Programs that process text are in `text`,
+//! those that change files in `tools`, and archives in `tar`.
 
 use super::disk::Content;
-use super::{Step, World, tar, text, tools};
-use crate::limits::LONGEST_DELAY;
+use super::{Environment, ShellStep, tar, text, tools};
+use crate::limits::LONGEST_SLEEP;
 use std::time::Duration;
 
-/// What a program did.
+/// The result of a program.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) out: Vec<u8>,
     pub(super) err: String,
     pub(super) code: u8,
-    /// What takes time or input, after the output.
-    pub(super) then: Vec<Step>,
+    /// Steps after the output that need time or input.
+    pub(super) then: Vec<ShellStep>,
 }
 
 impl Outcome {
@@ -30,13 +30,13 @@ impl Outcome {
     }
 }
 
-/// The name of a program without its folder.
+/// The name of a program without the folder of an absolute path.
 pub(super) fn name(program: &str) -> &str {
     let folders = ["/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/local/bin/"];
     folders.iter().find_map(|folder| program.strip_prefix(folder)).unwrap_or(program)
 }
 
-/// Whether a program with these arguments reads its input.
+/// Whether the program reads its standard input when called with these words.
 pub(super) fn reads(words: &[String]) -> bool {
     let (program, arguments) = (name(&words[0]), &words[1..]);
     match program {
@@ -46,29 +46,29 @@ pub(super) fn reads(words: &[String]) -> bool {
     }
 }
 
-/// Runs a program with its whole input; `None` if there is none of this name.
-pub(super) fn run(world: &World, words: &[String], input: &[u8]) -> Option<Outcome> {
+/// Runs the program that the first word names, with its complete input. `None` if the container has no such program.
+pub(super) fn run(environment: &Environment, words: &[String], input: &[u8]) -> Option<Outcome> {
     let arguments = &words[1..];
     let program = name(&words[0]);
     let outcome = match program {
         "true" => Outcome::default(),
         "false" => Outcome::code(1),
         "echo" => echo(arguments),
-        "env" | "printenv" => environment(world, arguments),
-        "hostname" => Outcome::text(format!("{}\n", world.hostname)),
-        "pwd" => Outcome::text(format!("{}\n", world.workdir)),
+        "env" | "printenv" => variables(environment, arguments),
+        "hostname" => Outcome::text(format!("{}\n", environment.hostname)),
+        "pwd" => Outcome::text(format!("{}\n", environment.workdir)),
         "whoami" => Outcome::text("root\n"),
         "id" => Outcome::text("uid=0(root) gid=0(root) groups=0(root)\n"),
         "uname" if arguments.first().is_some_and(|flag| flag == "-n") => {
-            Outcome::text(format!("{}\n", world.hostname))
+            Outcome::text(format!("{}\n", environment.hostname))
         }
         "uname" => Outcome::text("Linux\n"),
-        "date" => Outcome::text(format!("{}\n", world.date)),
+        "date" => Outcome::text(format!("{}\n", environment.date)),
         "sleep" => sleep(arguments),
-        "cat" => cat(world, arguments, input),
-        "tar" => tar::run(world, arguments, input),
+        "cat" => cat(environment, arguments, input),
+        "tar" => tar::run(environment, arguments, input),
         "tty" => Outcome::fail(1, "not a tty\n".to_owned()),
-        "stty" => match world.terminal {
+        "stty" => match environment.terminal {
             Some((rows, columns)) => Outcome::text(format!("{rows} {columns}\n")),
             None => {
                 Outcome::fail(1, "stty: standard input: the size of the terminal is not known\n".to_owned())
@@ -76,23 +76,24 @@ pub(super) fn run(world: &World, words: &[String], input: &[u8]) -> Option<Outco
         },
         "clear" => Outcome::default(),
         "which" => which(arguments),
-        "ls" => list(world, arguments),
-        "test" => test(world, arguments),
+        "ls" => list(environment, arguments),
+        "test" => test(environment, arguments),
         "[" => match arguments.split_last() {
-            Some((last, rest)) if last == "]" => test(world, rest),
+            Some((last, rest)) if last == "]" => test(environment, rest),
             _ => Outcome::fail(2, "sh: [: missing ]\n".to_owned()),
         },
         _ => {
-            let found = text::run(world, program, arguments, input);
-            return found.or_else(|| tools::run(world, program, arguments, input));
+            let found = text::run(environment, program, arguments, input);
+            return found.or_else(|| tools::run(environment, program, arguments, input));
         }
     };
     Some(outcome)
 }
 
-/// Where programs are.
+/// `which`: the path of each program.
 fn which(names: &[String]) -> Outcome {
-    let known = |name: &&String| run(&World::default(), &[(*name).clone()], b"").is_some() || is_shell(name);
+    let known =
+        |name: &&String| run(&Environment::default(), &[(*name).clone()], b"").is_some() || is_shell(name);
     let found: Vec<&String> = names.iter().filter(known).collect();
     let code = u8::from(found.len() < names.len());
     Outcome { code, ..Outcome::text(found.iter().map(|name| format!("/bin/{name}\n")).collect::<String>()) }
@@ -112,12 +113,15 @@ fn echo(arguments: &[String]) -> Outcome {
     Outcome::text(format!("{}{newline}", words.join(" ")))
 }
 
-fn environment(world: &World, names: &[String]) -> Outcome {
+fn variables(environment: &Environment, names: &[String]) -> Outcome {
     if names.is_empty() {
-        let lines: String = world.env.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+        let lines: String =
+            environment.variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
         return Outcome::text(lines);
     }
-    let value = |name: &String| world.env.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value);
+    let value = |name: &String| {
+        environment.variables.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
+    };
     let found: Vec<_> = names.iter().map(value).collect();
     let code = u8::from(found.iter().any(Option::is_none));
     let lines: String = found.into_iter().flatten().map(|value| format!("{value}\n")).collect();
@@ -139,21 +143,21 @@ fn sleep(arguments: &[String]) -> Outcome {
     match arguments.iter().map(seconds).collect::<Option<Vec<_>>>() {
         Some(all) if !all.is_empty() => {
             let sum = all.into_iter().fold(Duration::ZERO, |sum, one| sum.saturating_add(one));
-            // "infinity" in tokio's eyes is shorter than in a shell's.
-            Outcome { then: vec![Step::Sleep(sum.min(LONGEST_DELAY))], ..Outcome::default() }
+            // `sleep infinity` and very long times.
+            Outcome { then: vec![ShellStep::Sleep(sum.min(LONGEST_SLEEP))], ..Outcome::default() }
         }
         Some(_) => Outcome::fail(1, "sleep: missing operand\n".to_owned()),
         None => Outcome::fail(1, format!("sleep: invalid number '{}'\n", arguments.join(" "))),
     }
 }
 
-fn cat(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
+fn cat(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
     if arguments.is_empty() {
         return Outcome::text(input);
     }
     for argument in arguments {
-        match world.read(&world.path(argument)) {
+        match environment.read(&environment.path(argument)) {
             _ if argument == "-" => outcome.out.extend_from_slice(input),
             Ok(content) => outcome.out.extend(content),
             Err(why) => {
@@ -165,41 +169,41 @@ fn cat(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     outcome
 }
 
-fn list(world: &World, arguments: &[String]) -> Outcome {
+fn list(environment: &Environment, arguments: &[String]) -> Outcome {
     let (flags, paths): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|word| word.starts_with('-'));
     let flag = |letter: char| flags.iter().any(|flag| flag.contains(letter));
     let mut outcome = Outcome::default();
-    let here = world.workdir.clone();
+    let here = environment.workdir.clone();
     let paths = if paths.is_empty() { vec![&here] } else { paths };
     for given in &paths {
-        let path = world.path(given);
-        let Some(found) = world.entry(&path) else {
+        let path = environment.path(given);
+        let Some(found) = environment.entry(&path) else {
             outcome.err.push_str(&format!("ls: {given}: No such file or directory\n"));
             outcome.code = 1;
             continue;
         };
-        let inside = !flag('d') && world.is_folder(&path);
+        let inside = !flag('d') && environment.is_folder(&path);
         let names: Vec<String> = match (inside, found.content) {
             (true, Content::Folder | Content::Link(_)) => {
                 let shown = |name: &String| flag('a') || flag('A') || !name.starts_with('.');
-                world.children(&world.resolved(&path)).into_iter().filter(shown).collect()
+                environment.children(&environment.resolved(&path)).into_iter().filter(shown).collect()
             }
             (_, _) => vec![(*given).clone()],
         };
         if paths.len() > 1 && inside {
             outcome.out.extend(format!("{given}:\n").into_bytes());
         }
-        let folder = if inside { path.as_str() } else { world.workdir.as_str() };
+        let folder = if inside { path.as_str() } else { environment.workdir.as_str() };
         for name in names {
-            outcome.out.extend(line(world, folder, &name, flag('l')).into_bytes());
+            outcome.out.extend(line(environment, folder, &name, flag('l')).into_bytes());
         }
     }
     outcome
 }
 
-fn line(world: &World, folder: &str, name: &str, long: bool) -> String {
-    let Some(entry) = world.entry(&world.path_in(folder, name)).filter(|_| long) else {
+fn line(environment: &Environment, folder: &str, name: &str, long: bool) -> String {
+    let Some(entry) = environment.entry(&environment.path_in(folder, name)).filter(|_| long) else {
         return format!("{name}\n");
     };
     let (kind, size, to) = match &entry.content {
@@ -217,24 +221,26 @@ fn line(world: &World, folder: &str, name: &str, long: bool) -> String {
     format!("{kind}{mode}    1 root     root     {size:>9} {name}{to}\n")
 }
 
-fn test(world: &World, arguments: &[String]) -> Outcome {
+fn test(environment: &Environment, arguments: &[String]) -> Outcome {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let holds = match words.as_slice() {
         ["!", rest @ ..] => {
             let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
-            test(world, &rest).code == 1
+            test(environment, &rest).code == 1
         }
-        ["-f", path] => world.is_file(&world.path(path)),
-        ["-d", path] => world.is_folder(&world.path(path)),
-        ["-e" | "-r" | "-w", path] => world.entry(&world.resolved(&world.path(path))).is_some(),
-        ["-s", path] => world.read(&world.path(path)).is_ok_and(|bytes| !bytes.is_empty()),
+        ["-f", path] => environment.is_file(&environment.path(path)),
+        ["-d", path] => environment.is_folder(&environment.path(path)),
+        ["-e" | "-r" | "-w", path] => {
+            environment.entry(&environment.resolved(&environment.path(path))).is_some()
+        }
+        ["-s", path] => environment.read(&environment.path(path)).is_ok_and(|bytes| !bytes.is_empty()),
         ["-x", path] => {
-            let entry = world.entry(&world.resolved(&world.path(path)));
+            let entry = environment.entry(&environment.resolved(&environment.path(path)));
             entry.is_some_and(|entry| entry.mode & 0o111 != 0)
         }
-        ["-L" | "-h", path] => {
-            world.entry(&world.path(path)).is_some_and(|entry| matches!(entry.content, Content::Link(_)))
-        }
+        ["-L" | "-h", path] => environment
+            .entry(&environment.path(path))
+            .is_some_and(|entry| matches!(entry.content, Content::Link(_))),
         ["-n", text] | [text] => !text.is_empty(),
         ["-z", text] => text.is_empty(),
         [one, "=" | "==", other] => one == other,
@@ -258,7 +264,7 @@ fn test(world: &World, arguments: &[String]) -> Outcome {
     Outcome::code(u8::from(!holds))
 }
 
-/// A path from the root, without `.` and `..`.
+/// The absolute form of `path`, seen from `workdir`, without `.` and `..`. Links are not followed.
 pub(super) fn absolute(workdir: &str, path: &str) -> String {
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{workdir}/{path}") };
     let mut parts: Vec<&str> = Vec::new();

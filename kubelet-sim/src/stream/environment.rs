@@ -1,12 +1,12 @@
-//! What a command finds in a simulated container: its environment and its mounted files, read from the API when they are needed,
-//! as anybody with a kubelet's rights could.
+//! Builds the environment of a command in a simulated container: variables and mounted files, read from the API when a
+//! command starts, as the pod's node.
 
 use super::{Snapshot, Streams};
 use crate::behavior;
-use crate::shell::{World, may_read_files};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
 };
+use kstore_container_sim::{Environment, may_read_files};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The values of a ConfigMap or Secret.
@@ -20,15 +20,15 @@ struct Mounting<'a> {
 }
 
 impl Streams {
-    /// The world of this run of a container of the pod, for a command. What cannot be read is not there, nor are volumes with tokens that the
-    /// command does not read: thousands of containers that only sleep ask for none.
-    pub(super) async fn world(
+    /// The environment of a command in this run of a container. It lacks objects that cannot be read. It also lacks tokens
+    /// that the command does not read, so that thousands of containers that only sleep request none.
+    pub(super) async fn environment(
         &self,
         snapshot: &Snapshot,
         container: &str,
         run: &str,
         argv: &[String],
-    ) -> World {
+    ) -> Environment {
         let meta = &snapshot.record.pod.metadata;
         // What follows reads as the pod's node.
         let node = Self { client: self.client_of(snapshot), ..self.clone() };
@@ -49,7 +49,7 @@ impl Streams {
             for mount in found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name) {
                 let folder = mount.mount_path.trim_end_matches('/').to_owned();
                 if is_written(volume) {
-                    volumes.insert(folder.clone(), snapshot.disks.volume(&volume.name, &self.room));
+                    volumes.insert(folder.clone(), snapshot.disks.volume(&volume.name, &self.disk_capacity));
                 }
                 let whole = mount.sub_path.is_none();
                 if mount.read_only == Some(true) || (whole && !is_written(volume)) {
@@ -61,23 +61,23 @@ impl Streams {
             }
         }
         let now = self.clock.now();
-        World {
-            env: node.environment(&pod, &found, &hostname).await,
+        Environment {
+            variables: node.variables(&pod, &found, &hostname).await,
             hostname,
             workdir: found.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
             files,
             read_only,
             volumes,
-            disk: snapshot.disks.container(container, run, &self.room),
+            disk: snapshot.disks.container(container, run, &self.disk_capacity),
             answers: script.exec,
             date: now.strftime("%a %b %e %H:%M:%S UTC %Y").to_string(),
             now: now.as_second(),
             terminal: None,
-            memory: self.memory.allowance(),
+            memory: self.buffer_capacity.allowance(),
         }
     }
 
-    async fn environment(&self, pod: &Pod, container: &Container, hostname: &str) -> Vec<(String, String)> {
+    async fn variables(&self, pod: &Pod, container: &Container, hostname: &str) -> Vec<(String, String)> {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let mut env =
             vec![("PATH".to_owned(), path.to_owned()), ("HOSTNAME".to_owned(), hostname.to_owned())];

@@ -1,87 +1,87 @@
-//! How much commands hold that is still to be read: their output until a client takes it, and their input until there is all of it.
-//! It counts bytes and refuses; not the disks, which count their own (see `disk`).
+//! Bounds on buffered bytes of commands: output until a client reads it, and input until it is complete. A reservation
+//! that exceeds the bounds is refused. Files are not counted here but in `disk`.
 
 use crate::limits::{COMMAND_BYTES, COMMANDS_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all commands of a simulation hold together. Clones are the same count.
+/// The bytes that all commands of one simulation buffer together. Clones share the count.
 #[derive(Clone, Debug, Default)]
-pub struct Memory(Arc<AtomicUsize>);
+pub struct BufferCapacity(Arc<AtomicUsize>);
 
-/// What one command line may hold: `COMMAND_BYTES` of its own, which nothing others do takes away, and more as long as all
-/// together hold no more than `COMMANDS_BYTES`. Clones are the same allowance.
+/// The bytes that one command line may buffer: 64 KiB of its own, which other commands cannot use up, and more while all
+/// commands together buffer at most 192 MiB beyond that. Clones share the count.
 #[derive(Clone, Debug, Default)]
-pub struct Allowance {
+pub struct BufferAllowance {
     own: Arc<AtomicUsize>,
-    shared: Memory,
+    shared: BufferCapacity,
 }
 
-/// Bytes that are held until this is dropped.
+/// Reserved bytes; dropping the value releases them.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Reservation {
     count: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Memory {
+impl BufferCapacity {
     /// The allowance of a new command line.
-    pub fn allowance(&self) -> Allowance {
-        Allowance { own: Arc::default(), shared: self.clone() }
+    pub fn allowance(&self) -> BufferAllowance {
+        BufferAllowance { own: Arc::default(), shared: self.clone() }
     }
 }
 
-impl Allowance {
-    /// Counts bytes as held. `None` if there is no room for them.
-    pub(super) fn hold(&self, bytes: usize) -> Option<Held> {
+impl BufferAllowance {
+    /// Reserves bytes. `None` if they exceed the bounds.
+    pub(super) fn hold(&self, bytes: usize) -> Option<Reservation> {
         let take = |count: &Arc<AtomicUsize>, most: usize| {
             let fits = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
             let taken = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok();
-            taken.then(|| Held { count: Arc::clone(count), bytes })
+            taken.then(|| Reservation { count: Arc::clone(count), bytes })
         };
         take(&self.own, COMMAND_BYTES).or_else(|| take(&self.shared.0, COMMANDS_BYTES))
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.count.fetch_sub(self.bytes, Ordering::AcqRel);
     }
 }
 
-/// What a command printed; it counts as held until the last clone is dropped.
+/// Output of a command. Its bytes stay reserved until the last clone is dropped.
 #[derive(Clone, Debug)]
-pub struct Printed {
+pub struct OutputBytes {
     bytes: Vec<u8>,
-    _held: Arc<Held>,
+    _held: Arc<Reservation>,
 }
 
-impl Printed {
-    /// `None` if there is no room for it.
-    pub(super) fn new(bytes: Vec<u8>, allowance: &Allowance) -> Option<Self> {
+impl OutputBytes {
+    /// `None` if the bytes exceed the bounds.
+    pub(super) fn new(bytes: Vec<u8>, allowance: &BufferAllowance) -> Option<Self> {
         let held = allowance.hold(bytes.len())?;
         Some(Self { bytes, _held: Arc::new(held) })
     }
 
-    /// The bytes, no longer counted.
+    /// The bytes; their reservation ends.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-impl AsRef<[u8]> for Printed {
+impl AsRef<[u8]> for OutputBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl PartialEq for Printed {
+impl PartialEq for OutputBytes {
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes
     }
 }
 
-impl Eq for Printed {}
+impl Eq for OutputBytes {}
 
 #[cfg(test)]
 mod tests {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_all_hold_is_bounded_and_each_has_its_own() {
-        let memory = Memory::default();
+        let memory = BufferCapacity::default();
         let (greedy, modest) = (memory.allowance(), memory.allowance());
         let own = greedy.hold(COMMAND_BYTES).unwrap();
         let all = greedy.hold(COMMANDS_BYTES).unwrap();

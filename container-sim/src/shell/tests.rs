@@ -1,39 +1,39 @@
-//! What commands print and how they end.
+//! Output and exit codes of commands, scripts and programs.
 
 use super::*;
 use crate::limits::{COMMAND_BYTES, COMMANDS_BYTES};
 
-fn world() -> World {
+fn environment() -> Environment {
     let file = |path: &str, text: &str| (path.to_owned(), text.as_bytes().to_vec());
-    let answer = ExecAnswer { stdout: "PONG\n".to_owned(), ..ExecAnswer::default() };
-    World {
+    let answer = ScriptedAnswer { stdout: "PONG\n".to_owned(), ..ScriptedAnswer::default() };
+    Environment {
         hostname: "web".to_owned(),
         workdir: "/".to_owned(),
-        env: vec![("HOME".to_owned(), "/root".to_owned()), ("A".to_owned(), "b c".to_owned())],
+        variables: vec![("HOME".to_owned(), "/root".to_owned()), ("A".to_owned(), "b c".to_owned())],
         files: [file("/etc/config/key", "value"), file("/etc/hostname", "web\n")].into(),
         answers: [("redis-cli ping".to_owned(), answer)].into(),
         date: "now".to_owned(),
         read_only: ["/etc/config".to_owned()].into(),
-        ..World::default()
+        ..Environment::default()
     }
 }
 
-/// What a command prints (`2>` before what goes to stderr) and its code, or the error of the runtime.
+/// Output (standard error with the prefix `2>`) and exit code of a command, or the error of the runtime.
 fn run(argv: &[&str]) -> Result<(String, u8), String> {
     let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-    let mut shell = Shell::run(world(), &argv).map_err(|error| error.to_string())?;
+    let mut shell = Shell::run(environment(), &argv).map_err(|error| error.to_string())?;
     let mut text = String::new();
     loop {
         match shell.step() {
-            Step::Print(channel, bytes) => {
+            ShellStep::Print(channel, bytes) => {
                 text.push_str(if channel == 2 { "2>" } else { "" });
                 text.push_str(&String::from_utf8(bytes.into_bytes()).unwrap());
             }
-            Step::Sleep(time) => text.push_str(&format!("<{time:?}>")),
-            Step::Copy => text.push_str("<copy>"),
-            Step::Read => shell.input(None),
-            Step::ReadLine => shell.line(None),
-            Step::Exit(code) => return Ok((text, code)),
+            ShellStep::Sleep(time) => text.push_str(&format!("<{time:?}>")),
+            ShellStep::Copy => text.push_str("<copy>"),
+            ShellStep::Read => shell.input(None),
+            ShellStep::ReadLine => shell.line(None),
+            ShellStep::Exit(code) => return Ok((text, code)),
         }
     }
 }
@@ -124,13 +124,13 @@ fn scripts_run_command_by_command() {
 
 #[test]
 fn a_shell_without_a_script_reads_lines() {
-    let mut shell = Shell::run(world(), &["sh".to_owned()]).unwrap();
-    assert_eq!(shell.step(), Step::ReadLine);
+    let mut shell = Shell::run(environment(), &["sh".to_owned()]).unwrap();
+    assert_eq!(shell.step(), ShellStep::ReadLine);
     shell.line(Some("echo hi"));
-    assert!(matches!(shell.step(), Step::Print(1, printed) if printed.as_ref() == b"hi\n"));
-    assert_eq!(shell.step(), Step::ReadLine);
+    assert!(matches!(shell.step(), ShellStep::Print(1, printed) if printed.as_ref() == b"hi\n"));
+    assert_eq!(shell.step(), ShellStep::ReadLine);
     shell.line(Some("exit 4"));
-    assert_eq!(shell.step(), Step::Exit(4));
+    assert_eq!(shell.step(), ShellStep::Exit(4));
 }
 
 proptest::proptest! {
@@ -140,26 +140,26 @@ proptest::proptest! {
     }
 }
 
-/// Runs a script in a world, with this input; what it prints on out and err, and its code.
-fn run_in(world: &World, script: &str, input: &[u8]) -> (Vec<u8>, String, u8) {
+/// Runs a script with this input. Returns standard output, standard error, and the exit code.
+fn run_in(environment: &Environment, script: &str, input: &[u8]) -> (Vec<u8>, String, u8) {
     let argv = ["sh", "-c", script].map(str::to_owned);
-    let mut shell = Shell::run(world.clone(), &argv).unwrap();
+    let mut shell = Shell::run(environment.clone(), &argv).unwrap();
     let (mut out, mut err, mut rest) = (Vec::new(), String::new(), Some(input));
     loop {
         match shell.step() {
-            Step::Print(1, bytes) => out.extend(bytes.into_bytes()),
-            Step::Print(_, bytes) => err.push_str(&String::from_utf8(bytes.into_bytes()).unwrap()),
-            Step::Read => shell.input(rest.take()),
-            Step::Sleep(_) | Step::Copy => {}
-            Step::ReadLine => shell.line(None),
-            Step::Exit(code) => return (out, err, code),
+            ShellStep::Print(1, bytes) => out.extend(bytes.into_bytes()),
+            ShellStep::Print(_, bytes) => err.push_str(&String::from_utf8(bytes.into_bytes()).unwrap()),
+            ShellStep::Read => shell.input(rest.take()),
+            ShellStep::Sleep(_) | ShellStep::Copy => {}
+            ShellStep::ReadLine => shell.line(None),
+            ShellStep::Exit(code) => return (out, err, code),
         }
     }
 }
 
 #[test]
 fn what_is_packed_in_one_container_is_unpacked_in_another() {
-    let (from, to) = (world(), world());
+    let (from, to) = (environment(), environment());
     let long = "n".repeat(150);
     let script = format!(
         "mkdir -p /data/in; echo one > /data/{long}; echo two > /data/in/b; chmod +x /data/in/b; ln -s in/b /data/l"
@@ -177,7 +177,7 @@ fn what_is_packed_in_one_container_is_unpacked_in_another() {
 
 #[test]
 fn an_archive_cannot_be_unpacked_elsewhere_than_asked() {
-    let world = world();
+    let environment = environment();
     let mut builder = ::tar::Builder::new(Vec::new());
     let mut header = ::tar::Header::new_gnu();
     header.set_size(1);
@@ -186,79 +186,79 @@ fn an_archive_cannot_be_unpacked_elsewhere_than_asked() {
     header.set_cksum();
     builder.append(&header, &b"x"[..]).unwrap();
     let archive = builder.into_inner().unwrap();
-    // Above the root there is nothing: it is a place in this container all the same.
-    let (_, err, code) = run_in(&world, "tar xf - -C /tmp", &archive);
+    // A path above the root is the root: the file stays inside the container.
+    let (_, err, code) = run_in(&environment, "tar xf - -C /tmp", &archive);
     assert_eq!((err.as_str(), code), ("", 0));
-    assert_eq!(run_in(&world, "cat /up", b"").0, b"x");
-    let (_, err, code) = run_in(&world, "tar xzf - -C /tmp; tar xf - -C /nope", b"");
+    assert_eq!(run_in(&environment, "cat /up", b"").0, b"x");
+    let (_, err, code) = run_in(&environment, "tar xzf - -C /tmp; tar xf - -C /nope", b"");
     assert!(err.contains("not compressed") && err.contains("can't change directory to '/nope'"), "{err}");
     assert_eq!(code, 1);
 }
 
 #[test]
 fn kubectl_goes_on_with_a_file_where_it_was_cut() {
-    let world = world();
-    let (whole, _, _) = run_in(&world, "tar cf - /etc/hostname", b"");
-    let (rest, _, code) = run_in(&world, "tar cf - /etc/hostname | tail -c+101", b"");
+    let environment = environment();
+    let (whole, _, _) = run_in(&environment, "tar cf - /etc/hostname", b"");
+    let (rest, _, code) = run_in(&environment, "tar cf - /etc/hostname | tail -c+101", b"");
     assert_eq!((&rest, code), (&whole[100..].to_vec(), 0));
 }
 
 proptest::proptest! {
     #[test]
     fn no_archive_makes_it_panic(bytes in proptest::collection::vec(0u8.., 0..2048), at in 0usize..512) {
-        let world = world();
-        let (mut archive, _, _) = run_in(&world, "tar cf - /etc", b"");
+        let environment = environment();
+        let (mut archive, _, _) = run_in(&environment, "tar cf - /etc", b"");
         if let Some(byte) = archive.get_mut(at) { *byte ^= 0x55 }
-        let _ = run_in(&world, "tar xf - -C /tmp", &archive);
-        let _ = run_in(&world, "tar xf -", &bytes);
+        let _ = run_in(&environment, "tar xf - -C /tmp", &archive);
+        let _ = run_in(&environment, "tar xf -", &bytes);
     }
 }
 
 #[test]
 fn an_archive_of_nothing_is_no_archive() {
-    let (out, err, code) = run_in(&world(), "tar cf - /nope", b"");
+    let (out, err, code) = run_in(&environment(), "tar cf - /nope", b"");
     assert_eq!(
         (out.as_slice(), err.as_str(), code),
         (&b""[..], "tar: /nope: No such file or directory\n", 1)
     );
 }
 
-/// Twelve sessions whose output nobody read held 1.6 GB once.
+/// Twelve sessions without a reader of their output once held 1.6 GB.
 #[test]
 fn output_that_nobody_reads_is_bounded_over_all_sessions_and_small_output_always_has_room() {
     const LARGE: usize = 48 * 1024 * 1024;
-    let memory = Memory::default();
-    let disk = Disk::new(Room::default());
-    disk.put("/large", Entry::file(&vec![b'x'; LARGE], 0)).unwrap();
+    let memory = BufferCapacity::default();
+    let disk = Disk::new(DiskCapacity::default());
+    disk.put("/large", DiskEntry::file(&vec![b'x'; LARGE], 0)).unwrap();
     let session = |script: &str| {
-        let world = World { memory: memory.allowance(), disk: disk.clone(), ..world() };
-        Shell::run(world, &["sh", "-c", script].map(str::to_owned)).unwrap()
+        let environment = Environment { memory: memory.allowance(), disk: disk.clone(), ..environment() };
+        Shell::run(environment, &["sh", "-c", script].map(str::to_owned)).unwrap()
     };
     let mut unread = Vec::new();
     loop {
         let mut shell = session("cat /large");
         match shell.step() {
-            Step::Print(1, printed) => {
+            ShellStep::Print(1, printed) => {
                 assert_eq!(printed.as_ref().len(), LARGE);
                 unread.push(printed);
             }
             refused => {
                 let told = b"sh: write error: Cannot allocate memory\n";
-                assert!(matches!(refused, Step::Print(2, printed) if printed.as_ref() == told));
-                assert_eq!(shell.step(), Step::Exit(1));
+                assert!(matches!(refused, ShellStep::Print(2, printed) if printed.as_ref() == told));
+                assert_eq!(shell.step(), ShellStep::Exit(1));
                 break;
             }
         }
     }
     assert_eq!(unread.len(), COMMANDS_BYTES / LARGE);
     let mut small = session("echo hi");
-    assert!(matches!(small.step(), Step::Print(1, printed) if printed.as_ref() == b"hi\n"));
+    assert!(matches!(small.step(), ShellStep::Print(1, printed) if printed.as_ref() == b"hi\n"));
     let mut reads = session("sort");
-    assert_eq!(reads.step(), Step::Read);
+    assert_eq!(reads.step(), ShellStep::Read);
     reads.input(Some(&vec![b'y'; COMMAND_BYTES + 1]));
     assert!(
-        matches!(reads.step(), Step::Print(2, printed) if printed.as_ref().starts_with(b"sort: Cannot allocate memory"))
+        matches!(reads.step(), ShellStep::Print(2, printed) if printed.as_ref().starts_with(b"sort: Cannot allocate memory"))
     );
     unread.pop();
-    assert!(matches!(session("cat /large").step(), Step::Print(1, _)), "what was read makes room");
+    assert!(matches!(session("cat /large").step(), ShellStep::Print(1, _)), "what was read makes room");
 }
