@@ -11,14 +11,12 @@
 mod backlog;
 mod builder;
 mod causes;
+pub mod client_go;
 mod conflict;
 mod controller;
-mod delivery;
 mod delta_fifo;
 mod driver;
 mod environment;
-mod expectations;
-mod factory;
 pub mod finalizer;
 mod history;
 mod hub;
@@ -30,10 +28,9 @@ mod key;
 pub mod kube;
 mod leader;
 pub mod limits;
-mod lister;
 mod lister_watcher;
+mod map;
 pub mod metrics;
-mod not_synced;
 mod object;
 mod objects;
 mod order;
@@ -43,12 +40,9 @@ mod reflector;
 mod shared;
 mod slots;
 mod slow_start;
-mod snapshot;
 mod sorted;
-mod source;
 mod status;
 mod subscription;
-mod subscription_synced;
 mod supervisor;
 mod table;
 mod task_group;
@@ -65,11 +59,8 @@ pub use builder::Builder;
 pub use causes::Causes;
 pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
 pub use controller::{Action, Context, Controller, Failure, IntoFailure};
-pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
 pub use environment::{Environment, Randomness};
-pub use expectations::{Creation, Deletion, Expectations};
-pub use factory::{AlreadyRegistered, Factory, Missing};
 pub use history::ViewError;
 pub use index::Index;
 pub use informer::{Informer, Stopped};
@@ -78,26 +69,22 @@ pub use leader::{
     Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
     Watchdog,
 };
-pub use lister::{Lister, NamespaceLister};
 pub use lister_watcher::{
-    Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
-    Revisions, SourceError, Start, Undecodable,
+    Capabilities, Capability, Continue, Domain, DynListerWatcher, Frame, Frames, ListRequest, ListerWatcher,
+    Page, ReadAt, Revisions, SourceError, Start, Undecodable,
 };
-pub use not_synced::NotSynced;
+pub use map::Map;
 pub use object::{Object, Revision};
 pub use queue::{
     Add, Backoff, Fair, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate, Ticket, Verdict,
 };
 pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
-pub use snapshot::{Cut, CutError, snapshot};
-pub use source::{DynListerWatcher, Map};
-pub use status::Status;
-pub use subscription::{HandlerPanicked, Subscription};
-pub use subscription_synced::SubscriptionSynced;
+pub use status::{NotSynced, Status};
+pub use subscription::{Delivery, HandlerPanicked, Overflow, Subscription, SubscriptionSynced};
 pub use supervisor::Supervisor;
 pub use task_group::TaskGroup;
-pub use view::View;
+pub use view::{Cut, CutError, View, snapshot};
 
 /// Compiles and runs the example of the README as a test.
 #[cfg(all(doctest, feature = "testing"))]

@@ -24,7 +24,7 @@ use crate::{
     Add, Causes, Delivery, Delta, Informer, Key, NotSynced, Object, Overflow, Priority, Queue, Revisions,
     Status, Subscription, TaskGroup,
     limits::{FEED_CHANGES, INITIAL_PRIORITY, SYNC_WARNING},
-    not_synced,
+    status,
 };
 
 /// Delivery of feeds: every change. The source may wait for feeds, because feeds wait for nothing.
@@ -128,7 +128,7 @@ impl InitialSync {
                 Err(_) if deadline.is_some_and(|deadline| deadline <= until) => return Err(self.failure()),
                 Err(_) => {
                     let (informer, status) = (&self.informer, (self.status)());
-                    let why = not_synced::describe(&status);
+                    let why = status::describe(&status);
                     tracing::warn!(controller, informer, why, "still waiting for the cache to sync");
                 }
             }

@@ -1,4 +1,4 @@
-//! Tests of source adapters: they keep the contract of sources and transform each version once.
+//! Tests of [`Map`]: it keeps the contract of sources and transforms each version once.
 
 use std::sync::{
     Arc,
@@ -8,22 +8,9 @@ use std::sync::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Builder, DynListerWatcher, Key, Map,
+    Builder, Key, Map,
     testing::{FakeSource, FakeStore, Fault, FaultScript, Sample, assert_converges, world::World},
 };
-
-mod a_source_chosen_at_run_time {
-    use super::*;
-
-    async fn world() -> World<DynListerWatcher<Sample>> {
-        World::over(|source| DynListerWatcher::new(source.with_paging()))
-    }
-
-    crate::source_contract!(
-        #[tokio::test(start_paused = true)]
-        world
-    );
-}
 
 mod a_source_with_transformed_objects {
     use super::*;

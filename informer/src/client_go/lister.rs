@@ -14,7 +14,8 @@ impl<T> Clone for Lister<T> {
 }
 
 impl<T: Object> Lister<T> {
-    pub(crate) fn new(informer: Informer<T>) -> Self {
+    /// A lister over the cache of `informer`, which it keeps alive.
+    pub fn new(informer: Informer<T>) -> Self {
         Self(informer)
     }
 

@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{Builder, Informer, Lister, ListerWatcher, NotSynced, Object, Status, Stopped};
+use super::Lister;
+use crate::{Builder, Informer, ListerWatcher, NotSynced, Object, Status, Stopped};
 
 /// A registry of shared informers that are started, synced and stopped together.
 pub struct Factory {
@@ -110,7 +111,7 @@ impl Factory {
 
     /// The lister of the registered informer of this type and name.
     pub fn lister<T: Object>(&self, name: &str) -> Option<Lister<T>> {
-        self.informer(name).map(|informer| informer.lister())
+        self.informer(name).map(Lister::new)
     }
 
     /// Starts all informers that are not started yet, on the current runtime. Call it again after later

@@ -4,6 +4,9 @@
 //! is transformed once, whether it arrives by list, streaming list or watch. Dropping fields while decoding
 //! (a projection) belongs into the source; this transform works over any source.
 
+#[cfg(test)]
+mod tests;
+
 use std::{future::Future, sync::Arc};
 
 use futures::StreamExt;
