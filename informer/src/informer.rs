@@ -1,7 +1,7 @@
 //! [`Informer`]: a shared, self-updating cache of a source's objects. `builder` creates it, `driver` is its
 //! task; this file has the operations of its readers.
 
-pub(crate) mod figures;
+pub(crate) mod metrics;
 #[cfg(test)]
 mod tests;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::DropGuard;
 
 use crate::{
     Delivery, Index, Key, Object, Revision, Revisions, Status, Subscription, Undecodable, View, ViewError,
-    indexer::Indexer, shared::Shared,
+    cache::indexer::Indexer, shared::Shared,
 };
 
 /// The informer has ended: its stop was cancelled, or its last handle was dropped.

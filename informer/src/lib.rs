@@ -8,20 +8,14 @@
 //! The crate is no client: it writes no objects and knows neither Kubernetes types nor a transport. Time is
 //! tokio's, so a paused runtime makes all of it virtual; randomness is an argument.
 
-mod backlog;
 mod builder;
+mod cache;
 mod causes;
 pub mod client_go;
 mod conflict;
 mod controller;
-mod delta_fifo;
-mod driver;
 mod environment;
 pub mod finalizer;
-mod history;
-mod hub;
-mod index;
-mod indexer;
 mod informer;
 mod key;
 #[cfg(feature = "kube")]
@@ -32,37 +26,29 @@ mod lister_watcher;
 mod map;
 pub mod metrics;
 mod object;
-mod objects;
-mod order;
 mod queue;
 mod recorder;
 mod reflector;
 mod shared;
-mod slots;
 mod slow_start;
-mod sorted;
 mod status;
 mod subscription;
 mod supervisor;
-mod table;
 mod task_group;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod view;
 pub mod wait;
-mod waiters;
 #[cfg(test)]
 mod warnings;
-mod whole;
 
 pub use builder::Builder;
+pub use cache::history::ViewError;
+pub use cache::index::Index;
+pub use cache::view::{Cut, CutError, View, snapshot};
 pub use causes::Causes;
 pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
 pub use controller::{Action, Context, Controller, Failure, IntoFailure};
-pub use delta_fifo::Delta;
 pub use environment::{Environment, Randomness};
-pub use history::ViewError;
-pub use index::Index;
 pub use informer::{Informer, Stopped};
 pub use key::Key;
 pub use leader::{
@@ -81,10 +67,10 @@ pub use queue::{
 pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
 pub use status::{NotSynced, Status};
+pub use subscription::delta_fifo::Delta;
 pub use subscription::{Delivery, HandlerPanicked, Overflow, Subscription, SubscriptionSynced};
 pub use supervisor::Supervisor;
 pub use task_group::TaskGroup;
-pub use view::{Cut, CutError, View, snapshot};
 
 /// Compiles and runs the example of the README as a test.
 #[cfg(all(doctest, feature = "testing"))]

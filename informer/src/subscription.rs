@@ -3,8 +3,12 @@
 //! [`SubscriptionSynced`] when the reader has handled the initial state. `hub` stores the pending changes;
 //! this file turns them into deltas.
 
+pub(crate) mod backlog;
+pub(crate) mod delta_fifo;
+pub(crate) mod hub;
 #[cfg(test)]
 mod tests;
+pub(crate) mod waiters;
 
 use std::{
     any::Any,
@@ -23,10 +27,10 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Delta, Informer, Key, Object, Stopped, View, backlog,
-    hub::{PendingChanges, SubscriberHandle},
+    Delta, Informer, Key, Object, Stopped, View,
     limits::MIN_RESYNC,
     shared::SubscriberRead,
+    subscription::hub::{PendingChanges, SubscriberHandle},
 };
 
 /// How a [`Subscription`] stores changes that its reader has not taken.
@@ -194,7 +198,7 @@ impl<T: Object> Subscription<T> {
             PendingChanges::Each(initial, batches) => {
                 let initial = initial.iter().flat_map(added);
                 let changes = batches.iter().flat_map(|batch| &batch.changes);
-                initial.chain(changes.flat_map(crate::indexer::Change::deltas)).collect()
+                initial.chain(changes.flat_map(crate::cache::indexer::Change::deltas)).collect()
             }
             PendingChanges::Replayed(contents) => {
                 self.replays += 1;

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::fence::Fences;
+use super::own_writes::Fences;
 use crate::{
     Causes, Cut, CutError, Informer, Key, Lease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot,
 };

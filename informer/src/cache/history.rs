@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     Object, Revision,
-    indexer::{Batch, Indexer},
+    cache::indexer::{Batch, Indexer},
     limits::{UNDO_AGE, UNDO_CHANGES},
     reflector::CacheUpdate,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
-use crate::{Key, Object, indexer::Change};
+use crate::{Key, Object, cache::indexer::Change};
 
 /// Change of an object, as one subscriber sees it. For each key the sequence is `Added`, any number of
 /// `Updated`, then `Deleted`. The `old` state of an update is the last state that this subscriber got. A

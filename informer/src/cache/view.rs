@@ -8,7 +8,7 @@ mod tests;
 use std::{borrow::Borrow, future::Future, sync::Arc};
 
 use crate::{
-    Index, Informer, Key, Object, Revision, Revisions, Stopped, ViewError, indexer::Indexer,
+    Index, Informer, Key, Object, Revision, Revisions, Stopped, ViewError, cache::indexer::Indexer,
     limits::CUT_TRIES, lister_watcher::Domain,
 };
 

@@ -4,10 +4,10 @@ use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 
 use crate::{
     Frame, Index, Key, Object, Revision, Undecodable,
-    index::{AnyIndex, IndexState},
+    cache::index::{AnyIndex, IndexState},
+    cache::objects::Objects,
     limits::MAX_UNDECODABLE,
-    objects::Objects,
-    whole::CompleteState,
+    reflector::whole::CompleteState,
 };
 
 /// Change of one key in the cache, with the old and the new object. The two are never the same state.

@@ -10,9 +10,9 @@ use std::{
 
 use crate::{
     Delivery, Object, Overflow, View,
-    backlog::{Backlog, Content, Position},
-    indexer::Batch,
-    informer::figures::BacklogSize,
+    cache::indexer::Batch,
+    informer::metrics::BacklogSize,
+    subscription::backlog::{Backlog, Content, Position},
 };
 
 /// Subscribers of one informer and their pending changes.

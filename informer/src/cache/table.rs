@@ -4,7 +4,7 @@
 //! Open addressing with linear probing. An entry is the hash and the number in one word, so growing does not
 //! rehash keys, and copying a leaf for a clone copies bytes.
 
-use crate::slots::Slots;
+use crate::cache::slots::Slots;
 
 /// Entries that are copied together.
 const LEAF: usize = 64;

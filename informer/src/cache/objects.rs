@@ -9,7 +9,7 @@ use std::{cmp::Ordering, hash::BuildHasher, sync::Arc};
 
 use kstore_nondet::FixedState;
 
-use crate::{Key, Object, order::Order, slots::Slots, table::Table};
+use crate::{Key, Object, cache::order::Order, cache::slots::Slots, cache::table::Table};
 
 /// Objects that are copied together while a view is alive; each costs a reference count in another cache
 /// line.

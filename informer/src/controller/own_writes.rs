@@ -2,6 +2,10 @@
 //! writes for all keys of a controller.
 //!
 //! Waiting uses no task. Each informer holds a drop guard of the key until its cache shows the write.
+//!
+//! [`WrittenRevisions`]: the newest revision that the runs of each key wrote; later runs of the key read nothing
+//! older. A fence waits for the cache of the written kind. A run that reads several caches at one revision needs
+//! more: the slowest cache may still be behind the write, and the common revision with it.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +14,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{Informer, Key, Lease, Object, Revision, Revisions, Ticket, Verdict, limits::OWN_WRITE_DEADLINE};
+use crate::{
+    Informer, Key, Lease, Object, Revision, Revisions, Ticket, Verdict,
+    limits::{OWN_WRITE_DEADLINE, WRITTEN_KEYS},
+};
 
 /// The newest write to the objects of one informer's cache.
 #[derive(Clone)]
@@ -143,5 +150,83 @@ impl Drop for FenceGuard {
             drop(keys);
             drop(done);
         }
+    }
+}
+
+/// Newest own write of each key. For keys that have not written for long, the newest of all forgotten writes
+/// stands in. Every cache shows that revision, so the stand-in delays no run.
+#[derive(Default)]
+pub(super) struct WrittenRevisions(Mutex<Generations>);
+
+/// Two generations of entries: when the young map is full, it replaces the old one. A key costs no more than
+/// its entry.
+#[derive(Default)]
+struct Generations {
+    young: BTreeMap<Key, Revision>,
+    old: BTreeMap<Key, Revision>,
+    /// The newest revision among the discarded entries.
+    forgotten: Revision,
+}
+
+impl WrittenRevisions {
+    /// The lowest revision that a run of `key` may read.
+    pub(super) fn of(&self, key: &Key) -> Revision {
+        let Generations { young, old, forgotten } = &*self.0.lock();
+        let known = young.get(key).or_else(|| old.get(key)).copied().unwrap_or_default();
+        known.max(*forgotten)
+    }
+
+    /// Records `revision`, the newest write of a run of `key`.
+    pub(super) fn note(&self, key: &Key, revision: Revision) {
+        let all = &mut *self.0.lock();
+        if let Some(known) = all.young.get_mut(key) {
+            *known = revision.max(*known);
+            return;
+        }
+        if all.young.len() >= WRITTEN_KEYS {
+            let given_up = std::mem::replace(&mut all.old, std::mem::take(&mut all.young));
+            all.forgotten = given_up.into_values().max().unwrap_or_default().max(all.forgotten);
+        }
+        let before = all.old.remove(key).unwrap_or_default();
+        all.young.insert(key.clone(), revision.max(before));
+    }
+
+    /// Number of known keys.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        let all = self.0.lock();
+        all.young.len() + all.old.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: usize) -> Key {
+        Key::new("default", &format!("set-{n}"))
+    }
+
+    #[test]
+    fn each_key_has_its_own_newest_write() {
+        let written = WrittenRevisions::default();
+        written.note(&key(1), Revision(7));
+        written.note(&key(1), Revision(5));
+        written.note(&key(2), Revision(9));
+        assert_eq!([1, 2, 3].map(|n| written.of(&key(n))), [Revision(7), Revision(9), Revision(0)]);
+    }
+
+    #[test]
+    fn forgotten_writes_are_covered_by_a_later_revision() {
+        let written = WrittenRevisions::default();
+        for n in 0..3 * WRITTEN_KEYS {
+            written.note(&key(n), Revision(n as u64 + 1));
+            assert!(written.len() <= 2 * WRITTEN_KEYS);
+        }
+        for n in 0..3 * WRITTEN_KEYS {
+            assert!(written.of(&key(n)) > Revision(n as u64), "{n}");
+        }
+        let (first, last) = (written.of(&key(0)), written.of(&key(3 * WRITTEN_KEYS - 1)));
+        assert_eq!((first, last), (Revision(WRITTEN_KEYS as u64), Revision(3 * WRITTEN_KEYS as u64)));
     }
 }

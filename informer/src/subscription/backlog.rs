@@ -12,8 +12,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    Delta, Object, delta_fifo::DeltaFifo, indexer::Batch, informer::figures::BacklogSize,
-    limits::UNMERGED_CHANGES,
+    Delta, Object, cache::indexer::Batch, informer::metrics::BacklogSize, limits::UNMERGED_CHANGES,
+    subscription::delta_fifo::DeltaFifo,
 };
 
 /// Position of a subscriber in the backlog: the subscriber has read every change before it.
@@ -176,7 +176,7 @@ pub(crate) fn deltas<T: Object>(contents: Vec<Arc<Content<T>>>) -> Vec<Delta<T>>
     if let [content] = contents.as_slice()
         && let Some(batch) = content.single()
     {
-        return batch.changes.iter().flat_map(crate::indexer::Change::deltas).collect();
+        return batch.changes.iter().flat_map(crate::cache::indexer::Change::deltas).collect();
     }
     merge(contents).drain()
 }

@@ -3,7 +3,7 @@
 
 use std::{any::Any, borrow::Borrow, cmp::Ordering, sync::Arc};
 
-use crate::{Object, order::Order, sorted::Sorted};
+use crate::{Object, cache::order::Order, cache::sorted::Sorted};
 
 type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
 
