@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_and_what_is_left_comes_last() {
+    fn complete_lines_come_first_and_the_incomplete_one_last() {
         let mut line = LineDiscipline::new(false);
         line.push(b"one\ntwo\nthr");
         assert_eq!([line.take(), line.take(), line.take()], [Some("one".into()), Some("two".into()), None]);

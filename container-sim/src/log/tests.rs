@@ -49,7 +49,7 @@ fn a_container_without_a_script_says_that_it_is_simulated() {
 }
 
 #[test]
-fn the_log_of_a_command_is_what_it_printed_or_says_why_it_is_not_run() {
+fn the_log_of_a_command_is_its_output_or_the_reason_why_it_is_not_run() {
     let run = ContainerRun { id: "1".to_owned(), started_at: START, ended: Some((seconds(2), 3)) };
     let of = |command| Log::of(&LogScript::default(), "web", "app", &run, command);
     let mut printed = PrintedLines::default();
@@ -98,7 +98,7 @@ fn options_choose_lines_as_a_kubelet_does() {
 }
 
 #[test]
-fn a_log_that_is_followed_tells_each_line_once_and_when_it_comes() {
+fn a_followed_log_sends_each_line_once_and_says_when_the_next_is_due() {
     let log = log(&every(Duration::from_secs(10)), None);
     let mut reader = LogReader::new(&LogQuery::default(), &log, seconds(15));
     assert_eq!(reader.step(&log, seconds(15)), LogStep::Send(1, "1\n".to_owned()));
@@ -109,7 +109,7 @@ fn a_log_that_is_followed_tells_each_line_once_and_when_it_comes() {
 }
 
 #[test]
-fn no_more_lines_are_kept_than_the_limit() {
+fn lines_above_the_limit_are_dropped_oldest_first() {
     let log = log(&every(Duration::from_millis(1)), None);
     let text = read(&log, &LogQuery::default(), 1000);
     assert_eq!(text.lines().count() as u64, LOG_LINES);

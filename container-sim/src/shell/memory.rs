@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_all_hold_is_bounded_and_each_has_its_own() {
+    fn buffered_bytes_are_bounded_and_each_command_has_a_reserve() {
         let memory = BufferCapacity::default();
         let (greedy, modest) = (memory.allowance(), memory.allowance());
         let own = greedy.hold(COMMAND_BYTES).unwrap();

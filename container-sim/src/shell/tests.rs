@@ -62,7 +62,7 @@ fn commands_do_what_their_names_say() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_the_runtimes_error() {
+fn a_missing_program_is_an_error_of_the_container_runtime() {
     for argv in [&["nginx", "-v"][..], &["redis-cli"], &["exit", "3"], &["sh", "file"]] {
         let expected = format!("exec: \"{}\": executable file not found in $PATH", argv[0]);
         assert_eq!(run(argv), Err(expected));
@@ -158,7 +158,7 @@ fn run_in(environment: &Environment, script: &str, input: &[u8]) -> (Vec<u8>, St
 }
 
 #[test]
-fn what_is_packed_in_one_container_is_unpacked_in_another() {
+fn an_archive_of_one_container_unpacks_in_another() {
     let (from, to) = (environment(), environment());
     let long = "n".repeat(150);
     let script = format!(
@@ -176,7 +176,7 @@ fn what_is_packed_in_one_container_is_unpacked_in_another() {
 }
 
 #[test]
-fn an_archive_cannot_be_unpacked_elsewhere_than_asked() {
+fn an_archive_cannot_escape_its_container_or_target() {
     let environment = environment();
     let mut builder = ::tar::Builder::new(Vec::new());
     let mut header = ::tar::Header::new_gnu();
@@ -225,7 +225,7 @@ fn an_archive_of_nothing_is_no_archive() {
 
 /// Twelve sessions without a reader of their output once held 1.6 GB.
 #[test]
-fn output_that_nobody_reads_is_bounded_over_all_sessions_and_small_output_always_has_room() {
+fn unread_output_is_bounded_over_all_sessions_and_small_output_always_fits() {
     const LARGE: usize = 48 * 1024 * 1024;
     let memory = BufferCapacity::default();
     let disk = Disk::new(DiskCapacity::default());

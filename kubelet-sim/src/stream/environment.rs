@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The values of a ConfigMap or Secret.
 type Values = BTreeMap<String, Vec<u8>>;
 
-/// For which pod a volume is mounted.
+/// The pod for which a volume is mounted.
 #[derive(Clone, Copy)]
 struct Mounting<'a> {
     snapshot: &'a Snapshot,
@@ -30,7 +30,7 @@ impl Streams {
         argv: &[String],
     ) -> Environment {
         let meta = &snapshot.record.pod.metadata;
-        // What follows reads as the pod's node.
+        // All reads below are requests of the pod's node.
         let node = Self { client: self.client_of(snapshot), ..self.clone() };
         let pod = node.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
         let script = behavior::script(&meta.annotations, container);
@@ -197,7 +197,7 @@ impl Streams {
     }
 }
 
-/// The container of this name, of whichever sort.
+/// The container of this name: an init, regular or ephemeral one.
 pub(super) fn container_of(spec: &PodSpec, name: &str) -> Container {
     let ephemeral = spec.ephemeral_containers.iter().flatten().map(|one| Container {
         name: one.name.clone(),
@@ -216,7 +216,7 @@ pub(super) fn container_of(spec: &PodSpec, name: &str) -> Container {
     all.into_iter().find(|container| container.name == name).unwrap_or_default()
 }
 
-/// Whether the volume keeps what is written to it; the others show what is stored elsewhere.
+/// Whether the volume stores written files. The other kinds of volumes show objects of the API and are read-only.
 fn is_written(volume: &Volume) -> bool {
     let shown = [
         volume.config_map.is_some(),
@@ -233,7 +233,7 @@ fn holds_token(volume: &Volume) -> bool {
     sources.any(|source| source.service_account_token.is_some())
 }
 
-/// The values that `items` choose, under the paths that they say; all of them if there are no items.
+/// The values that `items` select, under the paths of the items; all values if there are no items.
 fn chosen(values: Values, items: Option<&[KeyToPath]>) -> Values {
     match items {
         None | Some([]) => values,
@@ -251,7 +251,7 @@ fn set(env: &mut Vec<(String, String)>, name: String, value: String) {
     }
 }
 
-/// `$(NAME)` in a value, `$$` for a dollar; names that are not known stay as they are.
+/// Replaces `$(NAME)` by the value of the variable and `$$` by `$`. References to unknown variables stay unchanged.
 pub(super) fn expand(text: &str, env: &[(String, String)]) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -279,7 +279,7 @@ pub(super) fn expand(text: &str, env: &[(String, String)]) -> String {
     out + rest
 }
 
-/// A field of the pod for its own containers.
+/// The value of a pod field for the downward API.
 fn downward(pod: &Pod, field: &ObjectFieldSelector) -> Option<String> {
     let (meta, spec, status) = (&pod.metadata, pod.spec.as_ref()?, pod.status.as_ref());
     let of = |map: &Option<BTreeMap<String, String>>, rest: &str| {
