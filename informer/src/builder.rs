@@ -6,8 +6,8 @@ use kstore_nondet::Rng;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Index, Informer, ListerWatcher, Map, Object, Randomness, driver::Driver, indexer::Indexer,
-    informer::figures, metrics::Registry, shared::Shared,
+    Index, Informer, ListerWatcher, Map, Object, Randomness, cache::indexer::Indexer, informer::metrics,
+    metrics::Registry, reflector::driver::Driver, shared::Shared,
 };
 
 /// Configures and builds an [`Informer`].
@@ -96,7 +96,7 @@ impl<S: ListerWatcher> Builder<S> {
         let capabilities = self.source.capabilities();
         let shared = Arc::new(Shared::new(self.name, cache, capabilities.revisions.clone()));
         if let Some(registry) = &self.metrics {
-            figures::show(&shared, registry);
+            metrics::show(&shared, registry);
         }
         let stop = stop.child_token();
         let driver = Driver::new(self.source, capabilities, self.rng, shared.clone());

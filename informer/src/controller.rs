@@ -4,12 +4,11 @@
 mod context;
 mod failure;
 mod feed;
-mod fence;
-mod figures;
+mod metrics;
+mod own_writes;
 #[cfg(test)]
 mod tests;
 mod worker;
-mod written;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -24,8 +23,8 @@ use crate::{
 pub use context::Context;
 pub use failure::{Failure, IntoFailure};
 use feed::Feed;
-use fence::PendingWrites;
-use figures::ControllerMetrics;
+use metrics::ControllerMetrics;
+use own_writes::PendingWrites;
 use worker::Worker;
 
 /// When a successful run wants to run again.
@@ -59,7 +58,7 @@ pub struct Controller {
     sync_timeout: Option<Duration>,
     grace: Duration,
     drain: Option<Duration>,
-    figures: Arc<ControllerMetrics>,
+    metrics: Arc<ControllerMetrics>,
     pending_writes: PendingWrites,
 }
 
@@ -83,7 +82,7 @@ impl Controller {
             sync_timeout: Some(SYNC_TIMEOUT),
             grace: STOP_GRACE,
             drain: None,
-            figures: Arc::new(ControllerMetrics::new(name.clone())),
+            metrics: Arc::new(ControllerMetrics::new(name.clone())),
             pending_writes: PendingWrites::default(),
             name,
         }
@@ -165,8 +164,8 @@ impl Controller {
     /// Exposes the metrics of this controller and its queue in `registry`, until the controller ends.
     #[must_use]
     pub fn metrics(self, registry: &Registry) -> Self {
-        let figures = Arc::downgrade(&self.figures);
-        registry.add(figures);
+        let metrics = Arc::downgrade(&self.metrics);
+        registry.add(metrics);
         self.queue.show_in(registry);
         self
     }
@@ -203,7 +202,7 @@ impl Controller {
         let comparable = feed::are_comparable(&self.feeds);
         let feeds = std::mem::take(&mut self.feeds);
         let gates: Vec<_> = feeds.into_iter().map(|feed| feed.start(&self, &end.fed, &tasks)).collect();
-        self.figures.workers(self.workers);
+        self.metrics.workers(self.workers);
         let started =
             tasks.stop().run_until_cancelled(feed::pass(&self.name, gates, self.sync_timeout)).await;
         if let Some(Ok(())) = started {

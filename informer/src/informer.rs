@@ -1,7 +1,7 @@
 //! [`Informer`]: a shared, self-updating cache of a source's objects. `builder` creates it, `driver` is its
 //! task; this file has the operations of its readers.
 
-pub(crate) mod figures;
+pub(crate) mod metrics;
 #[cfg(test)]
 mod tests;
 
@@ -10,8 +10,8 @@ use std::{borrow::Borrow, sync::Arc};
 use tokio_util::sync::DropGuard;
 
 use crate::{
-    Delivery, Index, Key, Lister, Object, Revision, Revisions, Status, Subscription, Undecodable, View,
-    ViewError, indexer::Indexer, shared::Shared,
+    Delivery, Index, Key, Object, Revision, Revisions, Status, Subscription, Undecodable, View, ViewError,
+    cache::indexer::Indexer, shared::Shared,
 };
 
 /// The informer has ended: its stop was cancelled, or its last handle was dropped.
@@ -81,11 +81,6 @@ impl<T: Object> Informer<T> {
     /// [`ViewError::NotYet`] and [`ViewError::TooOld`].
     pub fn view_at(&self, revision: Revision) -> Result<View<T>, ViewError> {
         self.shared.view_at(revision)
-    }
-
-    /// A read-only handle.
-    pub fn lister(&self) -> Lister<T> {
-        Lister::new(self.clone())
     }
 
     /// How the revisions of this cache compare with others, as its source declares.

@@ -5,7 +5,6 @@
 //! watchers, stores or retries.
 
 mod decode;
-mod lines;
 mod object;
 mod refusal;
 mod request;

@@ -10,7 +10,6 @@
 
 mod candidate;
 mod election;
-mod fence;
 mod lease;
 mod options;
 #[cfg(test)]
@@ -27,9 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{Environment, Revision, limits::RELEASE_TRIES, metrics::Registry};
 use candidate::{Candidate, LeaseAction};
 pub use election::Election;
-pub use fence::Fence;
 use lease::micros;
-pub use lease::{LeaseError, LeaseRecord, LeaseStore};
+pub use lease::{Fence, LeaseError, LeaseRecord, LeaseStore};
 pub use options::{ElectorOptions, OptionsError};
 use watchdog::Watch;
 pub use watchdog::Watchdog;

@@ -5,7 +5,6 @@
 //! (`queue/state`), and so are the waiting workers (`queue/workers`); this file joins them.
 
 mod entry;
-mod exposition;
 mod lease;
 mod metrics;
 mod options;

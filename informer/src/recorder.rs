@@ -6,7 +6,6 @@ mod names;
 mod outbox;
 mod recent;
 mod series;
-mod sink;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -26,9 +25,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{Causes, Environment, limits::RECORDER_QUEUE, metrics::Registry};
-pub use event::{Event, EventType, Occurrence, Reference};
+pub use event::{Event, EventSink, EventType, Occurrence, Reference, SinkError};
 use outbox::Outbox;
-pub use sink::{EventSink, SinkError};
 pub use stats::RecorderStats;
 use stats::{Counters, count};
 use writer::Writer;

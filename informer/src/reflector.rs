@@ -9,9 +9,10 @@
 //! | after a refused relist | `Latest`, in pages | `Latest` |
 //! | a stream ended | – | resumed after the newest completely delivered revision |
 
-mod backoff;
+pub(crate) mod driver;
 #[cfg(test)]
 mod tests;
+pub(crate) mod whole;
 
 use std::time::Duration;
 
@@ -21,12 +22,13 @@ use tokio::time::Instant;
 use crate::{
     Capabilities, Capability, Frame, ListRequest, Object, Page, ReadAt, Revision, SourceError, Start,
     limits::{
-        INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, REGRESSION_PATIENCE, REGRESSIONS_BEFORE_RESET, SHORT_STREAM,
+        INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, LONGEST_RETRY_AFTER, REGRESSION_PATIENCE,
+        REGRESSIONS_BEFORE_RESET, SHORT_STREAM, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP,
+        SOURCE_BACKOFF_RESET,
     },
+    reflector::whole::{Cached, CompleteState, StateCollector},
     status::ReflectorActivity,
-    whole::{Cached, CompleteState, StateCollector},
 };
-use backoff::Backoff;
 
 /// Event for the state machine.
 pub(crate) enum Input<T> {
@@ -410,4 +412,32 @@ impl Regressions {
 
 fn is_old(progress: Option<Revision>, revision: Revision) -> bool {
     progress.is_some_and(|progress| revision < progress)
+}
+
+/// Exponential back-off with jitter: a wait is between `d` and `2 d`, so that clients of one failed server do not reconnect together. Starts again after
+/// [`SOURCE_BACKOFF_RESET`] without a failure.
+struct Backoff {
+    rng: Rng,
+    attempt: u32,
+    /// End of the newest wait.
+    until: Option<Instant>,
+}
+
+impl Backoff {
+    fn new(rng: Rng) -> Self {
+        Self { rng, attempt: 0, until: None }
+    }
+
+    /// The next wait: at least `asked`, the `retry_after` of the source, plus jitter, so that clients with
+    /// the same `retry_after` do not retry together.
+    fn next(&mut self, asked: Option<Duration>, now: Instant) -> Duration {
+        if self.until.is_some_and(|until| now > until + SOURCE_BACKOFF_RESET) {
+            self.attempt = 0;
+        }
+        let least = SOURCE_BACKOFF_BASE.saturating_mul(1 << self.attempt.min(16)).min(SOURCE_BACKOFF_CAP);
+        self.attempt = self.attempt.saturating_add(1);
+        let wait = asked.unwrap_or(least).min(LONGEST_RETRY_AFTER) + least.mul_f64(self.rng.unit());
+        self.until = Some(now + wait);
+        wait
+    }
 }

@@ -11,13 +11,13 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
-    history::Cache,
-    hub::{PendingChanges, SubscriberHandle, Subscribers},
-    indexer::Indexer,
-    informer::figures::{BacklogSize, SourceCounters},
+    cache::history::Cache,
+    cache::indexer::Indexer,
+    informer::metrics::{BacklogSize, SourceCounters},
     reflector::CacheUpdate,
     status::ReflectorActivity,
-    waiters::Waiters,
+    subscription::hub::{PendingChanges, SubscriberHandle, Subscribers},
+    subscription::waiters::Waiters,
 };
 
 pub(crate) struct Shared<T> {

@@ -1,23 +1,69 @@
 //! [`Subscription`]: one reader's stream of an informer's changes. A slow reader costs bounded memory and
-//! delays no other reader, unless it asks for that. `hub` stores the pending changes; this file turns them
-//! into deltas.
+//! delays no other reader, unless it asks for that. [`Delivery`] says how pending changes are stored, and
+//! [`SubscriptionSynced`] when the reader has handled the initial state. `hub` stores the pending changes;
+//! this file turns them into deltas.
 
+pub(crate) mod backlog;
+pub(crate) mod delta_fifo;
+pub(crate) mod hub;
 #[cfg(test)]
 mod tests;
+pub(crate) mod waiters;
 
-use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
+use std::{
+    any::Any,
+    num::NonZeroUsize,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::FutureExt;
 use kstore_nondet::HashSet;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Delivery, Delta, Informer, Key, Object, View, backlog,
-    hub::{PendingChanges, SubscriberHandle},
+    Delta, Informer, Key, Object, Stopped, View,
     limits::MIN_RESYNC,
     shared::SubscriberRead,
-    subscription_synced::{SubscriptionSynced, SyncTracker},
+    subscription::hub::{PendingChanges, SubscriberHandle},
 };
+
+/// How a [`Subscription`] stores changes that its reader has not taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Merges the changes of each key. Stores at most one entry for each live object and for each deletion
+    /// that the reader has not seen. A slow reader delays no other. Suits most readers, which act on the
+    /// newest state.
+    #[default]
+    Coalesce,
+    /// Delivers every change, in the order of the source.
+    Lossless {
+        /// Number of pending changes at which `overflow` applies. The batch that reaches the limit is still
+        /// stored whole. Memory is bounded by `capacity` and the changes of one network message, which all
+        /// subscriptions share.
+        capacity: NonZeroUsize,
+        /// Behaviour when `capacity` is reached.
+        overflow: Overflow,
+    },
+}
+
+/// Behaviour of a lossless subscription whose reader is too slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// The informer stops reading its source until the reader catches up. No change is lost, and *all*
+    /// readers of this informer wait. The reader must not wait for the informer's progress, or both wait
+    /// forever.
+    SlowSource,
+    /// The subscription drops its backlog. The reader then gets the merged changes from its last seen state
+    /// to the cache, as with [`Delivery::Coalesce`]. Afterwards it gets every change again.
+    /// [`Subscription::replays`] counts these replays.
+    Replay,
+}
 
 /// A stream of changes; [`Delta`] documents the order per key. Dropping it unsubscribes.
 pub struct Subscription<T: Object> {
@@ -152,7 +198,7 @@ impl<T: Object> Subscription<T> {
             PendingChanges::Each(initial, batches) => {
                 let initial = initial.iter().flat_map(added);
                 let changes = batches.iter().flat_map(|batch| &batch.changes);
-                initial.chain(changes.flat_map(crate::indexer::Change::deltas)).collect()
+                initial.chain(changes.flat_map(crate::cache::indexer::Change::deltas)).collect()
             }
             PendingChanges::Replayed(contents) => {
                 self.replays += 1;
@@ -200,4 +246,61 @@ fn added<T: Object>(view: &View<T>) -> impl Iterator<Item = Delta<T>> {
 fn again<T: Object>(view: &View<T>, deltas: &mut Vec<Delta<T>>) {
     let told: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
     deltas.extend(view.iter().filter(|o| !told.contains(&o.key())).cloned().map(Delta::Resync));
+}
+
+/// A handle to wait for one subscriber's sync. Clones wait for the same event.
+#[derive(Clone, Debug)]
+pub struct SubscriptionSynced(Arc<SyncLatch>);
+
+#[derive(Debug, Default)]
+struct SyncLatch {
+    reached: AtomicBool,
+    /// Cancelled when the sync is reached or can no longer be.
+    is_decided: CancellationToken,
+}
+
+impl SubscriptionSynced {
+    /// Waits until the subscriber has handled its initial deltas.
+    ///
+    /// # Errors
+    /// When the subscription is dropped before.
+    pub async fn wait(&self) -> Result<(), Stopped> {
+        self.0.is_decided.cancelled().await;
+        if self.is_synced() { Ok(()) } else { Err(Stopped) }
+    }
+
+    /// Whether the subscriber has handled its initial deltas.
+    pub fn is_synced(&self) -> bool {
+        self.0.reached.load(Ordering::Acquire)
+    }
+}
+
+/// The subscriber's side of a [`SubscriptionSynced`].
+#[derive(Default)]
+pub(crate) struct SyncTracker {
+    latch: Arc<SyncLatch>,
+    /// Whether all of a complete state has been taken.
+    caught_up: bool,
+}
+
+impl SyncTracker {
+    pub(crate) fn synced(&self) -> SubscriptionSynced {
+        SubscriptionSynced(self.latch.clone())
+    }
+
+    /// Records that the subscriber took its pending changes. `synced` tells whether they lead to a complete
+    /// state, `nothing` whether there were none.
+    pub(crate) fn took(&mut self, synced: bool, nothing: bool) {
+        if (self.caught_up || synced && nothing) && !self.latch.is_decided.is_cancelled() {
+            self.latch.reached.store(true, Ordering::Release);
+            self.latch.is_decided.cancel();
+        }
+        self.caught_up |= synced;
+    }
+}
+
+impl Drop for SyncTracker {
+    fn drop(&mut self) {
+        self.latch.is_decided.cancel();
+    }
 }

@@ -1,8 +1,8 @@
 //! The wait before a crashed container starts again or a failed pull is repeated: 0, 10, 20, 40, 80, 160, 300, 300 … s.
 
 use crate::limits::{BACKOFF_BASE, BACKOFF_MAX, BACKOFF_RESET};
-use crate::time::{between, later};
 use jiff::Timestamp;
+use kstore_container_sim::time::{between, later};
 use std::time::Duration;
 
 /// The back-off of one container. `Default` has seen no failure.

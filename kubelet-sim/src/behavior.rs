@@ -5,6 +5,7 @@ mod table;
 
 use crate::limits::{LONGEST_DELAY, NEAREST_CANDIDATES, PROBLEMS_TOLD};
 use kstore_api::quantity::Quantity;
+use kstore_container_sim::{LogScript, ScriptedAnswer};
 use kstore_nondet::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -120,48 +121,13 @@ pub struct Script {
     /// What it logs.
     pub log: LogScript,
     /// Answers to commands, by their words joined by blanks.
-    pub exec: BTreeMap<String, ExecAnswer>,
+    pub exec: BTreeMap<String, ScriptedAnswer>,
     /// What its ports answer to HTTP.
     pub http: Option<String>,
     /// What it uses of processors while it runs, in billionths of one.
     pub cpu: Option<u64>,
     /// What it holds of memory while it runs, in bytes.
     pub memory: Option<u64>,
-}
-
-/// The answer to a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExecAnswer {
-    /// How long the command takes.
-    pub after: Option<Duration>,
-    /// What it prints.
-    pub stdout: String,
-    /// What it complains.
-    pub stderr: String,
-    /// The code with which it ends.
-    pub code: u8,
-}
-
-/// What a container logs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogScript {
-    /// The lines with which a run begins, and whether each goes to stderr. `None`: it says that it is simulated.
-    pub lines: Option<Vec<(bool, String)>>,
-    /// What is logged again and again.
-    pub line: Option<String>,
-    /// How often.
-    pub every: Option<Duration>,
-}
-
-impl LogScript {
-    fn add(&mut self, stderr: bool, text: &str) {
-        let lines = text.lines().map(|line| (stderr, line.to_owned()));
-        let all = self.lines.get_or_insert_default();
-        // A key of the container takes the place of the general one; what goes to stderr comes last.
-        all.retain(|(other, _)| *other != stderr);
-        all.extend(lines);
-        all.sort_by_key(|(stderr, _)| *stderr);
-    }
 }
 
 /// An annotation that scripts nothing.
@@ -287,8 +253,8 @@ impl Script {
             "http" => self.http = Some(value.to_owned()),
             "cpu" => self.cpu = Some(processors(value).ok_or(PROCESSORS)?),
             "memory" => self.memory = Some(memory(value).ok_or("bytes, such as 64Mi or 1G")?),
-            "logs" => self.log.add(false, value),
-            "logs-stderr" => self.log.add(true, value),
+            "logs" => self.log.set_lines(false, value),
+            "logs-stderr" => self.log.set_lines(true, value),
             "log-line" => self.log.line = Some(value.to_owned()),
             "log-every" => {
                 let every = duration(value).ok().filter(|every| *every >= Duration::from_millis(1));
@@ -388,7 +354,7 @@ fn stop(text: &str) -> Result<StopScript, &'static str> {
 
 const AN_ANSWER: &str = "a JSON object of texts or of {stdout, stderr, code, after}, where `after` is at most ten years of seconds";
 
-fn answers(text: &str) -> Option<BTreeMap<String, ExecAnswer>> {
+fn answers(text: &str) -> Option<BTreeMap<String, ScriptedAnswer>> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
     enum Read {
@@ -406,10 +372,10 @@ fn answers(text: &str) -> Option<BTreeMap<String, ExecAnswer>> {
     }
     let read: BTreeMap<String, Read> = serde_json::from_str(text).ok()?;
     let answer = |read| match read {
-        Read::Text(stdout) => Some(ExecAnswer { stdout, ..ExecAnswer::default() }),
+        Read::Text(stdout) => Some(ScriptedAnswer { stdout, ..ScriptedAnswer::default() }),
         Read::Full(Full { after, stdout, stderr, code }) => {
             let after = span(after)?;
-            Some(ExecAnswer { after: Some(after).filter(|after| !after.is_zero()), stdout, stderr, code })
+            Some(ScriptedAnswer { after: Some(after).filter(|after| !after.is_zero()), stdout, stderr, code })
         }
     };
     read.into_iter().map(|(words, read)| Some((words, answer(read)?))).collect()
@@ -459,6 +425,20 @@ mod tests {
         assert_eq!(script.exit_code, None);
         let unknown = "annotation kubelet-sim.kstore.io/other.exit-code: the pod has no container \"other\", did you mean \"web\"?";
         assert_eq!(bad, [unknown]);
+    }
+
+    #[test]
+    fn annotations_script_the_log_of_a_container() {
+        let pairs =
+            [("logs-stderr", "bad"), ("logs", "one\ntwo"), ("log-line", "tick {n}"), ("log-every", "10s")];
+        let (script, bad) = read(&pairs, "web");
+        let lines = [(false, "one"), (false, "two"), (true, "bad")];
+        let expected = LogScript {
+            lines: Some(lines.map(|(stderr, line)| (stderr, line.to_owned())).into()),
+            line: Some("tick {n}".to_owned()),
+            every: Some(Duration::from_secs(10)),
+        };
+        assert_eq!((script.log, bad), (expected, Vec::new()));
     }
 
     #[test]

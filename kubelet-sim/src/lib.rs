@@ -1,26 +1,26 @@
-//! Simulated nodes: they register, heartbeat and run pods without containers. A plain client of the API: every write
-//! passes the same door as kubectl's.
+//! Simulated nodes: they register, heartbeat and run pods without containers. A plain client of the API: its writes get
+//! the same authorization, admission and validation as kubectl's.
 //!
 //! The judgement is pure: [`pod`] and [`node`] are states with a `step`, [`status`] computes what the API shows,
 //! [`probe`] what probes find, [`runtime`] is the seam below which containers would run (`runtime::sim` makes them up from
-//! [`config`] and the annotations of [`behavior`]). `manager` is the one edge: it feeds one informer of pods and one of
+//! [`config`] and the annotations of [`behavior`]). The crate `kstore-container-sim` has what a simulated container
+//! contains: shell, files and logs; `stream` connects them to the tunnel of the apiserver. `manager` is the one edge: it feeds one informer of pods and one of
 //! nodes into the machines of all nodes and writes what they say.
 
 pub mod backoff;
 pub mod behavior;
+pub mod chosen_run;
 pub mod config;
 mod fault;
 mod identities;
 pub mod image;
 mod limits;
-pub mod log;
 mod manager;
 pub mod node;
 pub mod pod;
 pub mod probe;
 pub mod program;
 pub mod runtime;
-pub mod shell;
 pub mod status;
 mod stream;
 mod time;

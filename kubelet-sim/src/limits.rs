@@ -67,15 +67,8 @@ pub(crate) const PROBLEMS_TOLD: usize = 16;
 /// Containers among which the nearest name to an unknown one is looked for: comparing takes time, and pods have a few.
 pub(crate) const NEAREST_CANDIDATES: usize = 256;
 
-/// Lines of one run that can still be read; older ones are as if rotated away. Kubelets keep some tens of MiB.
-pub(crate) const LOG_LINES: u64 = 65_536;
-/// What one run of a container's command can have printed and still be read; older lines are as if rotated away. Enough for
-/// scripts, little enough for thousands of them.
-pub(crate) const PRINTED_BYTES: usize = 256 * 1024;
 /// Commands of containers that read their environment and files from the API at once. The others wait for them.
 pub(crate) const PROGRAM_STARTS: usize = 16;
-/// Log text that is put together before it is sent; a line may go beyond it.
-pub(crate) const LOG_CHUNK: usize = 16 * 1024;
 /// Streams that wait for the manager to say what it knows of their pod, or to hear how its container ended. They wait when it is
 /// full.
 pub(crate) const LOOK_QUEUE: usize = 64;
@@ -90,22 +83,5 @@ pub(crate) const HTTP_BODY: usize = 64 * 1024 * 1024;
 /// Bytes of HTTP under way in each direction between a simulated server and its stream.
 pub(crate) const HTTP_PIPE: usize = 16 * 1024;
 
-/// What one simulated container, or one volume, holds of files that were written in it. Enough for what people copy to try things,
-/// little beside what a real disk holds; more is `No space left on device`.
-pub(crate) const DISK_BYTES: usize = 64 * 1024 * 1024;
-/// What all simulated containers and volumes of this process hold together.
-pub(crate) const DISKS_BYTES: usize = 256 * 1024 * 1024;
-/// What a file, folder or link costs beside its bytes and its path, so that empty ones are bounded too.
-pub(crate) const DISK_ENTRY: usize = 256;
-/// What one command may read or hand to the next one: an archive of a full disk, and a little more.
-pub(crate) const INPUT_BYTES: usize = DISK_BYTES + 16 * 1024 * 1024;
-/// What a command line may hold of output that nobody has read and of input that is not complete, whatever others do: what is
-/// printed on a screen and more.
-pub(crate) const COMMAND_BYTES: usize = 64 * 1024;
-/// What all command lines hold together beyond that: a copy or two of the largest disk. One that needs more fails, as a program
-/// does that gets no memory; it does not wait, since those who hold it may never read.
-pub(crate) const COMMANDS_BYTES: usize = 192 * 1024 * 1024;
 /// Bytes of output that are given to the client's stream at a time.
 pub(crate) const OUTPUT_CHUNK: usize = 16 * 1024;
-/// The longest path in a simulated container. Also bounds how deep folders can be, since some programs call themselves for each.
-pub(crate) const PATH_BYTES: usize = 1024;

@@ -2,8 +2,8 @@
 //! changes follows from the probe's settings and the container's health. Pure.
 
 use crate::pod::object::{ContainerSpec, ProbeSpec};
-use crate::time::later;
 use jiff::Timestamp;
+use kstore_container_sim::time::later;
 use std::time::Duration;
 
 /// How the application in a container fares after its start: what a probe would find if it looked.
@@ -170,7 +170,7 @@ mod tests {
         let mut story = Vec::new();
         loop {
             let verdict = judge(spec, health, START, now);
-            let second = crate::time::between(START, now).as_secs();
+            let second = kstore_container_sim::time::between(START, now).as_secs();
             story.push((second, verdict.started, verdict.ready, verdict.condemned));
             match verdict.next {
                 Some(next) => now = next,
@@ -265,7 +265,7 @@ mod tests {
             let verdict = judge(&spec, &health, START, now);
             assert!(!verdict.ready || verdict.started, "ready without started");
             let next = verdict.next.unwrap_or(later(now, seconds(1000)));
-            let before = later(START, crate::time::between(START, next).saturating_sub(Duration::from_nanos(1)));
+            let before = later(START, kstore_container_sim::time::between(START, next).saturating_sub(Duration::from_nanos(1)));
             if before > now {
                 let again = judge(&spec, &health, START, before);
                 assert_eq!((again.started, again.ready, again.condemned), (verdict.started, verdict.ready, verdict.condemned));

@@ -2,7 +2,7 @@
 
 use crate::behavior;
 use crate::pod::object::PodObject;
-use crate::shell;
+use kstore_container_sim::{check_runnable, is_shell};
 
 /// What runs in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +35,12 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
     if script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some() {
         return Program::Scripted;
     }
-    if spec.command.is_empty() && !shell::is_shell(first) && !is_without_entrypoint(&spec.image) {
+    if spec.command.is_empty() && !is_shell(first) && !is_without_entrypoint(&spec.image) {
         return Program::NotRun(
             "its arguments are for the image's entrypoint, which is not simulated".to_owned(),
         );
     }
-    match shell::runnable(&argv, &script.exec) {
+    match check_runnable(&argv, &script.exec) {
         Ok(()) => Program::Shell(argv),
         Err(why) => Program::NotRun(format!("its command is not run: {why}")),
     }

@@ -1,19 +1,9 @@
-//! Arithmetic on wall time that cannot overflow, and the texts Kubernetes uses for it. No clock.
+//! Wall time as nodes report it: ticks, and timestamps of the API. No clock; `kstore_container_sim::time` has arithmetic
+//! that cannot overflow.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
-
-/// `at` plus `by`, or the end of time.
-pub(crate) fn later(at: Timestamp, by: Duration) -> Timestamp {
-    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    at.saturating_add(by).unwrap_or(Timestamp::MAX)
-}
-
-/// How long from `from` until `to`; zero when `to` is not later.
-pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
-    Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
-}
 
 /// The last multiple of `step` since 1970 that is not after `at`. A step of less than a millisecond counts as one.
 pub(crate) fn tick_at(at: Timestamp, step: Duration) -> Timestamp {
@@ -27,43 +17,9 @@ pub(crate) fn api_time(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(Timestamp::MAX))
 }
 
-/// A duration in Go's notation, cut to milliseconds: `0s`, `812ms`, `1.5s`, `2m0s`.
-pub(crate) fn go_duration(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis == 0 {
-        return "0s".to_owned();
-    }
-    if millis < 1000 {
-        return format!("{millis}ms");
-    }
-    let (minutes, rest) = (millis / 60_000, millis % 60_000);
-    let mut seconds = format!("{}.{:03}", rest / 1000, rest % 1000);
-    seconds.truncate(seconds.trim_end_matches('0').trim_end_matches('.').len());
-    match (minutes / 60, minutes % 60) {
-        (0, 0) => format!("{seconds}s"),
-        (0, minutes) => format!("{minutes}m{seconds}s"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_read_as_go_prints_them() {
-        let cases = [
-            (0, "0s"),
-            (812, "812ms"),
-            (1000, "1s"),
-            (1500, "1.5s"),
-            (120_000, "2m0s"),
-            (3_661_010, "1h1m1.01s"),
-        ];
-        for (millis, text) in cases {
-            assert_eq!(go_duration(Duration::from_millis(millis)), text);
-        }
-    }
 
     #[test]
     fn a_tick_is_the_last_multiple_of_its_step() {
@@ -76,8 +32,6 @@ mod tests {
 
     #[test]
     fn time_does_not_overflow() {
-        assert_eq!(later(Timestamp::MAX, Duration::MAX), Timestamp::MAX);
-        assert_eq!(between(Timestamp::MAX, Timestamp::MIN), Duration::ZERO);
         assert!(tick_at(Timestamp::MIN, Duration::MAX) <= tick_at(Timestamp::MAX, Duration::ZERO));
     }
 }

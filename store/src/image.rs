@@ -7,17 +7,17 @@ use std::time::Duration;
 use kstore_nondet::Nondet;
 use tokio::time::Instant;
 
-use crate::alarm::Alarms;
-use crate::compact::Sweeper;
-use crate::core::{Core, PublishedState};
-use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
 use crate::error::Stopped;
-use crate::index::Index;
 use crate::lease::table::LeaseTable;
-use crate::recover::identity;
-use crate::window::Window;
-use crate::writer::{Writer, WriterState};
+use crate::mvcc::compact::Sweeper;
+use crate::mvcc::core::{Core, PublishedState};
+use crate::mvcc::index::Index;
+use crate::mvcc::window::Window;
+use crate::recovery::recover::identity;
+use crate::runtime::driver::Driver;
+use crate::runtime::writer::{Writer, WriterState};
+use crate::space::alarm::Alarms;
 use crate::{LeaseId, Limits, Revision};
 
 /// A copy of a store in memory at one revision: all keys with their history, notes, leases with their remaining times,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Revision;
-use crate::commit::Commit;
+use crate::mvcc::commit::Commit;
 
 /// Asserts that revisions are consecutive. A commit with events makes the next revision; a commit without keeps the
 /// current one; every event has its commit's revision.

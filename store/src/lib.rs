@@ -8,87 +8,50 @@
 //!
 #![doc = include_str!("../README.md")]
 
-mod alarm;
-mod background_waiters;
-mod bbolt;
-mod checkpoint;
+mod background;
 mod codec;
-mod commit;
-mod committer;
-mod compact;
 mod config;
-mod core;
-mod damage;
 mod disk;
-mod disk_space;
-mod driver;
 mod engine;
 mod error;
-mod event;
-mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod group;
-mod hash;
-mod history;
 mod image;
-mod index;
 mod invariants;
-mod key_range;
-mod kv;
 mod lease;
 mod limits;
-mod log;
-mod log_handover;
 pub mod maintenance;
-mod manifest;
 mod metrics;
-mod pace;
-mod pins;
-mod queue;
-mod quota;
-mod range;
-mod rebuild;
-mod recall;
-mod recover;
-mod release;
-mod request;
-mod revision;
+mod mvcc;
+mod recovery;
+mod runtime;
 mod snapshot;
-mod staged;
+mod space;
 mod status;
-#[cfg(test)]
-mod stepped;
 mod store;
-mod supervisor;
-mod tasks;
-mod threads;
 mod txn;
-mod view;
 mod wal;
 mod watch;
-mod window;
-mod writer;
 
-pub use alarm::{Alarm, NoSpaceReason};
 pub use config::{Config, Durability, EngineKind};
-pub use damage::DamagedRecord;
+pub use engine::damage::DamagedRecord;
 pub use error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, Stopped, TxnError,
     WatchError,
 };
-pub use event::{Event, EventKind, Events};
-pub use hash::HashKv;
 pub use image::{ImageError, StoreImage};
-pub use key_range::{End, KeyRange};
-pub use kv::{KeyValue, Stamp};
 pub use lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
 pub use metrics::{Histogram, MetricsSnapshot};
-pub use range::{Range, RangeResult, SortOrder, SortTarget};
-pub use revision::{LeaseId, Revision};
+pub use mvcc::event::{Event, EventKind, Events};
+pub use mvcc::hash::HashKv;
+pub use mvcc::key_range::{End, KeyRange};
+pub use mvcc::kv::{KeyValue, Stamp};
+pub use mvcc::range::{Range, RangeResult, SortOrder, SortTarget};
+pub use mvcc::revision::{LeaseId, Revision};
 pub use snapshot::{SnapshotError, SnapshotInfo};
+pub use space::alarm::{Alarm, NoSpaceReason};
 pub use status::{StoreSize, StoreStatus};
 pub use store::Store;
 pub use txn::{

@@ -1,6 +1,6 @@
 //! Status of a store at one moment. `metrics` counts what it did.
 
-use crate::core::Core;
+use crate::mvcc::core::Core;
 use crate::{Alarm, Revision};
 
 /// Result of [`crate::Store::status`]. All of it is durable.

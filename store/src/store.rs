@@ -8,21 +8,22 @@ use bytes::Bytes;
 use kstore_nondet::Nondet;
 use tokio::time::Instant;
 
-use crate::alarm::AlarmChange;
-use crate::background_waiters::SweepWaiter;
-use crate::driver::Driver;
+use crate::background::tasks::Tasks;
+use crate::background::waiters::SweepWaiter;
 use crate::error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, TxnError, WatchError,
 };
 use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 use crate::metrics::MetricsSnapshot;
-use crate::request::{Rejection, Request, Response};
-use crate::tasks::Tasks;
+use crate::recovery::recover;
+use crate::runtime::driver::Driver;
+use crate::runtime::request::{Rejection, Request, Response};
+use crate::space::alarm::AlarmChange;
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
     Alarm, Config, DamagedRecord, Delete, HashKv, ImageError, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS,
     LeaseId, NoSpaceReason, Op, OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo,
-    StoreImage, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
+    StoreImage, StoreSize, StoreStatus, Txn, TxnResult, txn,
 };
 
 /// A handle to an open store. It is cheap to clone. The store closes when the last handle is dropped, or by
@@ -106,7 +107,7 @@ impl Store {
     fn keep_tasks(&self) {
         let driver = &self.driver;
         self.tasks.expiry.keep(|| crate::lease::expire::run(driver.core().clone(), Arc::downgrade(driver)));
-        self.tasks.release.keep(|| crate::release::run(driver.core().clone()));
+        self.tasks.release.keep(|| crate::background::release::run(driver.core().clone()));
     }
 
     async fn submit(&self, request: Request, bytes: usize) -> Result<Response, Rejection> {
@@ -225,7 +226,7 @@ impl Store {
     /// history compacted at the same revision have the same hash, etcd's own included. Reads the whole history in steps
     /// that block no other operation, but blocks the calling thread.
     pub fn hash_kv(&self, revision: Revision) -> Result<HashKv, RangeError> {
-        crate::hash::hash_kv(self.driver.core(), revision)
+        crate::mvcc::hash::hash_kv(self.driver.core(), revision)
     }
 
     /// Writes the current state with its history and leases as a bbolt database, notes included. etcd's own tools open

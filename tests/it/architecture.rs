@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Crate, level, and which of ours it may use. The tests may use all.
-const TABLE: [(&str, u8, &[&str]); 17] = [
+const TABLE: [(&str, u8, &[&str]); 18] = [
     ("nondet", 0, &[]),
     ("cel", 0, &[]),
     ("api", 1, &["cel"]),
     ("proto", 0, &[]),
     ("derive", 0, &[]),
+    ("container-sim", 0, &[]),
     ("store", 1, &["nondet"]),
     ("informer", 1, &["nondet"]),
     ("checker", 1, &["nondet", "proto"]),
@@ -20,7 +21,7 @@ const TABLE: [(&str, u8, &[&str]); 17] = [
     ("client", 2, &["informer", "api", "proto", "nondet"]),
     ("controllers", 3, &["informer", "client", "api", "nondet"]),
     ("scheduler", 3, &["informer", "client", "api", "nondet"]),
-    ("kubelet-sim", 3, &["informer", "client", "api", "nondet"]),
+    ("kubelet-sim", 3, &["informer", "client", "api", "nondet", "container-sim"]),
     ("metrics-server", 3, &["client", "api"]),
     (
         "testing",

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::fence::Fences;
+use super::own_writes::Fences;
 use crate::{
     Causes, Cut, CutError, Informer, Key, Lease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot,
 };
@@ -80,7 +80,7 @@ impl Context {
     /// key runs anyway, marked as [stale](Context::stale).
     ///
     /// Many writes to the same cache cost as much as one. Without effect for a source whose revisions are the
-    /// adapter's own numbers ([`Revisions::Opaque`](crate::Revisions::Opaque)); use [`crate::Expectations`]
+    /// adapter's own numbers ([`Revisions::Opaque`](crate::Revisions::Opaque)); use [`crate::client_go::Expectations`]
     /// there.
     pub fn wrote<T: Object>(&self, informer: &Informer<T>, revision: Revision) {
         if let Some(floor) = &self.floor {

@@ -19,12 +19,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Controller, figures::ControllerMetrics};
+use super::{Controller, metrics::ControllerMetrics};
 use crate::{
     Add, Causes, Delivery, Delta, Informer, Key, NotSynced, Object, Overflow, Priority, Queue, Revisions,
     Status, Subscription, TaskGroup,
     limits::{FEED_CHANGES, INITIAL_PRIORITY, SYNC_WARNING},
-    not_synced,
+    status,
 };
 
 /// Delivery of feeds: every change. The source may wait for feeds, because feeds wait for nothing.
@@ -60,8 +60,8 @@ impl Feed {
             revisions: informer.revisions(),
             status: Box::new(move || source.status()),
             // Subscribes when the pump starts: an earlier subscription would fill up without a reader.
-            pump: Box::new(move |queue, figures, first| {
-                let keys = contained(keys, figures);
+            pump: Box::new(move |queue, metrics, first| {
+                let keys = contained(keys, metrics);
                 pump(read.subscribe_with(EVERY_CHANGE), queue, first, keys).boxed()
             }),
         }
@@ -75,10 +75,10 @@ impl Feed {
         tasks: &TaskGroup,
     ) -> InitialSync {
         let (first, opened) = oneshot::channel();
-        let (queue, figures, stop) = (controller.queue.clone(), controller.figures.clone(), stop.clone());
+        let (queue, metrics, stop) = (controller.queue.clone(), controller.metrics.clone(), stop.clone());
         let (name, informer) = (controller.name.clone(), self.informer.clone());
         tasks.spawn(async move {
-            if stop.run_until_cancelled((self.pump)(queue, figures, first)).await.is_some()
+            if stop.run_until_cancelled((self.pump)(queue, metrics, first)).await.is_some()
                 && !stop.is_cancelled()
             {
                 tracing::warn!(controller = %name, informer, "the informer has stopped");
@@ -128,7 +128,7 @@ impl InitialSync {
                 Err(_) if deadline.is_some_and(|deadline| deadline <= until) => return Err(self.failure()),
                 Err(_) => {
                     let (informer, status) = (&self.informer, (self.status)());
-                    let why = not_synced::describe(&status);
+                    let why = status::describe(&status);
                     tracing::warn!(controller, informer, why, "still waiting for the cache to sync");
                 }
             }
@@ -143,7 +143,7 @@ impl InitialSync {
 /// The keys of a change, or none if the mapping function panics: a panic affects only the one change.
 fn contained<T, I>(
     keys: impl Fn(&Delta<T>) -> I + Send + Sync,
-    figures: Arc<ControllerMetrics>,
+    metrics: Arc<ControllerMetrics>,
 ) -> impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync
 where
     T: Object,
@@ -152,7 +152,7 @@ where
     move |delta| {
         let made = catch_unwind(AssertUnwindSafe(|| keys(delta).into_iter().collect()));
         made.unwrap_or_else(|_| {
-            figures.feed_panicked();
+            metrics.feed_panicked();
             tracing::error!(object = %delta.object().key(), "mapping a change to keys panicked; no key is queued");
             Vec::new()
         })

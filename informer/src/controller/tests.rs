@@ -1,6 +1,6 @@
 //! Tests of controllers over a fake store: guarantees to their reconcile functions.
 
-mod figures;
+mod metrics;
 mod own_writes;
 mod start;
 mod stop;

@@ -14,9 +14,9 @@ use tracing::{Instrument, Span, field};
 
 use super::{
     Action, Context, Controller, Failure, IntoFailure,
-    fence::PendingWrites,
-    figures::{ControllerMetrics, RunOutcome},
-    written::WrittenRevisions,
+    metrics::{ControllerMetrics, RunOutcome},
+    own_writes::PendingWrites,
+    own_writes::WrittenRevisions,
 };
 use crate::{Key, Queue, Revision, Verdict, limits::LOUD_ATTEMPTS};
 
@@ -29,7 +29,7 @@ pub(super) struct Worker<F> {
     comparable: bool,
     /// Cancels active runs.
     dropped: CancellationToken,
-    figures: Arc<ControllerMetrics>,
+    metrics: Arc<ControllerMetrics>,
     pending_writes: PendingWrites,
     written: WrittenRevisions,
     reconcile: F,
@@ -53,7 +53,7 @@ where
             timeout: controller.timeout,
             comparable,
             dropped,
-            figures: controller.figures.clone(),
+            metrics: controller.metrics.clone(),
             pending_writes: controller.pending_writes.clone(),
             written: WrittenRevisions::default(),
             reconcile,
@@ -91,7 +91,7 @@ where
             result = field::Empty,
             took = field::Empty,
         );
-        let (began, under_way) = (Instant::now(), self.figures.begin(*stale));
+        let (began, under_way) = (Instant::now(), self.metrics.begin(*stale));
         async {
             let attempt = context.attempt;
             let (verdict, outcome) = self.verdict_of(self.attempt(context).await, attempt);

@@ -1,9 +1,13 @@
-//! Metrics of a queue: counts and durations. `exposition` writes them to the page.
+//! Metrics of a queue: counts and durations, and their names in a [`Registry`], which are client-go's.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::Hash,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
-use super::Priority;
-use crate::metrics::Histogram;
+use super::{Inner, Priority, Queue};
+use crate::metrics::{Collect, Histogram, Metric, Page, Registry};
 
 /// Counts of a queue at one moment.
 ///
@@ -91,6 +95,46 @@ impl DecadeHistogram {
             Some(*below)
         });
         Histogram::from_cumulative(Histogram::QUEUE, up_to, self.counts.iter().sum(), self.sum.as_secs_f64())
+    }
+}
+
+const DEPTH: Metric = Metric::gauge("workqueue_depth", "Current depth of the queue");
+const ADDS: Metric = Metric::counter("workqueue_adds_total", "Total number of adds handled by the queue");
+const READY: Metric = Metric::histogram(
+    "workqueue_queue_duration_seconds",
+    "How long keys stayed in the queue before they ran",
+);
+const WORK: Metric = Metric::histogram("workqueue_work_duration_seconds", "Duration of reconciles");
+const UNFINISHED: Metric = Metric::gauge(
+    "workqueue_unfinished_work_seconds",
+    "Seconds of work in progress that is not yet in work_duration",
+);
+const LONGEST: Metric = Metric::gauge(
+    "workqueue_longest_running_processor_seconds",
+    "Seconds that the longest running worker has been running",
+);
+const RETRIES: Metric =
+    Metric::counter("workqueue_retries_total", "Total number of retries handled by the queue");
+
+impl<K: Ord + Hash + Clone + Send + 'static> Queue<K> {
+    /// Exposes the queue's metrics in `registry` as long as a handle to the queue exists.
+    pub fn show_in(&self, registry: &Registry) {
+        let inner: Weak<Inner<K>> = Arc::downgrade(&self.0);
+        registry.add(inner);
+    }
+}
+
+impl<K: Ord + Hash + Clone + Send> Collect for Inner<K> {
+    fn collect(&self, into: &mut Page) {
+        let metrics = self.change(|state, now| state.metrics(self.name.clone(), now));
+        let labels = [("name", &*self.name)];
+        into.add(&DEPTH, &labels, metrics.stats.ready as f64);
+        into.add(&ADDS, &labels, metrics.stats.entered() as f64);
+        into.add(&RETRIES, &labels, metrics.stats.retries as f64);
+        into.add(&UNFINISHED, &labels, metrics.unfinished_work.as_secs_f64());
+        into.highest(&LONGEST, &labels, metrics.longest_running.as_secs_f64());
+        into.distribution(&READY, &labels, &metrics.queue_duration);
+        into.distribution(&WORK, &labels, &metrics.work_duration);
     }
 }
 

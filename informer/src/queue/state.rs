@@ -1,21 +1,18 @@
 //! State machine of a queue. Pure: `now` is an argument, and no transition waits.
 
-mod end;
-mod finish;
-
 use std::{hash::Hash, time::Duration};
 
 use kstore_nondet::Rng;
 use tokio::time::Instant;
 
 use super::{
-    Add, Backoff, Priority, QueueMetrics, QueueOptions, QueueStats,
-    entry::{KeyEntry, KeyPhase, earlier},
+    Add, Backoff, Priority, QueueMetrics, QueueOptions, QueueStats, Verdict,
+    entry::{EndedRun, FailureCount, KeyEntry, KeyPhase, ParkedRun, earlier},
     metrics::DecadeHistogram,
     rate::Reservations,
     ready::Ready,
     slots::{List, SlotId, Slots},
-    timers::Timers,
+    timers::{Timer, Timers},
 };
 use crate::{Causes, limits::QUEUE_FAR};
 
@@ -268,5 +265,188 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
             unfinished_work: took.iter().sum(),
             longest_running: took.first().copied().unwrap_or_default(),
         }
+    }
+}
+
+impl<K: Eq + Hash + Clone> QueueState<K> {
+    /// Ends a run and applies its verdict.
+    pub(super) fn finish(&mut self, run: Run, verdict: Verdict, now: Instant) {
+        self.ripen(now);
+        if self.mode == QueueMode::Closed {
+            return;
+        }
+        let ended = self.stop(run, verdict, now);
+        self.conclude(ended, now);
+        self.ripen(now);
+    }
+
+    /// Ends a run, and delays its verdict until its release, at most for `deadline`. Returns the arguments of
+    /// [`QueueState::release`].
+    pub(super) fn park(
+        &mut self,
+        run: Run,
+        verdict: Verdict,
+        deadline: Duration,
+        now: Instant,
+    ) -> Option<(SlotId, Timer)> {
+        self.ripen(now);
+        if self.mode == QueueMode::Closed {
+            return None;
+        }
+        let (at, ended) = (run.at, self.stop(run, verdict, now));
+        self.stats.parked += 1;
+        let deadline = self.timers.set(later(now, deadline), at);
+        self.entry(at).place = KeyPhase::Parked(Box::new(ParkedRun { deadline, ended }));
+        Some((at, deadline))
+    }
+
+    /// Applies the verdict of a parked run, unless its deadline did before.
+    pub(super) fn release(&mut self, at: SlotId, deadline: Timer, now: Instant) {
+        self.ripen(now);
+        let parked =
+            |place: &KeyPhase| matches!(place, KeyPhase::Parked(parked) if parked.deadline == deadline);
+        if self.slots.value(at).is_some_and(|entry| parked(&entry.place)) {
+            self.timers.cancel(deadline);
+            self.unpark(at, now);
+            self.ripen(now);
+        }
+    }
+
+    /// Ends the parking of a key whose deadline passed.
+    fn expire(&mut self, at: SlotId, now: Instant) {
+        self.stats.stale += 1;
+        self.entry(at).stale = true;
+        self.unpark(at, now);
+    }
+
+    fn unpark(&mut self, at: SlotId, now: Instant) {
+        let place = std::mem::replace(&mut self.entry(at).place, KeyPhase::RUNNING);
+        if let KeyPhase::Parked(parked) = place {
+            self.stats.parked -= 1;
+            self.conclude(parked.ended, now);
+        }
+    }
+
+    /// Ends the running phase of a key and records its duration.
+    fn stop(&mut self, run: Run, verdict: Verdict, now: Instant) -> EndedRun {
+        self.stats.running -= 1;
+        self.slots.unlink(&mut self.running, run.at);
+        let entry = self.entry(run.at);
+        let added = if let KeyPhase::Running(added) = entry.place { added } else { None };
+        let started = entry.since;
+        self.work_duration.record(now.saturating_duration_since(started));
+        EndedRun { run, verdict, started, added }
+    }
+
+    /// Applies the verdict and the adds since the start to a key in no phase.
+    fn conclude(&mut self, ended: EndedRun, now: Instant) {
+        let EndedRun { run, verdict, started, added } = ended;
+        let at = run.at;
+        let due = match verdict {
+            Verdict::Done => added,
+            Verdict::Again(delay) => {
+                self.inherit(run, added);
+                earlier(added, Some(later(now, delay)))
+            }
+            Verdict::Retry | Verdict::RetryIn(_) => {
+                self.stats.retries += 1;
+                self.inherit(run, added);
+                earlier(added, Some(self.fail(at, verdict, started, now)))
+            }
+        };
+        if matches!(verdict, Verdict::Done | Verdict::Again(_)) {
+            self.entry(at).failing = None;
+        }
+        match due {
+            None => self.slots.free(at),
+            Some(due) if due > now && self.mode == QueueMode::Draining => self.give_up(at),
+            Some(due) => self.place(at, due, now),
+        }
+    }
+
+    /// Passes the causes and the priority of a run to the next one that it requests.
+    fn inherit(&mut self, run: Run, added: Option<Instant>) {
+        self.stats.requeues += 1;
+        self.stats.merged += u64::from(added.is_some());
+        self.entry(run.at).join(run.priority, run.causes);
+    }
+
+    /// Counts a failure and returns when to retry.
+    fn fail(&mut self, at: SlotId, verdict: Verdict, started: Instant, now: Instant) -> Instant {
+        let failing = self.entry(at).failing.as_deref().copied();
+        let early = failing.filter(|failing| started < failing.until);
+        let count = failing.map_or(0, |failing| failing.count);
+        let mut until = match (verdict, early) {
+            (Verdict::RetryIn(delay), _) => later(now, delay),
+            (_, Some(failing)) => failing.until.max(now),
+            (_, None) => later(now, self.backoff.wait(count, self.rng.unit())),
+        };
+        if self.rates_retries {
+            until = until.max(self.rate.reserve(now));
+        }
+        let count = if early.is_some() { count } else { count.saturating_add(1) };
+        self.entry(at).failing = Some(Box::new(FailureCount { count, until }));
+        until
+    }
+}
+
+impl<K: Eq + Hash + Clone> QueueState<K> {
+    /// Refuses adds and gives up waiting keys. The queue closes by itself when no key is left.
+    pub(super) fn drain(&mut self, now: Instant) {
+        self.ripen(now);
+        if self.mode != QueueMode::Open {
+            return;
+        }
+        self.mode = QueueMode::Draining;
+        for (timer, at) in self.timers.all() {
+            if matches!(self.entry(at).place, KeyPhase::Waiting(_)) {
+                self.timers.cancel(timer);
+                self.give_up(at);
+            }
+        }
+        self.ripen(now);
+    }
+
+    /// Gives up a key in no phase.
+    fn give_up(&mut self, at: SlotId) {
+        self.stats.dropped += 1;
+        self.left.extend(self.slots.key(at).cloned());
+        self.slots.free(at);
+    }
+
+    /// Whether a drain is complete.
+    fn is_drained(&self) -> bool {
+        self.mode == QueueMode::Draining && self.slots.len() == 0
+    }
+
+    pub(super) fn close(&mut self) {
+        let wanted = self.slots.iter().filter(|(_, entry)| entry.planned().is_some()).count();
+        self.stats.dropped += wanted as u64;
+        if self.mode == QueueMode::Draining {
+            self.left.extend(self.slots.iter().map(|(key, _)| key.clone()));
+        }
+        self.mode = QueueMode::Closed;
+        (self.stats.running, self.stats.parked) = (0, 0);
+        self.slots.clear();
+        self.ready.clear();
+        self.timers.clear();
+        self.running = List::EMPTY;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.mode == QueueMode::Closed
+    }
+
+    /// Takes the keys that a drain gave up.
+    pub(super) fn take_left(&mut self) -> Vec<K> {
+        std::mem::take(&mut self.left)
+    }
+}
+
+#[cfg(test)]
+impl<K: Eq> QueueState<K> {
+    /// Whether no data of any key is left.
+    pub(super) fn is_forgetful(&self) -> bool {
+        self.slots.len() == 0 && self.ready.len() == 0 && self.timers.len() == 0 && self.running.is_empty()
     }
 }

@@ -10,10 +10,10 @@ use crate::config::Config;
 use crate::fault::{Handle, Order};
 use crate::identities::Identities;
 use crate::stream::{Latest, Look, Streams, Word};
-use crate::time::between;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
+use kstore_container_sim::time::between;
 use kstore_informer::{
     Builder, Causes, EventType, Informer, ListerWatcher, Recorder, Reference, Subscription, Supervisor,
     TaskGroup,

@@ -4,8 +4,9 @@ pub mod address;
 pub mod object;
 
 use crate::limits::{HEARTBEAT_TICK, LEASE_INTERVAL, STATUS_INTERVAL};
-use crate::time::{later, tick_at};
+use crate::time::tick_at;
 use jiff::Timestamp;
+use kstore_container_sim::time::later;
 use std::time::Duration;
 
 /// How a node stands with the API.
@@ -117,7 +118,7 @@ pub fn step(state: State, input: Input, now: Timestamp) -> (State, Vec<Output>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::between;
+    use kstore_container_sim::time::between;
 
     /// The writes of `seconds` seconds as `(second, writes)`.
     fn heartbeats(mut state: State, seconds: u64, stale: bool) -> Vec<(u64, Vec<Output>)> {

@@ -131,7 +131,7 @@ impl Pod {
     /// Until when the pod may be active.
     fn active_until(&self, object: &object::PodObject) -> Option<Timestamp> {
         let seconds = u64::try_from(object.spec.active_deadline_seconds?).unwrap_or(0);
-        Some(crate::time::later(self.started_at, std::time::Duration::from_secs(seconds)))
+        Some(kstore_container_sim::time::later(self.started_at, std::time::Duration::from_secs(seconds)))
     }
 
     /// Its network is up.

@@ -10,8 +10,8 @@ use super::{Input, Output, Pod, PodEvent, Stage, Why};
 use crate::limits::{MIN_KILL_GRACE, PULL_ERROR_SHOWN, SANDBOX_RETRY};
 use crate::probe::{self, Condemned, Verdict};
 use crate::runtime::{Command, Event};
-use crate::time::{between, go_duration, later};
 use jiff::Timestamp;
+use kstore_container_sim::time::{between, go_duration, later};
 
 /// Takes `pod` on by one input. `object` is its newest known object, whose spec says what should run and whether the pod
 /// is deleted; `sources` is what is known of the objects that it refers to. Outputs are to be carried out in their order.

@@ -4,10 +4,11 @@ use crate::image;
 use crate::pod::Pod;
 use crate::pod::container::{Container, Ended, Kind, Phase};
 use crate::pod::object::{ContainerSpec, PodObject};
-use crate::time::{api_time, go_duration};
+use crate::time::api_time;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
 };
+use kstore_container_sim::time::go_duration;
 
 /// One status per container, in their order.
 pub(super) fn statuses(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {

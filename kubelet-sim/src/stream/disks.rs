@@ -2,8 +2,8 @@
 //! in them.
 
 use super::tokens::{MountedToken, TokenKey};
-use crate::shell::{Disk, Room};
 use jiff::Timestamp;
+use kstore_container_sim::{Disk, DiskCapacity};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,12 +25,12 @@ impl Disks {
     }
 
     /// The disk of this run of a container. What an earlier run wrote is gone.
-    pub(super) fn container(&self, name: &str, run: &str, room: &Room) -> Disk {
+    pub(super) fn container(&self, name: &str, run: &str, capacity: &DiskCapacity) -> Disk {
         let mut held = self.held();
         match held.containers.get(name) {
             Some((of, disk)) if of == run => disk.clone(),
             Some(_) | None => {
-                let disk = Disk::new(room.clone());
+                let disk = Disk::new(capacity.clone());
                 held.containers.insert(name.to_owned(), (run.to_owned(), disk.clone()));
                 disk
             }
@@ -38,8 +38,8 @@ impl Disks {
     }
 
     /// The disk of a volume.
-    pub(super) fn volume(&self, name: &str, room: &Room) -> Disk {
-        self.held().volumes.entry(name.to_owned()).or_insert_with(|| Disk::new(room.clone())).clone()
+    pub(super) fn volume(&self, name: &str, capacity: &DiskCapacity) -> Disk {
+        self.held().volumes.entry(name.to_owned()).or_insert_with(|| Disk::new(capacity.clone())).clone()
     }
 
     /// The token that volumes of the pod hold, unless it is time to renew it.

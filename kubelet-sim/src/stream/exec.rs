@@ -1,14 +1,14 @@
 //! A command in a simulated container, and a terminal that is attached to its main process.
 
+use super::environment::container_of;
 use super::log::chosen_log;
-use super::world::container_of;
-use super::{Exit, Feed, Snapshot, Streams, Word, terminal::Line};
+use super::{Exit, Feed, Snapshot, Streams, Word};
+use crate::chosen_run::{Chosen, choose, find};
 use crate::limits::{LINE_BYTES, OUTPUT_CHUNK};
-use crate::log::{Chosen, Reading, choose, find};
-use crate::shell::{Shell, Step};
 use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::{Cause, Details, Reason, Status};
 use kstore_client::{NodeStream, StreamReader, StreamRequest, StreamWriter, Terminal};
+use kstore_container_sim::{LineDiscipline, LogReader, Shell, ShellStep};
 use kstore_informer::Key;
 
 impl Streams {
@@ -19,14 +19,14 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(status) => return stream.refuse(&status),
         };
-        let world = self.world(&snapshot, &container, &chosen.run.id, argv).await;
+        let environment = self.environment(&snapshot, &container, &chosen.run.id, argv).await;
         let (reader, writer) = stream.begin();
-        match Shell::run(world, argv) {
+        match Shell::run(environment, argv) {
             Ok(shell) => {
                 let mut session = Session {
                     reader,
                     terminal,
-                    line: Line::new(terminal.tty),
+                    line: LineDiscipline::new(terminal.tty),
                     open: terminal.stdin,
                     size: None,
                 };
@@ -60,7 +60,7 @@ impl Streams {
             return self.attach_to(feed, chosen, process, terminal, stream).await;
         }
         let log = chosen_log(&chosen, &snapshot);
-        let reading = Reading::from_now(&log, self.clock.now());
+        let log_reader = LogReader::from_now(&log, self.clock.now());
         let (mut reader, writer) = stream.begin();
         let swallow = async {
             // What is typed reaches nobody; it is read so that the typist is not held up.
@@ -69,7 +69,7 @@ impl Streams {
         };
         let done = tokio::select! {
             biased;
-            done = self.send_log(feed, chosen, reading, true, &writer) => done,
+            done = self.send_log(feed, chosen, log_reader, true, &writer) => done,
             () = swallow => return,
         };
         match done {
@@ -102,10 +102,10 @@ impl Streams {
             return None;
         }
         let argv: Vec<String> = spec.command.into_iter().chain(spec.args).flatten().collect();
-        let world = self.world(snapshot, &request.container, &chosen.run.id, &argv).await;
+        let environment = self.environment(snapshot, &request.container, &chosen.run.id, &argv).await;
         let shell = match argv.is_empty() {
-            true => Shell::run(world, &["sh".to_owned()]),
-            false => Shell::run(world, &argv),
+            true => Shell::run(environment, &["sh".to_owned()]),
+            false => Shell::run(environment, &argv),
         };
         Some(Process { shell: shell.ok()?, once: spec.stdin_once == Some(true) })
     }
@@ -121,8 +121,13 @@ impl Streams {
     ) {
         let request = stream.request.clone();
         let (reader, writer) = stream.begin();
-        let mut session =
-            Session { reader, terminal, line: Line::new(terminal.tty), open: terminal.stdin, size: None };
+        let mut session = Session {
+            reader,
+            terminal,
+            line: LineDiscipline::new(terminal.tty),
+            open: terminal.stdin,
+            size: None,
+        };
         let ended = tokio::select! {
             biased;
             () = writer.ended() => process.once.then_some(0),
@@ -168,7 +173,7 @@ async fn lost(feed: &Feed, chosen: &Chosen) {
 struct Session {
     reader: StreamReader,
     terminal: Terminal,
-    line: Line,
+    line: LineDiscipline,
     /// More input may come.
     open: bool,
     /// Rows and columns of the terminal, as the client said last.
@@ -183,19 +188,19 @@ impl Session {
                 shell.resized(rows, columns);
             }
             match shell.step() {
-                Step::Print(channel, printed) => self.print(channel, printed.as_ref(), writer).await,
-                Step::Sleep(time) => tokio::time::sleep(time).await,
-                Step::Copy => self.copy(writer).await,
-                Step::Read => {
+                ShellStep::Print(channel, printed) => self.print(channel, printed.as_ref(), writer).await,
+                ShellStep::Sleep(time) => tokio::time::sleep(time).await,
+                ShellStep::Copy => self.copy(writer).await,
+                ShellStep::Read => {
                     let bytes = self.more(writer).await;
                     shell.input(bytes.as_deref());
                 }
-                Step::ReadLine => {
+                ShellStep::ReadLine => {
                     self.prompt(writer).await;
                     let line = self.line(writer).await;
                     shell.line(line.as_deref());
                 }
-                Step::Exit(code) => return code,
+                ShellStep::Exit(code) => return code,
             }
         }
     }
@@ -248,7 +253,7 @@ impl Session {
                 writer.send(1, echo).await;
             }
             self.line.push(&bytes);
-            if self.line.len() > LINE_BYTES {
+            if self.line.buffered() > LINE_BYTES {
                 return None;
             }
         }

@@ -1,10 +1,11 @@
 //! A container's log, sent as far as it goes, and followed if that is asked for.
 
 use super::{Feed, Outputs, Snapshot, Streams};
-use crate::log::{Chosen, Log, Reading, Step, choose, find};
-use crate::time::between;
+use crate::chosen_run::{Chosen, choose, find};
 use kstore_api::status::Status;
 use kstore_client::{LogOptions, NodeStream, StreamWriter};
+use kstore_container_sim::time::between;
+use kstore_container_sim::{Log, LogQuery, LogReader, LogStep, LogStream};
 
 impl Streams {
     pub(super) async fn log(&self, feed: &Feed, options: &LogOptions, stream: NodeStream) {
@@ -14,9 +15,9 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(why) => return stream.refuse(&Status::bad_request(why)),
         };
-        let reading = Reading::new(options, &chosen_log(&chosen, &snapshot), self.clock.now());
+        let reader = LogReader::new(&query(options), &chosen_log(&chosen, &snapshot), self.clock.now());
         let (_reader, writer) = stream.begin();
-        match self.send_log(feed, chosen, reading, options.follow, &writer).await {
+        match self.send_log(feed, chosen, reader, options.follow, &writer).await {
             Ok(()) => writer.close(&Status::success(200)),
             Err(Unfinished) => drop(writer),
         }
@@ -27,7 +28,7 @@ impl Streams {
         &self,
         feed: &Feed,
         mut chosen: Chosen,
-        mut reading: Reading,
+        mut reader: LogReader,
         follow: bool,
         writer: &StreamWriter,
     ) -> Result<(), Unfinished> {
@@ -37,19 +38,19 @@ impl Streams {
             let printed = outputs.as_ref().map_or(0, |outputs| outputs.seen());
             let log = latest(&mut chosen, &snapshot);
             let now = self.clock.now();
-            match reading.step(&log, now) {
-                Step::Send(channel, text) => {
+            match reader.step(&log, now) {
+                LogStep::Send(channel, text) => {
                     if !writer.send(channel, text).await {
                         return Err(Unfinished);
                     }
                     continue;
                 }
-                Step::Enough => return Ok(()),
-                Step::Wait if !follow || log.ended() || snapshot.gone => return Ok(()),
-                Step::Wait if !snapshot.reachable => return Err(Unfinished),
-                Step::Wait => {}
+                LogStep::Enough => return Ok(()),
+                LogStep::Wait if !follow || log.ended() || snapshot.gone => return Ok(()),
+                LogStep::Wait if !snapshot.reachable => return Err(Unfinished),
+                LogStep::Wait => {}
             }
-            let next = reading.next(&log, now).map(|at| between(now, at));
+            let next = reader.next(&log, now).map(|at| between(now, at));
             tokio::select! {
                 biased;
                 () = writer.ended() => return Err(Unfinished),
@@ -58,6 +59,22 @@ impl Streams {
                 () = tokio::time::sleep(next.unwrap_or_default()), if next.is_some() => {}
             }
         }
+    }
+}
+
+/// The query for the options of a request. A time that does not parse and a negative number of lines or bytes are ignored.
+fn query(options: &LogOptions) -> LogQuery {
+    LogQuery {
+        since_seconds: options.since_seconds,
+        since_time: options.since_time.as_deref().and_then(|time| time.parse().ok()),
+        tail_lines: options.tail_lines.and_then(|lines| u64::try_from(lines).ok()),
+        limit_bytes: options.limit_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        timestamps: options.timestamps,
+        stream: match options.stream.as_str() {
+            "Stdout" => LogStream::Stdout,
+            "Stderr" => LogStream::Stderr,
+            _ => LogStream::All,
+        },
     }
 }
 

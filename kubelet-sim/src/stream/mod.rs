@@ -1,8 +1,9 @@
 //! Logs, commands and ports of simulated containers for those who ask the server for them. The server reaches the nodes through
 //! a tunnel that is opened here, one for all of them; each stream in it is a task that follows its pod through a [`Feed`]. What a
-//! stream says is judged elsewhere (`log`, `shell`); nothing on the host is touched.
+//! stream sends is computed by `kstore-container-sim`, which touches nothing on the host.
 
 mod disks;
+mod environment;
 mod exec;
 mod http;
 mod kubelet;
@@ -11,20 +12,18 @@ mod log;
 mod outputs;
 mod port;
 mod program;
-mod terminal;
 mod tokens;
-mod world;
 
 use crate::identities::Identities;
 use crate::limits::{LOOK_QUEUE, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
-use crate::shell::{Memory, Room};
 pub(crate) use disks::Disks;
 use kstore_api::status::{Details, Reason, Status};
 use kstore_client::{
     ApiError, Client, NodeStream, RefusedNode, StreamKind, StreamRequest, Tunnel, TunnelEvent,
 };
+use kstore_container_sim::{BufferCapacity, DiskCapacity};
 use kstore_informer::Key;
 use kstore_nondet::{Clock, Rng};
 use kubelet::NodeCounters;
@@ -91,10 +90,10 @@ pub(crate) struct Streams {
     rng: Rng,
     serving: Arc<Latest<Vec<String>>>,
     words: mpsc::Sender<Word>,
-    /// What all disks of simulated containers have together.
-    room: Room,
-    /// What all commands hold.
-    memory: Memory,
+    /// The bytes that all disks of simulated containers hold together.
+    disk_capacity: DiskCapacity,
+    /// The bytes that all commands buffer together.
+    buffer_capacity: BufferCapacity,
     /// Commands of containers that are being begun.
     program_starts: Arc<Semaphore>,
     /// Processor time of the nodes that were asked for it.
@@ -119,8 +118,8 @@ impl Streams {
                 rng,
                 serving,
                 words,
-                room: Room::default(),
-                memory: Memory::default(),
+                disk_capacity: DiskCapacity::default(),
+                buffer_capacity: BufferCapacity::default(),
                 program_starts,
                 cpu_counters: NodeCounters::default(),
             },

@@ -2,8 +2,8 @@
 
 use super::Latest;
 use crate::limits::LINE_BYTES;
-use crate::log::{Line, Printed};
 use jiff::Timestamp;
+use kstore_container_sim::{LogLine, PrintedLines};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ pub(crate) struct Outputs {
 /// The output of one run.
 struct Output {
     run: String,
-    printed: Arc<Printed>,
+    printed: Arc<PrintedLines>,
     /// The line under way on standard output and on standard error.
     partial: [Vec<u8>; 2],
 }
@@ -82,7 +82,7 @@ impl Outputs {
     }
 
     /// What a run has printed; `None` if none of its commands ran here.
-    pub(super) fn of(&self, container: &str, run: &str) -> Option<Arc<Printed>> {
+    pub(super) fn of(&self, container: &str, run: &str) -> Option<Arc<PrintedLines>> {
         let containers = self.containers();
         let output = containers.get(container)?.iter().find(|output| output.run == run)?;
         Some(Arc::clone(&output.printed))
@@ -103,7 +103,7 @@ impl Output {
     fn finish(&mut self, stderr: bool, at: Timestamp) {
         let bytes = std::mem::take(&mut self.partial[usize::from(stderr)]);
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Arc::make_mut(&mut self.printed).push(Line { at, stderr, text });
+        Arc::make_mut(&mut self.printed).push(LogLine { at, stderr, text });
     }
 }
 

@@ -1,10 +1,10 @@
 //! Commands of containers, run by the simulated shell: a task for each, as long as its container runs. What it prints becomes the
 //! container's log; when it ends, the container ends with its code.
 
-use super::world::expand;
+use super::environment::expand;
 use super::{Exit, Feed, Outputs, Snapshot, Streams, Word};
-use crate::log::find;
-use crate::shell::{Shell, Step};
+use crate::chosen_run::find;
+use kstore_container_sim::{Shell, ShellStep};
 use kstore_informer::Key;
 use std::sync::Arc;
 
@@ -44,13 +44,13 @@ impl Streams {
 
     async fn execute(&self, feed: &Feed, launch: &Launch) -> Option<u8> {
         let (_, snapshot) = feed.get();
-        let world = {
+        let environment = {
             // Closed only with the simulation.
             let _permit = self.program_starts.acquire().await.ok()?;
-            self.world(&snapshot, &launch.container, &launch.run, &launch.argv).await
+            self.environment(&snapshot, &launch.container, &launch.run, &launch.argv).await
         };
-        let argv: Vec<String> = launch.argv.iter().map(|word| expand(word, &world.env)).collect();
-        let mut shell = match Shell::run(world, &argv) {
+        let argv: Vec<String> = launch.argv.iter().map(|word| expand(word, &environment.variables)).collect();
+        let mut shell = match Shell::run(environment, &argv) {
             Ok(shell) => shell,
             Err(error) => {
                 let text = format!("{error}\n");
@@ -61,16 +61,16 @@ impl Streams {
         };
         loop {
             match shell.step() {
-                Step::Print(channel, printed) => {
+                ShellStep::Print(channel, printed) => {
                     let (container, run) = (&launch.container, &launch.run);
                     launch.outputs.print(container, run, channel == 2, printed.as_ref(), self.clock.now());
                 }
-                Step::Sleep(time) => tokio::time::sleep(time).await,
+                ShellStep::Sleep(time) => tokio::time::sleep(time).await,
                 // Nobody types: its input has ended before it began.
-                Step::Copy => {}
-                Step::Read => shell.input(None),
-                Step::ReadLine => shell.line(None),
-                Step::Exit(code) => return Some(code),
+                ShellStep::Copy => {}
+                ShellStep::Read => shell.input(None),
+                ShellStep::ReadLine => shell.line(None),
+                ShellStep::Exit(code) => return Some(code),
             }
         }
     }

@@ -1,8 +1,8 @@
 //! [`CpuCounters`]: processor time that grows with each sample of a node. Pure.
 
 use super::PodUsage;
-use crate::time::between;
 use jiff::Timestamp;
+use kstore_container_sim::time::between;
 use std::collections::BTreeMap;
 
 /// Processor time of a node, its pods and their containers, in billionths of a second. Never decreases, as counters of Prometheus must

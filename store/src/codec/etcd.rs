@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::commit::RecordKey;
 use crate::engine::{Record, RecordKind};
-use crate::kv::Stamp;
+use crate::mvcc::commit::RecordKey;
+use crate::mvcc::kv::Stamp;
 use crate::{KeyValue, Revision};
 
 /// Suffix of a tombstone's key.

@@ -6,7 +6,7 @@ use std::ops::{Range, RangeTo};
 use bytes::Bytes;
 use prost::encoding::{decode_varint, encode_varint, encoded_len_varint};
 
-use crate::kv::Stamp;
+use crate::mvcc::kv::Stamp;
 use crate::{LeaseId, Revision};
 
 /// The decoded numbers of a version, and the positions of its key and value.

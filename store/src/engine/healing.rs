@@ -11,12 +11,12 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
-use crate::commit::RecordKey;
-use crate::core::Core;
-use crate::damage::DamagedRecord;
-use crate::feed::Feed;
+use crate::background::feed::Feed;
+use crate::engine::damage::DamagedRecord;
+use crate::engine::recall::RecalledRecord;
 use crate::metrics::Counter;
-use crate::recall::RecalledRecord;
+use crate::mvcc::commit::RecordKey;
+use crate::mvcc::core::Core;
 use crate::wal::{self, WalSegments};
 use crate::{KeyValue, Revision};
 

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
 use crate::Revision;
-use crate::commit::RecordKey;
+use crate::mvcc::commit::RecordKey;
 
 /// Revisions per block: few enough that copying a block takes microseconds, many enough that a fork of a long history
 /// copies few pointers.

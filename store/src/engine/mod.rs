@@ -1,9 +1,14 @@
 //! The engine interface: a map from record keys to immutable bytes that stores the history. An engine knows nothing of
 //! keys, transactions or watchers. It is disposable: its content can be rebuilt from an older state and the log.
+//!
+//! `segments`, `sled` and `memory` are the engines, `reader` reads versions from any of them. `healing` repairs damaged
+//! records from copies in memory, which `recall` finds, or in the log; `damage` describes records without a copy.
 
+pub(crate) mod damage;
 pub(crate) mod healing;
 pub(crate) mod memory;
 pub(crate) mod reader;
+mod recall;
 pub(crate) mod segments;
 pub(crate) mod sled;
 #[cfg(test)]
@@ -19,7 +24,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::Revision;
-use crate::commit::RecordKey;
+use crate::mvcc::commit::RecordKey;
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +110,7 @@ pub(crate) enum EngineError {
 impl EngineError {
     /// Whether the disk is full: the operation may be repeated when there is space.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Io(error) if crate::disk_space::is_full(error))
+        matches!(self, Self::Io(error) if crate::space::disk_space::is_full(error))
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::{Engine, EngineError, RecordKind};
 use crate::Revision;
-use crate::commit::RecordKey;
-use crate::index::Version;
+use crate::mvcc::commit::RecordKey;
+use crate::mvcc::index::Version;
 
 /// A record read while an engine is opened.
 #[derive(Clone, Copy, Debug)]

@@ -13,9 +13,9 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
 use crate::Revision;
-use crate::commit::RecordKey;
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, private};
+use crate::mvcc::commit::RecordKey;
 
 /// Bytes of sled's page cache. The newest versions are in the index; the cache serves history.
 const CACHE_BYTES: u64 = 64 << 20;

@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, Scan};
 use crate::Revision;
-use crate::commit::RecordKey;
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
+use crate::mvcc::commit::RecordKey;
 
 /// The storage of a stub engine over restarts. Clones share the same storage.
 #[derive(Clone, Debug)]

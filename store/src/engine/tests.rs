@@ -12,9 +12,9 @@ use super::memory::MemoryEngine;
 use super::segments::SegmentsEngine;
 use super::sled::SledEngine;
 use super::{DefragmentOutcome, Engine, Record, RecordKind};
-use crate::commit::RecordKey;
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
+use crate::mvcc::commit::RecordKey;
 use crate::tests::conformance::cases;
 use crate::{Limits, Revision};
 

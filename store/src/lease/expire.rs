@@ -8,9 +8,9 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::Alarm;
-use crate::core::Core;
-use crate::driver::Driver;
-use crate::request::{Rejection, Request};
+use crate::mvcc::core::Core;
+use crate::runtime::driver::Driver;
+use crate::runtime::request::{Rejection, Request};
 
 /// Pause when the writer's queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 
 use crate::LeaseId;
-use crate::commit::LeaseChange;
+use crate::mvcc::commit::LeaseChange;
 
 /// The published leases. Changed only while the published state is locked, so that both are consistent for a thread
 /// that holds the lock.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::LeaseId;
-use crate::event::Event;
+use crate::mvcc::event::Event;
 
 /// The leases and their attached keys in staged state.
 #[derive(Clone, Debug, Default)]

@@ -4,13 +4,13 @@
 use bytes::Bytes;
 
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
-use crate::alarm::{AlarmChange, Alarms};
-use crate::bbolt::read::ReadError;
 use crate::codec::etcd::parse_key;
-use crate::commit::RecordKey;
 use crate::engine::{Record, RecordKind};
 use crate::limits::LEASE_TTL_MAX_SECONDS;
+use crate::mvcc::commit::RecordKey;
+use crate::snapshot::bbolt::read::ReadError;
 use crate::snapshot::layout;
+use crate::space::alarm::{AlarmChange, Alarms};
 use crate::{KeyValue, LeaseId, Revision};
 
 /// The content of a snapshot apart from its history.

@@ -11,11 +11,11 @@ use super::data_dir;
 use super::survey::{Problems, RecordMap};
 use crate::EngineKind;
 use crate::codec::history::{self, FILE_HEADER, HistoryEntry};
-use crate::commit::RecordKey;
 use crate::disk::{Disk, File, read_all, read_full};
 use crate::engine::Record;
 use crate::engine::segments::{file_name, file_number};
 use crate::engine::sled::{self as sled_engine, SEAL_KEY};
+use crate::mvcc::commit::RecordKey;
 
 /// The records found in an engine's files.
 #[derive(Default)]

@@ -9,9 +9,10 @@ use kstore_nondet::Rng;
 
 use super::export::{ExportError, SalvageReport, salvage};
 use super::restore::{Progress, Restore, RestoreError, RestoreReport, restore};
+use crate::EngineKind;
 use crate::disk::real::DirLock;
 use crate::error::OpenError;
-use crate::{EngineKind, manifest};
+use crate::recovery::manifest;
 
 /// Most names to try for the directory of the damaged files.
 const NAMES: u32 = 100;

@@ -18,8 +18,9 @@ use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
 use crate::engine::{Engine, EngineError, Record};
 use crate::error::OpenError;
+use crate::recovery::manifest;
 use crate::wal::{ReplayResult, Wal, WalSegments};
-use crate::{EngineKind, Limits, Revision, manifest};
+use crate::{EngineKind, Limits, Revision};
 
 /// A request to restore a snapshot.
 #[derive(Clone, Debug)]

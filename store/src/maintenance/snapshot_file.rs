@@ -8,11 +8,11 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use crate::Revision;
-use crate::bbolt::read::{Image, ReadError};
 use crate::codec::etcd::parse_key;
 use crate::disk::real::RealDisk;
 use crate::disk::{File, read_full};
-use crate::hash::CASTAGNOLI;
+use crate::mvcc::hash::CASTAGNOLI;
+use crate::snapshot::bbolt::read::{Image, ReadError};
 use crate::snapshot::layout;
 
 /// Why a snapshot file cannot be used.

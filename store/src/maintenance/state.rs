@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine_files::RecordSource;
 use super::survey::{LogCommit, RecordMap, Survey};
-use crate::alarm::Alarms;
 use crate::codec::record::LogLease;
-use crate::commit::RecordKey;
+use crate::mvcc::commit::RecordKey;
 use crate::snapshot::SnapshotMeta;
+use crate::space::alarm::Alarms;
 use crate::{LeaseId, Revision};
 
 /// The newest state of a surveyed store.

@@ -11,13 +11,14 @@ use super::engine_files::{self, EngineRecords};
 use crate::codec::frame::SegmentHeader;
 use crate::codec::manifest::{Manifest, decode};
 use crate::codec::record::{LogChange, LogRecord};
-use crate::commit::RecordKey;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, read_all};
 use crate::engine::{Record, RecordKind};
 use crate::error::OpenError;
+use crate::mvcc::commit::RecordKey;
+use crate::recovery::manifest;
 use crate::wal::{self, WalSegments};
-use crate::{EngineKind, Revision, manifest};
+use crate::{EngineKind, Revision};
 
 /// A problem found in a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ pub(super) struct LogCommit {
     /// Granted and ended leases.
     pub(super) leases: Vec<crate::codec::record::LogLease>,
     pub(super) compacted: Option<Revision>,
-    pub(super) alarms: Option<crate::alarm::Alarms>,
+    pub(super) alarms: Option<crate::space::alarm::Alarms>,
     pub(super) records: Vec<Record>,
 }
 

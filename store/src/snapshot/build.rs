@@ -5,10 +5,10 @@ use std::io::{self, Seek, SeekFrom, Write};
 use super::layout::{self, EMPTY};
 use super::{SnapshotError, SnapshotInfo, SnapshotMeta};
 use crate::Revision;
-use crate::bbolt::tree::{Pages, Tree};
 use crate::codec::etcd::{EtcdRecord, revision_bytes};
-use crate::commit::RecordKey;
 use crate::engine::{EngineError, Record, RecordKind};
+use crate::mvcc::commit::RecordKey;
+use crate::snapshot::bbolt::tree::{Pages, Tree};
 
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;

@@ -8,10 +8,10 @@ use bytes::Bytes;
 
 use super::{SnapshotError, SnapshotMeta};
 use crate::KeyValue;
-use crate::commit::RecordKey;
-use crate::damage::DamagedRecord;
+use crate::engine::damage::DamagedRecord;
 use crate::engine::{Record, RecordKind};
-use crate::index::Index;
+use crate::mvcc::commit::RecordKey;
+use crate::mvcc::index::Index;
 
 /// The records that a snapshot leaves out.
 #[derive(Debug, Default)]

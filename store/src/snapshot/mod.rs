@@ -1,6 +1,7 @@
 //! Snapshots: the state at one revision with its history, as a database that etcd's tools open. `build` writes it from
 //! records, `layout` has etcd's buckets, and `bbolt` is the file format. `maintenance::restore` reads it.
 
+pub(crate) mod bbolt;
 pub(crate) mod build;
 mod excluded;
 pub(crate) mod layout;
@@ -10,11 +11,11 @@ mod tests;
 use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-use crate::alarm::Alarms;
-use crate::core::Core;
 use crate::engine::EngineError;
 use crate::error::Stopped;
-use crate::history::History;
+use crate::mvcc::core::Core;
+use crate::mvcc::history::History;
+use crate::space::alarm::Alarms;
 use crate::{LeaseId, Revision};
 use build::Builder;
 use excluded::ExcludedRecords;

@@ -9,11 +9,11 @@ use std::process::Command;
 use futures::FutureExt;
 
 use super::layout;
-use crate::bbolt::read::Image;
 use crate::codec::etcd::revision_bytes;
-use crate::commit::RecordKey;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
+use crate::mvcc::commit::RecordKey;
+use crate::snapshot::bbolt::read::Image;
 use crate::tests::conformance::block_on;
 use crate::tests::etcd::{Etcd, PEER, output, program};
 use crate::tests::samples::{fill, image, memory};

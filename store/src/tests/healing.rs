@@ -83,7 +83,10 @@ fn a_damaged_record_is_repaired_from_the_log() {
         for (name, _) in disk.files(&wal) {
             disk.remove(&wal.join(name)).unwrap();
         }
-        assert!(crate::engine::Engine::get(&**engine, crate::commit::RecordKey::new(Revision(7), 0)).is_ok());
+        assert!(
+            crate::engine::Engine::get(&**engine, crate::mvcc::commit::RecordKey::new(Revision(7), 0))
+                .is_ok()
+        );
         assert_eq!(store.hash_kv(Revision(0)).unwrap(), expected);
     });
 }

@@ -14,8 +14,8 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 use super::actions;
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
-use crate::request::{Request, Response};
-use crate::stepped::Pending;
+use crate::runtime::request::{Request, Response};
+use crate::runtime::stepped::Pending;
 use crate::txn::check::check;
 use crate::{
     Compare, CompareOp, Config, EngineKind, KeyRange, LeaseId, Limits, Op, OpResult, Range, RangeError,

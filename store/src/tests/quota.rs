@@ -222,7 +222,7 @@ fn the_used_bytes_are_the_same_after_a_restart() {
 fn a_deletion_larger_than_a_commit_is_refused_and_smaller_ranges_are_not() {
     block_on(async {
         let mut config = Config::memory();
-        config.limits.commit_bytes = 50 * (crate::event::Event::COST + 4);
+        config.limits.commit_bytes = 50 * (crate::mvcc::event::Event::COST + 4);
         let store = Store::open(config, Nondet::simulated(1)).await.unwrap();
         for at in 0..80 {
             store.put(format!("k{at:03}"), "v").await.unwrap();
@@ -257,8 +257,9 @@ fn requests_with_large_changes_do_not_share_one_log_write() {
             Store::open_stepped(std::sync::Arc::new(disk.clone()), &config, &kstore_nondet::Rng::seeded(1))
         };
         let store = open().unwrap();
-        let request =
-            |at: usize| crate::request::Request::Txn(Txn::of(vec![Op::put(format!("{at}"), vec![7; 1_000])]));
+        let request = |at: usize| {
+            crate::runtime::request::Request::Txn(Txn::of(vec![Op::put(format!("{at}"), vec![7; 1_000])]))
+        };
         let groups = store.metrics().groups;
         let answers = store.driver().submit_group((0..16).map(request).collect()).unwrap();
         assert_eq!((answers.len(), store.revision().0), (16, 17));

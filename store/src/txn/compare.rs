@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Compare, CompareOp, Op, Target, Txn};
-use crate::staged::StagedView;
+use crate::mvcc::staged::StagedView;
 use crate::{End, KeyValue, LeaseId, Revision};
 
 /// The chosen branch, with the paths of its nested transactions in order.

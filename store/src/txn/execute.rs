@@ -7,14 +7,14 @@ use bytes::Bytes;
 
 use super::compare::{BranchPath, decide};
 use super::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
-use crate::commit::RecordKey;
-use crate::event::{Event, EventKind};
-use crate::index::{Index, Version, VersionRef};
-use crate::kv::Stamp;
 use crate::lease::table::LeaseTable;
-use crate::range::{Range, RangeResult};
-use crate::staged::{Overlay, StagedView};
-use crate::view::{self, SelectedVersion, Selection};
+use crate::mvcc::commit::RecordKey;
+use crate::mvcc::event::{Event, EventKind};
+use crate::mvcc::index::{Index, Version, VersionRef};
+use crate::mvcc::kv::Stamp;
+use crate::mvcc::range::{Range, RangeResult};
+use crate::mvcc::staged::{Overlay, StagedView};
+use crate::mvcc::view::{self, SelectedVersion, Selection};
 use crate::{End, KeyRange, KeyValue, RangeError, Revision, TxnError};
 
 /// Reads an old version.

@@ -10,8 +10,8 @@ use super::segment::WalSegments;
 use crate::Limits;
 use crate::codec::frame::{self, GroupSpan, LogPosition, SEGMENT_HEADER, SegmentHeader, group_len};
 use crate::codec::record;
-use crate::commit::Commit;
 use crate::disk::File;
+use crate::mvcc::commit::Commit;
 
 /// Size of a sync note, which is a group without records.
 const NOTE_BYTES: u64 = group_len(0) as u64;

@@ -7,10 +7,10 @@ use kstore_nondet::Rng;
 
 use super::{ReplayResult, Wal, WalSegments, replay};
 use crate::codec::frame::SEGMENT_HEADER;
-use crate::commit::Commit;
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::error::OpenError;
+use crate::mvcc::commit::Commit;
 use crate::{Limits, Revision};
 
 const DIR: &str = "/wal";

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::Batch;
 use super::registration::{self, Registration};
-use crate::commit::RecordKey;
-use crate::core::{Core, PublishedState};
 use crate::engine::{EngineError, Record, RecordKind};
-use crate::event::{Event, EventKind};
+use crate::mvcc::commit::RecordKey;
+use crate::mvcc::core::{Core, PublishedState};
+use crate::mvcc::event::{Event, EventKind};
 use crate::{KeyValue, Revision, WatchError};
 
 /// A part of the history, as read for one watcher.
@@ -113,8 +113,8 @@ fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchErro
         return Ok(None);
     };
     let key: RecordKey = match found {
-        crate::index::VersionRef::Newest(kv) => return Ok(Some(kv.clone())),
-        crate::index::VersionRef::Stored(key) => key,
+        crate::mvcc::index::VersionRef::Newest(kv) => return Ok(Some(kv.clone())),
+        crate::mvcc::index::VersionRef::Stored(key) => key,
     };
     if let Some(event) = visible.window.event(key) {
         return Ok(Some(event.kv.clone()));

@@ -12,8 +12,8 @@ pub(crate) use super::registration::WatchEnd;
 use super::registration::{DeliveryMode, OfferResult, Registration};
 use super::watcher_index::WatcherIndex;
 use super::{Batch, WatchRequest};
-use crate::commit::Commit;
 use crate::metrics::Metrics;
+use crate::mvcc::commit::Commit;
 use crate::{Limits, Revision};
 
 /// The registry of watchers, and the progress of delivery.

@@ -10,7 +10,7 @@ mod watcher_index;
 
 pub use watcher::{WatchHandle, Watcher};
 
-use crate::event::Events;
+use crate::mvcc::event::Events;
 use crate::{KeyRange, Revision};
 
 /// A request to watch a range of keys from a revision on.

@@ -8,7 +8,7 @@ use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use super::{Batch, WatchRequest};
-use crate::event::{Event, EventKind};
+use crate::mvcc::event::{Event, EventKind};
 use crate::{Limits, Revision};
 
 /// A watcher's registration. The hub fills its queue, and the watcher empties it.
@@ -175,7 +175,7 @@ impl Queue {
 pub(crate) fn batch(
     registration: &Registration,
     revision: Revision,
-    all: &crate::event::Events,
+    all: &crate::mvcc::event::Events,
 ) -> Option<Batch> {
     let wanted =
         |event: &Arc<Event>| registration.request.keys.contains(event.key()) && registration.wants(event);

@@ -9,8 +9,8 @@ use futures::stream::Stream;
 
 use super::registration::{DeliveryMode, Registration, WatchEnd};
 use super::{Batch, WatchRequest, history};
-use crate::core::Core;
 use crate::error::{Stopped, WatchError};
+use crate::mvcc::core::Core;
 use crate::{KeyRange, Revision};
 
 /// A watch of a key range, as the caller sees it. Dropping it ends the watch.

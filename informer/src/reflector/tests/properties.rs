@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::paused;
 use crate::{
     Builder, Frame, Informer, Key, ListRequest, Object, ReadAt, Revision,
-    indexer::Indexer,
+    cache::indexer::Indexer,
     testing::{Call, Chaos, FakeKind, FakeSource, FakeStore, FaultScript, Sample, assert_converges},
 };
 

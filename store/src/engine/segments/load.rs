@@ -9,8 +9,8 @@ use super::locations::{LocationMap, Row};
 use super::repair::{FileRepair, FindCopy, ReplacedRanges, repair_entries};
 use super::{EngineError, Location, QuarantinedRecord, Removal};
 use crate::codec::history::{self, FileList, HistoryEntry};
-use crate::commit::RecordKey;
 use crate::engine::reader::{LoadCallbacks, LoadedRecord, PrepareVersions, PreparedVersions};
+use crate::mvcc::commit::RecordKey;
 
 /// Most loading threads, regardless of the machine: each holds a run of files in memory.
 const AT_ONCE: usize = 4;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::files::name;
 use super::{EngineError, Location};
 use crate::codec::history::{self, FILE_HEADER};
-use crate::commit::RecordKey;
 use crate::engine::Record;
+use crate::mvcc::commit::RecordKey;
 
 /// Finds a copy of a record in the log. Callable from any thread.
 pub(crate) type FindCopy<'a> = &'a (dyn Fn(RecordKey) -> Option<Record> + Sync);

@@ -3,9 +3,9 @@
 use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, delete, everything, put};
 use crate::codec::frame::group_len;
-use crate::commit::RecordKey;
 use crate::disk::sim::{CrashPolicy, Fault, Operation, OperationKind};
 use crate::engine::stub::StubFaults;
+use crate::mvcc::commit::RecordKey;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
 use crate::{KeyRange, OpenError};

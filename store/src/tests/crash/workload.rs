@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::request::{Request, Response};
+use crate::runtime::request::{Request, Response};
 use crate::tests::model::Model;
 use crate::{Delete, KeyRange, LeaseId, Op, Put, Revision, Txn};
 

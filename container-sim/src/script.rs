@@ -1,0 +1,41 @@
+//! What a user scripts of a container: answers to commands, and the lines that it logs. Values only; parsing them from
+//! annotations is not here.
+
+use std::time::Duration;
+
+/// The scripted answer to a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptedAnswer {
+    /// How long the command takes; `None` is no time.
+    pub after: Option<Duration>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// The exit code.
+    pub code: u8,
+}
+
+/// The scripted log of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogScript {
+    /// The first lines of each run, each with whether it goes to standard error. `None`: the log says that the container
+    /// is simulated.
+    pub lines: Option<Vec<(bool, String)>>,
+    /// The repeated line, in which `{n}` is its number. `None` with an interval: only the number.
+    pub line: Option<String>,
+    /// The interval at which the line is repeated; `None` is never.
+    pub every: Option<Duration>,
+}
+
+impl LogScript {
+    /// Replaces the first lines of one stream by the lines of `text`. Lines of standard error come after those of
+    /// standard output.
+    pub fn set_lines(&mut self, stderr: bool, text: &str) {
+        let lines = text.lines().map(|line| (stderr, line.to_owned()));
+        let all = self.lines.get_or_insert_default();
+        all.retain(|(other, _)| *other != stderr);
+        all.extend(lines);
+        all.sort_by_key(|(stderr, _)| *stderr);
+    }
+}

@@ -1,0 +1,168 @@
+//! Files that programs of a simulated container write: a tree in memory, bounded in bytes, which ends with the last handle
+//! of its [`Disk`]. It knows paths and bytes; `files` resolves links and mounts.
+
+use crate::limits::{DISK_BYTES, DISK_ENTRY, DISKS_BYTES};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The kind of a [`DiskEntry`], with its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A folder.
+    Folder,
+    /// A file.
+    File(Arc<[u8]>),
+    /// A symbolic link to this path.
+    Link(String),
+}
+
+/// A file, folder or link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskEntry {
+    /// The kind, with the content.
+    pub content: Content,
+    /// The permission bits.
+    pub mode: u32,
+    /// Time of the last change in seconds since 1970.
+    pub modified: i64,
+}
+
+impl DiskEntry {
+    /// A file with mode 0644.
+    pub fn file(bytes: &[u8], modified: i64) -> Self {
+        Self { content: Content::File(bytes.into()), mode: 0o644, modified }
+    }
+
+    /// A folder with mode 0755.
+    pub fn folder(modified: i64) -> Self {
+        Self { content: Content::Folder, mode: 0o755, modified }
+    }
+
+    fn cost(&self) -> usize {
+        DISK_ENTRY
+            + match &self.content {
+                Content::Folder => 0,
+                Content::File(bytes) => bytes.len(),
+                Content::Link(to) => to.len(),
+            }
+    }
+}
+
+/// A disk, or all disks of its capacity together, would exceed the limit of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("No space left on device")]
+pub struct DiskFull;
+
+/// The bytes that several disks hold together, with a limit of 256 MiB. Clones share the count.
+#[derive(Clone, Debug, Default)]
+pub struct DiskCapacity(Arc<AtomicUsize>);
+
+impl DiskCapacity {
+    fn take(&self, bytes: usize) -> Result<(), DiskFull> {
+        let fits = |held: usize| held.checked_add(bytes).filter(|held| *held <= DISKS_BYTES);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).map(drop).map_err(|_| DiskFull)
+    }
+
+    fn give(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+/// Files by absolute path, at most 64 MiB. Clones are the same disk.
+#[derive(Clone, Debug, Default)]
+pub struct Disk(Arc<Mutex<Tree>>);
+
+#[derive(Debug, Default)]
+struct Tree {
+    entries: BTreeMap<String, DiskEntry>,
+    bytes: usize,
+    capacity: DiskCapacity,
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        self.capacity.give(self.bytes);
+    }
+}
+
+impl Disk {
+    /// An empty disk whose bytes count against `capacity`.
+    pub fn new(capacity: DiskCapacity) -> Self {
+        Self(Arc::new(Mutex::new(Tree { entries: BTreeMap::new(), bytes: 0, capacity })))
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry at `path`, if there is one. Links are not followed.
+    pub fn get(&self, path: &str) -> Option<DiskEntry> {
+        self.tree().entries.get(path).cloned()
+    }
+
+    /// Puts an entry at `path` and replaces the one there.
+    ///
+    /// # Errors
+    /// When a limit of bytes would be exceeded. Nothing has changed then.
+    pub fn put(&self, path: &str, entry: DiskEntry) -> Result<(), DiskFull> {
+        let mut tree = self.tree();
+        let cost = entry.cost() + path.len();
+        let before = tree.entries.get(path).map_or(0, |entry| entry.cost() + path.len());
+        if tree.bytes - before + cost > DISK_BYTES {
+            return Err(DiskFull);
+        }
+        if cost > before {
+            tree.capacity.take(cost - before)?;
+        } else {
+            tree.capacity.give(before - cost);
+        }
+        tree.bytes = tree.bytes - before + cost;
+        tree.entries.insert(path.to_owned(), entry);
+        Ok(())
+    }
+
+    /// Removes the entry at `path`, but not the entries below it. Returns false if there was none.
+    pub fn remove(&self, path: &str) -> bool {
+        let mut tree = self.tree();
+        let Some(entry) = tree.entries.remove(path) else { return false };
+        let cost = entry.cost() + path.len();
+        tree.bytes -= cost;
+        tree.capacity.give(cost);
+        true
+    }
+
+    /// The names in the folder `path`.
+    pub fn children(&self, path: &str) -> BTreeSet<String> {
+        let inside = format!("{}/", path.trim_end_matches('/'));
+        let tree = self.tree();
+        let below = tree.entries.range(inside.clone()..).map_while(|(path, _)| path.strip_prefix(&inside));
+        below
+            .filter(|rest| !rest.is_empty())
+            .filter_map(|rest| rest.split('/').next())
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_bounded_and_returns_its_bytes_to_the_capacity() {
+        let capacity = DiskCapacity::default();
+        let disk = Disk::new(capacity.clone());
+        let file = |length: usize| DiskEntry::file(&vec![0; length], 0);
+        assert_eq!(disk.put("/a", file(DISK_BYTES / 2)), Ok(()));
+        assert_eq!(disk.put("/a", file(DISK_BYTES / 2)), Ok(()), "replacing an entry frees its bytes first");
+        assert_eq!(disk.put("/b", file(DISK_BYTES / 2)), Err(DiskFull));
+        assert_eq!(disk.put("/b", file(1)), Ok(()));
+        assert!(disk.remove("/a") && !disk.remove("/a"));
+        assert_eq!(disk.put("/c", file(DISK_BYTES / 2)), Ok(()));
+        drop(disk);
+        assert_eq!(capacity.0.load(Ordering::Acquire), 0);
+        assert_eq!(capacity.take(DISKS_BYTES), Ok(()));
+        assert_eq!(Disk::new(capacity).put("/a", file(1)), Err(DiskFull));
+    }
+}

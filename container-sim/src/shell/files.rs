@@ -1,0 +1,220 @@
+//! The file system of a container as its programs see it: folders that every container has, mounted files, volumes, and
+//! the container's own [`Disk`]. Links are resolved here.
+
+use super::disk::{Content, Disk, DiskEntry};
+use super::{Environment, builtin::absolute};
+use crate::limits::PATH_BYTES;
+use std::collections::BTreeSet;
+
+/// Folders that every container has.
+const FOLDERS: [&str; 18] = [
+    "/bin", "/dev", "/etc", "/home", "/lib", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
+    "/sys", "/tmp", "/usr", "/usr/bin", "/var", "/var/log",
+];
+/// Devices that discard writes and read as empty.
+const NOWHERE: [&str; 2] = ["/dev/null", "/dev/zero"];
+/// Links that are followed for one path; a longer chain is not resolved, since it may be a cycle.
+const LINKS: usize = 8;
+
+/// Why an operation on a path fails, in the texts of libc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FileError {
+    #[error("No such file or directory")]
+    Missing,
+    #[error("Is a directory")]
+    Folder,
+    #[error("Not a directory")]
+    NoFolder,
+    #[error("File exists")]
+    Exists,
+    #[error("Directory not empty")]
+    NotEmpty,
+    #[error("Read-only file system")]
+    ReadOnly,
+    #[error("File name too long")]
+    TooLong,
+    #[error("{0}")]
+    Full(#[from] super::disk::DiskFull),
+}
+
+/// The parent folder of a path.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("/", |(parent, _)| if parent.is_empty() { "/" } else { parent })
+}
+
+fn is_within(path: &str, folder: &str) -> bool {
+    folder == "/" || path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+impl Environment {
+    /// The absolute path for a path that a program got as an argument.
+    pub(super) fn path(&self, path: &str) -> String {
+        self.path_in(&self.workdir, path)
+    }
+
+    /// The absolute path for a path relative to `folder`. Links in its folders are followed; a link at its end is not.
+    pub(super) fn path_in(&self, folder: &str, path: &str) -> String {
+        let path = absolute(folder, path);
+        let (above, name) = path.rsplit_once('/').expect("it is absolute");
+        let above =
+            above.split('/').fold("/".to_owned(), |above, part| self.resolved(&absolute(&above, part)));
+        absolute(&above, name)
+    }
+
+    /// The disk that stores a path, and the path on that disk.
+    fn place<'a>(&'a self, path: &'a str) -> (&'a Disk, &'a str) {
+        let mounts = self.volumes.iter().rev().filter(|(folder, _)| is_within(path, folder));
+        match mounts.max_by_key(|(folder, _)| folder.len()) {
+            Some((folder, disk)) => (disk, &path[folder.len()..]),
+            None => (&self.disk, path),
+        }
+    }
+
+    /// The entry at a path. Links are not followed.
+    pub(super) fn entry(&self, path: &str) -> Option<DiskEntry> {
+        let (disk, name) = self.place(path);
+        if let Some(bytes) = self.files.get(path) {
+            return Some(DiskEntry::file(bytes, self.now));
+        }
+        if NOWHERE.contains(&path) {
+            return Some(DiskEntry::file(b"", self.now));
+        }
+        let given = || self.is_given(path).then(|| DiskEntry::folder(self.now));
+        disk.get(name).or_else(given)
+    }
+
+    /// Whether the folder exists without having been written: a system folder, or a parent of a mount or file.
+    fn is_given(&self, path: &str) -> bool {
+        let inside = format!("{}/", path.trim_end_matches('/'));
+        let below = |path: &&String| path.starts_with(&inside);
+        path == "/"
+            || FOLDERS.contains(&path)
+            || is_within(&self.workdir, path)
+            || self.mounts().any(|mount| is_within(mount, path))
+            || self.files.keys().find(below).is_some()
+    }
+
+    fn mounts(&self) -> impl Iterator<Item = &str> {
+        self.volumes.keys().chain(&self.read_only).map(String::as_str)
+    }
+
+    /// The path after following the links at its end.
+    pub(super) fn resolved(&self, path: &str) -> String {
+        let mut path = path.to_owned();
+        for _ in 0..LINKS {
+            match self.entry(&path).map(|entry| entry.content) {
+                Some(Content::Link(to)) => path = absolute(parent(&path), &to),
+                Some(Content::Folder | Content::File(_)) | None => break,
+            }
+        }
+        path
+    }
+
+    /// The bytes of the file at a path. Links are followed.
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
+        match self.entry(&self.resolved(path)).map(|entry| entry.content) {
+            Some(Content::File(bytes)) => Ok(bytes.to_vec()),
+            Some(Content::Folder) => Err(FileError::Folder),
+            Some(Content::Link(_)) | None => Err(FileError::Missing),
+        }
+    }
+
+    /// Whether a folder is at the path. Links are followed.
+    pub(super) fn is_folder(&self, path: &str) -> bool {
+        self.entry(&self.resolved(path)).is_some_and(|entry| entry.content == Content::Folder)
+    }
+
+    /// Whether a file is at the path. Links are followed.
+    pub(super) fn is_file(&self, path: &str) -> bool {
+        self.entry(&self.resolved(path)).is_some_and(|entry| matches!(entry.content, Content::File(_)))
+    }
+
+    /// The names in a folder.
+    pub(super) fn children(&self, path: &str) -> BTreeSet<String> {
+        let (disk, name) = self.place(path);
+        let mut names = disk.children(name);
+        let inside = format!("{}/", path.trim_end_matches('/'));
+        let given = self.files.keys().map(String::as_str).chain(FOLDERS).chain(self.mounts());
+        let given = given.chain([self.workdir.as_str()]).filter_map(|path| path.strip_prefix(&inside));
+        names.extend(
+            given
+                .filter(|rest| !rest.is_empty())
+                .filter_map(|rest| rest.split('/').next())
+                .map(str::to_owned),
+        );
+        names
+    }
+
+    /// The entry at a path and all entries below it, each folder before its children.
+    pub(super) fn walk(&self, path: &str) -> Vec<(String, DiskEntry)> {
+        let Some(entry) = self.entry(path) else { return Vec::new() };
+        let folder = entry.content == Content::Folder;
+        let mut all = vec![(path.to_owned(), entry)];
+        if folder {
+            all.extend(self.children(path).iter().flat_map(|name| self.walk(&absolute(path, name))));
+        }
+        all
+    }
+
+    /// Checks that the entry at a path may be replaced or removed.
+    fn writable(&self, path: &str) -> Result<(), FileError> {
+        if path.len() > PATH_BYTES {
+            return Err(FileError::TooLong);
+        }
+        let fixed =
+            self.files.contains_key(path) || self.read_only.iter().any(|folder| is_within(path, folder));
+        if fixed { Err(FileError::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Puts an entry at a path and replaces a file or link there. The parent folder must exist.
+    pub(super) fn put(&self, path: &str, entry: DiskEntry) -> Result<(), FileError> {
+        if NOWHERE.contains(&path) {
+            return Ok(());
+        }
+        self.writable(path)?;
+        match self.entry(path).map(|entry| entry.content) {
+            Some(Content::Folder) if entry.content == Content::Folder => return Err(FileError::Exists),
+            Some(Content::Folder) => return Err(FileError::Folder),
+            Some(Content::File(_) | Content::Link(_)) if entry.content == Content::Folder => {
+                return Err(FileError::Exists);
+            }
+            Some(Content::File(_) | Content::Link(_)) | None => {}
+        }
+        match self.entry(&self.resolved(parent(path))).map(|entry| entry.content) {
+            Some(Content::Folder) => {}
+            Some(Content::File(_) | Content::Link(_)) => return Err(FileError::NoFolder),
+            None => return Err(FileError::Missing),
+        }
+        let (disk, name) = self.place(path);
+        Ok(disk.put(name, entry)?)
+    }
+
+    /// Writes a file. An existing file keeps its permissions; links are followed.
+    pub(super) fn write(&self, path: &str, bytes: &[u8]) -> Result<(), FileError> {
+        let path = self.resolved(path);
+        let mode = self.entry(&path).map(|entry| entry.mode);
+        let file = DiskEntry::file(bytes, self.now);
+        self.put(&path, DiskEntry { mode: mode.unwrap_or(file.mode), ..file })
+    }
+
+    /// Creates a folder and its missing parents.
+    pub(super) fn make_folders(&self, path: &str) -> Result<(), FileError> {
+        if self.is_folder(path) {
+            return Ok(());
+        }
+        self.writable(path)?;
+        self.make_folders(parent(path))?;
+        self.put(path, DiskEntry::folder(self.now))
+    }
+
+    /// Removes a file, a link, or an empty folder.
+    pub(super) fn remove(&self, path: &str) -> Result<(), FileError> {
+        let entry = self.entry(path).ok_or(FileError::Missing)?;
+        self.writable(path)?;
+        if entry.content == Content::Folder && !self.children(path).is_empty() {
+            return Err(FileError::NotEmpty);
+        }
+        let (disk, name) = self.place(path);
+        if disk.remove(name) { Ok(()) } else { Err(FileError::ReadOnly) }
+    }
+}

@@ -1,0 +1,67 @@
+//! Decides before a command starts whether it may read files, so that a caller mounts expensive volumes only for those
+//! commands. In doubt the answer is yes.
+
+use super::parse::{self, To};
+use super::{builtin, is_shell};
+
+/// Programs that read no file, whatever their arguments.
+const BLIND: [&str; 16] = [
+    "true", "false", "echo", "sleep", "date", "env", "printenv", "hostname", "pwd", "whoami", "id", "uname",
+    "exit", "export", ":", "set",
+];
+
+/// Whether the command `argv` may read a file of its container.
+pub fn may_read_files(argv: &[String]) -> bool {
+    // The kubelet replaces `$(NAME)` before the command starts, so the words are not known here.
+    if argv.iter().any(|word| word.contains("$(")) {
+        return true;
+    }
+    match argv {
+        [program, flags, text] if is_shell(program) && flags == "-c" => script_may_read(text),
+        [program, ..] => !BLIND.contains(&builtin::name(program)),
+        [] => true,
+    }
+}
+
+fn script_may_read(text: &str) -> bool {
+    let Ok(commands) = parse::parse(text) else { return true };
+    commands.iter().any(|(_, command)| {
+        let reads_input = command.redirects.iter().any(|redirect| redirect.from == 0);
+        let appends = command.redirects.iter().any(|redirect| matches!(redirect.to, To::Append(_)));
+        let first = command.words.first().map(parse::Word::literal);
+        let is_blind = match first {
+            // The command consists of redirections.
+            None => true,
+            Some(Some(first)) => parse::is_assignment(&first) || BLIND.contains(&builtin::name(&first)),
+            Some(None) => false,
+        };
+        reads_input || appends || !is_blind
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_may_read_files_if_any_part_of_it_may() {
+        for (argv, reads) in [
+            (&["sleep", "3600"][..], false),
+            (&["/bin/echo", "hi"], false),
+            (&["sh", "-c", "A=b; echo $A > /tmp/x && sleep 5; exit 3"], false),
+            (&["sh", "-c", "echo hi | wc -c"], true),
+            (&["sh", "-c", "echo $(cat x)"], true),
+            (&["sh", "-c", "echo hi < /etc/hosts"], true),
+            (&["sh", "-c", "$X"], true),
+            (&["sh", "-c", "sleep 5; cat /var/run/x"], true),
+            (&["cat", "/var/run/x"], true),
+            (&["/app/server"], true),
+            (&["echo", "$(HOME)"], true),
+            (&["sh"], true),
+            (&[], true),
+        ] {
+            let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(may_read_files(&argv), reads, "{argv:?}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! `tar`, as far as `kubectl cp` and interactive use need it: creates, lists and extracts archives. No compression.
+
+use super::Environment;
+use super::builtin::Outcome;
+use super::disk::{Content, DiskEntry};
+use crate::limits::DISK_BYTES;
+use std::io::Read as _;
+use tar::{Archive, Builder, EntryType, Header};
+
+/// The parsed arguments.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    /// `c`, `t` or `x`.
+    what: Option<char>,
+    /// `-f`; "-" or `None` is the standard stream.
+    archive: Option<String>,
+    /// `-C`.
+    folder: Option<String>,
+    /// `-m`: extracted files get the current time.
+    touch: bool,
+    verbose: bool,
+    names: Vec<String>,
+}
+
+/// Options without effect here, where root owns every file.
+const IGNORED: [&str; 6] = [
+    "--no-same-permissions",
+    "--no-same-owner",
+    "--same-owner",
+    "--same-permissions",
+    "--warning=no-timestamp",
+    "--overwrite",
+];
+
+impl Asked {
+    fn read(arguments: &[String]) -> Result<Self, String> {
+        let mut asked = Self::default();
+        let mut rest = arguments.iter();
+        let mut first = true;
+        while let Some(word) = rest.next() {
+            let flags = match word.strip_prefix('-') {
+                _ if IGNORED.contains(&word.as_str()) => continue,
+                Some("") | None if !first => {
+                    asked.names.push(word.clone());
+                    continue;
+                }
+                Some(long) if long.starts_with('-') => {
+                    match long.split_once('=') {
+                        Some(("-directory", folder)) => asked.folder = Some(folder.to_owned()),
+                        Some(("-file", file)) => asked.archive = Some(file.to_owned()),
+                        _ => return Err(format!("unrecognized option '{word}'")),
+                    }
+                    continue;
+                }
+                Some(flags) => flags,
+                None => word,
+            };
+            first = false;
+            asked.flags(flags, &mut rest)?;
+        }
+        Ok(asked)
+    }
+
+    fn flags<'a>(&mut self, flags: &str, rest: &mut impl Iterator<Item = &'a String>) -> Result<(), String> {
+        for flag in flags.chars() {
+            let mut value =
+                || rest.next().cloned().ok_or_else(|| format!("option requires an argument -- '{flag}'"));
+            match flag {
+                'c' | 't' | 'x' => self.what = Some(flag),
+                'f' => self.archive = Some(value()?),
+                'C' => self.folder = Some(value()?),
+                'm' => self.touch = true,
+                'v' => self.verbose = true,
+                'p' | 'o' | 'h' => {}
+                'z' | 'j' | 'J' => {
+                    return Err("archives are not compressed in simulated containers".to_owned());
+                }
+                other => return Err(format!("invalid option -- '{other}'")),
+            }
+        }
+        Ok(())
+    }
+
+    fn on_stream(&self) -> bool {
+        matches!(self.archive.as_deref(), None | Some("-"))
+    }
+}
+
+/// Whether `tar` reads its standard input with these arguments.
+pub(super) fn reads(arguments: &[String]) -> bool {
+    Asked::read(arguments).is_ok_and(|asked| asked.on_stream() && matches!(asked.what, Some('t' | 'x')))
+}
+
+pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
+    let asked = match Asked::read(arguments) {
+        Ok(asked) => asked,
+        Err(why) => return Outcome::fail(1, format!("tar: {why}\n")),
+    };
+    let base = environment.path(asked.folder.as_deref().unwrap_or("."));
+    if !environment.is_folder(&base) {
+        let folder = asked.folder.unwrap_or_default();
+        return Outcome::fail(
+            1,
+            format!("tar: can't change directory to '{folder}': No such file or directory\n"),
+        );
+    }
+    match asked.what {
+        Some('c') => create(environment, &asked, &base),
+        Some(_) => {
+            let stored = match &asked.archive {
+                Some(file) if file != "-" => environment.read(&environment.path(file)),
+                Some(_) | None => Ok(input.to_vec()),
+            };
+            match stored {
+                Ok(bytes) => unpack(environment, &asked, &base, &bytes),
+                Err(why) => {
+                    let file = asked.archive.unwrap_or_default();
+                    Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"))
+                }
+            }
+        }
+        None => Outcome::fail(1, "tar: must specify one of -c, -t or -x\n".to_owned()),
+    }
+}
+
+fn create(environment: &Environment, asked: &Asked, base: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut any = false;
+    let mut builder = Builder::new(Vec::new());
+    for given in &asked.names {
+        let root = environment.path_in(base, given);
+        let all = environment.walk(&world_root(environment, given, &root));
+        if all.is_empty() {
+            outcome.err.push_str(&format!("tar: {given}: No such file or directory\n"));
+            outcome.code = 1;
+        }
+        let name = given.trim_start_matches('/');
+        if name.len() < given.len() && !all.is_empty() {
+            outcome.err.push_str("tar: removing leading '/' from member names\n");
+        }
+        any |= !all.is_empty();
+        for (path, entry) in all {
+            let below = path.strip_prefix(root.as_str()).unwrap_or_default().trim_start_matches('/');
+            let member = match (name.trim_end_matches('/'), below) {
+                ("", "") => ".".to_owned(),
+                ("", below) => below.to_owned(),
+                (name, "") => name.to_owned(),
+                (name, below) => format!("{name}/{below}"),
+            };
+            if asked.verbose {
+                outcome.err.push_str(&format!("{member}\n"));
+            }
+            if let Err(error) = append(&mut builder, &member, &entry) {
+                outcome.err.push_str(&format!("tar: {member}: {error}\n"));
+                outcome.code = 1;
+            }
+        }
+    }
+    if !any {
+        // kubectl takes the end of an empty archive for success, before the exit code reaches it.
+        return outcome;
+    }
+    let bytes = builder.into_inner().unwrap_or_default();
+    match &asked.archive {
+        Some(file) if file != "-" => {
+            if let Err(why) = environment.write(&environment.path(file), &bytes) {
+                return Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"));
+            }
+        }
+        Some(_) | None => outcome.out = bytes,
+    }
+    outcome
+}
+
+/// The path of an argument. With a slash at its end, a link is followed to its folder.
+fn world_root(environment: &Environment, given: &str, root: &str) -> String {
+    if given.ends_with('/') { environment.resolved(root) } else { root.to_owned() }
+}
+
+fn append(builder: &mut Builder<Vec<u8>>, member: &str, entry: &DiskEntry) -> std::io::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_mode(entry.mode);
+    header.set_mtime(u64::try_from(entry.modified).unwrap_or_default());
+    header.set_size(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_username("root")?;
+    header.set_groupname("root")?;
+    match &entry.content {
+        Content::Folder => {
+            header.set_entry_type(EntryType::Directory);
+            builder.append_data(&mut header, format!("{member}/"), std::io::empty())
+        }
+        Content::File(bytes) => {
+            header.set_size(bytes.len() as u64);
+            builder.append_data(&mut header, member, &**bytes)
+        }
+        Content::Link(to) => {
+            header.set_entry_type(EntryType::Symlink);
+            builder.append_link(&mut header, member, to)
+        }
+    }
+}
+
+fn unpack(environment: &Environment, asked: &Asked, base: &str, bytes: &[u8]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut archive = Archive::new(bytes);
+    let failed = |outcome: &mut Outcome, why: String| {
+        outcome.err.push_str(&format!("tar: {why}\n"));
+        outcome.code = 1;
+    };
+    let entries = match archive.entries() {
+        Ok(entries) => entries,
+        Err(error) => return Outcome::fail(1, format!("tar: {error}\n")),
+    };
+    for member in entries {
+        let mut member = match member {
+            Ok(member) => member,
+            Err(error) => {
+                failed(&mut outcome, error.to_string());
+                break;
+            }
+        };
+        let name = String::from_utf8_lossy(&member.path_bytes()).into_owned();
+        let wanted = |given: &String| {
+            name.trim_end_matches('/') == given.trim_end_matches('/')
+                || name.starts_with(&format!("{}/", given.trim_end_matches('/')))
+        };
+        if !asked.names.is_empty() && !asked.names.iter().any(wanted) {
+            continue;
+        }
+        if asked.verbose || asked.what == Some('t') {
+            outcome.out.extend_from_slice(format!("{name}\n").as_bytes());
+        }
+        if asked.what == Some('t') {
+            continue;
+        }
+        if let Err(why) =
+            extract(environment, asked, &environment.path_in(base, name.trim_start_matches('/')), &mut member)
+        {
+            failed(&mut outcome, format!("{name}: {why}"));
+        }
+    }
+    outcome
+}
+
+/// Extracts one member of an archive.
+fn extract(
+    environment: &Environment,
+    asked: &Asked,
+    path: &str,
+    member: &mut tar::Entry<'_, &[u8]>,
+) -> Result<(), String> {
+    let header = member.header();
+    let mode = header.mode().unwrap_or(0o644) & 0o7777;
+    let stamp = header.mtime().ok().and_then(|at| i64::try_from(at).ok());
+    let modified = stamp.filter(|_| !asked.touch).unwrap_or(environment.now);
+    let kind = header.entry_type();
+    let content = if kind.is_dir() {
+        return environment.make_folders(path).map_err(|why| why.to_string());
+    } else if kind.is_symlink() {
+        Content::Link(
+            member.link_name_bytes().map(|to| String::from_utf8_lossy(&to).into_owned()).unwrap_or_default(),
+        )
+    } else if kind.is_file() {
+        let mut bytes = Vec::new();
+        // A sparse member may declare a larger size than a disk can hold.
+        let limit = DISK_BYTES as u64 + 1;
+        member.take(limit).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        Content::File(bytes.into())
+    } else {
+        return Err("unknown typeflag".to_owned());
+    };
+    if let Some((folder, _)) = path.rsplit_once('/') {
+        environment
+            .make_folders(if folder.is_empty() { "/" } else { folder })
+            .map_err(|why| why.to_string())?;
+    }
+    environment.put(path, DiskEntry { content, mode, modified }).map_err(|why| why.to_string())
+}

@@ -1,0 +1,264 @@
+//! Output and exit codes of commands, scripts and programs.
+
+use super::*;
+use crate::limits::{COMMAND_BYTES, COMMANDS_BYTES};
+
+fn environment() -> Environment {
+    let file = |path: &str, text: &str| (path.to_owned(), text.as_bytes().to_vec());
+    let answer = ScriptedAnswer { stdout: "PONG\n".to_owned(), ..ScriptedAnswer::default() };
+    Environment {
+        hostname: "web".to_owned(),
+        workdir: "/".to_owned(),
+        variables: vec![("HOME".to_owned(), "/root".to_owned()), ("A".to_owned(), "b c".to_owned())],
+        files: [file("/etc/config/key", "value"), file("/etc/hostname", "web\n")].into(),
+        answers: [("redis-cli ping".to_owned(), answer)].into(),
+        date: "now".to_owned(),
+        read_only: ["/etc/config".to_owned()].into(),
+        ..Environment::default()
+    }
+}
+
+/// Output (standard error with the prefix `2>`) and exit code of a command, or the error of the runtime.
+fn run(argv: &[&str]) -> Result<(String, u8), String> {
+    let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+    let mut shell = Shell::run(environment(), &argv).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    loop {
+        match shell.step() {
+            ShellStep::Print(channel, bytes) => {
+                text.push_str(if channel == 2 { "2>" } else { "" });
+                text.push_str(&String::from_utf8(bytes.into_bytes()).unwrap());
+            }
+            ShellStep::Sleep(time) => text.push_str(&format!("<{time:?}>")),
+            ShellStep::Copy => text.push_str("<copy>"),
+            ShellStep::Read => shell.input(None),
+            ShellStep::ReadLine => shell.line(None),
+            ShellStep::Exit(code) => return Ok((text, code)),
+        }
+    }
+}
+
+#[test]
+fn commands_do_what_their_names_say() {
+    let cases: &[(&[&str], &str, u8)] = &[
+        (&["echo", "hi", "there"], "hi there\n", 0),
+        (&["echo", "-n", "$A"], "$A", 0),
+        (&["false"], "", 1),
+        (&["hostname"], "web\n", 0),
+        (&["/bin/cat", "/etc/config/key"], "value", 0),
+        (&["cat", "/nope"], "2>cat: can't open '/nope': No such file or directory\n", 1),
+        (&["cat"], "<copy>", 0),
+        (&["env"], "HOME=/root\nA=b c\n", 0),
+        (&["printenv", "A"], "b c\n", 0),
+        (&["ls", "/etc"], "config\nhostname\n", 0),
+        (&["ls", "/nope"], "2>ls: /nope: No such file or directory\n", 1),
+        (&["sleep", "1.5"], "<1.5s>", 0),
+        (&["redis-cli", "ping"], "PONG\n", 0),
+        (&["id"], "uid=0(root) gid=0(root) groups=0(root)\n", 0),
+    ];
+    for (argv, text, code) in cases {
+        assert_eq!(run(argv), Ok(((*text).to_owned(), *code)), "{argv:?}");
+    }
+}
+
+#[test]
+fn a_missing_program_is_an_error_of_the_container_runtime() {
+    for argv in [&["nginx", "-v"][..], &["redis-cli"], &["exit", "3"], &["sh", "file"]] {
+        let expected = format!("exec: \"{}\": executable file not found in $PATH", argv[0]);
+        assert_eq!(run(argv), Err(expected));
+    }
+}
+
+#[test]
+fn scripts_run_command_by_command() {
+    let cases = [
+        ("echo a; echo b", "a\nb\n", 0),
+        ("false && echo a || echo b", "b\n", 0),
+        ("true && exit 3; echo never", "", 3),
+        ("echo \"$A\" '$A' ${HOME}x \"\" end", "b c $A /rootx  end\n", 0),
+        ("false; echo $?", "1\n", 0),
+        ("nope", "2>sh: nope: not found\n", 127),
+        ("nope 2>/dev/null || echo gone", "gone\n", 0),
+        ("echo err >&2", "2>err\n", 0),
+        ("echo quiet > /dev/null 2>&1", "", 0),
+        ("X=1; export Y=2\necho $X$Y # done", "12\n", 0),
+        ("cd /etc && pwd && cat hostname", "/etc\nweb\n", 0),
+        ("sh -c 'echo inner; exit' ; redis-cli ping", "inner\nPONG\n", 0),
+        ("[ -f /etc/hostname ] && test ! -d /nope && echo yes", "yes\n", 0),
+        ("echo a | cat", "a\n", 0),
+        ("echo a | grep -q b || echo no | cat; echo $?", "no\n0\n", 0),
+        ("false && echo a | cat; printf '%s\\n' b a | sort | head -n 1", "a\n", 0),
+        ("echo one > /tmp/f; echo two >>/tmp/f; cat < /tmp/f; wc -l /tmp/f", "one\ntwo\n2 /tmp/f\n", 0),
+        ("sh -c 'echo in; nope' > /tmp/f 2>&1; cat /tmp/f", "in\nsh: nope: not found\n", 0),
+        ("echo x | sh -c 'cat; cat'", "x\n", 0),
+        ("echo x > /etc/config/key", "2>sh: can't create /etc/config/key: Read-only file system\n", 1),
+        ("echo x > /no/such", "2>sh: can't create /no/such: No such file or directory\n", 1),
+        (
+            "mkdir -p /a/b && touch /a/b/c && find /a -type f && rm -r /a && ls /a",
+            "/a/b/c\n2>ls: /a: No such file or directory\n",
+            1,
+        ),
+        ("ln -s /tmp /t; echo x > /t/f; cat /tmp/f; cd /t && pwd", "x\n/tmp\n", 0),
+        (
+            "mkdir /a; cp /etc/hostname /a; mv /a /b; ls /b; ls -l /b/hostname",
+            "hostname\n-rw-r--r--    1 root     root             4 /b/hostname\n",
+            0,
+        ),
+        (
+            "dd if=/dev/zero of=/big bs=1M count=65 || rm -f /big",
+            "2>dd: error writing '/big': No space left on device\n",
+            0,
+        ),
+        ("echo x &", "2>sh: syntax error: the simulated shell does not know \"&\"\n", 2),
+        ("echo >", "2>sh: syntax error: a redirection without a file\n", 2),
+        ("echo 'a", "2>sh: syntax error: unterminated quoted string\n", 2),
+        ("echo $(date)", "2>sh: syntax error: the simulated shell does not know \"$(\"\n", 2),
+        ("for i in 1; do echo; done", "2>sh: syntax error: the simulated shell does not know \"for\"\n", 2),
+        ("&& echo", "2>sh: syntax error: unexpected operator\n", 2),
+        ("", "", 0),
+    ];
+    for (script, text, code) in cases {
+        assert_eq!(run(&["sh", "-c", script]), Ok((text.to_owned(), code)), "{script}");
+    }
+}
+
+#[test]
+fn a_shell_without_a_script_reads_lines() {
+    let mut shell = Shell::run(environment(), &["sh".to_owned()]).unwrap();
+    assert_eq!(shell.step(), ShellStep::ReadLine);
+    shell.line(Some("echo hi"));
+    assert!(matches!(shell.step(), ShellStep::Print(1, printed) if printed.as_ref() == b"hi\n"));
+    assert_eq!(shell.step(), ShellStep::ReadLine);
+    shell.line(Some("exit 4"));
+    assert_eq!(shell.step(), ShellStep::Exit(4));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_script_makes_the_shell_panic_or_go_on_for_ever(script in "[ -~\n]{0,40}|[a-z$\"'{};&|> ]{0,40}") {
+        let _ = run(&["sh", "-c", &script]);
+    }
+}
+
+/// Runs a script with this input. Returns standard output, standard error, and the exit code.
+fn run_in(environment: &Environment, script: &str, input: &[u8]) -> (Vec<u8>, String, u8) {
+    let argv = ["sh", "-c", script].map(str::to_owned);
+    let mut shell = Shell::run(environment.clone(), &argv).unwrap();
+    let (mut out, mut err, mut rest) = (Vec::new(), String::new(), Some(input));
+    loop {
+        match shell.step() {
+            ShellStep::Print(1, bytes) => out.extend(bytes.into_bytes()),
+            ShellStep::Print(_, bytes) => err.push_str(&String::from_utf8(bytes.into_bytes()).unwrap()),
+            ShellStep::Read => shell.input(rest.take()),
+            ShellStep::Sleep(_) | ShellStep::Copy => {}
+            ShellStep::ReadLine => shell.line(None),
+            ShellStep::Exit(code) => return (out, err, code),
+        }
+    }
+}
+
+#[test]
+fn an_archive_of_one_container_unpacks_in_another() {
+    let (from, to) = (environment(), environment());
+    let long = "n".repeat(150);
+    let script = format!(
+        "mkdir -p /data/in; echo one > /data/{long}; echo two > /data/in/b; chmod +x /data/in/b; ln -s in/b /data/l"
+    );
+    assert_eq!(run_in(&from, &script, b"").2, 0);
+    let (archive, err, code) = run_in(&from, "tar cf - /data", b"");
+    assert_eq!((err.as_str(), code), ("tar: removing leading '/' from member names\n", 0));
+    let (out, err, code) = run_in(&to, "mkdir /x; tar -xmf - -C /x; find /x | sort", &archive);
+    let expected = format!("/x\n/x/data\n/x/data/in\n/x/data/in/b\n/x/data/l\n/x/data/{long}\n");
+    assert_eq!((String::from_utf8(out).unwrap(), err.as_str(), code), (expected, "", 0));
+    let (out, _, _) =
+        run_in(&to, "cat /x/data/l; test -x /x/data/in/b && cd /x/data && tar c in | tar t", b"");
+    assert_eq!(String::from_utf8(out).unwrap(), "two\nin/\nin/b\n");
+}
+
+#[test]
+fn an_archive_cannot_escape_its_container_or_target() {
+    let environment = environment();
+    let mut builder = ::tar::Builder::new(Vec::new());
+    let mut header = ::tar::Header::new_gnu();
+    header.set_size(1);
+    header.set_mode(0o644);
+    header.as_mut_bytes()[..8].copy_from_slice(b"../../up");
+    header.set_cksum();
+    builder.append(&header, &b"x"[..]).unwrap();
+    let archive = builder.into_inner().unwrap();
+    // A path above the root is the root: the file stays inside the container.
+    let (_, err, code) = run_in(&environment, "tar xf - -C /tmp", &archive);
+    assert_eq!((err.as_str(), code), ("", 0));
+    assert_eq!(run_in(&environment, "cat /up", b"").0, b"x");
+    let (_, err, code) = run_in(&environment, "tar xzf - -C /tmp; tar xf - -C /nope", b"");
+    assert!(err.contains("not compressed") && err.contains("can't change directory to '/nope'"), "{err}");
+    assert_eq!(code, 1);
+}
+
+#[test]
+fn kubectl_goes_on_with_a_file_where_it_was_cut() {
+    let environment = environment();
+    let (whole, _, _) = run_in(&environment, "tar cf - /etc/hostname", b"");
+    let (rest, _, code) = run_in(&environment, "tar cf - /etc/hostname | tail -c+101", b"");
+    assert_eq!((&rest, code), (&whole[100..].to_vec(), 0));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_archive_makes_it_panic(bytes in proptest::collection::vec(0u8.., 0..2048), at in 0usize..512) {
+        let environment = environment();
+        let (mut archive, _, _) = run_in(&environment, "tar cf - /etc", b"");
+        if let Some(byte) = archive.get_mut(at) { *byte ^= 0x55 }
+        let _ = run_in(&environment, "tar xf - -C /tmp", &archive);
+        let _ = run_in(&environment, "tar xf -", &bytes);
+    }
+}
+
+#[test]
+fn an_archive_of_nothing_is_no_archive() {
+    let (out, err, code) = run_in(&environment(), "tar cf - /nope", b"");
+    assert_eq!(
+        (out.as_slice(), err.as_str(), code),
+        (&b""[..], "tar: /nope: No such file or directory\n", 1)
+    );
+}
+
+/// Twelve sessions without a reader of their output once held 1.6 GB.
+#[test]
+fn unread_output_is_bounded_over_all_sessions_and_small_output_always_fits() {
+    const LARGE: usize = 48 * 1024 * 1024;
+    let memory = BufferCapacity::default();
+    let disk = Disk::new(DiskCapacity::default());
+    disk.put("/large", DiskEntry::file(&vec![b'x'; LARGE], 0)).unwrap();
+    let session = |script: &str| {
+        let environment = Environment { memory: memory.allowance(), disk: disk.clone(), ..environment() };
+        Shell::run(environment, &["sh", "-c", script].map(str::to_owned)).unwrap()
+    };
+    let mut unread = Vec::new();
+    loop {
+        let mut shell = session("cat /large");
+        match shell.step() {
+            ShellStep::Print(1, printed) => {
+                assert_eq!(printed.as_ref().len(), LARGE);
+                unread.push(printed);
+            }
+            refused => {
+                let told = b"sh: write error: Cannot allocate memory\n";
+                assert!(matches!(refused, ShellStep::Print(2, printed) if printed.as_ref() == told));
+                assert_eq!(shell.step(), ShellStep::Exit(1));
+                break;
+            }
+        }
+    }
+    assert_eq!(unread.len(), COMMANDS_BYTES / LARGE);
+    let mut small = session("echo hi");
+    assert!(matches!(small.step(), ShellStep::Print(1, printed) if printed.as_ref() == b"hi\n"));
+    let mut reads = session("sort");
+    assert_eq!(reads.step(), ShellStep::Read);
+    reads.input(Some(&vec![b'y'; COMMAND_BYTES + 1]));
+    assert!(
+        matches!(reads.step(), ShellStep::Print(2, printed) if printed.as_ref().starts_with(b"sort: Cannot allocate memory"))
+    );
+    unread.pop();
+    assert!(matches!(session("cat /large").step(), ShellStep::Print(1, _)), "what was read makes room");
+}

@@ -1,0 +1,212 @@
+//! [`Index`], the handle that declares and reads a secondary index, and [`IndexState`], which maps each value
+//! to the slots of its objects. An update that keeps an object's values costs the index nothing.
+
+use std::{any::Any, borrow::Borrow, cmp::Ordering, sync::Arc};
+
+use crate::{Object, cache::order::Order, cache::sorted::Sorted};
+
+type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
+
+/// Largest number of objects per value that is stored as one small array. Most indexes have a handful of
+/// objects per value; beyond this size an array is more expensive to change than an [`Order`].
+const FEW: usize = 32;
+
+/// Secondary index: finds objects of `T` by values of `K`. An object may have no, one or several values. Clones are the same index.
+///
+/// ```
+/// # use kstore_informer::{Index, Key, Object, Revision};
+/// # struct Pod { node: Option<String> }
+/// # impl Object for Pod { fn key(&self) -> Key { Key::new("", "a") } fn uid(&self) -> &str { "" } fn revision(&self) -> Revision { Revision(1) } }
+/// let by_node = Index::new(|pod: &Pod, emit: &mut dyn FnMut(String)| pod.node.iter().cloned().for_each(emit));
+/// ```
+///
+/// A lookup must use the type of the values; other types do not compile:
+/// ```compile_fail,E0277
+/// # use kstore_informer::{Index, Informer, Object};
+/// fn on_node<T: Object>(cache: &Informer<T>, by_node: &Index<T, String>) -> usize {
+///     cache.by(by_node, &7_u64).len()
+/// }
+/// ```
+pub struct Index<T, K>(Arc<IndexFn<T, K>>);
+
+impl<T, K> Clone for Index<T, K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T, K> Index<T, K> {
+    /// An index with every value that `values` emits for an object. The function runs under the cache's lock:
+    /// it must be cheap and deterministic.
+    pub fn new(values: impl Fn(&T, &mut dyn FnMut(K)) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(values))
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T: Object> Index<T, String> {
+    /// An index of objects by the uid of their controller (the owner reference with `controller: true`).
+    pub fn by_controller() -> Self {
+        Self::new(|object: &T, emit| {
+            if let Some((uid, _)) = object.controller() {
+                emit(uid);
+            }
+        })
+    }
+}
+
+/// Slots of the objects that have one value, in key order.
+#[derive(Clone)]
+pub(crate) enum SlotList {
+    Few(Arc<[u32]>),
+    Many(Order),
+}
+
+/// Compares the key of the object in a slot with the key in question.
+type CompareSlot<'a> = &'a dyn Fn(u32) -> Ordering;
+
+impl SlotList {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Few(places) => places.len(),
+            Self::Many(places) => places.len(),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        let (few, many) = match self {
+            Self::Few(places) => (Some(places.iter().copied()), None),
+            Self::Many(places) => (None, Some(places.iter())),
+        };
+        few.into_iter().flatten().chain(many.into_iter().flatten())
+    }
+
+    fn insert(&mut self, place: u32, against: CompareSlot<'_>) {
+        match self {
+            Self::Few(places) if places.len() < FEW => {
+                let at = places.partition_point(|other| against(*other).is_lt());
+                let (before, after) = places.split_at(at);
+                *places = [before, &[place], after].concat().into();
+            }
+            Self::Few(places) => {
+                let mut many = Order::default();
+                // The slots are already sorted.
+                places.iter().for_each(|other| many.insert(*other, |_| Ordering::Less));
+                many.insert(place, against);
+                *self = Self::Many(many);
+            }
+            Self::Many(places) => places.insert(place, against),
+        }
+    }
+
+    fn remove(&mut self, place: u32, against: CompareSlot<'_>) {
+        match self {
+            Self::Few(places) => *places = places.iter().copied().filter(|other| *other != place).collect(),
+            Self::Many(places) => {
+                places.remove(against);
+                if places.len() <= FEW / 2 {
+                    *self = Self::Few(places.iter().collect());
+                }
+            }
+        }
+    }
+}
+
+/// An index without its value type.
+pub(crate) trait AnyIndex<T>: Send + Sync {
+    /// Updates the index after the object in slot `place` was added, changed or removed.
+    fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>);
+    fn as_any(&self) -> &dyn Any;
+    fn boxed_clone(&self) -> Box<dyn AnyIndex<T>>;
+    /// The same index without objects.
+    fn emptied(&self) -> Box<dyn AnyIndex<T>>;
+}
+
+/// Entries of one index.
+pub(crate) struct IndexState<T, K> {
+    index: Index<T, K>,
+    values: Sorted<K, SlotList>,
+    /// Reusable buffers for the values of the old and the new state.
+    scratch: [Vec<K>; 2],
+}
+
+impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
+    pub(crate) fn new(index: &Index<T, K>) -> Self {
+        Self { index: index.clone(), values: Sorted::default(), scratch: [Vec::new(), Vec::new()] }
+    }
+
+    /// The state of `index` among `all`.
+    pub(crate) fn of<'a>(all: &'a [Box<dyn AnyIndex<T>>], index: &Index<T, K>) -> Option<&'a Self> {
+        let mut states = all.iter().filter_map(|state| state.as_any().downcast_ref::<Self>());
+        states.find(|state| state.index.is(index))
+    }
+
+    pub(crate) fn places<Q: Ord + ?Sized>(&self, value: &Q) -> Option<&SlotList>
+    where
+        K: Borrow<Q>,
+    {
+        self.values.get(value)
+    }
+
+    /// The values that have objects, in order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &K> {
+        self.values.iter().map(|(value, _)| value)
+    }
+
+    fn insert(&mut self, place: u32, value: K, against: CompareSlot<'_>) {
+        match self.values.get_mut(&value) {
+            Some(places) => places.insert(place, against),
+            None => drop(self.values.insert(value, SlotList::Few([place].into()))),
+        }
+    }
+
+    fn remove(&mut self, place: u32, value: &K, against: CompareSlot<'_>) {
+        let Some(places) = self.values.get_mut(value) else { return };
+        places.remove(place, against);
+        if places.len() == 0 {
+            self.values.remove(value);
+        }
+    }
+
+    fn collect(&self, object: Option<&T>, into: &mut Vec<K>) {
+        let Some(object) = object else { return };
+        (self.index.0)(object, &mut |value| {
+            if !into.contains(&value) {
+                into.push(value);
+            }
+        });
+    }
+}
+
+impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> AnyIndex<T> for IndexState<T, K> {
+    fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>) {
+        let [mut before, mut after] = std::mem::take(&mut self.scratch);
+        self.collect(old, &mut before);
+        self.collect(new, &mut after);
+        if before != after {
+            let gone = before.iter().filter(|value| !after.contains(value));
+            gone.for_each(|value| self.remove(place, value, against));
+            let come = after.drain(..).filter(|value| !before.contains(value));
+            come.for_each(|value| self.insert(place, value, against));
+        }
+        before.clear();
+        after.clear();
+        self.scratch = [before, after];
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn boxed_clone(&self) -> Box<dyn AnyIndex<T>> {
+        let scratch = [Vec::new(), Vec::new()];
+        Box::new(Self { index: self.index.clone(), values: self.values.clone(), scratch })
+    }
+
+    fn emptied(&self) -> Box<dyn AnyIndex<T>> {
+        Box::new(Self::new(&self.index))
+    }
+}

@@ -1,0 +1,15 @@
+//! Tests of [`DynListerWatcher`]: it keeps the contract of sources.
+
+use crate::{
+    DynListerWatcher,
+    testing::{Sample, world::World},
+};
+
+async fn world() -> World<DynListerWatcher<Sample>> {
+    World::over(|source| DynListerWatcher::new(source.with_paging()))
+}
+
+crate::source_contract!(
+    #[tokio::test(start_paused = true)]
+    world
+);

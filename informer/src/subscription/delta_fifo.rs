@@ -1,0 +1,232 @@
+//! [`DeltaFifo`]: pending changes, merged per key, ordered by each key's first change. Bounded: at most one
+//! entry for each live object and for each deletion that a reader has not seen. Pure. Draining it yields
+//! [`Delta`]s.
+
+use std::sync::Arc;
+
+use kstore_nondet::HashMap;
+
+use crate::{Key, Object, cache::indexer::Change};
+
+/// Change of an object, as one subscriber sees it. For each key the sequence is `Added`, any number of
+/// `Updated`, then `Deleted`. The `old` state of an update is the last state that this subscriber got. A
+/// subscription that is not [`crate::Delivery::Lossless`] may skip intermediate states. An update merged with
+/// a following deletion still arrives as an update before the deletion, because an owner that only the new
+/// state names must receive the object.
+#[derive(Debug)]
+pub enum Delta<T> {
+    /// The object is new to the subscriber.
+    Added(Arc<T>),
+    /// The same object (same uid) has a new state.
+    Updated {
+        /// The state that the subscriber got last.
+        old: Arc<T>,
+        /// The new state.
+        new: Arc<T>,
+    },
+    /// The object is gone. Contains its last known state, at the revision of the deletion if the source
+    /// reported it.
+    Deleted(Arc<T>),
+    /// No change: the state that the subscriber got last, sent again. Only with
+    /// [`crate::Subscription::resync_every`].
+    Resync(Arc<T>),
+}
+
+impl<T> Clone for Delta<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added(object) => Self::Added(object.clone()),
+            Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
+            Self::Deleted(object) => Self::Deleted(object.clone()),
+            Self::Resync(object) => Self::Resync(object.clone()),
+        }
+    }
+}
+
+impl<T> Delta<T> {
+    /// The newest state in the delta.
+    pub fn object(&self) -> &Arc<T> {
+        match self {
+            Self::Added(object)
+            | Self::Updated { new: object, .. }
+            | Self::Deleted(object)
+            | Self::Resync(object) => object,
+        }
+    }
+}
+
+impl<T: Object> Change<T> {
+    /// The deltas of this single change, not merged with others.
+    pub(crate) fn deltas(&self) -> impl Iterator<Item = Delta<T>> + use<T> {
+        let (first, second) = match (&self.old, &self.new) {
+            (Some(old), Some(new)) if old.uid() == new.uid() => {
+                (Some(Delta::Updated { old: old.clone(), new: new.clone() }), None)
+            }
+            (Some(old), new) => {
+                let last = self.last.as_ref().filter(|last| last.uid() == old.uid()).unwrap_or(old);
+                (Some(Delta::Deleted(last.clone())), new.clone().map(Delta::Added))
+            }
+            (None, new) => (new.clone().map(Delta::Added), None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+/// Pending changes of the cache, merged per key.
+pub(crate) struct DeltaFifo<T> {
+    /// Entries by the first change of their key; `None` where changes cancelled out.
+    entries: Vec<Option<(Key, PendingChange<T>)>>,
+    places: HashMap<Key, usize>,
+    empty: usize,
+}
+
+struct PendingChange<T> {
+    /// The state that the reader got last.
+    seen: Option<Arc<T>>,
+    /// The deleted object, if the object that the reader saw is gone.
+    gone: Option<DeletedObject<T>>,
+    now: Option<Arc<T>>,
+}
+
+/// The last states of a deleted object.
+struct DeletedObject<T> {
+    /// Its newest state in the cache.
+    cached: Arc<T>,
+    /// Its final state: from the deletion event if the source reported it, else from the cache.
+    last: Arc<T>,
+}
+
+impl<T> Clone for DeletedObject<T> {
+    fn clone(&self) -> Self {
+        Self { cached: self.cached.clone(), last: self.last.clone() }
+    }
+}
+
+impl<T> Default for DeltaFifo<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), places: HashMap::default(), empty: 0 }
+    }
+}
+
+impl<T> Clone for DeltaFifo<T> {
+    fn clone(&self) -> Self {
+        Self { entries: self.entries.clone(), places: self.places.clone(), empty: self.empty }
+    }
+}
+
+impl<T> Clone for PendingChange<T> {
+    fn clone(&self) -> Self {
+        Self { seen: self.seen.clone(), gone: self.gone.clone(), now: self.now.clone() }
+    }
+}
+
+impl<T: Object> DeltaFifo<T> {
+    /// Merges one change of the cache.
+    pub(crate) fn record(&mut self, change: &Change<T>) {
+        let place = self.place(&change.key, change.old.as_ref());
+        let Some((_, pending)) = &mut self.entries[place] else { return };
+        pending.now.clone_from(&change.new);
+        if pending.gone.is_none() {
+            pending.gone = pending.seen.as_ref().and_then(|seen| seen.deleted_by(change));
+        }
+        self.cancel(&change.key, place);
+    }
+
+    /// Merges `later`, the changes that follow those in this FIFO.
+    pub(crate) fn absorb(&mut self, later: &Self) {
+        for (key, after) in later.entries.iter().flatten() {
+            let place = self.place(key, after.seen.as_ref());
+            let Some((_, pending)) = &mut self.entries[place] else { continue };
+            pending.now.clone_from(&after.now);
+            if pending.gone.is_none() && pending.seen.is_some() {
+                // `after.seen` is the state that this FIFO ended with: the same object.
+                pending.gone.clone_from(&after.gone);
+            }
+            self.cancel(key, place);
+        }
+    }
+
+    /// Index of the entry of `key`; a new entry starts with `seen`, the state that the reader knows.
+    fn place(&mut self, key: &Key, seen: Option<&Arc<T>>) -> usize {
+        if let Some(place) = self.places.get(key) {
+            return *place;
+        }
+        let pending = PendingChange { seen: seen.cloned(), gone: None, now: seen.cloned() };
+        self.entries.push(Some((key.clone(), pending)));
+        self.places.insert(key.clone(), self.entries.len() - 1);
+        self.entries.len() - 1
+    }
+
+    /// Removes the entry of an object that was added and deleted before the reader saw it.
+    fn cancel(&mut self, key: &Key, place: usize) {
+        if matches!(&self.entries[place], Some((_, PendingChange { seen: None, now: None, .. }))) {
+            self.entries[place] = None;
+            self.places.remove(key);
+            self.empty += 1;
+            self.compact();
+        }
+    }
+
+    /// Removes cancelled entries when they outnumber the others, so that memory is proportional to pending
+    /// keys.
+    fn compact(&mut self) {
+        if self.empty < 64 || self.empty * 2 < self.entries.len() {
+            return;
+        }
+        self.entries.retain(Option::is_some);
+        self.empty = 0;
+        self.places.clear();
+        for (place, entry) in self.entries.iter().enumerate() {
+            if let Some((key, _)) = entry {
+                self.places.insert(key.clone(), place);
+            }
+        }
+    }
+
+    /// Takes all pending deltas.
+    pub(crate) fn drain(&mut self) -> Vec<Delta<T>> {
+        self.places.clear();
+        self.empty = 0;
+        let mut deltas = Vec::with_capacity(self.entries.len());
+        for (_, pending) in self.entries.drain(..).flatten() {
+            match (pending.seen, pending.gone, pending.now) {
+                (Some(old), _, Some(new)) if old.uid() == new.uid() => {
+                    deltas.push(Delta::Updated { old, new });
+                }
+                (seen, gone, now) => {
+                    if let (Some(old), Some(DeletedObject { cached, last })) = (seen, gone) {
+                        if !Arc::ptr_eq(&old, &cached) {
+                            deltas.push(Delta::Updated { old, new: cached });
+                        }
+                        deltas.push(Delta::Deleted(last));
+                    }
+                    deltas.extend(now.map(Delta::Added));
+                }
+            }
+        }
+        deltas
+    }
+
+    /// Number of keys with pending changes.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+}
+
+trait DetectDeletion<T> {
+    /// The last states of this object if `change` ends it, by deletion or by a new object of the same name.
+    fn deleted_by(&self, change: &Change<T>) -> Option<DeletedObject<T>>;
+}
+
+impl<T: Object> DetectDeletion<T> for Arc<T> {
+    fn deleted_by(&self, change: &Change<T>) -> Option<DeletedObject<T>> {
+        let own = |state: Option<&Self>| state.filter(|state| state.uid() == self.uid()).cloned();
+        let cached = own(change.old.as_ref()).unwrap_or_else(|| self.clone());
+        let last = match &change.new {
+            None => own(change.last.as_ref()).unwrap_or_else(|| cached.clone()),
+            Some(new) if new.uid() != self.uid() => cached.clone(),
+            Some(_) => return None,
+        };
+        Some(DeletedObject { cached, last })
+    }
+}

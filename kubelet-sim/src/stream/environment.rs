@@ -1,0 +1,324 @@
+//! Builds the environment of a command in a simulated container: variables and mounted files, read from the API when a
+//! command starts, as the pod's node.
+
+use super::{Snapshot, Streams};
+use crate::behavior;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
+};
+use kstore_container_sim::{Environment, may_read_files};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The values of a ConfigMap or Secret.
+type Values = BTreeMap<String, Vec<u8>>;
+
+/// The pod for which a volume is mounted.
+#[derive(Clone, Copy)]
+struct Mounting<'a> {
+    snapshot: &'a Snapshot,
+    pod: &'a Pod,
+}
+
+impl Streams {
+    /// The environment of a command in this run of a container. It lacks objects that cannot be read. It also lacks tokens
+    /// that the command does not read, so that thousands of containers that only sleep request none.
+    pub(super) async fn environment(
+        &self,
+        snapshot: &Snapshot,
+        container: &str,
+        run: &str,
+        argv: &[String],
+    ) -> Environment {
+        let meta = &snapshot.record.pod.metadata;
+        // All reads below are requests of the pod's node.
+        let node = Self { client: self.client_of(snapshot), ..self.clone() };
+        let pod = node.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
+        let script = behavior::script(&meta.annotations, container);
+        let spec = pod.spec.clone().unwrap_or_default();
+        let found = container_of(&spec, container);
+        let hostname = spec.hostname.clone().unwrap_or_else(|| meta.name.chars().take(63).collect());
+        let text = |text: &str| text.as_bytes().to_vec();
+        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
+        let mut files = BTreeMap::from([
+            ("/etc/hostname".to_owned(), text(&format!("{hostname}\n"))),
+            ("/etc/hosts".to_owned(), text(&format!("127.0.0.1\tlocalhost\n{ip}\t{hostname}\n"))),
+        ]);
+        let may_read = may_read_files(argv);
+        let (mut volumes, mut read_only) = (BTreeMap::new(), BTreeSet::new());
+        for volume in spec.volumes.iter().flatten() {
+            for mount in found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name) {
+                let folder = mount.mount_path.trim_end_matches('/').to_owned();
+                if is_written(volume) {
+                    volumes.insert(folder.clone(), snapshot.disks.volume(&volume.name, &self.disk_capacity));
+                }
+                let whole = mount.sub_path.is_none();
+                if mount.read_only == Some(true) || (whole && !is_written(volume)) {
+                    read_only.insert(folder);
+                }
+            }
+            if may_read || !holds_token(volume) {
+                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, &mut files).await;
+            }
+        }
+        let now = self.clock.now();
+        Environment {
+            variables: node.variables(&pod, &found, &hostname).await,
+            hostname,
+            workdir: found.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
+            files,
+            read_only,
+            volumes,
+            disk: snapshot.disks.container(container, run, &self.disk_capacity),
+            answers: script.exec,
+            date: now.strftime("%a %b %e %H:%M:%S UTC %Y").to_string(),
+            now: now.as_second(),
+            terminal: None,
+            memory: self.buffer_capacity.allowance(),
+        }
+    }
+
+    async fn variables(&self, pod: &Pod, container: &Container, hostname: &str) -> Vec<(String, String)> {
+        let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let mut env =
+            vec![("PATH".to_owned(), path.to_owned()), ("HOSTNAME".to_owned(), hostname.to_owned())];
+        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+        for source in container.env_from.iter().flatten() {
+            let values = match (&source.config_map_ref, &source.secret_ref) {
+                (Some(map), _) => self.config_map(&namespace, &map.name).await,
+                (None, Some(secret)) => self.secret(&namespace, &secret.name).await,
+                (None, None) => Values::new(),
+            };
+            let prefix = source.prefix.clone().unwrap_or_default();
+            for (key, value) in values {
+                set(&mut env, format!("{prefix}{key}"), String::from_utf8_lossy(&value).into_owned());
+            }
+        }
+        for variable in container.env.iter().flatten() {
+            if let Some(value) = self.value(pod, &namespace, variable, &env).await {
+                set(&mut env, variable.name.clone(), value);
+            }
+        }
+        set(&mut env, "HOME".to_owned(), "/root".to_owned());
+        env
+    }
+
+    async fn value(
+        &self,
+        pod: &Pod,
+        namespace: &str,
+        variable: &EnvVar,
+        env: &[(String, String)],
+    ) -> Option<String> {
+        let Some(source) = &variable.value_from else {
+            return Some(expand(variable.value.as_deref().unwrap_or_default(), env));
+        };
+        if let Some(field) = &source.field_ref {
+            return downward(pod, field);
+        }
+        let (values, key) = match (&source.config_map_key_ref, &source.secret_key_ref) {
+            (Some(map), _) => (self.config_map(namespace, &map.name).await, &map.key),
+            (None, Some(secret)) => (self.secret(namespace, &secret.name).await, &secret.key),
+            (None, None) => return None,
+        };
+        values.get(key).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    async fn mount(
+        &self,
+        mounting: Mounting<'_>,
+        volume: &Volume,
+        container: &Container,
+        files: &mut BTreeMap<String, Vec<u8>>,
+    ) {
+        let mounts: Vec<_> =
+            container.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name).collect();
+        if mounts.is_empty() {
+            return;
+        }
+        let content = self.content(mounting, volume).await;
+        for mount in mounts {
+            let folder = mount.mount_path.trim_end_matches('/');
+            for (name, bytes) in &content {
+                let path = match mount.sub_path.as_deref() {
+                    Some(sub) if sub == name => folder.to_owned(),
+                    Some(_) => continue,
+                    None => format!("{folder}/{name}"),
+                };
+                files.insert(path, bytes.clone());
+            }
+        }
+    }
+
+    async fn content(&self, mounting: Mounting<'_>, volume: &Volume) -> Values {
+        let Mounting { snapshot, pod } = mounting;
+        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+        let mut all = Values::new();
+        if let Some(source) = &volume.config_map {
+            all.extend(chosen(self.config_map(&namespace, &source.name).await, source.items.as_deref()));
+        }
+        if let Some(source) = &volume.secret {
+            let name = source.secret_name.as_deref().unwrap_or_default();
+            all.extend(chosen(self.secret(&namespace, name).await, source.items.as_deref()));
+        }
+        if let Some(source) = &volume.downward_api {
+            for file in source.items.iter().flatten() {
+                let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
+                all.extend(value.map(|value| (file.path.clone(), value.into_bytes())));
+            }
+        }
+        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+            if let Some(map) = &source.config_map {
+                all.extend(chosen(self.config_map(&namespace, &map.name).await, map.items.as_deref()));
+            }
+            if let Some(secret) = &source.secret {
+                all.extend(chosen(self.secret(&namespace, &secret.name).await, secret.items.as_deref()));
+            }
+            if let Some(token) = &source.service_account_token {
+                let text = self.mounted_token(snapshot, pod, token).await;
+                all.extend(text.map(|text| (token.path.clone(), text.into_bytes())));
+            }
+            for file in source.downward_api.iter().flat_map(|api| api.items.iter().flatten()) {
+                let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
+                all.extend(value.map(|value| (file.path.clone(), value.into_bytes())));
+            }
+        }
+        all
+    }
+
+    async fn config_map(&self, namespace: &str, name: &str) -> Values {
+        let map = self.client.api::<ConfigMap>().get(namespace, name).await.unwrap_or_default();
+        let texts = map.data.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()));
+        texts.chain(map.binary_data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0))).collect()
+    }
+
+    async fn secret(&self, namespace: &str, name: &str) -> Values {
+        let secret = self.client.api::<Secret>().get(namespace, name).await.unwrap_or_default();
+        secret.data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0)).collect()
+    }
+}
+
+/// The container of this name: an init, regular or ephemeral one.
+pub(super) fn container_of(spec: &PodSpec, name: &str) -> Container {
+    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|one| Container {
+        name: one.name.clone(),
+        env: one.env.clone(),
+        env_from: one.env_from.clone(),
+        working_dir: one.working_dir.clone(),
+        volume_mounts: one.volume_mounts.clone(),
+        command: one.command.clone(),
+        args: one.args.clone(),
+        stdin: one.stdin,
+        stdin_once: one.stdin_once,
+        tty: one.tty,
+        ..Container::default()
+    });
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers).cloned().chain(ephemeral);
+    all.into_iter().find(|container| container.name == name).unwrap_or_default()
+}
+
+/// Whether the volume stores written files. The other kinds of volumes show objects of the API and are read-only.
+fn is_written(volume: &Volume) -> bool {
+    let shown = [
+        volume.config_map.is_some(),
+        volume.secret.is_some(),
+        volume.downward_api.is_some(),
+        volume.projected.is_some(),
+    ];
+    !shown.contains(&true)
+}
+
+/// Whether the volume holds a token of the pod's service account.
+fn holds_token(volume: &Volume) -> bool {
+    let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+    sources.any(|source| source.service_account_token.is_some())
+}
+
+/// The values that `items` select, under the paths of the items; all values if there are no items.
+fn chosen(values: Values, items: Option<&[KeyToPath]>) -> Values {
+    match items {
+        None | Some([]) => values,
+        Some(items) => {
+            let value = |item: &KeyToPath| Some((item.path.clone(), values.get(&item.key)?.clone()));
+            items.iter().filter_map(value).collect()
+        }
+    }
+}
+
+fn set(env: &mut Vec<(String, String)>, name: String, value: String) {
+    match env.iter_mut().find(|(key, _)| *key == name) {
+        Some(place) => place.1 = value,
+        None => env.push((name, value)),
+    }
+}
+
+/// Replaces `$(NAME)` by the value of the variable and `$$` by `$`. References to unknown variables stay unchanged.
+pub(super) fn expand(text: &str, env: &[(String, String)]) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let name = rest.strip_prefix("$(").and_then(|inside| inside.split_once(')'));
+        let value = name.and_then(|(name, _)| env.iter().find(|(key, _)| key == name));
+        let length = match (value, name) {
+            _ if rest.starts_with("$$") => {
+                out.push('$');
+                2
+            }
+            (Some((_, value)), Some((name, _))) => {
+                out.push_str(value);
+                name.len() + 3
+            }
+            _ => {
+                out.push('$');
+                1
+            }
+        };
+        rest = &rest[length..];
+    }
+    out + rest
+}
+
+/// The value of a pod field for the downward API.
+fn downward(pod: &Pod, field: &ObjectFieldSelector) -> Option<String> {
+    let (meta, spec, status) = (&pod.metadata, pod.spec.as_ref()?, pod.status.as_ref());
+    let of = |map: &Option<BTreeMap<String, String>>, rest: &str| {
+        let key = rest.trim_matches(['[', ']', '\'', '"']);
+        Some(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default())
+    };
+    let all = |map: &Option<BTreeMap<String, String>>| {
+        let lines = map.iter().flatten().map(|(key, value)| format!("{key}={value:?}"));
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    };
+    match field.field_path.as_str() {
+        "metadata.name" => meta.name.clone(),
+        "metadata.namespace" => meta.namespace.clone(),
+        "metadata.uid" => meta.uid.clone(),
+        "metadata.labels" => all(&meta.labels),
+        "metadata.annotations" => all(&meta.annotations),
+        "spec.nodeName" => spec.node_name.clone(),
+        "spec.serviceAccountName" => spec.service_account_name.clone(),
+        "status.podIP" => status?.pod_ip.clone(),
+        "status.hostIP" => status?.host_ip.clone(),
+        path => match (path.strip_prefix("metadata.labels"), path.strip_prefix("metadata.annotations")) {
+            (Some(rest), _) => of(&meta.labels, rest),
+            (None, Some(rest)) => of(&meta.annotations, rest),
+            (None, None) => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_in_values_are_filled_in_as_kubernetes_does() {
+        let env = [("A".to_owned(), "1".to_owned())];
+        for (text, expected) in
+            [("x$(A)y", "x1y"), ("$(B)", "$(B)"), ("$$(A)", "$(A)"), ("$A 5$", "$A 5$"), ("$(A", "$(A")]
+        {
+            assert_eq!(expand(text, &env), expected);
+        }
+    }
+}
