@@ -45,7 +45,7 @@ pub async fn run(pipeline: &Arc<Pipeline>, here: &Here) -> Result<(), Status> {
     rest.extend(rbac.iter().cloned());
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), here.port()));
     tokio::try_join!(create_all(pipeline, rest), roles::keep(pipeline, &stored))?;
-    pipeline.settle_flow_schemas().await;
+    pipeline.update_flow_schemas().await;
     here.keep(pipeline).await
 }
 

@@ -6,7 +6,7 @@ use crate::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
 use crate::kinds::CustomKind;
 use crate::pipeline::Pipeline;
 use crate::pipeline::definition::definitions;
-use crate::registry::Next;
+use crate::registry::Decision;
 use crate::restart;
 use futures::FutureExt as _;
 use kstore_api::crd::deletion::{self, Progress};
@@ -111,10 +111,10 @@ async fn end(pipeline: &Pipeline, name: &str) {
             let mut next = definition.clone();
             awaits_cleanup(definition).then(|| deletion::finish(&mut next, progress, &now))?;
             let held = meta::finalizers(&next).next().is_some();
-            Some(if held { Next::Put(next) } else { Next::Remove(next) })
+            Some(if held { Decision::Put(next) } else { Decision::Remove(next) })
         });
         match ended.await {
-            Ok(()) => return pipeline.settle_definitions(group).await,
+            Ok(()) => return pipeline.grant_waiting_names(group).await,
             Err(status) => {
                 tracing::warn!(name, %status, "a CustomResourceDefinition cannot be ended");
                 tokio::time::sleep(RETRY).await;
@@ -150,7 +150,7 @@ async fn report(pipeline: &Pipeline, name: &str, progress: Progress<'_>) {
     let now = meta::format_time(pipeline.nondet().clock.now_seconds());
     let written = pipeline.change_definition(name, |definition| {
         let mut next = definition.clone();
-        deletion::set_progress(&mut next, progress, &now).then_some(Next::Put(next))
+        deletion::set_progress(&mut next, progress, &now).then_some(Decision::Put(next))
     });
     if let Err(status) = written.await {
         tracing::warn!(name, %status, "cannot write the status of a CustomResourceDefinition");

@@ -5,7 +5,7 @@
 use super::objects;
 use crate::pipeline::Pipeline;
 use crate::provenance::Note;
-use crate::registry::{Mandate, Next};
+use crate::registry::{Decision, WriteContext};
 use crate::request::Target;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
@@ -114,7 +114,7 @@ pub(super) async fn keep_as(
         let mut next = match stored {
             Some(stored) => match change(row, stored) {
                 Some(next) => next,
-                None => return Ok(Next::Keep),
+                None => return Ok(Decision::Keep),
             },
             None => {
                 let mut new = wanted.clone();
@@ -125,10 +125,10 @@ pub(super) async fn keep_as(
         if let Some(ty) = schema::of(row.group, row.version, row.kind) {
             schema::fill::fill(&mut next, ty);
         }
-        Ok(Next::Put(next))
+        Ok(Decision::Put(next))
     };
-    let mandate = Mandate { note, ..Mandate::default() };
-    pipeline.registry().guaranteed_update(&target, mandate, false, decide).await.map(drop)
+    let context = WriteContext { note, ..WriteContext::default() };
+    pipeline.registry().guaranteed_update(&target, context, false, decide).await.map(drop)
 }
 
 /// A new object with all that creation would give it. A status in it is kept.
