@@ -1,6 +1,6 @@
-//! The end of CustomResourceDefinitions: after a DELETE the objects of the kind are deleted, and once none is left, the definition
-//! goes. Driven by changes of the definitions and of the objects; nothing is polled. Each step starts from what is stored, so that a
-//! server that was restarted goes on where another one was.
+//! The deletion of CustomResourceDefinitions: after a DELETE the objects of the kind are deleted, and once
+//! none is left, the definition is removed. Driven by changes of definitions and objects, without polling.
+//! Each step starts from stored state, so that a restarted server continues.
 
 use crate::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
 use crate::kinds::CustomKind;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Objects of one kind that are deleted at a time.
+/// Objects of one kind that are deleted concurrently.
 const PARALLEL: usize = 16;
-/// How long the deletion of a kind's objects rests after a failure.
+/// Wait before the deletion of a kind's objects is retried after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What the restarts of this task, and of the ends of definitions, are counted under.
+/// Name of this task, and of each definition's deletion, in the restart metric.
 pub(crate) const TASK: &str = "definitions";
 
-/// Ends definitions that are being deleted, until the storage closes. An end that panics is tried again.
-pub(crate) async fn keep(pipeline: Arc<Pipeline>) {
+/// Completes the deletion of definitions until the storage closes. A deletion that panics is tried again.
+pub(crate) async fn run(pipeline: Arc<Pipeline>) {
     let mut ending: JoinSet<String> = JoinSet::new();
     let mut begun = BTreeSet::new();
     let mut watch = watch(pipeline.cache()).await;
@@ -66,16 +66,16 @@ async fn watch(cache: &Arc<Cache>) -> Watch {
     started.unwrap_or_else(|end| Watch::ended(cache.clone(), filters, end))
 }
 
-/// Uid and name of each definition that is being deleted and waits for its objects.
+/// Uid and name of each definition that is being deleted and waits for its objects' deletion.
 fn terminating(pipeline: &Pipeline) -> Vec<(String, String)> {
-    // Taken before the definitions: what changes in between wakes the caller again.
+    // Read before the definitions: a change in between wakes the caller again.
     let kinds = pipeline.cache().kinds();
     let (stored, _) = pipeline.cache().scan(&Filter::all(definitions()));
     let waits = stored.iter().filter(|definition| {
         let name = definition.name();
         let group = name.split_once('.').map_or("", |(_, group)| group);
         let plural = name.split_once('.').map_or("", |(plural, _)| plural);
-        // Few are being deleted: only those, and what is not compiled, are worth reading.
+        // Only definitions that are being deleted, or do not compile, are parsed.
         kinds.definition(group, plural).is_none_or(|kind| kind.definition.terminating)
             && awaits_cleanup(&definition.parse())
     });
@@ -87,7 +87,7 @@ fn awaits_cleanup(definition: &Value) -> bool {
         && meta::finalizers(definition).any(|finalizer| finalizer == kstore_api::crd::CLEANUP_FINALIZER)
 }
 
-/// Deletes the objects of one definition, waits until they are gone, and lets the definition go.
+/// Deletes the objects of a definition, waits until they are gone, and removes the definition.
 async fn end(pipeline: &Pipeline, name: &str) {
     let group = name.split_once('.').map_or("", |(_, group)| group);
     let plural = name.split_once('.').map_or("", |(plural, _)| plural);
@@ -123,7 +123,7 @@ async fn end(pipeline: &Pipeline, name: &str) {
     }
 }
 
-/// Deletes all objects of a kind, and returns when none is left.
+/// Deletes all objects of a kind; returns when none is left.
 async fn empty(pipeline: &Pipeline, custom: &Arc<CustomKind>) -> Result<(), Status> {
     report(pipeline, &custom.definition.name, Progress::InProgress).await;
     let filter = Filter::all(custom.storage_row());

@@ -102,7 +102,7 @@ pub struct Answered {
     pub answer: Answer,
     /// Texts of the `Warning` headers, in order.
     pub warnings: Vec<String>,
-    /// Whether the answer is 202: the deletion has only begun, and the client asked to be told so.
+    /// Whether the answer is 202: the deletion has only begun, and the client accepts that code.
     pub accepted: bool,
 }
 
@@ -165,7 +165,7 @@ impl Pipeline {
     ) -> Self {
         let authorizer = Arc::new(authorizer);
         let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
-        metrics.append(admission.figures());
+        metrics.append(admission.render_metrics());
         let converter = Arc::new(Converter::new(outbound, nondet.clone()));
         metrics.append(converter.render_metrics());
         Self {

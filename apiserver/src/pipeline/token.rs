@@ -2,7 +2,7 @@
 
 use super::{Answer, Pipeline};
 use crate::authn::service_account::{Unknown, bearer};
-use crate::authn::{self, Bearer, Peer, UserInfo};
+use crate::authn::{self, BearerUser, Peer, UserInfo};
 use crate::decode::{self, Expected};
 use crate::error;
 use crate::limits;
@@ -84,13 +84,13 @@ impl Pipeline {
         let own: Vec<&str> =
             self.tokens().map(Tokens::audiences).unwrap_or_default().iter().map(String::as_str).collect();
         let wanted = if audiences.is_empty() { &own[..] } else { audiences };
-        if self.bearers.asks_cluster(token) {
+        if self.bearers.needs_cluster_state(token) {
             // The cache may not have the token's Secret yet.
             self.cache().fresh().await.map_err(error::of_read)?;
         }
         match self.bearers.user(token, wanted, &**self.cache(), self.nondet.clock.now()).await {
-            Some(Bearer::Anywhere(user)) => self.accepted_audiences(audiences).map(|good| (user, good)),
-            Some(Bearer::For(user, good)) => Ok((user, good)),
+            Some(BearerUser::Anywhere(user)) => self.accepted_audiences(audiences).map(|good| (user, good)),
+            Some(BearerUser::For(user, good)) => Ok((user, good)),
             None => {
                 tracing::debug!(why = refused, "a token is refused");
                 Err(Status::unauthorized())
