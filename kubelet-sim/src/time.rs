@@ -1,16 +1,16 @@
-//! Arithmetic on wall time that cannot overflow, and the texts Kubernetes uses for it. No clock.
+//! Arithmetic on timestamps without overflow, and Kubernetes' text forms of times. No clock.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// `at` plus `by`, or the end of time.
+/// `at` plus `by`, at most the largest timestamp.
 pub(crate) fn later(at: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// How long from `from` until `to`; zero when `to` is not later.
+/// The duration from `from` to `to`; zero if `to` is not later.
 pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
 }
