@@ -341,7 +341,7 @@ impl Pipeline {
     }
 
     /// Executes an authorized request. If managed fields make an object too large for the store, the request
-    /// is dry_run_answer once more without them.
+    /// is executed once more without them.
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
         // Names are granted by comparing all definitions of a group, so definitions are written one after the
         // other.

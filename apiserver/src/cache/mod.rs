@@ -403,7 +403,7 @@ async fn follow(
                 observe(&batch);
                 cache.apply(&batch, &mut wake_ups);
                 // Wakes few watchers at once; and if changes arrive without a pause, wakes the others in
-                // wake_ups too.
+                // turns too.
                 wake_ups.take();
             }
             Err(error @ ReadError::Compacted { .. }) => {
@@ -420,7 +420,7 @@ async fn follow(
     cache.close();
 }
 
-/// The next batch of the storage's watch. Until it arrives, wakes watchers in wake_ups, and lets other tasks run
+/// The next batch of the storage's watch. Until it arrives, wakes watchers in turns, and lets other tasks run
 /// between them.
 async fn next(watch: &mut dyn RawWatch, wake_ups: &mut WakeUps) -> Option<Result<RawBatch, ReadError>> {
     let mut batch = watch.next();

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Queues whose watches are to be woken, each once, first come first served. A few watches are woken at once;
-/// a thousand are woken in wake_ups, between which other tasks run. Writers are served meanwhile, and changes
+/// a thousand are woken in turns, between which other tasks run. Writers are served meanwhile, and changes
 /// collect in the queues of waiting watches: several events then cost one wake-up, one encryption and one
 /// system call.
 #[derive(Debug, Default)]

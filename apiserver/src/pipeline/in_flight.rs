@@ -62,11 +62,9 @@ impl PermitPool {
         Self { permits: Semaphore::new(permits), queue_slots: Semaphore::new(limits::REQUESTS_WAITING) }
     }
 
-    /// Waits for a permit. The value that `queued` returns lives as long as the request waits, and counts it
-    // The semaphore hands freed permits to waiting requests first, so that this request does not overtake
-    // them.
+    /// Waits for a permit. The value that `queued` returns counts the request as waiting for as long as it lives.
     async fn permit<Q>(&self, queued: impl FnOnce() -> Q) -> Result<SemaphorePermit<'_>, Status> {
-        // The semaphore hands freed permits to queue_slots requests, so that this does not overtake them.
+        // Freed permits are handed to the requests in the queue first, so this does not overtake them.
         if let Ok(permit) = self.permits.try_acquire() {
             return Ok(permit);
         }

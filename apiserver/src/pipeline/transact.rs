@@ -17,7 +17,7 @@ use kstore_api::status::Status;
 use serde_json::json;
 use std::sync::Arc;
 
-/// The result of a committed or dry_run_answer transaction.
+/// The result of a committed or simulated (dry-run) transaction.
 pub struct Transacted {
     /// The answer of each operation, in order; `None` for a check.
     pub answers: Vec<Option<Answered>>,

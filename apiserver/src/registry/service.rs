@@ -122,5 +122,5 @@ fn refused_address(target: &Target, all: &[String], address: &str, why: &str) ->
 
 /// 500, as in Kubernetes: the range is exhausted.
 fn range_exhausted(what: &str) -> Status {
-    Status::internal(format!("failed to allocate a {what}: range is range_exhausted"))
+    Status::internal(format!("failed to allocate a {what}: range is full"))
 }
