@@ -62,7 +62,7 @@ impl PermitPool {
         Self { permits: Semaphore::new(permits), queue_slots: Semaphore::new(limits::REQUESTS_WAITING) }
     }
 
-    /// Waits for a permit. The value that `queued` returns counts the request as waiting for as long as it lives.
+    /// Waits for a permit. The value that `queued` returns counts the request as waiting while it lives.
     async fn permit<Q>(&self, queued: impl FnOnce() -> Q) -> Result<SemaphorePermit<'_>, Status> {
         // Freed permits are handed to the requests in the queue first, so this does not overtake them.
         if let Ok(permit) = self.permits.try_acquire() {
