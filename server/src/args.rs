@@ -386,7 +386,7 @@ pub enum UsageError {
     /// A flag of an external etcd without one.
     #[error("{0} only makes sense with --etcd-servers")]
     NeedsEtcdServers(&'static str),
-    /// https without a certificate authority.
+    /// External etcd over https without a certificate authority.
     #[error("https in --etcd-servers needs --etcd-cafile FILE: the authority that certifies them")]
     NeedsAuthority,
     /// A flag of the controllers where none runs.

@@ -189,8 +189,8 @@ impl SimRuntime {
         let event = Event::Exited { container: index, code, oom };
         self.schedule(pod, Slot::Container(index), later(start, after), event);
     }
+
     /// Duration of a run; `None`: for ever. Init containers end at once, those of Jobs after the configured time.
-    /// How long a run lasts; `None` is for ever. Init containers end at once, those of Jobs after the configured time.
     fn run_time(&self, pod: &PodObject, script: &Script, index: usize) -> Option<Delay> {
         let at_once = Delay::Fixed(Duration::ZERO);
         let kind = kind_of(pod, index, pod.container(index)?);
