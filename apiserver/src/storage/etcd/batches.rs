@@ -113,7 +113,7 @@ impl Batches {
             batch.note = Some(note.text);
             return;
         }
-        let Some(key) = self.keys.from_etcd(&kv.key) else { return };
+        let Some(key) = self.keys.storage_key(&kv.key) else { return };
         let current = if deleted { None } else { self.keys.raw(kv) };
         let previous = event.prev_kv.and_then(|kv| self.keys.raw(kv));
         batch.events.push(RawEvent { key, current, previous });

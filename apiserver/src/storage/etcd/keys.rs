@@ -32,13 +32,13 @@ impl Keys {
     }
 
     /// The etcd key of a storage key.
-    pub(super) fn to_etcd(&self, key: &str) -> Bytes {
-        let rest = key.strip_prefix(INNER).expect("every key of ours is below /registry");
+    pub(super) fn etcd_key(&self, key: &str) -> Bytes {
+        let rest = key.strip_prefix(INNER).expect("every storage key is below /registry");
         format!("{}{rest}", self.prefix).into()
     }
 
     /// The storage key of an etcd key; `None` for keys outside the prefix.
-    pub(super) fn from_etcd(&self, key: &Bytes) -> Option<Bytes> {
+    pub(super) fn storage_key(&self, key: &Bytes) -> Option<Bytes> {
         let rest = key.strip_prefix(self.prefix.as_bytes()).filter(|rest| rest.first() == Some(&b'/'))?;
         if self.prefix == INNER {
             return Some(key.clone());
@@ -58,7 +58,7 @@ impl Keys {
 
     /// The value of an etcd key; `None` for keys outside the prefix.
     pub(super) fn raw(&self, kv: KeyValue) -> Option<Raw> {
-        let key = self.from_etcd(&kv.key)?;
+        let key = self.storage_key(&kv.key)?;
         Some(Raw { key, value: kv.value, revision: kv.mod_revision, created: kv.create_revision })
     }
 
@@ -79,15 +79,15 @@ mod tests {
                 assert!(["/", "", "ä"].contains(&prefix), "{prefix}");
                 continue;
             };
-            let outer = keys.to_etcd("/registry/pods/default/a");
+            let outer = keys.etcd_key("/registry/pods/default/a");
             assert!(outer.starts_with(format!("/{}/pods/", prefix.trim_matches('/')).as_bytes()));
-            assert_eq!(keys.from_etcd(&outer).unwrap(), "/registry/pods/default/a");
+            assert_eq!(keys.storage_key(&outer).unwrap(), "/registry/pods/default/a");
             let (start, end) = keys.all_keys();
             for key in [outer, keys.note()] {
                 assert!(start <= key && key < end, "{key:?}");
             }
-            assert_eq!(keys.from_etcd(&keys.note()), None);
-            assert_eq!(keys.from_etcd(&keys.to_etcd("/registry0")), None, "another cluster's");
+            assert_eq!(keys.storage_key(&keys.note()), None);
+            assert_eq!(keys.storage_key(&keys.etcd_key("/registry0")), None, "another cluster's");
         }
     }
 }

@@ -199,15 +199,15 @@ impl Storage for Etcd {
     }
 
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
-        let request = RangeRequest { key: self.keys.to_etcd(key), revision, ..Default::default() };
+        let request = RangeRequest { key: self.keys.etcd_key(key), revision, ..Default::default() };
         let found = self.range(request).await?.kvs.into_iter().next();
         Ok(found.and_then(|kv| self.keys.raw(kv)))
     }
 
     async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
         let mut request = RangeRequest {
-            key: self.keys.to_etcd(start),
-            range_end: self.keys.to_etcd(end),
+            key: self.keys.etcd_key(start),
+            range_end: self.keys.etcd_key(end),
             limit: if limit == 0 { ETCD_PAGE } else { limit.min(ETCD_PAGE) },
             revision,
             ..Default::default()
@@ -268,7 +268,7 @@ impl Storage for Etcd {
         let whole = prefix.is_empty();
         let (start, end) = match whole {
             true => self.keys.all_keys(),
-            false => (self.keys.to_etcd(prefix), self.keys.to_etcd(&super::prefix_end(prefix))),
+            false => (self.keys.etcd_key(prefix), self.keys.etcd_key(&super::prefix_end(prefix))),
         };
         let mut watch = self.watch_of(WatchedRange { start, end, whole }, after);
         // A watch reports late that its start was compacted; a read reports it at once. Only then wait for

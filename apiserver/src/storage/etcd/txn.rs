@@ -19,17 +19,17 @@ pub(super) fn request(
     note: &Note,
     lease_of: impl Fn(u64) -> i64,
 ) -> TxnRequest {
-    let compares = commit.guards.iter().map(|guard| unchanged(keys.to_etcd(&guard.key), guard.revision));
+    let compares = commit.guards.iter().map(|guard| unchanged(keys.etcd_key(&guard.key), guard.revision));
     let writes = commit.writes.iter().map(|write| match write {
         Write::Put { key, value, ttl_seconds } => {
-            put(keys.to_etcd(key), value.clone(), lease_of(*ttl_seconds))
+            put(keys.etcd_key(key), value.clone(), lease_of(*ttl_seconds))
         }
         Write::Delete { key } => op(Request::RequestDeleteRange(DeleteRangeRequest {
-            key: keys.to_etcd(key),
+            key: keys.etcd_key(key),
             ..Default::default()
         })),
     });
-    let guarded = commit.guards.iter().map(|guard| read(keys.to_etcd(&guard.key)));
+    let guarded = commit.guards.iter().map(|guard| read(keys.etcd_key(&guard.key)));
     TxnRequest {
         compare: compares.collect(),
         success: writes.chain([put(keys.note(), note.encode(), 0)]).collect(),
