@@ -1,7 +1,8 @@
-//! The access log: one line for each request of a client, written when its answer has ended, for a watch when the watch ends. Clients
-//! on a connection are logged at INFO, components in this process at DEBUG. Not a metric, and not an audit log: bodies are not shown.
+//! The access log: one line for each request of a client, written when its response has ended (for a watch:
+//! when the watch ends). Clients on a connection are logged at INFO, components in this process at DEBUG.
+//! Bodies are not logged; see `audit` for the audit log.
 //!
-//! While the level is off a request pays for one comparison: nothing is formatted, wrapped or allocated.
+//! While the level is off a request costs one comparison: nothing is formatted, wrapped or allocated.
 
 use crate::authn::{Peer, UserInfo};
 use crate::observed_body::ObservedBody;
@@ -14,14 +15,15 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 use tracing::Level;
 
-/// The trailer (or header, where an answer has no body) with the code of a gRPC call.
+/// The trailer (or header, if the response has no body) with the gRPC status code.
 const GRPC_STATUS: &str = "grpc-status";
 
-/// The user of a request that is being logged: an extension of the request, filled in by the front end that authenticates it.
+/// The user of a request that is being logged: a request extension, set by the front end that authenticates
+/// the request.
 #[derive(Clone, Debug, Default)]
 struct LoggedUser(Arc<OnceLock<String>>);
 
-/// Notes who a request is carried out as, if it is being logged. `extensions` are those of the request.
+/// Records the user of a request, if the request is being logged. `extensions` are those of the request.
 pub(crate) fn authenticated(extensions: &Extensions, user: &UserInfo) {
     if let Some(LoggedUser(slot)) = extensions.get() {
         // Set once: a request is authenticated once.
@@ -35,19 +37,19 @@ pub(crate) struct AccessRecord {
     method: Method,
     uri: Uri,
     agent: Option<HeaderValue>,
-    /// Where the client connected from; `None` for a component in this process.
+    /// The client's address; `None` for a component in this process.
     client: Option<SocketAddr>,
     user: LoggedUser,
     began: Instant,
-    /// The HTTP code; `None` if the client left before there was an answer.
+    /// The HTTP status; `None` if the client left before there was a response.
     code: Option<u16>,
     grpc_code: Option<u16>,
-    /// Bytes of the answer's body that were sent.
+    /// Bytes of the response's body that were sent.
     bytes: u64,
 }
 
 impl AccessRecord {
-    /// The record of a request that comes from `peer`; `None` if such requests are not logged.
+    /// The record of a request from `peer`; `None` if such requests are not logged.
     pub(crate) fn begin<B>(peer: &Peer, request: &mut Request<B>) -> Option<Self> {
         let client = match peer {
             Peer::Tls { address, .. } => tracing::enabled!(Level::INFO).then_some(Some(*address)),
@@ -68,14 +70,14 @@ impl AccessRecord {
         })
     }
 
-    /// Ties the record to the end of `response`'s body.
+    /// Ends the record with the body of `response`.
     pub(crate) fn answered(mut self, response: Response<Body>) -> Response<Body> {
         self.code = Some(response.status().as_u16());
         self.take_grpc_code(response.headers());
         response.map(|inner| Body::new(ObservedBody::new(inner, self, Self::sent)))
     }
 
-    /// A part of the answer is sent.
+    /// Counts a frame of the response that is sent.
     fn sent(&mut self, frame: &Frame<Bytes>) {
         if let Some(chunk) = frame.data_ref() {
             self.bytes += chunk.len() as u64;

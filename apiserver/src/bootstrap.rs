@@ -1,12 +1,12 @@
-//! What every cluster has from the start: namespaces, priority classes, flow control, API services, the service of the API itself
-//! with its addresses, roles and bindings. Made through the pipeline like anything else, if they are not there yet; what somebody
-//! has changed stays changed. Kept right at every start are only what says where this server is (`here`) and what the default
-//! roles grant (`roles`).
+//! The initial objects of every cluster: namespaces, priority classes, flow control, APIServices, the Service
+//! of the API with its addresses, roles and bindings. They are created through the pipeline like any other
+//! object if they are absent, and later changes by users are kept. Only two sets are updated at every start:
+//! the objects that describe this server (`server_identity`) and the grants of the default roles (`roles`).
 
-mod here;
 mod network;
 mod objects;
 mod roles;
+mod server_identity;
 
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap as rbac;
@@ -15,44 +15,44 @@ use crate::limits::INITIAL_OBJECTS_PER_TASK;
 use crate::pipeline::Pipeline;
 use crate::request::{Action, Body, Request, Target, WriteOptions};
 use futures::future::join_all;
-pub use here::Here;
 use kstore_api::flowcontrol;
 use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
 use kstore_api::status::{Reason, Status};
 use serde_json::Value;
+pub use server_identity::ServerIdentity;
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 
-/// As whom the apiserver writes on its own behalf.
+/// The user as which the apiserver writes on its own behalf.
 pub(crate) const SELF: &str = "system:apiserver";
 
-/// Creates what is missing, and says where this server is. On return all of it is there and durable. Two servers that do this at
-/// once do each other no harm; the addresses are those of the one that came last.
+/// Creates missing objects, and updates those that describe this server. On return all of them exist and are
+/// durable. Two servers may do this concurrently; the addresses are then those of the later one.
 ///
 /// # Errors
-/// The first refusal that is not "already there".
-pub async fn run(pipeline: &Arc<Pipeline>, here: &Here) -> Result<(), Status> {
-    // Namespaces come before what lives in them. All else waits for nothing and goes at once, so that the storage can make few
-    // syncs of many writes.
-    // The network comes before the service that has its address from it.
-    tokio::try_join!(create_all(pipeline, objects::namespaces()), network::keep(pipeline))?;
+/// The first refusal other than "already exists".
+pub async fn run(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
+    // Namespaces come before the objects in them. The other objects are created concurrently, so that the
+    // storage can write many with few syncs.
+    // The ServiceCIDR comes before the Service whose address is allocated from it.
+    tokio::try_join!(create_all(pipeline, objects::namespaces()), network::reconcile(pipeline))?;
     let rbac = rbac::objects();
-    let stored: Vec<&Value> = rbac.iter().filter(|object| is_there(pipeline, object)).collect();
+    let stored: Vec<&Value> = rbac.iter().filter(|object| is_stored(pipeline, object)).collect();
     let mut rest = objects::priority_classes();
     rest.extend(flowcontrol::objects());
     rest.extend(objects::api_services());
     rest.extend(rbac.iter().cloned());
-    rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), here.port()));
-    tokio::try_join!(create_all(pipeline, rest), roles::keep(pipeline, &stored))?;
-    pipeline.settle_flow_schemas().await;
-    here.keep(pipeline).await
+    rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), identity.port()));
+    tokio::try_join!(create_all(pipeline, rest), roles::reconcile(pipeline, &stored))?;
+    pipeline.update_flow_schemas().await;
+    identity.reconcile(pipeline).await
 }
 
-/// Creates the objects that are missing, on all threads of the runtime: each takes some microseconds of processor time, and together
-/// they are most of the time in which a cluster starts.
+/// Creates missing objects on all threads of the runtime: each takes some microseconds of processor time, and
+/// together they are most of the time that a cluster takes to start.
 async fn create_all(pipeline: &Arc<Pipeline>, objects: Vec<Value>) -> Result<(), Status> {
-    let mut missing = objects.into_iter().filter(|object| !is_there(pipeline, object)).peekable();
+    let mut missing = objects.into_iter().filter(|object| !is_stored(pipeline, object)).peekable();
     let mut tasks = Vec::new();
     while missing.peek().is_some() {
         let objects: Vec<Value> = missing.by_ref().take(INITIAL_OBJECTS_PER_TASK).collect();
@@ -69,20 +69,20 @@ async fn create_all(pipeline: &Arc<Pipeline>, objects: Vec<Value>) -> Result<(),
     Ok(())
 }
 
-/// Creates an object, unless another apiserver on the same storage is faster. That one may also have what this one would need: the
-/// address of the API's own service is then refused as taken.
+/// Creates an object, unless another apiserver on the same storage is faster. The faster server's object also
+/// holds the claims of this one: the address of the API's Service is then refused as taken.
 async fn create_missing(pipeline: &Pipeline, object: &Value) -> Result<(), Status> {
     match pipeline.serve(create(row_of(object), object)).await {
         Ok(_) => Ok(()),
         Err(refused) if refused.status.reason == Reason::AlreadyExists => Ok(()),
         Err(refused) => {
             pipeline.cache().fresh().await.map_err(error::of_read)?;
-            if is_there(pipeline, object) { Ok(()) } else { Err(refused.status) }
+            if is_stored(pipeline, object) { Ok(()) } else { Err(refused.status) }
         }
     }
 }
 
-fn is_there(pipeline: &Pipeline, object: &Value) -> bool {
+fn is_stored(pipeline: &Pipeline, object: &Value) -> bool {
     let row = row_of(object);
     let key = row.storage_key(meta::namespace(object), meta::name(object));
     pipeline.cache().get(row, &key).is_some()
@@ -107,7 +107,7 @@ fn create(row: &'static Resource, object: &Value) -> Request {
     own_request(target, Action::Create(Body::json(body.into()), options))
 }
 
-/// A request of the apiserver on its own behalf. Webhooks do not see it.
+/// A request of the apiserver on its own behalf. Webhooks are not called for it.
 pub(crate) fn own_request(target: Target, action: Action) -> Request {
     Request {
         user: UserInfo::new(SELF, [MASTERS]).into(),

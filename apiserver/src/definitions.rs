@@ -1,12 +1,12 @@
-//! The end of CustomResourceDefinitions: after a DELETE the objects of the kind are deleted, and once none is left, the definition
-//! goes. Driven by changes of the definitions and of the objects; nothing is polled. Each step starts from what is stored, so that a
-//! server that was restarted goes on where another one was.
+//! The deletion of CustomResourceDefinitions: after a DELETE the objects of the kind are deleted, and once
+//! none is left, the definition is removed. Driven by changes of definitions and objects, without polling.
+//! Each step starts from stored state, so that a restarted server continues.
 
 use crate::cache::{Cache, Entry, Filter, Watch, WatchEnd, WatchStart};
 use crate::kinds::CustomKind;
 use crate::pipeline::Pipeline;
 use crate::pipeline::definition::definitions;
-use crate::registry::Next;
+use crate::registry::Decision;
 use crate::restart;
 use futures::FutureExt as _;
 use kstore_api::crd::deletion::{self, Progress};
@@ -19,16 +19,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Objects of one kind that are deleted at a time.
+/// Objects of one kind that are deleted concurrently.
 const PARALLEL: usize = 16;
-/// How long the deletion of a kind's objects rests after a failure.
+/// Wait before the deletion of a kind's objects is retried after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What the restarts of this task, and of the ends of definitions, are counted under.
+/// Name of this task, and of each definition's deletion, in the restart metric.
 pub(crate) const TASK: &str = "definitions";
 
-/// Ends definitions that are being deleted, until the storage closes. An end that panics is tried again.
-pub(crate) async fn keep(pipeline: Arc<Pipeline>) {
+/// Completes the deletion of definitions until the storage closes. A deletion that panics is tried again.
+pub(crate) async fn run(pipeline: Arc<Pipeline>) {
     let mut ending: JoinSet<(String, String)> = JoinSet::new();
     let mut begun = BTreeSet::new();
     let (mut watch, mut changed) = watch(pipeline.cache()).await;
@@ -87,7 +87,7 @@ fn awaits_cleanup(definition: &Value) -> bool {
         && meta::finalizers(definition).any(|finalizer| finalizer == kstore_api::crd::CLEANUP_FINALIZER)
 }
 
-/// Deletes the objects of one definition, waits until they are gone, and lets the definition go.
+/// Deletes the objects of a definition, waits until they are gone, and removes the definition.
 async fn end(pipeline: &Pipeline, name: &str) {
     let (plural, group) = name.split_once('.').unwrap_or_default();
     loop {
@@ -110,10 +110,10 @@ async fn end(pipeline: &Pipeline, name: &str) {
             let mut next = definition.clone();
             awaits_cleanup(definition).then(|| deletion::finish(&mut next, progress, &now))?;
             let held = meta::finalizers(&next).next().is_some();
-            Some(if held { Next::Put(next) } else { Next::Remove(next) })
+            Some(if held { Decision::Put(next) } else { Decision::Remove(next) })
         });
         match ended.await {
-            Ok(()) => return pipeline.settle_definitions(group).await,
+            Ok(()) => return pipeline.grant_waiting_names(group).await,
             Err(status) => {
                 tracing::warn!(name, %status, "a CustomResourceDefinition cannot be ended");
                 tokio::time::sleep(RETRY).await;
@@ -122,7 +122,7 @@ async fn end(pipeline: &Pipeline, name: &str) {
     }
 }
 
-/// Deletes all objects of a kind, and returns when none is left.
+/// Deletes all objects of a kind; returns when none is left.
 async fn empty(pipeline: &Pipeline, custom: &Arc<CustomKind>) -> Result<(), Status> {
     report(pipeline, &custom.definition.name, Progress::InProgress).await;
     let filter = Filter::all(custom.storage_row());
@@ -149,7 +149,7 @@ async fn report(pipeline: &Pipeline, name: &str, progress: Progress<'_>) {
     let now = meta::format_time(pipeline.nondet().clock.now_seconds());
     let written = pipeline.change_definition(name, |definition| {
         let mut next = definition.clone();
-        deletion::set_progress(&mut next, progress, &now).then_some(Next::Put(next))
+        deletion::set_progress(&mut next, progress, &now).then_some(Decision::Put(next))
     });
     if let Err(status) = written.await {
         tracing::warn!(name, %status, "cannot write the status of a CustomResourceDefinition");

@@ -1,7 +1,7 @@
-//! The kinds that this server serves at one revision: the built-in ones, and those of its CustomResourceDefinitions with their compiled
-//! definitions. An immutable snapshot: the watch cache replaces the whole of it in the step that shows a changed definition, so a
-//! request that keeps one sees routing, discovery, schemas and objects of the same revision. Not the definitions' own rules: those
-//! are `kstore_api::crd`'s.
+//! The kinds that this server serves at one revision: the built-in kinds, and the custom kinds with their
+//! compiled definitions. An immutable snapshot. The watch cache replaces it in the step that shows a changed
+//! definition, so a request that keeps one snapshot sees routing, discovery, schemas and objects of the same
+//! revision. The rules of definitions are in `kstore_api::crd`.
 
 mod conversions;
 mod view;
@@ -15,14 +15,14 @@ use kstore_api::kind::{self, CustomRow, Resource, TooManyKinds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-/// The key of a definition begins with this.
+/// Prefix of the storage keys of CustomResourceDefinitions, without the final slash.
 pub const DEFINITIONS_ROOT: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
 
-/// What is served at one revision.
+/// The kinds served at one revision, with the definitions of the custom ones.
 #[derive(Debug, Default)]
 pub struct Kinds {
     rows: kind::Kinds,
-    /// By the storage key of the definition.
+    /// Custom kinds by the storage key of their definition.
     definitions: BTreeMap<String, Arc<CustomKind>>,
 }
 
@@ -33,20 +33,20 @@ pub struct CustomKind {
     pub definition: Arc<Definition>,
     /// The storage key of the definition.
     pub key: String,
-    /// The revision of the definition: what a write that was judged by it expects to be current.
+    /// The revision of the definition. A write that the definition judged expects it to be current.
     pub revision: i64,
     /// The revision at which the definition was created.
     pub(crate) created: i64,
-    /// The revision since which objects are written in the form that the definition's schemas, storage version and conversion give
-    /// them. What is older may need to be normalised when it is read.
+    /// The revision since which objects are stored in the form that today's schemas, storage version and
+    /// conversion give them. Older objects may need to be normalized when they are read.
     pub normal_since: i64,
-    /// What its webhook converts.
+    /// Conversions by the definition's webhook.
     pub(crate) conversions: Conversions,
-    /// In the order of `definition.versions`.
+    /// The rows of the versions, in the order of `definition.versions`.
     rows: Vec<&'static Resource>,
 }
 
-/// One version of a custom kind: what a request is judged by.
+/// One version of a custom kind, by whose schema and rules a request is judged.
 #[derive(Clone, Debug)]
 pub struct CustomVersion {
     /// The kind.
@@ -55,34 +55,34 @@ pub struct CustomVersion {
     pub index: usize,
 }
 
-/// A served resource.
+/// A served resource: its row and, for custom kinds, its definition.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// Its row.
+    /// The table row of the resource.
     pub resource: &'static Resource,
-    /// Its version, if it is a custom kind.
+    /// The version of the custom kind; `None` for built-in kinds.
     pub custom: Option<CustomVersion>,
 }
 
 /// Why a stored definition is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum KindError {
-    /// It is no JSON object.
+    /// The stored value is not JSON.
     #[error("the stored value is not JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is no definition.
+    /// The stored value is not a valid definition.
     #[error(transparent)]
     Definition(#[from] kstore_api::crd::CompileError),
-    /// There are too many rows.
+    /// The process has too many rows of custom kinds.
     #[error(transparent)]
     TooMany(#[from] TooManyKinds),
 }
 
 impl CustomKind {
-    /// Compiles a stored definition. `previous` is the state before, which shares what has not changed.
+    /// Compiles a stored definition. `previous` is its state before, whose unchanged parts are shared.
     ///
     /// # Errors
-    /// What keeps it from being served.
+    /// The reason why the definition cannot be served.
     pub fn of(raw: &Raw, previous: Option<&Self>) -> Result<Self, KindError> {
         let value = serde_json::from_slice(&raw.value)?;
         let definition = Definition::compile_after(&value, previous.map(|kind| &*kind.definition))?;
@@ -101,7 +101,7 @@ impl CustomKind {
         })
     }
 
-    /// The row in whose version objects are stored.
+    /// The row of the version in which objects are stored.
     pub fn storage_row(&self) -> &'static Resource {
         self.rows[self.definition.storage]
     }
@@ -161,13 +161,13 @@ impl CustomVersion {
 }
 
 impl Kinds {
-    /// The built-in kinds alone.
+    /// The built-in kinds without any custom ones.
     pub fn built_in() -> Self {
         Self::default()
     }
 
-    /// What is served when definitions change: `changes` are storage keys and what is stored there now; other keys are ignored. A
-    /// definition that cannot be served is left out and logged.
+    /// The kinds after changes of definitions. `changes` are storage keys with their current values; keys of
+    /// other kinds are ignored. A definition that cannot be served is left out and logged.
     #[must_use]
     pub fn with<'r>(&self, changes: impl Iterator<Item = (&'r str, Option<&'r Raw>)>) -> Self {
         let mut definitions = self.definitions.clone();
@@ -196,7 +196,8 @@ impl Kinds {
         Self { rows: kind::Kinds::with_custom(&rows, &stored), definitions }
     }
 
-    /// The same kinds for another server: what webhooks converted is not shared, since the other server may hold other objects.
+    /// The kinds for another server. Converted objects are not shared, since the other server may have other
+    /// objects.
     pub(crate) fn forked(kinds: &Arc<Self>) -> Arc<Self> {
         let converts = |kind: &CustomKind| matches!(kind.definition.conversion, Conversion::Webhook { .. });
         if !kinds.definitions.values().any(|kind| converts(kind)) {
@@ -215,17 +216,17 @@ impl Kinds {
         Arc::new(Self::of(definitions.collect()))
     }
 
-    /// The rows, for what needs no definition: discovery, keys.
+    /// The rows of the served kinds, for callers that need no definition: discovery, storage keys.
     pub fn rows(&self) -> &kind::Kinds {
         &self.rows
     }
 
-    /// The resource of a URL: group, version, plural.
+    /// The resource with this group, version and plural.
     pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<Served> {
         self.rows.lookup(group, version, plural).map(|row| self.served(row))
     }
 
-    /// The resource of an object: group, version, kind.
+    /// The resource with this group, version and kind.
     pub fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<Served> {
         self.rows.lookup_kind(group, version, kind).map(|row| self.served(row))
     }
@@ -235,7 +236,7 @@ impl Kinds {
         Served { resource, custom: self.custom(resource) }
     }
 
-    /// The definition's version behind a row.
+    /// The version of a custom kind that the row belongs to.
     pub fn custom(&self, resource: &Resource) -> Option<CustomVersion> {
         if !resource.is_custom() {
             return None;
@@ -255,7 +256,7 @@ impl Kinds {
         self.definitions.get(&definition_key(group, plural))
     }
 
-    /// The kind whose objects live under this key, in its stored version.
+    /// The kind that a storage key belongs to, in its stored version.
     pub fn of_key(&self, key: &[u8]) -> Option<&'static Resource> {
         let key = std::str::from_utf8(key).ok()?;
         // A kind's root has one or two segments behind the common root; the longer one is the more specific.
@@ -267,13 +268,13 @@ impl Kinds {
     }
 }
 
-/// The built-in kind whose objects live under this key, in its stored version.
+/// The built-in kind that a storage key belongs to, in its stored version.
 pub fn built_in_of_key(key: &str) -> Option<&'static Resource> {
     static BUILT_IN: LazyLock<Kinds> = LazyLock::new(Kinds::built_in);
     BUILT_IN.of_key(key.as_bytes())
 }
 
-/// Whether a storage key is that of a definition.
+/// Whether a storage key is that of a CustomResourceDefinition.
 pub fn is_definition(key: &str) -> bool {
     key.strip_prefix(DEFINITIONS_ROOT).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -282,22 +283,22 @@ fn definition_key(group: &str, plural: &str) -> String {
     format!("{DEFINITIONS_ROOT}/{plural}.{group}")
 }
 
-/// What a storage key says about its object, without knowing which custom kinds there are.
+/// The parts of an object's storage key, parsed without knowledge of the custom kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPlace<'k> {
     /// API group; empty for the core group.
     pub group: &'k str,
     /// Lower-case plural.
     pub plural: &'k str,
-    /// Empty for cluster-scoped objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: &'k str,
     /// The name.
     pub name: &'k str,
 }
 
 impl<'k> KeyPlace<'k> {
-    /// Reads a key. `None` if it is neither of a built-in kind nor of the form of a custom one: group, plural, namespace if there is
-    /// one, name.
+    /// Parses a key. `None` if it belongs neither to a built-in kind nor has the form of a custom kind's key:
+    /// group, plural, optional namespace, name.
     pub fn of(key: &'k str) -> Option<Self> {
         if let Some(row) = built_in_of_key(key) {
             let (namespace, name) = row.parse_key(key)?;

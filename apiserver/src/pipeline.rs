@@ -1,6 +1,6 @@
-//! The path of one authenticated request: authorize → decode → mutate → default → validate → store → answer. The REST and gRPC front
-//! ends both call it, so that each verb is written once. Not the front ends, and not the rules: those are in `authz`, `admission`,
-//! `kstore_api` and `registry`.
+//! The pipeline that serves one authenticated request: authorize → decode → mutate → default → validate →
+//! store → answer. The REST and gRPC front ends both call it, so that each verb is written once. The front
+//! ends encode its answers; the rules it applies are in `authz`, `admission`, `kstore_api` and `registry`.
 
 mod admit;
 mod apply;
@@ -36,7 +36,7 @@ use crate::error;
 use crate::metrics::{self, Metrics};
 use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
-use crate::registry::{Listed, Mandate, Registry, View};
+use crate::registry::{Listed, Registry, View, WriteContext};
 use crate::request::{Action, Books, Request, Target, WriteOptions};
 use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
@@ -55,63 +55,64 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a request led to. Encoding it is the door's business.
+/// The result of a request that succeeded. The front end encodes it.
 pub enum Answer {
-    /// One object.
+    /// A stored object.
     Object(ObjectAnswer),
-    /// An object that is no stored entry: a Scale, a review, a binding's result.
+    /// An object that is not a cache entry: a Scale, a review, a TokenRequest.
     Value {
         /// The object.
         value: Value,
-        /// Whether it was made by this request (201).
+        /// Whether this request created the object (201).
         created: bool,
     },
-    /// Success that has no object to show.
+    /// Success without an object to show.
     Status {
-        /// Says success.
+        /// The success to report.
         status: Status,
-        /// The revision that did it.
+        /// Revision of the commit; 0 inside a transaction that is not committed yet.
         revision: i64,
     },
-    /// Many objects.
+    /// A page of a list.
     List(Listed),
-    /// Changes, from now on.
+    /// A watch that has begun.
     Watch(Box<Watch>),
 }
 
-/// A stored object, and what to say with it.
+/// A stored object in an answer, and what the request did to it.
 pub struct ObjectAnswer {
     /// The object in its stored version.
     pub entry: Arc<Entry>,
-    /// Whether it was created by this request (201).
+    /// Whether this request created the object (201).
     pub created: bool,
-    /// Whether it was removed by this request, so that this is its last state.
+    /// Whether this request removed the object; `entry` is then its last state.
     pub removed: bool,
 }
 
 impl ObjectAnswer {
-    /// An object that was there before and is still there.
+    /// The answer for an object that existed before and still exists.
     fn of(entry: Arc<Entry>) -> Self {
         Self { entry, created: false, removed: false }
     }
 }
 
-/// An answer with the warnings that go along.
+/// The answer of a request together with its warnings.
 pub struct Answered {
-    /// The answer.
+    /// The result of the request.
     pub answer: Answer,
-    /// `Warning` headers, in order.
+    /// Texts of the `Warning` headers, in order.
     pub warnings: Vec<String>,
-    /// What was asked for has only begun, and the caller wants to know (202).
+    /// Whether the answer is 202: the deletion has only begun, and the client accepts that code.
     pub accepted: bool,
 }
 
-/// A refusal with the warnings that go along: what was odd about a request is said also where it failed for another reason.
+/// The refusal of a request together with its warnings: warnings are sent even if the request fails for
+/// another reason.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// Says why.
+    /// Why the request was refused.
     pub status: Status,
-    /// `Warning` headers, in order.
+    /// Texts of the `Warning` headers, in order.
     pub warnings: Vec<String>,
 }
 
@@ -121,7 +122,8 @@ impl From<Status> for Refused {
     }
 }
 
-/// The pipeline. One per apiserver; shared by `Arc`.
+/// Serves requests with the registry, the authorizer and the admission plugins of one apiserver. Shared by
+/// `Arc`.
 pub struct Pipeline {
     registry: Registry,
     authorizer: Arc<Authorizer>,
@@ -133,25 +135,26 @@ pub struct Pipeline {
     nondet: Nondet,
     converter: Arc<Converter>,
     tokens: Option<TokenAuthenticator>,
-    /// Bearer tokens of users.
+    /// Authenticators of bearer tokens other than this server's own service account tokens.
     bearers: Bearers,
     local: LocalComponents,
-    /// Held while a CustomResourceDefinition is written.
+    /// Locked while a CustomResourceDefinition is written.
     definition_writes: tokio::sync::Mutex<()>,
     /// Whether requests without credentials are served.
     anonymous: bool,
 }
 
 impl Pipeline {
-    /// Over a filled cache. Everything that the pipeline asks about the cluster it asks this cache.
+    /// A pipeline over a filled cache, with default settings. All that the pipeline reads about the cluster
+    /// comes from this cache.
     pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
         let outbound = Arc::new(Network::new(ServiceBackends::default()));
         let authorizer = Authorizer::new(cache.clone());
         Self::counted(cache, provenance, nondet, Arc::default(), outbound, authorizer)
     }
 
-    /// As [`Pipeline::new`], counting in `metrics`, where others count as well, calling webhooks through `outbound`, and
-    /// authorizing by `authorizer`.
+    /// A pipeline that records its measurements in `metrics`, which other parts share, calls webhooks through
+    /// `outbound`, and authorizes with `authorizer`.
     pub fn counted(
         cache: Arc<Cache>,
         provenance: Arc<Provenance>,
@@ -162,7 +165,7 @@ impl Pipeline {
     ) -> Self {
         let authorizer = Arc::new(authorizer);
         let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
-        metrics.append(admission.figures());
+        metrics.append(admission.render_metrics());
         let converter = Arc::new(Converter::new(outbound, nondet.clone()));
         metrics.append(converter.render_metrics());
         Self {
@@ -183,19 +186,20 @@ impl Pipeline {
         }
     }
 
-    /// With a key for tokens of service accounts; without one there are none.
+    /// Sets the key for tokens of service accounts. Without a key, the server neither issues nor accepts such
+    /// tokens.
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
         Self { tokens: tokens.map(TokenAuthenticator::new), ..self }
     }
 
-    /// With further authenticators of bearer tokens.
+    /// Adds further authenticators of bearer tokens.
     #[must_use]
     pub fn with_bearers(self, bearers: Bearers) -> Self {
         Self { bearers, ..self }
     }
 
-    /// With these admission plugins. Where everything is allowed, roles are not asked either.
+    /// Selects the admission plugins. In mode AlwaysAllow the plugins that check roles are disabled too.
     #[must_use]
     pub fn with_plugins(self, mut switches: PluginSwitches) -> Self {
         if self.authorizer.modes().allow_everything() {
@@ -208,19 +212,21 @@ impl Pipeline {
         Self { admission: self.admission.with(&switches), registry, ..self }
     }
 
-    /// Beside these components in its process; without them it warns of nothing that they do not do.
+    /// Declares the components that run in this process. The pipeline warns only about features that these
+    /// components lack.
     #[must_use]
     pub fn with_local_components(self, local: LocalComponents) -> Self {
         Self { local, ..self }
     }
 
-    /// Whether requests without credentials are served as the user `system:anonymous`, or refused with 401.
+    /// Sets whether requests without credentials are served as the user `system:anonymous`, or refused with
+    /// 401.
     #[must_use]
     pub fn with_anonymous(self, anonymous: bool) -> Self {
         Self { anonymous, ..self }
     }
 
-    /// With networks of the server's own for addresses of services.
+    /// Sets the address ranges of Services.
     #[must_use]
     pub fn with_service_ranges(self, ranges: ServiceRanges) -> Self {
         Self { registry: self.registry.with_service_ranges(ranges), ..self }
@@ -231,42 +237,42 @@ impl Pipeline {
         self.tokens.as_ref().map(TokenAuthenticator::tokens)
     }
 
-    /// The cache behind it.
+    /// The watch cache that serves all reads.
     pub fn cache(&self) -> &Arc<Cache> {
         self.registry.cache()
     }
 
-    /// The registry behind it.
+    /// The registry that stores objects.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// The source of time and chance.
+    /// The clock and the source of randomness.
     pub fn nondet(&self) -> &Nondet {
         &self.nondet
     }
 
-    /// Who wrote what.
+    /// The records of which user wrote which revision, and why.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
     }
 
-    /// The way to conversion webhooks.
+    /// The client of conversion webhooks.
     pub(crate) fn converter(&self) -> &Arc<Converter> {
         &self.converter
     }
 
-    /// What is counted.
+    /// The metrics of this apiserver.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
-    /// The authorizer, for paths and reviews.
+    /// The authorizer, for non-resource paths and access reviews.
     pub fn authorizer(&self) -> &Authorizer {
         &self.authorizer
     }
 
-    /// Serves a request. What it answers for a write is durable.
+    /// Serves a request. A write that is answered with success is durable.
     ///
     /// # Errors
     /// Any refusal; 429 if too many requests are in flight; 504 if it took longer than [`Request::time_limit`]; 500 if serving
@@ -280,36 +286,38 @@ impl Pipeline {
         let kind = measured_as(&request);
         let limit = request.time_limit();
         let measured = self.metrics.begin(kind, request.action.is_dry_run());
-        let served = in_time(limit, self.placed(request), || self.metrics.terminated(kind));
+        let served = in_time(limit, self.serve_with_permit(request), || self.metrics.terminated(kind));
         let answered = tracing::Instrument::instrument(served, span).await;
         measured.end(code_of(&answered));
         answered
     }
 
-    async fn placed(&self, request: Request) -> Result<Answered, Refused> {
-        let _place = self.in_flight.place(&request.action, &self.metrics).await?;
+    async fn serve_with_permit(&self, request: Request) -> Result<Answered, Refused> {
+        let _permit = self.in_flight.permit(&request.action, &self.metrics).await?;
         if !heavy::is_heavy(self.cache(), &self.admission, &request) {
             return self.run(request).await;
         }
-        // Boxed, for it is rare, and every request would be as large as two.
+        // Boxed because it is rare: otherwise the future of every request would be twice as large.
         Box::pin(self.heavy.run(self.run(request))).await
     }
 
     async fn run(&self, mut request: Request) -> Result<Answered, Refused> {
-        // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
+        // Roles, namespaces and classes that judge a request include every write that was answered before the
+        // request came.
         let began = Instant::now();
         self.cache().fresh().await.map_err(error::of_read)?;
         self.metrics.waited(request.target.resource, began.elapsed());
         self.authorize(&request).await?;
         check_method(&request)?;
-        // The commit checks it again, at its own revision; here it also stops what would write nothing.
+        // The commit checks the fence again at its own revision; this check also covers requests that write
+        // nothing.
         if let Some(fence) = request.fence.as_ref().filter(|_| request.action.is_write()) {
             self.registry.check_fence(fence).await?;
         }
         let mut texts = Vec::new();
         let acted = match request.target.custom {
             None => self.act(&request, &mut texts).await,
-            // Boxed, so that requests to built-in kinds are not larger for it.
+            // Boxed, so that the futures of requests to built-in kinds stay small.
             Some(_) => Box::pin(self.act_on_custom(&mut request, &mut texts)).await,
         };
         let warnings = warnings::bounded(texts);
@@ -318,12 +326,12 @@ impl Pipeline {
             Err(status) => return Err(Refused { status, warnings }),
         };
         if request.target.resource.group == flowcontrol::GROUP {
-            // Boxed, for it is rare, and every request would be as large as two.
-            Box::pin(self.settle_flow_schemas_after(&request)).await;
+            // Boxed because it is rare: otherwise the future of every request would be twice as large.
+            Box::pin(self.update_flow_schemas_after(&request)).await;
         }
         if definition::is_definition(request.target.resource) && is_stored_by(&request.action) {
             let group = definition::group_of(&request.target.name).to_owned();
-            Box::pin(self.settle_definitions(&group)).await;
+            Box::pin(self.grant_waiting_names(&group)).await;
         }
         let accepted = match (&request.action, &answer) {
             (Action::Delete(options, _), Answer::Object(object)) => options.accepts && !object.removed,
@@ -332,10 +340,11 @@ impl Pipeline {
         Ok(Answered { answer, warnings, accepted })
     }
 
-    /// Does what an authorized request asks. What makes an object too large for the store is tried once more without its field ownership, which
-    /// can be large.
+    /// Executes an authorized request. If managed fields make an object too large for the store, the request
+    /// is executed once more without them.
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
-        // Names are granted by looking at all definitions of a group, so that one is written after the other.
+        // Names are granted by comparing all definitions of a group, so definitions are written one after the
+        // other.
         let _turn = match definition::is_definition(request.target.resource) && is_stored_by(&request.action)
         {
             true => Some(self.definition_writes.lock().await),
@@ -343,11 +352,13 @@ impl Pipeline {
         };
         let done = self.act_once(request, warnings).await;
         let done = match &done {
-            Err(status) if status.reason == Reason::RequestEntityTooLarge => match without_books(request) {
-                // Boxed, for it is rare, and every request would be as large as two.
-                Some(slimmer) => Box::pin(self.act_once(&slimmer, warnings)).await,
-                None => done,
-            },
+            Err(status) if status.reason == Reason::RequestEntityTooLarge => {
+                match without_managed_fields(request) {
+                    // Boxed because it is rare: otherwise the future of every request would be twice as large.
+                    Some(slimmer) => Box::pin(self.act_once(&slimmer, warnings)).await,
+                    None => done,
+                }
+            }
             _ => done,
         };
         if done.is_ok() {
@@ -376,7 +387,7 @@ impl Pipeline {
         }
     }
 
-    /// May the caller do this?
+    /// Checks that the caller may do what the request asks.
     async fn authorize(&self, request: &Request) -> Result<(), Status> {
         let target = &request.target;
         let filter = match &request.action {
@@ -390,13 +401,13 @@ impl Pipeline {
         let more = More { version: target.resource.version, selects };
         let asked = (request.action.verb(), target, name.as_str());
         let began = Instant::now();
-        let checked = self.check_more(&request.user, asked, more);
+        let checked = self.check_with_details(&request.user, asked, more);
         let verdict = tracing::Instrument::instrument(checked, tracing::debug_span!("authz")).await;
         self.metrics.authorized(verdict.is_ok(), began.elapsed());
         verdict
     }
 
-    /// May `user` do `verb` to this?
+    /// Checks that `user` may do `verb` to an object.
     pub(crate) async fn check(
         &self,
         user: &UserInfo,
@@ -405,10 +416,10 @@ impl Pipeline {
         name: &str,
     ) -> Result<(), Status> {
         let more = More { version: target.resource.version, selects: None };
-        self.check_more(user, (verb, target, name), more).await
+        self.check_with_details(user, (verb, target, name), more).await
     }
 
-    async fn check_more(
+    async fn check_with_details(
         &self,
         user: &UserInfo,
         (verb, target, name): (&str, &Target, &str),
@@ -423,7 +434,7 @@ impl Pipeline {
                 group: resource.group,
                 resource: resource.plural,
                 subresource: target.subresource,
-                // A request about a namespace object is also a request in that namespace.
+                // A request about a Namespace object is also a request in that namespace.
                 namespace: if own { &target.name } else { &target.namespace },
                 name,
             },
@@ -432,21 +443,22 @@ impl Pipeline {
         self.authorizer.check(&attributes).await
     }
 
-    /// Who does this and why, in the form that is stored with the revision; and in which term of leadership.
-    fn mandate(&self, request: &Request) -> Mandate {
-        Mandate {
+    /// The context that is stored with the write: its provenance note, the lease term it is fenced by, and
+    /// its transaction's stage.
+    fn write_context(&self, request: &Request) -> WriteContext {
+        WriteContext {
             note: Note::of(request, &self.nondet.clock).encode(),
             fence: request.fence.clone(),
             stage: request.stage.clone(),
         }
     }
 
-    /// The cluster as the request sees it.
+    /// The cluster as this request sees it: with the uncommitted writes of its transaction.
     fn view(&self, request: &Request) -> View {
         View::new(self.cache().clone(), request.stage.clone())
     }
 
-    /// The admission chain over the cluster as the request sees it.
+    /// The admission chain over the cluster as this request sees it.
     fn admission(&self, request: &Request) -> Admission {
         match request.stage {
             None => self.admission.clone(),
@@ -455,8 +467,8 @@ impl Pipeline {
     }
 }
 
-/// Runs what serves a request within its time limit. A panic answers that request with 500 and leaves others alone.
-/// `terminated` is called when its time is over.
+/// Runs `serving` within a time limit. A panic is answered with 500 and does not affect other requests. Calls
+/// `terminated` if the time limit passes.
 async fn in_time<T, E: From<Status>>(
     limit: Duration,
     serving: impl Future<Output = Result<T, E>>,
@@ -473,9 +485,9 @@ async fn in_time<T, E: From<Status>>(
     }
 }
 
-/// The same request without field ownership, if it can do without: not an apply, which is about what it owns, and not a scale, which is
-/// no object of its own.
-fn without_books(request: &Request) -> Option<Request> {
+/// The request with managed fields dropped, if the request works without them. An apply does not: it is about
+/// field ownership. A scale does not: its managed fields belong to the workload.
+fn without_managed_fields(request: &Request) -> Option<Request> {
     let dropped = |options: &WriteOptions| WriteOptions { books: Books::Dropped, ..options.clone() };
     let action = match (&request.action, request.target.subresource) {
         (Action::Create(body, options), "") => Action::Create(body.clone(), dropped(options)),
@@ -490,7 +502,7 @@ fn without_books(request: &Request) -> Option<Request> {
     Some(Request { action, ..request.clone() })
 }
 
-/// What a request counts as.
+/// The metric labels under which a request is counted.
 pub(crate) fn measured_as(request: &Request) -> metrics::Kind {
     let verb = match &request.action {
         Action::Patch(PatchType::Apply, ..) => "APPLY",
@@ -509,7 +521,7 @@ fn code_of(answered: &Result<Answered, Refused>) -> u16 {
     }
 }
 
-/// Is the verb one of the resource's (or subresource's)?
+/// Checks that the resource or subresource has the verb.
 fn check_method(request: &Request) -> Result<(), Status> {
     let target = &request.target;
     let verb = request.action.verb();
@@ -520,7 +532,7 @@ fn check_method(request: &Request) -> Result<(), Status> {
     if verbs.contains(&verb) { Ok(()) } else { Err(error::no_such_method()) }
 }
 
-/// A stored object in the version that the caller speaks.
+/// Converts a stored object into the version of `resource`.
 pub(crate) fn in_version(resource: &'static Resource, mut stored: Value) -> Value {
     if !resource.is_same_version(resource.storage_row()) {
         kstore_api::convert::from_storage(resource, &mut stored);
@@ -528,7 +540,7 @@ pub(crate) fn in_version(resource: &'static Resource, mut stored: Value) -> Valu
     stored
 }
 
-/// Whether an action that succeeded has stored or removed something.
+/// Whether an action, if it succeeds, stores or removes something.
 fn is_stored_by(action: &Action) -> bool {
     action.is_write() && !action.is_dry_run()
 }

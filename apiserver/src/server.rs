@@ -11,7 +11,7 @@ use crate::aggregator::{self, Aggregator};
 use crate::authn::{FrontProxies, Peer, UserInfo};
 use crate::authz::Authorizer;
 use crate::body_budget::BodyBudget;
-use crate::bootstrap::{self, Here};
+use crate::bootstrap::{self, ServerIdentity};
 use crate::cache::{Cache, FillError};
 use crate::definitions;
 use crate::grpc::Grpc;
@@ -211,7 +211,7 @@ impl ApiServer {
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));
-        let mut here = Here::new(&options.advertised, options.client_ca, options.front_proxy_ca);
+        let mut here = ServerIdentity::new(&options.advertised, options.client_ca, options.front_proxy_ca);
         if settings.leaves_endpoints {
             here = here.without_endpoints();
         }
@@ -336,9 +336,9 @@ async fn keep(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
     let Ok((pipeline, aggregator)) = started.await else { return };
     let restarts = || pipeline.metrics().restarts().clone();
     let definitions =
-        restart::until_done(definitions::TASK, restarts(), || definitions::keep(pipeline.clone()));
+        restart::until_done(definitions::TASK, restarts(), || definitions::run(pipeline.clone()));
     let aggregator = restart::until_done(aggregator::TASK, restarts(), || {
-        aggregator::keep(aggregator.clone(), pipeline.clone())
+        aggregator::run(aggregator.clone(), pipeline.clone())
     });
     tokio::join!(definitions, aggregator);
 }

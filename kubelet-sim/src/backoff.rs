@@ -1,11 +1,12 @@
-//! The wait before a crashed container starts again or a failed pull is repeated: 0, 10, 20, 40, 80, 160, 300, 300 … s.
+//! Back-off before a crashed container is restarted or a failed pull is repeated: 0, 10, 20, 40, 80, 160,
+//! 300, 300 … s.
 
 use crate::limits::{BACKOFF_BASE, BACKOFF_MAX, BACKOFF_RESET};
 use jiff::Timestamp;
 use kstore_container_sim::time::{between, later};
 use std::time::Duration;
 
-/// The back-off of one container. `Default` has seen no failure.
+/// The back-off of one container. `Default` has no failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backoff(Option<Entry>);
 
@@ -16,8 +17,8 @@ struct Entry {
 }
 
 impl Backoff {
-    /// Until when to wait after a failure at `failed`, and how long that is: zero for the first one, and for one that
-    /// came `BACKOFF_RESET` after the last try.
+    /// The end and the length of the wait after a failure at `failed`: zero for the first failure, and for
+    /// one that is `BACKOFF_RESET` after the last try.
     pub fn wait(&self, failed: Timestamp) -> (Timestamp, Duration) {
         match self.live(failed) {
             Some(entry) => (later(failed, entry.delay), entry.delay),
@@ -25,7 +26,7 @@ impl Backoff {
         }
     }
 
-    /// Records a try at `now`: the next failure waits twice as long as the last.
+    /// Records a try at `now`: the wait after the next failure doubles.
     pub fn tried(&mut self, now: Timestamp) {
         let delay = match self.live(now) {
             Some(entry) => (entry.delay * 2).min(BACKOFF_MAX),

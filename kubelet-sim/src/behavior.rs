@@ -1,5 +1,5 @@
-//! How a pod's annotations script its containers. Parsing only: what the script does is in `runtime::sim` and `probe`; which
-//! annotations there are, in `table` and in the page `ANNOTATIONS.md` that is made from it.
+//! Scripts of containers in a pod's annotations. Only parses; `runtime::sim` and `probe` carry the scripts
+//! out. `table` and the page `ANNOTATIONS.md`, which is generated from it, list the annotations.
 
 mod table;
 
@@ -14,17 +14,17 @@ pub use table::{ANNOTATIONS, Annotation, find};
 /// The prefix of every annotation that this crate reads.
 pub const ANNOTATION_PREFIX: &str = "kubelet-sim.kstore.io/";
 
-/// A span of time, fixed or drawn anew for each use.
+/// A span of time, fixed or drawn at random for each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
     /// Always this long.
     Fixed(Duration),
-    /// Evenly between the first and the second.
+    /// Uniformly distributed between the first and the second.
     Uniform(Duration, Duration),
 }
 
 impl Delay {
-    /// One draw.
+    /// Draws a duration.
     pub fn draw(&self, rng: &Rng) -> Duration {
         match *self {
             Self::Fixed(duration) => duration,
@@ -33,12 +33,12 @@ impl Delay {
     }
 }
 
-/// When something happens after a container's start, if ever.
+/// The time of an event after a container's start, if it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// After this long.
+    /// After this delay.
     After(Delay),
-    /// Not at all.
+    /// Never.
     Never,
 }
 
@@ -50,107 +50,107 @@ pub enum PullError {
     NotFound,
     /// The registry refuses these credentials.
     Unauthorized,
-    /// The registry asks for patience.
+    /// The registry limits the rate of pulls.
     RateLimit,
     /// The registry does not answer.
     Unavailable,
 }
 
-/// How pulls of a container's image go.
+/// The script for pulls of a container's image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullScript {
-    /// How long one pull takes.
+    /// Duration of one pull.
     pub delay: Option<Delay>,
-    /// How many pulls fail before one succeeds.
+    /// Number of pulls that fail before one succeeds.
     pub failures: u32,
-    /// How they fail.
+    /// The error of failed pulls.
     pub error: PullError,
 }
 
-/// How a container answers SIGTERM.
+/// The script for a container's reaction to SIGTERM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopScript {
-    /// How long it takes to end.
+    /// Time until the container ends.
     pub after: Option<Delay>,
-    /// It does not end by itself.
+    /// Whether the container ignores SIGTERM.
     pub ignore: bool,
-    /// The code with which it ends.
+    /// The exit code after SIGTERM.
     pub code: i32,
 }
 
-/// The user that an image names.
+/// The user in an image's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageUser {
-    /// By number.
+    /// A numeric user id.
     Id(i64),
-    /// By name, which says nothing about the number.
+    /// A user name, whose id is unknown.
     Name(String),
 }
 
 /// The script of one container. `Default` is a container that runs for ever and is ready at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// How long a run lasts.
+    /// Duration of a run.
     pub run: Option<Delay>,
-    /// The code with which a run ends.
+    /// Exit code of a run.
     pub exit_code: Option<i32>,
-    /// How many runs end at all; `None` is all.
+    /// Number of runs that end; `None` is all.
     pub crash_times: Option<u32>,
-    /// When a run is killed for want of memory.
+    /// Time after which a run is killed for lack of memory.
     pub oom_after: Option<Delay>,
-    /// How pulls go.
+    /// The script for image pulls.
     pub pull: PullScript,
-    /// The user that the image names.
+    /// The user in the image's configuration.
     pub image_user: Option<ImageUser>,
-    /// How long creating takes.
+    /// Duration of creating the container.
     pub create: Option<Delay>,
-    /// How long starting takes.
+    /// Duration of starting the container.
     pub start: Option<Delay>,
     /// When a startup probe passes.
     pub started: Option<When>,
     /// When a readiness probe passes.
     pub ready: Option<When>,
-    /// From when and how long a readiness probe fails again.
+    /// Start and duration of a period in which the readiness probe fails again.
     pub unready: Option<(Delay, Delay)>,
-    /// From when a liveness probe fails.
+    /// When the liveness probe begins to fail.
     pub unhealthy_after: Option<Delay>,
-    /// How SIGTERM is answered.
+    /// The reaction to SIGTERM.
     pub stop: StopScript,
-    /// How long the pod's network takes.
+    /// Duration of making the pod's network.
     pub sandbox: Option<Delay>,
-    /// What it logs.
+    /// The script for the container's log.
     pub log: LogScript,
-    /// Answers to commands, by their words joined by blanks.
+    /// Answers to commands, by the command's words joined with blanks.
     pub exec: BTreeMap<String, ScriptedAnswer>,
-    /// What its ports answer to HTTP.
+    /// The response of the container's ports to HTTP requests.
     pub http: Option<String>,
-    /// What it uses of processors while it runs, in billionths of one.
+    /// Processor usage while running, in billionths of a processor.
     pub cpu: Option<u64>,
-    /// What it holds of memory while it runs, in bytes.
+    /// Memory usage while running, in bytes.
     pub memory: Option<u64>,
 }
 
-/// An annotation that scripts nothing.
+/// An invalid annotation, which has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAnnotation {
-    /// Its value does not parse.
+    /// The value cannot be parsed.
     #[error("annotation {ANNOTATION_PREFIX}{key}: {value:?} is not {expected}")]
     Value {
         /// The key after the prefix.
         key: String,
-        /// The value as it stands.
+        /// The value.
         value: String,
-        /// What would have been understood.
+        /// The expected form.
         expected: &'static str,
     },
-    /// There is no annotation of this name.
+    /// The name is unknown.
     #[error("annotation {ANNOTATION_PREFIX}{key}: unknown name {name:?}, did you mean {nearest:?}?")]
     Name {
         /// The key after the prefix.
         key: String,
         /// The name in it.
         name: String,
-        /// The name that is most like it.
+        /// The most similar known name.
         nearest: &'static str,
     },
     /// The pod has no container of this name.
@@ -162,10 +162,10 @@ pub enum BadAnnotation {
         key: String,
         /// The container in it.
         container: String,
-        /// The container whose name is most like it.
+        /// The container with the most similar name.
         nearest: String,
     },
-    /// It is about the whole pod and names a container.
+    /// An annotation for the whole pod names a container.
     #[error("annotation {ANNOTATION_PREFIX}{key}: it is about the whole pod, did you mean {name:?}?")]
     WholePod {
         /// The key after the prefix.
@@ -175,32 +175,32 @@ pub enum BadAnnotation {
     },
 }
 
-/// Our annotations, without the prefix.
+/// The annotations of this crate, without their prefix.
 fn ours(annotations: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> + Clone {
     annotations
         .range(ANNOTATION_PREFIX.to_owned()..)
         .map_while(|(key, value)| Some((key.strip_prefix(ANNOTATION_PREFIX)?, value.as_str())))
 }
 
-/// The script of `container` (the empty name: of the pod itself) in `annotations`. What is not understood is left at its
-/// default; [`check`] tells of it.
+/// The script for `container` in `annotations`; the empty name is the pod itself. Invalid annotations have no
+/// effect; [`check`] reports them.
 pub fn script(annotations: &BTreeMap<String, String>, container: &str) -> Script {
     let mut script = Script::default();
     let ours = ours(annotations);
-    // The general keys first, then those of this container, which overwrite them.
+    // General keys come first, so that the container's own keys override them.
     let general = ours.clone().filter(|(key, _)| !key.contains('.'));
     let own = ours.filter_map(|(key, value)| match key.rsplit_once('.') {
         Some((name, rest)) if name == container => Some((rest, value)),
         _ => None,
     });
     for (name, value) in general.chain(own) {
-        // A value that does not parse scripts nothing.
+        // An invalid value has no effect.
         let _ = script.set(name, value);
     }
     script
 }
 
-/// What is wrong with the annotations of a pod with these containers; the first `PROBLEMS_TOLD` of it.
+/// The errors in the annotations of a pod with these containers, at most `PROBLEMS_TOLD`.
 pub fn check(annotations: &BTreeMap<String, String>, containers: &[&str]) -> Vec<BadAnnotation> {
     let known: BTreeSet<&str> = containers.iter().copied().collect();
     let bad = ours(annotations).filter_map(|(key, value)| wrong(key, value, (&known, containers)));
@@ -383,7 +383,8 @@ fn answers(text: &str) -> Option<BTreeMap<String, ScriptedAnswer>> {
 
 const PROCESSORS: &str = "a number of processors, such as 250m or 1.5";
 
-/// Billionths of a processor; what is finer than a thousandth is rounded up, as Kubernetes does with amounts of processors.
+/// Parses an amount of processors into billionths. Fractions of a thousandth are rounded up, as Kubernetes
+/// does.
 fn processors(text: &str) -> Option<u64> {
     let milli = Quantity::parse(text.trim()).ok()?.milli();
     u64::try_from(milli).ok()?.checked_mul(1_000_000)
@@ -393,7 +394,7 @@ fn memory(text: &str) -> Option<u64> {
     u64::try_from(Quantity::parse(text.trim()).ok()?.units()).ok()
 }
 
-/// The parts between commas, except for the comma inside `uniform(a,b)`.
+/// Splits at commas, except for the comma inside `uniform(a,b)`.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0;
     let parts = text.split(|c: char| {
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_container_wins_over_the_general_one() {
+    fn a_key_of_the_container_overrides_the_general_one() {
         let pairs = [("run-seconds", "5"), ("web.run-seconds", "250ms"), ("other.exit-code", "3")];
         let (script, bad) = read(&pairs, "web");
         assert_eq!(script.run, Some(Delay::Fixed(Duration::from_millis(250))));
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_named_and_left_out() {
+    fn invalid_values_are_reported_and_ignored() {
         for (key, value) in [
             ("run-seconds", "soon"),
             ("run-seconds", "-1"),
@@ -494,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_and_containers_are_told_with_the_nearest_right_one() {
+    fn unknown_names_and_containers_are_reported_with_the_most_similar_one() {
         let told = |key: &str| {
             let map = BTreeMap::from([(format!("{ANNOTATION_PREFIX}{key}"), "1".to_owned())]);
             check(&map, &["web", "sidecar"]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -518,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_unknown_containers_are_told_by_the_first_few() {
+    fn only_the_first_of_many_unknown_containers_are_reported() {
         let containers: Vec<String> = (0..5_000).map(|n| format!("container-{n}")).collect();
         let containers: Vec<&str> = containers.iter().map(String::as_str).collect();
         let key = |n| format!("{ANNOTATION_PREFIX}no-such-container-{n}.exit-code");

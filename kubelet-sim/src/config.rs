@@ -1,4 +1,5 @@
-//! What a simulated cluster looks like: how many nodes, how large, how fast. Per-pod behaviour is in `behavior`.
+//! Configuration of a simulated cluster: number, size and speed of nodes. The behavior of single pods is in
+//! `behavior`.
 
 use crate::behavior::Delay;
 use crate::identities::Identities;
@@ -7,10 +8,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// The simulated nodes. `Default` is what `kstore-server` runs: three equal nodes on which everything happens at once.
+/// The simulated nodes. `Default` is what `kstore-server` runs: three equal nodes without delays.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many nodes to register.
+    /// Number of nodes to register.
     pub nodes: usize,
     /// Node `i` is called `<name_prefix><i>`, counting from zero.
     pub name_prefix: String,
@@ -22,21 +23,21 @@ pub struct Config {
     pub ephemeral_storage: String,
     /// Pods that fit on each node. Real kubelets default to 110; simulated pods cost little, so the default is 1000.
     pub pods: u32,
-    /// Labels beside the well-known ones.
+    /// Labels in addition to the well-known ones.
     pub labels: BTreeMap<String, String>,
     /// The kubelet version that nodes report.
     pub version: String,
-    /// The network from which each node gets a slice for its pods, unless its Node object names one.
+    /// The network from which each node gets a subnet for its pods, unless its Node object names one.
     pub pod_network: Network,
     /// The network from which nodes get their own addresses, in order.
     pub node_network: Network,
-    /// How long things take where a pod's annotations do not say.
+    /// Default delays, for pods without annotations about them.
     pub delays: Delays,
-    /// Whether the ordinary events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
+    /// Whether normal events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
     pub events: bool,
-    /// The users that the nodes write as.
+    /// The users as which nodes write.
     pub identities: Identities,
-    /// Where the figures of its caches are shown.
+    /// The registry for metrics of the informers' caches.
     pub metrics: Registry,
 }
 
@@ -68,7 +69,7 @@ impl Config {
     }
 }
 
-/// How long things take; everything but `job` and `stop` is zero by default.
+/// Default delays; all but `job` and `stop` are zero by default.
 #[derive(Clone, Debug)]
 pub struct Delays {
     /// Making a pod's network.
@@ -83,12 +84,12 @@ pub struct Delays {
     pub ready: Delay,
     /// From SIGTERM until a container exits.
     pub stop: Delay,
-    /// How long a container of a Job's pod runs before it exits with code zero. Other containers run for ever.
+    /// How long containers of a Job's pod run before they exit with code zero. Other containers run for ever.
     pub job: Delay,
 }
 
-/// How long a container that handles SIGTERM takes to end: long enough for watchers to see the pod Terminating, short
-/// beside every grace period, whose least is a second.
+/// Default time that a container takes to end after SIGTERM: long enough for watchers to see the pod
+/// Terminating, and short compared with the shortest grace period, one second.
 const STOP: Duration = Duration::from_millis(300);
 
 impl Default for Delays {
@@ -111,6 +112,6 @@ impl Default for Delays {
 pub struct Network {
     /// The first address.
     pub base: Ipv4Addr,
-    /// How many leading bits are fixed.
+    /// The number of fixed leading bits.
     pub prefix: u8,
 }

@@ -1,60 +1,60 @@
-//! Faults that a test or a person inflicts on simulated nodes, and the handle to do so.
+//! Faults that tests or users inject into simulated nodes, and the handle for it.
 
 use crate::limits::FAULT_QUEUE;
 use tokio::sync::{mpsc, oneshot};
 
-/// What to do to a node.
+/// A fault of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It falls silent: no heartbeats, no writes; its pods freeze.
+    /// The node stops: no heartbeats, no writes; its pods freeze.
     Stop,
-    /// It comes back and finds its pods as it left them.
+    /// The node returns and finds its pods as it left them.
     Resume,
 }
 
-/// A fault on its way; answered once it is in force.
+/// A requested fault; answered once it is in force.
 pub(crate) struct Order {
     pub(crate) node: String,
     pub(crate) fault: Fault,
     pub(crate) done: oneshot::Sender<Result<(), FaultError>>,
 }
 
-/// Why a fault was not inflicted.
+/// Why a fault could not be injected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultError {
     /// No simulated node has this name.
     #[error("no simulated node is called {0:?}")]
     NoSuchNode(String),
-    /// The simulation does not run, or no longer.
+    /// The simulation is not running.
     #[error("the simulation has ended")]
     Ended,
 }
 
-/// Inflicts faults on the nodes of a running simulation. Cheap to clone.
+/// Injects faults into the nodes of a running simulation. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle(mpsc::Sender<Order>);
 
 impl Handle {
-    /// A handle, and where its orders arrive.
+    /// A handle, and the receiver of its requests.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Order>) {
         let (sender, receiver) = mpsc::channel(FAULT_QUEUE);
         (Self(sender), receiver)
     }
 
-    /// Stops a node as if it had lost power: from the return on it begins no write, its lease runs out, and its pods
-    /// stay as they are until it resumes, even if they are deleted. Stopping a stopped node changes nothing.
+    /// Stops a node as if it had lost power. When this returns, the node begins no write, its lease runs out,
+    /// and its pods stay as they are until it resumes, even if they are deleted. No effect on a stopped node.
     ///
     /// # Errors
-    /// When there is no such node, or the simulation does not run.
+    /// If there is no such node, or the simulation is not running.
     pub async fn stop_node(&self, node: &str) -> Result<(), FaultError> {
         self.order(node, Fault::Stop).await
     }
 
-    /// Brings a stopped node back: it renews lease and status and catches up with its pods. Resuming a node that runs
-    /// changes nothing.
+    /// Resumes a stopped node: it renews its lease and status and catches up with its pods. No effect on a
+    /// running node.
     ///
     /// # Errors
-    /// When there is no such node, or the simulation does not run.
+    /// If there is no such node, or the simulation is not running.
     pub async fn resume_node(&self, node: &str) -> Result<(), FaultError> {
         self.order(node, Fault::Resume).await
     }

@@ -1,4 +1,4 @@
-//! [`Identities`]: the user that each simulated node writes as.
+//! [`Identities`]: the users as which simulated nodes write.
 
 use crate::manager::run::AGENT;
 use kstore_client::Client;
@@ -8,30 +8,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type ClientOf = dyn Fn(&str) -> Client + Send + Sync;
 
-/// The identity of each node's writes: a user per node, of whom the API server expects no more than what concerns that node, or (the
+/// The identities of nodes: a user per node, which the API server restricts to that node's objects, or (by
 /// default) one user for all nodes.
 #[derive(Clone, Default)]
 pub struct Identities(Option<Arc<Own>>);
 
 struct Own {
     client_of: Box<ClientOf>,
-    /// The clients so far, by the names of their nodes.
+    /// The clients made so far, by node name.
     clients: Mutex<BTreeMap<String, Client>>,
 }
 
 impl Identities {
-    /// All nodes write with the client that their caches read with.
+    /// All nodes write with the client that also reads for their caches.
     pub fn shared() -> Self {
         Self(None)
     }
 
-    /// Each node writes as `system:node:<name>`, with the client that `client_of` gives for the name of the node. It is called once for
-    /// each node.
+    /// Each node writes as `system:node:<name>`, with the client that `client_of` returns for its name. It is
+    /// called once per node.
     pub fn own(client_of: impl Fn(&str) -> Client + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(Own { client_of: Box::new(client_of), clients: Mutex::default() })))
     }
 
-    /// The client of a node. `shared` is the one for all.
+    /// The client of a node. `shared` is the client for all nodes.
     pub(crate) fn client(&self, node: &str, shared: &Client) -> Client {
         let Some(own) = &self.0 else { return shared.clone() };
         let mut clients = own.clients.lock().unwrap_or_else(PoisonError::into_inner);

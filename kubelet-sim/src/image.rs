@@ -1,21 +1,22 @@
-//! Images: when to pull, what a node has, and the names and errors of registries. Pure; no registry is asked.
+//! Images: pull policy, the images of a node, and the names and errors of registries. Pure; no registry is
+//! contacted.
 
 use crate::behavior::PullError;
 use crate::pod::object::{ContainerSpec, PullPolicy};
 use std::collections::BTreeMap;
 
-/// What to do about a container's image.
+/// The decision about a container's image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The node has it.
+    /// Use the image on the node.
     UsePresent,
-    /// Pull it.
+    /// Pull the image.
     Pull,
-    /// The node lacks it and may not pull it.
+    /// Fail: the node lacks the image and may not pull it.
     Refuse,
 }
 
-/// What `policy` says when the node has the image or not.
+/// Decides by the pull policy and whether the node has the image.
 pub fn decide(policy: PullPolicy, present: bool) -> Decision {
     match (policy, present) {
         (PullPolicy::Always, _) | (PullPolicy::IfNotPresent, false) => Decision::Pull,
@@ -24,7 +25,8 @@ pub fn decide(policy: PullPolicy, present: bool) -> Decision {
     }
 }
 
-/// The policy of a container; where it names none, `Always` for `:latest` or no tag, else `IfNotPresent`.
+/// The pull policy of a container. The default is `Always` for the tag `latest` or no tag, otherwise
+/// `IfNotPresent`.
 pub fn policy(spec: &ContainerSpec) -> PullPolicy {
     spec.image_pull_policy.unwrap_or_else(|| {
         if full_name(&spec.image).ends_with(":latest") {
@@ -45,7 +47,7 @@ impl Cache {
         self.0.contains_key(&full_name(image))
     }
 
-    /// The node has `image` from now on.
+    /// Adds `image` to the node.
     pub fn add(&mut self, image: &str) {
         self.0.insert(full_name(image), size(image));
     }
@@ -72,7 +74,7 @@ pub fn full_name(image: &str) -> String {
     format!("{prefix}{image}{suffix}")
 }
 
-/// The digest reference of an image: its repository and a digest that follows from its full name.
+/// The digest reference of an image: its repository with a digest derived from its full name.
 pub fn digest_reference(image: &str) -> String {
     let full = full_name(image);
     if full.contains('@') {
@@ -82,12 +84,12 @@ pub fn digest_reference(image: &str) -> String {
     format!("{repository}@sha256:{}", hex64(&[&full]))
 }
 
-/// The size in bytes that an image has everywhere: 20 to 220 MB.
+/// The size of an image in bytes, derived from its name: 20 to 220 MB.
 pub fn size(image: &str) -> u64 {
     20_000_000 + hash(0, &[&full_name(image)]) % 200_000_000
 }
 
-/// A failed pull as a container runtime words it.
+/// The error of a failed pull, as container runtimes word it.
 pub fn error_text(image: &str, error: PullError) -> String {
     let name = full_name(image);
     let resolve =
@@ -106,12 +108,12 @@ pub fn error_text(image: &str, error: PullError) -> String {
     }
 }
 
-/// 64 hexadecimal digits that follow from `parts`.
+/// 64 hexadecimal digits derived from `parts`.
 pub(crate) fn hex64(parts: &[&str]) -> String {
     (0..4).map(|lane| format!("{:016x}", hash(lane, parts))).collect()
 }
 
-/// FNV-1a over `parts`, each ended by a byte that no UTF-8 text has, then mixed.
+/// FNV-1a over `parts`, each terminated by a byte that does not occur in UTF-8, then mixed.
 pub(crate) fn hash(seed: u64, parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xFF]));
     let hash = bytes.fold(0xCBF2_9CE4_8422_2325 ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15), |hash, byte| {

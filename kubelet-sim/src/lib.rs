@@ -1,5 +1,5 @@
-//! Simulated nodes: they register, heartbeat and run pods without containers. A plain client of the API: its writes get
-//! the same authorization, admission and validation as kubectl's.
+//! Simulated nodes: they register, heartbeat and run pods without containers. A plain client of the API: every write
+//! passes the same API as kubectl's.
 //!
 //! The judgement is pure: [`pod`] and [`node`] are states with a `step`, [`status`] computes what the API shows,
 //! [`probe`] what probes find, [`runtime`] is the seam below which containers would run (`runtime::sim` makes them up from

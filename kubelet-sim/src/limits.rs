@@ -2,69 +2,74 @@
 
 use std::time::Duration;
 
-/// How often a node renews its lease; upstream's quarter of the lease duration.
+/// Interval of a node's lease renewals; a quarter of the lease duration, as in Kubernetes.
 pub(crate) const LEASE_INTERVAL: Duration = Duration::from_secs(10);
-/// Heartbeats fall due on multiples of this: all nodes that are due in one tick share a wake-up and a transaction, so that
-/// idle nodes cost four wake-ups a second, however many there are. Short beside [`LEASE_INTERVAL`].
+/// Heartbeats are due at multiples of this: all nodes that are due in one tick share a wake-up and a
+/// transaction, so that idle nodes cost at most four wake-ups a second, however many there are. Short
+/// compared with [`LEASE_INTERVAL`].
 pub(crate) const HEARTBEAT_TICK: Duration = Duration::from_millis(250);
-/// How long a lease lasts without renewal; upstream's default.
+/// How long a lease lasts without renewal; Kubernetes' default.
 pub(crate) const LEASE_DURATION_SECONDS: i32 = 40;
-/// A node status is posted at least this often even when nothing changed; upstream's default.
+/// A node posts its status at least this often even if nothing has changed; Kubernetes' default.
 pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(300);
 
-/// First wait before a crashed container or a failed pull is tried again; doubles up to [`BACKOFF_MAX`].
+/// First wait before a crashed container or a failed pull is retried; doubles up to [`BACKOFF_MAX`].
 pub(crate) const BACKOFF_BASE: Duration = Duration::from_secs(10);
-/// The longest wait between two tries.
+/// Longest wait between two retries.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(300);
-/// A container that ran this long since the last back-off starts over with no wait.
+/// A container that ran this long since the last back-off restarts without a wait.
 pub(crate) const BACKOFF_RESET: Duration = Duration::from_secs(600);
 /// How long `ErrImagePull` is shown before it becomes `ImagePullBackOff`.
 pub(crate) const PULL_ERROR_SHOWN: Duration = Duration::from_secs(1);
-/// Wait before a sandbox that could not be made is tried again.
+/// Wait before the setup of a failed sandbox is retried.
 pub(crate) const SANDBOX_RETRY: Duration = Duration::from_secs(10);
-/// The least time a container has between SIGTERM and SIGKILL once others used up the grace period.
+/// Shortest time of a container between SIGTERM and SIGKILL after other containers used up the grace period.
 pub(crate) const MIN_KILL_GRACE: Duration = Duration::from_secs(2);
 
-/// Writes of pods under way at once, over all nodes. Enough to fill the store's group commit, few enough that a burst
-/// of thousands of pods does not hold thousands of bodies in memory.
+/// Concurrent writes of pods, over all nodes. Enough to fill the store's group commit, few enough that a
+/// burst of thousands of pods does not keep thousands of bodies in memory.
 pub(crate) const POD_WRITES: usize = 64;
-/// Writes of nodes and leases under way at once: a few transactions of [`NODE_BATCH`].
+/// Concurrent writes of nodes and leases: a few transactions of [`NODE_BATCH`].
 pub(crate) const NODE_WRITES: usize = 256;
-/// Writes of nodes and leases in one transaction. Half of what a server takes, so that little is repeated when it refuses
-/// one of them.
+/// Writes of nodes and leases in one transaction. Half of the server's limit, so that little is repeated when
+/// it refuses one of them.
 pub(crate) const NODE_BATCH: usize = 64;
-/// First wait after a write that failed for a passing reason; doubles up to [`WRITE_RETRY_MAX`].
+/// First wait after a write that failed for a transient reason; doubles up to [`WRITE_RETRY_MAX`].
 pub(crate) const WRITE_RETRY_BASE: Duration = Duration::from_millis(100);
-/// The longest wait between two tries of one write.
+/// Longest wait between two attempts of one write.
 pub(crate) const WRITE_RETRY_MAX: Duration = Duration::from_secs(10);
-/// A pod whose status somebody else overwrote is written again at most this often; upstream's status sync period.
+/// A pod's status that another writer overwrote is written again at most this often; Kubernetes' status sync
+/// period.
 pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
-/// Commands from fault handles waiting for the manager. A sender waits when it is full.
+/// Queued requests of fault handles to the manager. A sender waits when the queue is full.
 pub(crate) const FAULT_QUEUE: usize = 64;
-/// Reports about objects that pods refer to, waiting for the manager. Their watches wait when it is full.
+/// Queued reports about referenced objects to the manager. Their watches wait when the queue is full.
 pub(crate) const SOURCE_QUEUE: usize = 64;
-/// Secrets that are asked for at once, over all nodes. A node that starts with thousands of pods asks for theirs in turns.
+/// Secrets that are read concurrently, over all nodes. A node that starts with thousands of pods reads theirs
+/// in turns.
 pub(crate) const SECRET_GETS: usize = 32;
-/// First wait before a Secret that a pod waits for is asked for again, as upstream's for a volume that cannot be mounted; doubles
-/// up to [`SECRET_RETRY_MAX`].
+/// First wait before a Secret that a pod waits for is read again, like Kubernetes' for a volume that cannot
+/// be mounted; doubles up to [`SECRET_RETRY_MAX`].
 pub(crate) const SECRET_RETRY_BASE: Duration = Duration::from_millis(500);
-/// The longest wait between two looks at a Secret that a pod waits for. Shorter than upstream's two minutes: people who try
-/// things watch, and a missing Secret costs the server one get.
+/// Longest wait between two reads of a Secret that a pod waits for. Shorter than Kubernetes' two minutes, for
+/// users who try things interactively; a missing Secret costs the server one get.
 pub(crate) const SECRET_RETRY_MAX: Duration = Duration::from_secs(5);
-/// A Secret for which no pod waits is asked for again after this time, or when one more pod refers to it; upstream's.
+/// A Secret for which no pod waits is read again after this time, or when another pod refers to it; as in
+/// Kubernetes.
 pub(crate) const SECRET_REFRESH: Duration = Duration::from_secs(60);
-/// Images that a node reports in its status, largest first; upstream's default.
+/// Images that a node reports in its status, largest first; Kubernetes' default.
 pub(crate) const IMAGES_REPORTED: usize = 50;
 
-/// The longest delay that an annotation can ask for, and the longest `sleep`: ten years, longer than any run of a test cluster.
-/// A longer one in an annotation is refused with the event `InvalidSimulation`; sums of several delays stay far below what times
-/// can hold.
+/// The longest delay in an annotation, and the longest `sleep`: ten years, longer than any run of a test
+/// cluster. A longer one in an annotation is refused with the event `InvalidSimulation`. Sums of several
+/// delays stay far below the largest timestamp.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Annotations of one pod that are told to be wrong, each in an event; the others are only left out.
+/// Invalid annotations of one pod that are reported, each in an event; further ones are only ignored.
 pub(crate) const PROBLEMS_TOLD: usize = 16;
 
-/// Containers among which the nearest name to an unknown one is looked for: comparing takes time, and pods have a few.
+/// Containers that are compared with an unknown name to find the most similar one: comparing takes time, and
+/// pods have few.
 pub(crate) const NEAREST_CANDIDATES: usize = 256;
 
 /// Commands of containers that read their environment and files from the API at once. The others wait for them.

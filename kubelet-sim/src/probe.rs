@@ -1,25 +1,25 @@
-//! What probes find, computed from when a container started instead of by probing: every moment at which a verdict
-//! changes follows from the probe's settings and the container's health. Pure.
+//! Results of probes, computed instead of probed: the times at which results change follow from the probe's
+//! settings and the container's health. Pure.
 
 use crate::pod::object::{ContainerSpec, ProbeSpec};
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
 use std::time::Duration;
 
-/// How the application in a container fares after its start: what a probe would find if it looked.
+/// The health of the application in a container, as times after its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// When it has started up; `None` is never.
+    /// When it has started up; `None`: never.
     pub started: Option<Duration>,
-    /// When it is ready; `None` is never.
+    /// When it is ready; `None`: never.
     pub ready: Option<Duration>,
-    /// From when, and how long, it is not ready again.
+    /// Start and length of a period in which it is not ready.
     pub unready: Option<(Duration, Duration)>,
-    /// From when it is broken for good.
+    /// When it breaks for good; `None`: never.
     pub unhealthy: Option<Duration>,
 }
 
-/// Which probe condemned a container.
+/// The probe that failed for good, so that its container is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condemned {
     /// The startup probe failed too often.
@@ -28,20 +28,20 @@ pub enum Condemned {
     Liveness,
 }
 
-/// What the probes of a container have found by now.
+/// The current results of a container's probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The startup probe passed, or there is none.
+    /// Whether the startup probe has passed, or there is none.
     pub started: bool,
-    /// The readiness probe passes, or there is none and the application says so.
+    /// Whether the readiness probe passes, or, without one, the application is ready.
     pub ready: bool,
-    /// The container is to be killed.
+    /// The probe for which the container is to be killed, if any.
     pub condemned: Option<Condemned>,
-    /// When the verdict changes next.
+    /// When the results change next.
     pub next: Option<Timestamp>,
 }
 
-/// The verdict at `now` on a container that started at `start`.
+/// The results at `now` for a container that started at `start`.
 pub fn judge(spec: &ContainerSpec, health: &Health, start: Timestamp, now: Timestamp) -> Verdict {
     let moments = Moments::of(spec, health, start);
     let passed = |moment: Option<Timestamp>| moment.is_some_and(|at| at <= now);
@@ -58,7 +58,7 @@ pub fn judge(spec: &ContainerSpec, health: &Health, start: Timestamp, now: Times
     }
 }
 
-/// The moments at which something changes; `None` does not come.
+/// The times at which results change; `None`: never.
 struct Moments {
     started: Option<Timestamp>,
     startup_failed: Option<Timestamp>,
@@ -114,7 +114,7 @@ impl Moments {
     }
 }
 
-/// When a startup probe passes, or when it has failed too often. Without one, at once.
+/// When a startup probe passes, or when it has failed too often. Without a probe: at once.
 fn startup(probe: Option<&ProbeSpec>, healthy: Option<Duration>) -> (Option<Duration>, Option<Duration>) {
     let Some(probe) = probe else { return (Some(Duration::ZERO), None) };
     let failed = probe.initial_delay().saturating_add(probe.more(probe.failure_threshold()));
@@ -125,12 +125,12 @@ fn startup(probe: Option<&ProbeSpec>, healthy: Option<Duration>) -> (Option<Dura
 }
 
 impl ProbeSpec {
-    /// From the first of `looks` looks in a row until the last of them.
+    /// Time from the first of `looks` consecutive probes to the last.
     fn more(&self, looks: u32) -> Duration {
         self.period().saturating_mul(looks.saturating_sub(1))
     }
 
-    /// Offset of the probe's first look not before `from`.
+    /// Offset of the first probe that is not before `from`.
     fn tick_from(&self, from: Duration) -> Duration {
         let waiting = from.saturating_sub(self.initial_delay());
         let n = waiting.as_nanos().div_ceil(self.period().as_nanos());
@@ -164,7 +164,7 @@ mod tests {
         })
     }
 
-    /// The verdicts as `(second, started, ready, condemned)` at each change.
+    /// The results as `(second, started, ready, condemned)` at each change.
     fn story(spec: &ContainerSpec, health: &Health) -> Vec<(u64, bool, bool, Option<Condemned>)> {
         let mut now = START;
         let mut story = Vec::new();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_startup_probe_that_never_passes_condemns() {
+    fn a_startup_probe_that_never_passes_fails_the_container() {
         let spec = ContainerSpec { startup_probe: probe(0, 10, 3), ..ContainerSpec::default() };
         let health = Health { started: None, ..healthy() };
         assert_eq!(
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn liveness_condemns_after_as_many_failures_as_it_allows() {
+    fn liveness_fails_after_its_failure_threshold() {
         let spec = ContainerSpec { liveness_probe: probe(0, 10, 3), ..ContainerSpec::default() };
         let health = Health { unhealthy: Some(seconds(15)), ..healthy() };
         assert_eq!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_with_the_largest_settings_are_judged_without_overflow() {
+    fn probes_with_the_largest_settings_do_not_overflow() {
         let longest = Some(ProbeSpec {
             initial_delay_seconds: Some(i32::MAX),
             period_seconds: Some(i32::MAX),

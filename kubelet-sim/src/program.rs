@@ -1,29 +1,30 @@
-//! What runs in a simulated container: its own command if the simulated shell knows it, else nothing but its script. Pure.
+//! The program of a simulated container: its own command if the simulated shell knows it, otherwise only its
+//! script. Pure.
 
 use crate::behavior;
 use crate::pod::object::PodObject;
 use kstore_container_sim::{check_runnable, is_shell};
 
-/// What runs in a container.
+/// The program of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// Its image's own program, which is not simulated.
+    /// The program of its image, which is not simulated.
     Image,
-    /// Annotations say how its runs end.
+    /// Annotations script the end of its runs.
     Scripted,
-    /// It waits for somebody to attach and type.
+    /// It waits for a client to attach and type.
     Attached,
     /// The simulated shell runs this command.
     Shell(Vec<String>),
-    /// Its command is not run, for this reason.
+    /// The command is not run, for this reason.
     NotRun(String),
 }
 
-/// Images without an entrypoint of their own, so that arguments without a command are one.
+/// Images without an entrypoint, for which arguments without a command are the command.
 const WITHOUT_ENTRYPOINT: [&str; 8] =
     ["busybox", "alpine", "debian", "ubuntu", "bash", "fedora", "centos", "toybox"];
 
-/// What runs in the `index`-th container of `pod`.
+/// The program of the `index`-th container of `pod`.
 pub fn of(pod: &PodObject, index: usize) -> Program {
     let Some(spec) = pod.container(index) else { return Program::Image };
     if spec.stdin {

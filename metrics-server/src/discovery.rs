@@ -1,4 +1,5 @@
-//! Discovery documents of the group: constants, in the forms that clients and the aggregator of the apiserver read.
+//! Discovery documents of the API group: constants, in the forms that clients and the apiserver's aggregator
+//! read.
 
 use crate::request::Resource;
 use crate::{GROUP, VERSION};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 /// The media type of aggregated discovery.
 pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Verbs of every resource.
+/// The verbs of every resource.
 const VERBS: [&str; 2] = ["get", "list"];
 
 /// `/apis` as aggregated discovery.

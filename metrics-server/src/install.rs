@@ -1,27 +1,28 @@
-//! The objects that make a cluster use the metrics server: its APIService, and a ClusterRole that lets people with `view`, `edit` or
-//! `admin` read metrics. Objects of these names that exist are left as they are.
+//! The objects that install the metrics server in a cluster: its APIService, and a ClusterRole that lets
+//! users with `view`, `edit` or `admin` read metrics. Existing objects with these names are left unchanged.
 
 use crate::{GROUP, VERSION};
 use kstore_api::object::text;
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr};
 use serde_json::{Value, json};
 
-/// The namespace of the Service that the APIService names. There is no such Service: the process that runs the metrics server answers.
+/// The namespace in the APIService's Service reference. No such Service exists: the process that runs the
+/// metrics server answers.
 pub const NAMESPACE: &str = "kube-system";
-/// The name of that Service.
+/// The name in the Service reference.
 pub const NAME: &str = "metrics-server";
-/// The port of that Service.
+/// The port in the Service reference.
 pub const PORT: u16 = 443;
 /// The name of the APIService.
 pub const API_SERVICE: &str = "v1beta1.metrics.k8s.io";
 
-/// Who manages an object. Marks the APIService that [`uninstall`] may delete.
+/// The label of objects that this module creates. [`uninstall`] deletes only an APIService with it.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kstore-server");
 
 /// Creates the APIService and the ClusterRole, unless they exist.
 ///
 /// # Errors
-/// An object could not be created.
+/// If an object could not be created.
 pub async fn install(client: &Client) -> Result<(), ApiError> {
     for (api, object) in [(cluster_roles(client), reader()), (api_services(client), api_service())] {
         match api.create("", &object).await {
@@ -33,11 +34,11 @@ pub async fn install(client: &Client) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Deletes the APIService if [`install`] created it and it still names the same Service. Otherwise its group would stay in discovery
-/// without a server, and namespaces could not be deleted.
+/// Deletes the APIService if [`install`] created it and it still names the same Service. Without this its
+/// group would stay in discovery without a server, and namespaces could not be deleted.
 ///
 /// # Errors
-/// The APIService could not be read or deleted.
+/// If the APIService could not be read or deleted.
 pub async fn uninstall(client: &Client) -> Result<(), ApiError> {
     let api = api_services(client);
     let found = match api.get("", API_SERVICE).await {

@@ -1,9 +1,10 @@
-//! The API `metrics.k8s.io/v1beta1`: what nodes and pods use of processors and memory, as `kubectl top` and HorizontalPodAutoscalers
-//! read it. A server behind an APIService, which is a plain client of the cluster: it asks the kubelets of the nodes when it is asked
-//! itself, and does nothing in between.
+//! The API `metrics.k8s.io/v1beta1`: processor and memory usage of nodes and pods, for `kubectl top` and
+//! HorizontalPodAutoscalers. A server behind an APIService and a plain client of the cluster: it reads
+//! kubelets' summaries for each request, and does nothing between requests.
 //!
-//! A request's way: `request` (path, query, Accept) → `server` (lists objects, asks kubelets) → `summary` (what a kubelet
-//! answers) → `metrics` (NodeMetrics and PodMetrics) → `table`, if a table is asked for. Only `server` and `install` do I/O.
+//! The path of a request: `request` (path, query, Accept) → `server` (lists objects, reads summaries) →
+//! `summary` (a kubelet's answer) → `metrics` (NodeMetrics and PodMetrics) → `table`, if a table is
+//! requested. Only `server` and `install` do I/O.
 
 mod discovery;
 mod install;

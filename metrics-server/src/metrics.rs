@@ -1,4 +1,4 @@
-//! NodeMetrics and PodMetrics from objects and the summaries of kubelets. Pure.
+//! Builds NodeMetrics and PodMetrics from objects and kubelets' summaries. Pure.
 
 use crate::request::Resource;
 use crate::summary::{PodStats, Sample, Summary};
@@ -8,13 +8,14 @@ use kstore_api::quantity::{Format, Quantity};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The time over which usage was measured. Simulated usage has none; Kubernetes' metrics server asks kubelets this often.
+/// The measurement window. Simulated usage has none; Kubernetes' metrics server reads kubelets at this
+/// interval.
 const WINDOW: &str = "15s";
 
-/// Summaries by the name of their node; nodes that did not answer are missing.
+/// Summaries by node name; nodes that did not answer are missing.
 pub(crate) type Summaries = BTreeMap<String, Summary>;
 
-/// NodeMetrics of nodes, in their order. Nodes without a sample have none.
+/// The NodeMetrics of nodes, in their order. Nodes without a sample are left out.
 pub(crate) fn of_nodes(nodes: &[Value], summaries: &Summaries) -> Vec<Value> {
     let of_node = |node: &Value| {
         let sample = summaries.get(meta::name(node))?.node.sample()?;
@@ -25,7 +26,8 @@ pub(crate) fn of_nodes(nodes: &[Value], summaries: &Summaries) -> Vec<Value> {
     nodes.iter().filter_map(of_node).collect()
 }
 
-/// PodMetrics of pods, in their order. Pods without a running container, and those with a container without a sample, have none.
+/// The PodMetrics of pods, in their order. Pods without a running container, or with a container without a
+/// sample, are left out.
 pub(crate) fn of_pods(pods: &[Value], summaries: &Summaries) -> Vec<Value> {
     let stats = summaries.values().flat_map(|summary| &summary.pods);
     let by_uid: BTreeMap<&str, &PodStats> = stats.map(|stats| (&*stats.pod_ref.uid, stats)).collect();
@@ -43,7 +45,7 @@ fn of_pod(pod: &Value, stats: &PodStats) -> Option<Value> {
     Some(metrics)
 }
 
-/// The parts that both kinds have.
+/// The parts that both kinds share.
 fn object(resource: Resource, of: &Value, sample: Sample) -> Value {
     let at = format_time(sample.at);
     let mut metadata = json!({"name": meta::name(of), "creationTimestamp": at});
@@ -60,7 +62,7 @@ fn usage(sample: Sample) -> Value {
     json!({"cpu": cpu.to_string(), "memory": memory.to_string()})
 }
 
-/// A list of these objects, which do not repeat what they are.
+/// A list of these objects, without `kind` and `apiVersion` in the items.
 pub(crate) fn list(resource: Resource, items: Vec<Value>) -> Value {
     let items = items.into_iter().map(|mut item| {
         if let Some(members) = item.as_object_mut() {
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_answers_has_metrics_and_others_have_none() {
+    fn only_nodes_that_answer_have_metrics() {
         let nodes = [
             json!({"metadata": {"name": "node-0", "labels": {"disk": "ssd"}}}),
             json!({"metadata": {"name": "node-1"}}),

@@ -1,4 +1,4 @@
-//! What a request asks for: its path, query and Accept header. Pure.
+//! Parsing of requests: path, query and Accept header. Pure.
 
 use crate::discovery::AGGREGATED;
 use crate::{GROUP, VERSION};
@@ -36,12 +36,13 @@ impl Resource {
         self == Self::Pods
     }
 
-    /// Whether clients can select by this field.
+    /// Whether the resource has this field for field selectors.
     fn has_field(self, field: &str) -> bool {
         field == "metadata.name" || (self.is_namespaced() && field == "metadata.namespace")
     }
 
-    /// 404 for an object without metrics. Kubernetes' metrics server names the kind in lower case, and the namespace before the name.
+    /// 404 for an object without metrics. Kubernetes' metrics server names the kind in lower case, and the
+    /// namespace before the name.
     pub(crate) fn not_found(self, namespace: &str, name: &str) -> Status {
         match self {
             Self::Nodes => Status::not_found((GROUP, "nodemetrics"), name),
@@ -50,9 +51,9 @@ impl Resource {
     }
 }
 
-/// What a request asks for.
+/// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ParsedRequest {
     /// All groups, as aggregated discovery or as a list.
     Groups { is_aggregated: bool },
     /// The group and its version.
@@ -61,22 +62,22 @@ pub(crate) enum Asked {
     Resources,
     /// One object.
     Object { resource: Resource, namespace: String, name: String, form: Form },
-    /// The objects that these selectors select.
+    /// The objects that the selectors match.
     List { resource: Resource, namespace: String, labels: String, fields: String, form: Form },
 }
 
-/// How objects are shown.
+/// The form of objects in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
-    /// A `Table` of this version of meta.k8s.io, whose rows have these objects.
+    /// A `Table` of this version of meta.k8s.io, with these objects in its rows.
     Table {
         version: &'static str,
         rows: RowObjects,
     },
 }
 
-/// The objects in the rows of a table.
+/// The objects that a table's rows include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowObjects {
     None,
@@ -84,11 +85,11 @@ pub(crate) enum RowObjects {
     Whole,
 }
 
-impl Asked {
-    /// Reads a request.
+impl ParsedRequest {
+    /// Parses a request.
     ///
     /// # Errors
-    /// The answer to a request that is not served.
+    /// The error response of a request that is not served.
     pub(crate) fn of(request: &Parts) -> Result<Self, Status> {
         let path: Vec<&str> = request.uri.path().trim_matches('/').split('/').collect();
         let query = Query::parse(request.uri.query().unwrap_or_default());
@@ -130,7 +131,7 @@ fn readable(method: &Method) -> Result<(), Status> {
     }
 }
 
-/// The verb of a request, by Kubernetes' names.
+/// The Kubernetes verb of a request.
 fn verb(method: &Method, is_one: bool, is_watch: bool) -> &'static str {
     match (method, is_one) {
         (&Method::GET | &Method::HEAD, _) if is_watch => "watch",
@@ -154,7 +155,7 @@ fn check_selectors(resource: Resource, labels: &str, fields: &str) -> Result<(),
     }
 }
 
-/// The parameters of a URL, decoded. The first value of a repeated parameter counts.
+/// The decoded parameters of a URL. The first value of a repeated parameter counts.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -173,14 +174,15 @@ impl Query {
         self.0.iter().find(|(other, _)| other == key).map_or("", |(_, value)| value)
     }
 
-    /// A flag as Kubernetes reads it: present, and neither `false` nor `0`.
+    /// Parses a flag as Kubernetes does: present, and neither `false` nor `0`.
     fn is_set(&self, key: &str) -> bool {
         let found = self.0.iter().find(|(other, _)| other == key);
         found.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 }
 
-/// Text with `%41` read as `A`. What is no such escape stays; bytes that are no UTF-8 become replacement characters, which no name has.
+/// Decodes percent escapes. Malformed escapes stay unchanged; bytes that are not UTF-8 become replacement
+/// characters, which no name has.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -233,7 +235,7 @@ impl Clause {
     }
 }
 
-/// The clauses of the Accept header, best first; one that takes anything if there is no header.
+/// The clauses of the Accept header, best first; without a header, one that accepts anything.
 fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     let texts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let texts = texts.flat_map(|text| text.split(',')).filter(|text| !text.trim().is_empty());
@@ -254,7 +256,7 @@ fn takes_aggregated(headers: &HeaderMap) -> bool {
     clauses(headers).iter().any(is_wanted)
 }
 
-/// The first form that the client takes and that is served. Forms that are not served are passed over, as Kubernetes does.
+/// The first served form that the client accepts. Unsupported forms are skipped, as Kubernetes does.
 fn form(headers: &HeaderMap, query: &Query) -> Result<Form, Status> {
     for clause in clauses(headers).iter().filter(|clause| clause.takes_json()) {
         let version = match clause.parameter("v") {
@@ -287,14 +289,14 @@ mod tests {
     use super::*;
     use http::Request;
 
-    fn ask(method: &str, target: &str, accept: &str) -> Result<Asked, Status> {
+    fn ask(method: &str, target: &str, accept: &str) -> Result<ParsedRequest, Status> {
         let request = Request::builder().method(method).uri(target).header(ACCEPT, accept);
-        Asked::of(&request.body(()).unwrap().into_parts().0)
+        ParsedRequest::of(&request.body(()).unwrap().into_parts().0)
     }
 
-    fn list(resource: Resource, namespace: &str, labels: &str, fields: &str) -> Asked {
+    fn list(resource: Resource, namespace: &str, labels: &str, fields: &str) -> ParsedRequest {
         let text = str::to_owned;
-        Asked::List {
+        ParsedRequest::List {
             resource,
             namespace: text(namespace),
             labels: text(labels),
@@ -305,16 +307,16 @@ mod tests {
 
     #[test]
     fn paths_name_documents_objects_and_lists() {
-        let object = |resource, namespace: &str, name: &str| Asked::Object {
+        let object = |resource, namespace: &str, name: &str| ParsedRequest::Object {
             resource,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             form: Form::Json,
         };
         let cases = [
-            ("/apis", Asked::Groups { is_aggregated: false }),
-            ("/apis/metrics.k8s.io/", Asked::Group),
-            ("/apis/metrics.k8s.io/v1beta1", Asked::Resources),
+            ("/apis", ParsedRequest::Groups { is_aggregated: false }),
+            ("/apis/metrics.k8s.io/", ParsedRequest::Group),
+            ("/apis/metrics.k8s.io/v1beta1", ParsedRequest::Resources),
             ("/apis/metrics.k8s.io/v1beta1/nodes", list(Resource::Nodes, "", "", "")),
             ("/apis/metrics.k8s.io/v1beta1/nodes/n%2D0", object(Resource::Nodes, "", "n-0")),
             ("/apis/metrics.k8s.io/v1beta1/pods?limit=500", list(Resource::Pods, "", "", "")),
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_refused_by_a_status() {
+    fn requests_that_are_not_served_are_refused_with_a_status() {
         let nodes = "/apis/metrics.k8s.io/v1beta1/nodes";
         let pods = "/apis/metrics.k8s.io/v1beta1/namespaces/a/pods";
         let deletion = "delete is not supported on resources of kind \"pods.metrics.k8s.io\"";
@@ -379,7 +381,7 @@ mod tests {
         let nodes = "/apis/metrics.k8s.io/v1beta1/nodes";
         let form = |accept: &str, query: &str| match ask("GET", &format!("{nodes}?{query}"), accept).unwrap()
         {
-            Asked::List { form, .. } => form,
+            ParsedRequest::List { form, .. } => form,
             other => panic!("{other:?}"),
         };
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
@@ -403,7 +405,7 @@ mod tests {
             ),
             ("application/json", false),
         ] {
-            assert_eq!(ask("GET", "/apis", accept), Ok(Asked::Groups { is_aggregated }), "{accept}");
+            assert_eq!(ask("GET", "/apis", accept), Ok(ParsedRequest::Groups { is_aggregated }), "{accept}");
         }
     }
 

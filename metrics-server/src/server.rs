@@ -1,10 +1,10 @@
-//! [`MetricsServer`]: answers requests of clients by asking the kubelets of the nodes. The edge: what is asked for is `request`'s, what
-//! the answers mean is `metrics`'.
+//! [`MetricsServer`]: answers clients' requests by reading kubelets' summaries. The I/O edge: `request`
+//! parses requests, `metrics` interprets summaries.
 
 use crate::discovery;
 use crate::limits::{KUBELET_TIMEOUT, KUBELETS_AT_ONCE, KUBELETS_TIMEOUT};
 use crate::metrics::{Summaries, list, of_nodes, of_pods};
-use crate::request::{Asked, Form, Resource};
+use crate::request::{Form, ParsedRequest, Resource};
 use crate::summary::Summary;
 use crate::table::table;
 use bytes::Bytes;
@@ -23,8 +23,8 @@ use tokio::time::{Instant, timeout_at};
 
 const JSON: &str = "application/json";
 
-/// A server of `metrics.k8s.io/v1beta1`. It believes that its caller has authorized the request, as an apiserver does before it hands a
-/// request on. Cheap to clone.
+/// A server of `metrics.k8s.io/v1beta1`. Its caller must have authorized the request, as an apiserver does
+/// before it proxies one. Cheap to clone.
 #[derive(Clone)]
 pub struct MetricsServer {
     client: Client,
@@ -37,13 +37,13 @@ impl fmt::Debug for MetricsServer {
 }
 
 impl MetricsServer {
-    /// A server that asks for nodes, pods and kubelets through `client`, whose user may get and list nodes and pods, and get
-    /// `nodes/proxy`.
+    /// A server that reads nodes, pods and kubelets through `client`. The client's user needs permission to
+    /// get and list nodes and pods, and to get `nodes/proxy`.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Answers a request. Failures are answers too, with a `Status`.
+    /// Answers a request. Failures are responses too, with a `Status`.
     pub async fn answer(&self, request: &Parts) -> Response<Bytes> {
         let (code, media, body) = match self.document(request).await {
             Ok((media, document)) => (StatusCode::OK, media, document.to_string().into_bytes()),
@@ -60,12 +60,12 @@ impl MetricsServer {
     }
 
     async fn document(&self, request: &Parts) -> Result<(&'static str, Value), Status> {
-        Ok(match Asked::of(request)? {
-            Asked::Groups { is_aggregated: true } => (discovery::AGGREGATED, discovery::aggregated()),
-            Asked::Groups { is_aggregated: false } => (JSON, discovery::groups()),
-            Asked::Group => (JSON, discovery::group()),
-            Asked::Resources => (JSON, discovery::resources()),
-            Asked::Object { resource, namespace, name, form } => {
+        Ok(match ParsedRequest::of(request)? {
+            ParsedRequest::Groups { is_aggregated: true } => (discovery::AGGREGATED, discovery::aggregated()),
+            ParsedRequest::Groups { is_aggregated: false } => (JSON, discovery::groups()),
+            ParsedRequest::Group => (JSON, discovery::group()),
+            ParsedRequest::Resources => (JSON, discovery::resources()),
+            ParsedRequest::Object { resource, namespace, name, form } => {
                 let objects = self.dynamic(resource).get(&namespace, &name).await;
                 let object = objects.map_err(|error| match error.is_not_found() {
                     true => resource.not_found(&namespace, &name),
@@ -78,7 +78,7 @@ impl MetricsServer {
                     Form::Table { version, rows } => (JSON, table(vec![metrics], version, rows)),
                 }
             }
-            Asked::List { resource, namespace, labels, fields, form } => {
+            ParsedRequest::List { resource, namespace, labels, fields, form } => {
                 let params = ListParams::default().labels(&labels).fields(&fields);
                 let listed = self.dynamic(resource).list(&namespace, &params).await;
                 let (objects, _) = listed.map_err(|error| failed(&error))?;
@@ -95,7 +95,7 @@ impl MetricsServer {
         self.client.dynamic(Gvr::new("", "v1", resource.plural()))
     }
 
-    /// The metrics of nodes or pods; asks only the kubelets of these nodes, or of the nodes of these pods.
+    /// The metrics of nodes or pods. Reads only the kubelets of these nodes, or of these pods' nodes.
     async fn metrics(&self, resource: Resource, objects: &[Value]) -> Vec<Value> {
         let node = |object| match resource {
             Resource::Nodes => meta::name(object),
@@ -117,10 +117,10 @@ impl MetricsServer {
         answered.filter_map(std::future::ready).collect().await
     }
 
-    /// The summary of a node, and its name; nothing if it does not answer until `end`, or for too long.
+    /// The name and summary of a node; `None` if it does not answer until `end` or within its own timeout.
     async fn summary_by(&self, node: String, end: Instant) -> Option<(String, Summary)> {
         let now = Instant::now();
-        // A call that is over when it begins would still reach the node.
+        // A call with an expired deadline would still reach the node.
         if now >= end {
             return None;
         }
@@ -145,7 +145,7 @@ impl MetricsServer {
     }
 }
 
-/// The answer when nodes or pods could not be read: that of the apiserver, if there was one.
+/// The error response if nodes or pods could not be read: the apiserver's, if it answered.
 fn failed(error: &ApiError) -> Status {
     match error.status() {
         Some(status) => status.clone(),
@@ -163,7 +163,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    /// A server over an apiserver that answers paths with what `answer` makes of them.
+    /// A server over an apiserver that answers each path with the result of `answer`.
     fn server<F>(answer: impl Fn(String) -> F + Clone + Send + Sync + 'static) -> MetricsServer
     where
         F: Future<Output = (u16, String)> + Send + 'static,
@@ -182,7 +182,7 @@ mod tests {
     const SUMMARY: &str = r#"{"node": {"cpu": {"time": "2026-01-01T00:00:00Z", "usageNanoCores": 5}, "memory": {"workingSetBytes": 6}}}"#;
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_that_fail_or_are_silent_are_passed_over_and_do_not_hold_up_the_others_for_long() {
+    async fn failing_and_silent_nodes_are_left_out_and_delay_others_only_briefly() {
         let server = server(async |path: String| match path.as_str() {
             "/api/v1/nodes/good/proxy/stats/summary" => (200, SUMMARY.to_owned()),
             "/api/v1/nodes/odd/proxy/stats/summary" => (200, "no JSON".to_owned()),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_silent_nodes_are_given_up_together_and_a_bounded_number_is_asked_at_a_time() {
+    async fn many_silent_nodes_time_out_together_and_concurrent_reads_are_bounded() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (of_server, most_of_server) = (now.clone(), most.clone());
         let server = server(move |_| {

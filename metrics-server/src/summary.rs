@@ -1,4 +1,4 @@
-//! What a kubelet answers at `/stats/summary`: the fields that metrics are made of. Pure.
+//! A kubelet's answer at `/stats/summary`, with the fields that metrics need. Pure.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -54,18 +54,18 @@ struct MemoryStats {
     working_set_bytes: Option<u64>,
 }
 
-/// A complete sample.
+/// A complete sample of usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) at: Timestamp,
-    /// Billionths of a processor.
+    /// Processor usage in billionths of a processor.
     pub(crate) nano_cores: u64,
-    /// Bytes.
+    /// Memory usage in bytes.
     pub(crate) memory: u64,
 }
 
 impl Stats {
-    /// `None` if one of its parts is missing.
+    /// The sample; `None` if one of its parts is missing.
     pub(crate) fn sample(&self) -> Option<Sample> {
         Some(Sample {
             at: self.cpu.time?,

@@ -1,4 +1,5 @@
-//! Metrics as a `Table`, for `kubectl get nodes.metrics.k8s.io`: the columns of Kubernetes' metrics server. Pure.
+//! Metrics as a `Table`, for `kubectl get nodes.metrics.k8s.io`, with the columns of Kubernetes' metrics
+//! server. Pure.
 
 use crate::request::RowObjects;
 use kstore_api::meta;
@@ -34,7 +35,7 @@ fn row(object: Value, api_version: &str, rows: RowObjects) -> Value {
     row
 }
 
-/// What a node, or all containers of a pod, use of a resource.
+/// The total usage of a resource by a node, or by all containers of a pod.
 fn total(object: &Value, resource: &str) -> Quantity {
     let own = std::iter::once(&object["usage"]);
     let usages = own.chain(list(&object["containers"]).iter().map(|container| &container["usage"]));

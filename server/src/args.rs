@@ -49,11 +49,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where data lives if nothing is said.
+/// The default data directory.
 pub const DEFAULT_DATA_DIR: &str = "./kstore-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:6443";
 const DEFAULT_COMPONENTS: &str = "apiserver,controllers,scheduler,kubelet-sim";
-/// What a cluster keeps of history: watch caches hold the present, so that only those who fell behind need more.
+/// The default history of a cluster. Watch caches hold the current state, so only watches that fell behind read the history.
 const CLUSTER_HISTORY: History = History::For(Duration::from_secs(300));
 /// More simulated nodes than this do not fit in one process; the largest supported Kubernetes cluster has 5 000.
 const MAX_NODES: u32 = 20_000;
@@ -375,7 +375,7 @@ pub enum UsageError {
         "`store` in --components stands alone: the apiserver brings its own store, and the others know no store"
     )]
     StoreAlone,
-    /// A store that nobody can reach.
+    /// A store without an address at which clients could reach it.
     #[error(
         "--components store needs --etcd-listen ADDR, for example 127.0.0.1:2379 or unix:///path/to.sock"
     )]
@@ -386,7 +386,7 @@ pub enum UsageError {
     /// A flag of an external etcd without one.
     #[error("{0} only makes sense with --etcd-servers")]
     NeedsEtcdServers(&'static str),
-    /// Nobody says whom to trust.
+    /// External etcd over https without a certificate authority.
     #[error("https in --etcd-servers needs --etcd-cafile FILE: the authority that certifies them")]
     NeedsAuthority,
     /// A flag of the controllers where none runs.

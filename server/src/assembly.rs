@@ -1,4 +1,4 @@
-//! Which function of which crate starts which part. Called by `wiring`, which knows the order and the end.
+//! The start of each part of a cluster. `wiring` calls these functions, and owns the order of start and end.
 
 use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, History, Quota, Storage};
 use crate::etcd_door::OpenDoor;
@@ -36,16 +36,16 @@ use tracing::{info, warn};
 /// How often `relaxed` durability syncs.
 const RELAXED: Duration = Duration::from_millis(100);
 
-/// What the machine gives to a cluster.
+/// The inputs for the parts of a cluster: configuration, listeners, directories and certificates.
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
     /// The checked command line.
     pub config: &'a Config,
     /// Time and chance.
     pub nondet: Nondet,
-    /// Where clients come in, if the apiserver is here.
+    /// The listener of the Kubernetes API, if the apiserver is in this process.
     pub door: Option<Door>,
-    /// Where clients of the etcd API come in, if it is served.
+    /// The listener of the etcd API, if it is served.
     pub etcd: Option<OpenDoor>,
     /// The data directory, if there is one.
     pub data_dir: Option<PathBuf>,
@@ -55,12 +55,12 @@ pub(crate) struct Parts<'a> {
     pub signing: Option<Signing>,
 }
 
-/// The one port.
+/// The listener of the Kubernetes API, and the settings with which it is served.
 #[derive(Debug)]
 pub(crate) struct Door {
-    /// Already bound.
+    /// The bound listener.
     pub listener: TcpListener,
-    /// Our certificate, and which clients we know.
+    /// The serving certificate, and the authorities of client certificates.
     pub tls: Arc<ServerConfig>,
     /// `host:port` for clients.
     pub advertised: String,
@@ -212,13 +212,13 @@ async fn start_apiserver(
     Ok(api)
 }
 
-/// What this machine calls itself.
+/// The host name of this machine.
 #[cfg(unix)]
 pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What this machine calls itself, where nobody can be asked.
+/// The host name that is assumed where the system has no `uname`.
 #[cfg(not(unix))]
 pub(crate) fn hostname() -> String {
     "localhost".to_owned()

@@ -1,4 +1,4 @@
-//! Opening the etcd API: the listener, its certificates, and the URL that clients are told. Not serving: that is `etcd`'s.
+//! The listener of the etcd API, its certificates, and the URL that it advertises to clients. The crate `etcd` serves the API.
 
 use crate::args::{EtcdAddress, EtcdDoor, EtcdTls, ListenAddress};
 use crate::listen::{self, Rebindable};
@@ -15,12 +15,12 @@ use tokio::net::{TcpListener, UnixListener};
 
 const FLAG: &str = "--etcd-listen";
 
-/// A door that is open but at which nobody stands yet.
+/// A bound listener of the etcd API that does not accept connections yet.
 #[derive(Debug)]
 pub(crate) struct OpenDoor {
-    /// Already bound.
+    /// The bound listener.
     pub listener: BoundListener,
-    /// How to serve.
+    /// How the API is served.
     pub options: Options,
 }
 
@@ -60,7 +60,7 @@ fn bind_unix(file: &SocketFile) -> anyhow::Result<UnixListener> {
     Ok(UnixListener::from_std(file.bind()?)?)
 }
 
-/// Binds and reads the certificates. Whoever may come from another machine must show a certificate, unless the flags say
+/// Binds the listener and reads the certificates. Clients on other machines must show a certificate, unless the flags say
 /// otherwise.
 pub(crate) async fn open(door: &EtcdDoor) -> anyhow::Result<OpenDoor> {
     let mut open = match &door.listen {
@@ -73,7 +73,7 @@ pub(crate) async fn open(door: &EtcdDoor) -> anyhow::Result<OpenDoor> {
     Ok(open)
 }
 
-/// Says what a listener without client certificates means beside an apiserver, whose authorization it passes by.
+/// Warns that a TCP listener without client certificates lets every user of this machine bypass the apiserver's authorization.
 pub(crate) fn warn_beside_apiserver(door: &EtcdDoor) {
     let is_certified = door.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
     if let EtcdAddress::Tcp(address) = &door.listen

@@ -1,11 +1,11 @@
-//! An etcd that is not ours: its flags and files made into a way to it. Not what is said to it: that is `apiserver::storage`.
+//! The connection settings of an external etcd, from flags and files. `apiserver::storage` connects to it.
 
 use crate::args::ExternalEtcd;
 use anyhow::Context;
 use kstore_apiserver::storage::etcd::{Config, Network, User};
 use std::path::Path;
 
-/// Reads the files. Whether anybody answers is found out by whoever asks first.
+/// Reads the files. It does not connect: the first request finds out whether etcd is available.
 pub(crate) fn open(etcd: &ExternalEtcd) -> anyhow::Result<(Config, Network)> {
     let network = match &etcd.authority {
         None => Network::plain(),

@@ -6,7 +6,7 @@ use tracing::{info, warn};
 /// Files that are kept free for what is not a connection: log, engine and snapshot files, listeners, streams to pods.
 const RESERVE: u64 = 256;
 
-/// What a process has that is told no limit.
+/// The limit that is assumed where the system reports none.
 const UNLIMITED: u64 = 1 << 20;
 
 /// Raises the soft limit of open files to the hard one, and returns how many connections may be open at a time. What cannot be

@@ -1,4 +1,5 @@
-//! Tasks that end together. A cluster is a few phases, ended one after the other: doors, loops, core. Not what the tasks do.
+//! [`Phase`]: a group of tasks that end together. A cluster has three phases, which end in this order: listeners (`doors`), loops,
+//! core.
 
 use crate::telemetry::millis;
 use kstore_informer::metrics::Registry;
@@ -72,7 +73,7 @@ impl Phase {
     }
 }
 
-/// The end of a task, however it comes. One that nobody asked for is a failure.
+/// A guard that records the end of its task, by a panic too. An end before the phase was stopped is a failure.
 struct TaskEnd {
     task: &'static str,
     stop: CancellationToken,

@@ -1,5 +1,6 @@
-//! Certificates: a certificate authority of our own, the server's certificate and the clients'. Made on the first start and
-//! kept under `pki/`; in memory mode never written. Not who may do what: a certificate only says a name and a group.
+//! Certificates: the server's own certificate authority, its certificate and the clients'. They are made on the first start and
+//! kept under `pki/`; in memory mode they are never written. A certificate states only a name and a group; authorization decides
+//! what these permit.
 //!
 //! Keys are ECDSA P-256 and come from the system's generator: cryptography is the one place where chance does not come from
 //! `nondet`, since a seeded key would be a known key.
@@ -34,7 +35,7 @@ const SERVING_NAMES: [&str; 7] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// A user whom we certify.
+/// A user for whom the authority issues a client certificate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     /// The stem of file names: `admin` → `pki/admin.crt`, `admin.kubeconfig`.
@@ -45,7 +46,7 @@ pub(crate) struct Identity {
     pub group: Option<&'static str>,
 }
 
-/// The person who runs the cluster.
+/// The administrator of the cluster.
 pub(crate) const ADMIN: Identity =
     Identity { file: "admin", user: "kubernetes-admin", group: Some("system:masters") };
 /// The workload controllers.
@@ -177,8 +178,8 @@ impl Pki {
         )
     }
 
-    /// The key that signs tokens of service accounts: `sa.key`, made once. It does not end with certificates: a token that a
-    /// restart made worthless would cut off whoever holds it.
+    /// The key that signs tokens of service accounts: `sa.key`, made once. It outlives the certificates: with a
+    /// new key, a restart would invalidate every token in use.
     pub(crate) fn service_account_key(&self) -> anyhow::Result<Tokens> {
         let path = self.directory.as_ref().map(|directory| directory.join("sa.key"));
         let kept = match &path {

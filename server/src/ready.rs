@@ -1,11 +1,11 @@
-//! The block that is printed when the cluster answers. People read it; scripts should use `/readyz` or wait for the
+//! The text that is printed when the cluster answers. It is for people; scripts should use `/readyz` or wait for the
 //! kubeconfig file.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What to tell a person who has just started a cluster or a store.
+/// The addresses and files that the program prints after the start of a cluster or a store.
 #[derive(Debug)]
 pub(crate) struct Ready {
     /// Where the API answers, and the admin kubeconfig, if there is one.

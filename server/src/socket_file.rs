@@ -1,5 +1,4 @@
-//! [`SocketFile`]: a Unix socket that only our own user may connect to, from the moment at which it can be found. Not who is served
-//! on it.
+//! [`SocketFile`]: a Unix socket to which only the user of this process may connect, from the moment at which it can be found.
 
 use anyhow::{Context, anyhow, bail};
 use parking_lot::Mutex;
@@ -37,7 +36,7 @@ impl SocketFile {
         }
     }
 
-    /// Listens at the path. A socket that nobody listens on any more is replaced.
+    /// Listens at the path. A socket without a listener is replaced.
     ///
     /// The socket is made in a directory that only our user may enter, and gets its final name when its mode is set: a mode that is
     /// set after the socket can be found, or a umask, which all threads share, would let others in for a moment.
@@ -72,8 +71,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes a socket that nobody listens on. It is moved to `old` first and asked again there: what is removed is then what was
-/// asked, and not the socket that another process has made meanwhile.
+/// Removes a socket without a listener. It is moved to `old` and tested again there before it is removed: at `path`, another process
+/// may have made a new socket since the first test.
 fn make_way(path: &Path, old: &Path) -> anyhow::Result<()> {
     refuse_living(path, path)?;
     match fs::rename(path, old) {
@@ -88,11 +87,11 @@ fn make_way(path: &Path, old: &Path) -> anyhow::Result<()> {
         fs::hard_link(old, path).with_context(|| format!("{refusal}, and could not be put back"))?;
         return Err(refusal);
     }
-    tracing::info!(path = %path.display(), "a socket that nobody listens on is replaced");
+    tracing::info!(path = %path.display(), "an abandoned socket is replaced");
     fs::remove_file(old).with_context(|| format!("cannot remove {}", old.display()))
 }
 
-/// Fails if the file is no socket, or somebody listens on it. `shown` is the name that people know.
+/// Fails if the file is not a socket, or if a process listens on it. `shown` is the path for messages.
 fn refuse_living(path: &Path, shown: &Path) -> anyhow::Result<()> {
     let shown = shown.display();
     match fs::symlink_metadata(path) {
@@ -104,7 +103,7 @@ fn refuse_living(path: &Path, shown: &Path) -> anyhow::Result<()> {
     match UnixStream::connect(path) {
         Ok(_) => bail!("another process listens on {shown}; stop it or choose another path"),
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
-        // A listener whose queue is full is alive, and a socket that we may not open is somebody else's.
+        // A listener with a full queue is alive, and a socket that this process may not open belongs to another user.
         Err(error) => Err(error).with_context(|| format!("cannot tell whether {shown} is in use")),
     }
 }

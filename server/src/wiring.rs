@@ -47,7 +47,7 @@ pub(crate) fn serve_started(
             started = starting => started?,
         };
         if let Some(ready) = &cluster.ready {
-            // Nobody may be reading; that is no reason to end.
+            // The write fails if standard output is closed; the cluster runs on.
             let _ = writeln!(std::io::stdout(), "{ready}");
         }
         tokio::select! {
@@ -315,7 +315,7 @@ impl Cluster {
         self.api.as_ref().map(|api| assembly::client(api, pki::ADMIN).agent("kstore-server"))
     }
 
-    /// The orderly end: first nobody comes in, then the loops finish what they are doing, then the core closes the store.
+    /// Stops the cluster: first the listeners close, then the loops finish their current work, then the core closes the store.
     pub(crate) async fn stop(&self) {
         let deadline = Instant::now() + GRACE;
         self.doors.end(deadline).await;

@@ -1,4 +1,5 @@
-//! AlwaysAdmit, which has no opinion, and AlwaysDeny, which refuses every write but those of the server itself.
+//! AlwaysAdmit, which has no opinion, and AlwaysDeny, which refuses every write except those of the server
+//! itself.
 
 use super::{Plugin, Subject};
 use crate::bootstrap::SELF;

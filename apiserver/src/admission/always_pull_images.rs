@@ -1,5 +1,5 @@
-//! Containers always pull their images, so that only pods that may pull an image can use one that is on the node already. An update
-//! without a new image keeps what it finds.
+//! AlwaysPullImages: containers always pull their images, so that only pods with permission to pull an image
+//! can use one that is already on the node. An update without a new image keeps the pull policies.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;
@@ -60,7 +60,7 @@ impl Plugin for AlwaysPullImages {
     }
 }
 
-/// The items of a list of the pod's spec.
+/// The items of a list in the pod's spec.
 fn items<'p>(pod: &'p mut Value, list: &str) -> impl Iterator<Item = &'p mut Value> {
     pod.get_mut("spec")
         .and_then(|spec| spec.get_mut(list))

@@ -1,5 +1,6 @@
-//! Who decides on a certificate request may approve for its signer: the verb `approve` on the resource `signers`, by the signer's name
-//! or for all signers of its domain. Whether they may write `/approval` at all was asked before.
+//! CertificateApproval: approving or denying a CertificateSigningRequest requires the verb `approve` on the
+//! resource `signers`, for the signer's name or for all signers of its domain. Permission to write
+//! `/approval` was checked before.
 
 use super::{Operation, Plugin, Subject};
 use crate::authz::policy::Policy;
@@ -31,19 +32,19 @@ impl Plugin for CertificateApproval {
     }
 }
 
-/// Whether the subject is a change of certificate requests through this subresource.
+/// Whether the request updates a CertificateSigningRequest through this subresource.
 pub(super) fn is_update_of(subject: &Subject<'_>, subresource: &str) -> bool {
     subject.operation == Operation::Update
         && (subject.resource.group, subject.resource.plural) == (GROUP, REQUESTS)
         && subject.subresource == subresource
 }
 
-/// Whether the caller may do this for the signer, or for all signers of its domain (`domain/*`).
+/// Whether the user may do this for the signer, or for all signers of its domain (`domain/*`).
 pub(super) fn may(cluster: &dyn Lookup, subject: &Subject<'_>, verb: &str, signer: &str) -> bool {
     if subject.user.is_in(crate::authn::MASTERS) {
         return true;
     }
-    // Decisions are rare, so the policy is compiled for each, as new as what it decides on.
+    // Such requests are rare, so the policy is compiled for each, from current roles.
     let policy = Policy::compile(cluster);
     let domain = signer.split('/').next().unwrap_or_default();
     [signer, &format!("{domain}/*")].into_iter().any(|name| {

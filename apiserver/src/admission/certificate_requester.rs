@@ -1,4 +1,5 @@
-//! Who asks for a certificate is written into the request by the server, whatever the request said. Signers rely on it.
+//! CertificateRequester: the server sets the requesting user in a CertificateSigningRequest, whatever the
+//! request states. Signers rely on it.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;

@@ -1,5 +1,5 @@
-//! Who issues a certificate, or says anything else about a request through `/status`, may sign for its signer: the verb `sign` on the
-//! resource `signers`.
+//! CertificateSigning: issuing a certificate or setting conditions through `/status` requires the verb `sign`
+//! on the resource `signers`.
 
 use super::certificate_approval::{is_update_of, may};
 use super::{Plugin, Subject};

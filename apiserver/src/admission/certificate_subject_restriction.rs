@@ -1,4 +1,5 @@
-//! No certificate for clients of the API makes its owner one of `system:masters`: what that group may do no role can take away again.
+//! CertificateSubjectRestriction: no API client certificate may name the group `system:masters`, whose
+//! permissions no role can revoke.
 
 use super::{Operation, Plugin, Subject};
 use crate::authn::MASTERS;
@@ -12,7 +13,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
-/// The signer whose certificates the API takes as proof of a user and its groups.
+/// The signer of API client certificates, which prove a user and its groups.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 pub(super) struct CertificateSubjectRestriction;
@@ -43,7 +44,7 @@ impl Plugin for CertificateSubjectRestriction {
     }
 }
 
-/// The common names in the subject of a CertificateSigningRequest with this `spec`; `None` if it holds no request.
+/// The common names in the subject of the request in this `spec`; `None` if it contains no request.
 pub(super) fn common_names(spec: &Value) -> Option<Vec<String>> {
     subject(text(&spec["request"]), |request| {
         let named = request.certification_request_info.subject.iter_common_name();
@@ -51,13 +52,13 @@ pub(super) fn common_names(spec: &Value) -> Option<Vec<String>> {
     })
 }
 
-/// The organizations that a request names, whatever type of string it writes them in; `None` if it is no request.
+/// The organizations that a request names, in any string type; `None` if it is not a request.
 fn organizations(encoded: &str) -> Option<Vec<String>> {
     subject(encoded, |request| {
         let named = request.certification_request_info.subject.iter_organization();
         let texts = named.flat_map(|attribute| {
             let bytes = attribute.attr_value().data;
-            // Strings of one byte and of two bytes a character.
+            // Strings with one byte and with two bytes per character.
             let wide = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
             [String::from_utf8_lossy(bytes).into_owned(), String::from_utf16_lossy(&wide.collect::<Vec<_>>())]
         });
@@ -65,7 +66,7 @@ fn organizations(encoded: &str) -> Option<Vec<String>> {
     })
 }
 
-/// What `read` finds in a request in PEM and base64; `None` if it is no request.
+/// Reads a base64-encoded PEM request; `None` if it is not a request.
 fn subject(
     encoded: &str,
     read: impl FnOnce(&X509CertificationRequest<'_>) -> Vec<String>,

@@ -1,4 +1,5 @@
-//! An Ingress that names no class gets the default one: of several the newest, then the first by name.
+//! DefaultIngressClass: an Ingress without a class gets the default one: the newest, or the first by name
+//! among equally new ones.
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 
 const DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
-/// The old way of naming a class.
+/// The deprecated annotation that names a class.
 const OLD_NAME: &str = "kubernetes.io/ingress.class";
 
 pub(super) struct DefaultIngressClass;
@@ -31,7 +32,7 @@ impl Plugin for DefaultIngressClass {
         }
         let classes = cluster.list(row("networking.k8s.io", "v1", "ingressclasses"), "");
         let defaults = classes.iter().filter(|class| meta::annotation(class, DEFAULT) == Some("true"));
-        // In name order already, and the first of equals is taken.
+        // The list is in name order, and the first of equals is taken.
         if let Some(class) = defaults.min_by_key(|class| Reverse(meta::creation_timestamp(class))) {
             ingress["spec"]["ingressClassName"] = json!(meta::name(class));
         }

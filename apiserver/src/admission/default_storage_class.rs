@@ -1,4 +1,5 @@
-//! A volume claim that names no class gets the default one: of several the newest, then the first by name.
+//! DefaultStorageClass: a claim without a class gets the default one: the newest, or the first by name among
+//! equally new ones.
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;
@@ -9,7 +10,7 @@ use std::cmp::Reverse;
 
 const DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-/// The old way of naming a class.
+/// The deprecated annotation that names a class.
 const OLD_NAME: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) struct DefaultStorageClass;
@@ -25,7 +26,7 @@ impl Plugin for DefaultStorageClass {
         if !subject.is("", "persistentvolumeclaims") || subject.operation != Operation::Create {
             return Ok(());
         }
-        // The empty string is a choice: no class.
+        // The empty string explicitly selects no class.
         if !claim["spec"].is_object()
             || claim["spec"]["storageClassName"].is_string()
             || meta::annotation(claim, OLD_NAME).is_some()
@@ -35,7 +36,7 @@ impl Plugin for DefaultStorageClass {
         let is_default =
             |class: &Value| DEFAULT.iter().any(|key| meta::annotation(class, key) == Some("true"));
         let classes = cluster.list(row("storage.k8s.io", "v1", "storageclasses"), "");
-        // In name order already, and the first of equals is taken.
+        // The list is in name order, and the first of equals is taken.
         let newest =
             classes.iter().filter(|c| is_default(c)).min_by_key(|c| Reverse(meta::creation_timestamp(c)));
         if let Some(class) = newest {

@@ -1,4 +1,5 @@
-//! Pods stay for five minutes on a node that is not ready or cannot be reached, unless they say otherwise.
+//! DefaultTolerationSeconds: pods tolerate nodes that are not ready or unreachable for five minutes, unless
+//! they set such tolerations.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;
@@ -38,7 +39,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-/// Whether a toleration speaks of this taint with effect NoExecute: by key, or by naming none.
+/// Whether a toleration applies to this taint with effect NoExecute: by its key, or by having no key.
 fn tolerates(toleration: &Value, taint: &str) -> bool {
     let text = |field: &str| toleration[field].as_str().unwrap_or_default();
     (text("key").is_empty() || text("key") == taint)

@@ -1,4 +1,4 @@
-//! Services get no external addresses beside those that they have.
+//! DenyServiceExternalIPs: refuses new external addresses of Services; existing ones may stay.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;

@@ -1,4 +1,5 @@
-//! Pods that request an extended resource tolerate the taint of its name, by which administrators keep other pods off its nodes.
+//! ExtendedResourceToleration: pods that request an extended resource tolerate the taint of its name, which
+//! reserves nodes for them.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;
@@ -40,7 +41,7 @@ impl Plugin for ExtendedResourceToleration {
     }
 }
 
-/// The extended resources that containers request.
+/// The extended resources that the containers request.
 fn requested(spec: &Value) -> BTreeSet<String> {
     let containers = list(&spec["containers"]).iter().chain(list(&spec["initContainers"]));
     let requests =
@@ -48,7 +49,7 @@ fn requested(spec: &Value) -> BTreeSet<String> {
     requests.map(|(name, _)| name.clone()).filter(|name| is_extended(name)).collect()
 }
 
-/// Whether a resource is of a domain that is not Kubernetes' own.
+/// Whether a resource's domain is not Kubernetes' own.
 fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }

@@ -1,4 +1,5 @@
-//! A pod keeps others away from its node, not from a whole zone: required anti-affinity names no topology but that of hosts.
+//! LimitPodHardAntiAffinityTopology: required pod anti-affinity may use only the host topology, so that a pod
+//! cannot reserve a whole zone.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;

@@ -1,6 +1,7 @@
-//! Admission: what the cluster has to say about an object beyond its own rules. Plugins in Kubernetes' order, one per file; first
-//! all may change the object, later all may refuse it. Synchronous and without effects: a plugin reads the cluster through a
-//! [`Lookup`] and may run several times for one request. Not validation of the object by itself: that is `kstore_api::validate`.
+//! Admission: checks and changes of objects that depend on the cluster. In-tree plugins run in Kubernetes'
+//! order, one per file: first all may change the object, later all may refuse it. Synchronous and without
+//! side effects: a plugin reads the cluster through a [`Lookup`] and may run several times for one request.
+//! Validation of an object by itself is in `kstore_api::validate`.
 
 mod always;
 mod always_pull_images;
@@ -14,9 +15,9 @@ mod default_toleration_seconds;
 mod deny_service_external_ips;
 pub(crate) mod dynamic;
 mod extended_resource_toleration;
-mod figures;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
+mod metrics;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod node_restriction;
@@ -46,13 +47,13 @@ use crate::metrics::Page;
 use crate::outbound::Outbound;
 use crate::undecided::Undecided;
 use dynamic::{Admitted, Calls, Dynamic};
-use figures::Figures;
 pub use kstore_api::admission::Operation;
 use kstore_api::admission::Reinvocation;
 use kstore_api::admission::review::AuditAnnotation;
 use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
+use metrics::AdmissionMetrics;
 pub(crate) use registered::RESOURCE_QUOTA;
 use registered::{
     MUTATING_POLICY, MUTATING_WEBHOOK, NODE_RESTRICTION, OWNER_REFERENCES, RBAC_ESCALATION, Registered,
@@ -63,14 +64,14 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What a plugin sees of a request, besides the objects.
+/// A request as plugins see it, without its objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The caller.
+    /// The user that sent the request.
     pub user: &'a UserInfo,
-    /// What is being done.
+    /// The operation.
     pub operation: Operation,
-    /// The kind.
+    /// The resource.
     pub resource: &'static Resource,
     /// The subresource, or "".
     pub subresource: &'a str,
@@ -78,35 +79,35 @@ pub struct Subject<'a> {
     pub namespace: &'a str,
     /// The object's name; "" while a name is yet to be generated.
     pub name: &'a str,
-    /// Seed of the random names that plugins give; the same each time that one request is decided.
+    /// Seed of random names that plugins generate; the same for repeated decisions about one request.
     pub seed: u64,
 }
 
 impl Subject<'_> {
-    /// Whether it is about objects (not a subresource) of this group and plural.
+    /// Whether the request is about objects (not a subresource) of this group and plural.
     fn is(&self, group: &str, plural: &str) -> bool {
         self.subresource.is_empty() && self.resource.group == group && self.resource.plural == plural
     }
 
-    /// 403 in a plugin's words.
+    /// A 403 with the plugin's text.
     fn forbidden(&self, text: &str) -> Status {
         Status::forbidden(self.resource, self.name, text)
     }
 }
 
-/// What plugins say beside their verdicts.
+/// Warnings and audit annotations of plugins.
 #[derive(Default)]
 pub(crate) struct Remarks {
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
-    /// Notes for the audit log; none if the request is not recorded.
+    /// Audit annotations; empty if the request is not audited.
     pub(crate) notes: Vec<AuditAnnotation>,
-    /// Whether the request is recorded.
+    /// Whether the request is audited.
     pub(crate) is_recorded: bool,
 }
 
 impl Remarks {
-    /// Adds a note for the audit log, if the request is recorded.
+    /// Adds an audit annotation, if the request is audited.
     fn note(&mut self, note: impl FnOnce() -> (String, String)) {
         if self.is_recorded {
             let (key, value) = note();
@@ -115,9 +116,9 @@ impl Remarks {
     }
 }
 
-/// One opinion. `old` is the object before, if there was one.
+/// An in-tree admission plugin. `old` is the stored object, if there is one.
 trait Plugin: Send + Sync {
-    /// Changes the object, or refuses it.
+    /// Changes the object, or refuses the request.
     fn mutate(
         &self,
         cluster: &dyn Lookup,
@@ -129,7 +130,7 @@ trait Plugin: Send + Sync {
         Ok(())
     }
 
-    /// Refuses what must not be. `new` is absent when the object is being deleted.
+    /// Refuses invalid requests. `new` is absent for a deletion.
     fn validate(
         &self,
         cluster: &dyn Lookup,
@@ -141,7 +142,7 @@ trait Plugin: Send + Sync {
         Ok(())
     }
 
-    /// Refuses what must not be, as [`Plugin::validate`], and has remarks on the rest.
+    /// Refuses invalid requests like [`Plugin::validate`], and adds warnings and audit annotations.
     fn review(
         &self,
         cluster: &dyn Lookup,
@@ -155,23 +156,23 @@ trait Plugin: Send + Sync {
     }
 }
 
-/// The plugins that only check whether the user's roles permit more than the request itself needs.
+/// Plugins that check whether the user's roles permit more than the request itself needs.
 pub(crate) const ROLE_CHECKS: [&str; 4] =
     [RBAC_ESCALATION, OWNER_REFERENCES, "CertificateApproval", "CertificateSigning"];
 
-/// The chain over one cluster. Cheap to clone.
+/// The admission chain of one cluster. Cheap to clone.
 #[derive(Clone)]
 pub struct Admission {
     cluster: Arc<dyn Lookup>,
-    figures: Arc<Figures>,
+    metrics: Arc<AdmissionMetrics>,
     dynamic: Arc<Dynamic>,
     switches: Arc<PluginSwitches>,
-    /// The plugins of the server that run, in their order.
+    /// The enabled in-tree plugins, in their order.
     running: Arc<[&'static Registered]>,
 }
 
 impl Admission {
-    /// Over the cluster that `cluster` shows. Webhooks are called by `outbound`.
+    /// The chain for the cluster that `cluster` shows. `outbound` calls webhooks.
     pub fn new(
         cluster: Arc<dyn Lookup>,
         authorizer: Arc<Authorizer>,
@@ -181,16 +182,16 @@ impl Admission {
         let dynamic = Arc::new(Dynamic::new(cluster.clone(), authorizer, outbound, nondet));
         let switches = PluginSwitches::default();
         let running = switches.running().into();
-        Self { cluster, figures: Arc::default(), dynamic, switches: Arc::new(switches), running }
+        Self { cluster, metrics: Arc::default(), dynamic, switches: Arc::new(switches), running }
     }
 
-    /// With these plugins of [`plugins`].
+    /// Selects the plugins.
     #[must_use]
     pub(crate) fn with(self, switches: &PluginSwitches) -> Self {
         Self { switches: Arc::new(switches.clone()), running: switches.running().into(), ..self }
     }
 
-    /// Whether one of the plugins runs that call webhooks and policies.
+    /// Whether a plugin that calls webhooks or evaluates policies is enabled.
     fn runs(&self, plugin: &str) -> bool {
         !self.switches.disabled.contains(plugin)
     }
@@ -201,29 +202,29 @@ impl Admission {
         Self { cluster, ..self.clone() }
     }
 
-    /// The calls to webhooks of one request, before the first. Webhooks do not see what the server writes by itself, such as the objects
-    /// that every cluster has: a server could not start while a webhook that it needs is down.
+    /// The calls of one request, before the first. Webhooks do not see the server's own writes, such as the
+    /// initial objects of every cluster: otherwise a server could not start while a webhook is down.
     pub(crate) fn calls(&self, user: &UserInfo) -> Calls {
         let calls = self.dynamic.calls();
         if user.username == SELF { calls.none() } else { calls }
     }
 
-    /// Whether admission policies took several milliseconds for one request so far.
+    /// Whether admission policies have taken several milliseconds for one request.
     pub(crate) fn is_costly(&self) -> bool {
         self.dynamic.is_costly()
     }
 
-    /// Writes what was counted, in the Prometheus text format.
-    pub fn figures(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
-        let (figures, (webhooks, policies)) = (self.figures.clone(), self.dynamic.metrics());
+    /// Writes the metrics in the Prometheus text format.
+    pub fn render_metrics(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
+        let (metrics, (webhooks, policies)) = (self.metrics.clone(), self.dynamic.metrics());
         move |out| {
-            figures.render(&mut Page::new(out));
+            metrics.render(&mut Page::new(out));
             webhooks.render(&mut Page::new(out));
             policies.render(&mut Page::new(out));
         }
     }
 
-    /// Asks the plugins one after the other until one refuses.
+    /// Runs the plugins one after the other until one refuses.
     fn each(
         &self,
         step: &'static str,
@@ -236,18 +237,19 @@ impl Admission {
         let verdict = concerned.into_iter().try_for_each(|registered| {
             let verdict = ask(registered.plugin);
             let now = Instant::now();
-            self.figures.count(registered.name, step, subject.operation, verdict.is_err(), now - last);
+            self.metrics.count(registered.name, step, subject.operation, verdict.is_err(), now - last);
             last = now;
             verdict
         });
-        self.figures.count("", step, subject.operation, verdict.is_err(), last - began);
+        self.metrics.count("", step, subject.operation, verdict.is_err(), last - began);
         verdict
     }
 
-    /// Lets every plugin and webhook change `new`. The object has its defaults; after this it may lack some again.
+    /// Applies all plugins and webhooks to `new`, which has its defaults. Afterwards it may lack some of them
+    /// again.
     ///
     /// # Errors
-    /// The first refusal; or that the answer of a webhook is awaited.
+    /// The first refusal; or pending, if a webhook's answer is missing.
     pub(crate) fn mutate(
         &self,
         admitted: &Admitted<'_>,
@@ -258,7 +260,7 @@ impl Admission {
         self.mutate_dynamically(admitted, new, old, |new| self.mutate_in_tree(&admitted.subject, new, old))
     }
 
-    /// Lets every policy and webhook change `new`; `between` runs before each round but the first.
+    /// Applies all policies and webhooks to `new`; `between` runs before each round but the first.
     fn mutate_dynamically(
         &self,
         admitted: &Admitted<'_>,
@@ -284,17 +286,18 @@ impl Admission {
         }
     }
 
-    /// Gives a binding of a pod the labels of its node's place, which the pod takes over.
+    /// Adds the topology labels of the node to a pod's binding, from which the pod gets them.
     pub(crate) fn label_binding(&self, binding: &mut Value) {
         if self.running.iter().any(|registered| registered.name == pod_topology_labels::NAME) {
             pod_topology_labels::label_binding(&*self.cluster, binding);
         }
     }
 
-    /// Checks what a node posts to a subresource, such as an eviction or a request for a token. No other plugin has rules about these.
+    /// Checks a node's POST to a subresource, such as an eviction or a token request. No other in-tree plugin
+    /// has rules for these.
     ///
     /// # Errors
-    /// The refusal.
+    /// The refusal of NodeRestriction.
     pub(crate) fn restrict_node(&self, subject: &Subject<'_>, posted: &Value) -> Result<(), Status> {
         if !self.runs(NODE_RESTRICTION) {
             return Ok(());
@@ -302,10 +305,11 @@ impl Admission {
         node_restriction::restrict(&*self.cluster, subject, Some(posted), None)
     }
 
-    /// Shows what is not stored as it is, such as a binding or the options of a stream, to webhooks alone.
+    /// Runs only webhooks and policies, for objects that are not stored as sent, such as bindings or options
+    /// of streams.
     ///
     /// # Errors
-    /// The first refusal; or that the answer of a webhook is awaited.
+    /// The first refusal; or pending, if a webhook's answer is missing.
     pub(crate) fn admit_dynamic(
         &self,
         admitted: &Admitted<'_>,
@@ -334,10 +338,11 @@ impl Admission {
         Ok(())
     }
 
-    /// Asks every plugin and webhook about the final object; for a deletion `new` is absent, and mutating webhooks are asked as well.
+    /// Runs all plugins and webhooks on the final object. For a deletion `new` is absent, and mutating
+    /// webhooks are called too.
     ///
     /// # Errors
-    /// The first refusal; or that the answers of webhooks are awaited.
+    /// The first refusal; or pending, if answers of webhooks are missing.
     pub(crate) fn validate(
         &self,
         admitted: &Admitted<'_>,
@@ -354,7 +359,7 @@ impl Admission {
         self.validate_dynamically(admitted, new, old)
     }
 
-    /// Lets every plugin of the server change `new`.
+    /// Applies all in-tree plugins to `new`.
     ///
     /// # Errors
     /// The first refusal.
@@ -368,7 +373,7 @@ impl Admission {
         self.each("admit", subject, |plugin| plugin.mutate(&*self.cluster, subject, new, old))
     }
 
-    /// Asks every plugin of the server about the final object; for a deletion `new` is absent.
+    /// Runs all in-tree plugins on the final object; for a deletion `new` is absent.
     ///
     /// # Errors
     /// The first refusal.
@@ -384,7 +389,7 @@ impl Admission {
     }
 }
 
-/// A row that the table is known to have.
+/// A row that must be in the table of kinds.
 fn row(group: &str, version: &str, plural: &str) -> &'static Resource {
     kind::lookup(group, version, plural).expect("plugins name rows of the table")
 }

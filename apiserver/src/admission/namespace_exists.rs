@@ -1,4 +1,5 @@
-//! Objects live in namespaces that exist. NamespaceLifecycle sees to it as well; this is for servers that switch that off.
+//! NamespaceExists: refuses objects in absent namespaces, for servers that disable NamespaceLifecycle, which
+//! does the same.
 
 use super::{Plugin, Subject};
 use crate::lookup::Lookup;

@@ -1,5 +1,6 @@
-//! Objects live in namespaces that exist and are not on their way out; three namespaces never go. This is the first look, before
-//! anything else is judged; that a new object's namespace is still so when it is stored, `registry` sees to.
+//! NamespaceLifecycle: refuses objects in namespaces that do not exist or are terminating, and the deletion
+//! of three namespaces. This early check produces the first error; `registry` guards in the commit that the
+//! namespace still accepts objects.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;
@@ -7,13 +8,13 @@ use crate::registry::{is_terminating, namespaces, terminating};
 use kstore_api::status::Status;
 use serde_json::Value;
 
-/// Namespaces that nobody may delete.
+/// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 pub(super) struct NamespaceLifecycle;
 
 impl Plugin for NamespaceLifecycle {
-    // Before everything else, so that a missing namespace is the first thing a caller hears of.
+    // Runs in the mutating phase, so that a missing namespace is the first error.
     fn mutate(
         &self,
         cluster: &dyn Lookup,

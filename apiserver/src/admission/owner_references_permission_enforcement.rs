@@ -1,5 +1,6 @@
-//! An owner reference lets the garbage collector delete an object: only a user who may delete it may set one. A reference that blocks
-//! the deletion of the owner takes the permission to set finalizers on the owner. Permissions are those of RBAC.
+//! OwnerReferencesPermissionEnforcement: an owner reference lets the garbage collector delete an object, so
+//! only users that may delete it may set one. A reference that blocks the owner's deletion requires
+//! permission to set finalizers on the owner. Permissions are RBAC's.
 
 use super::{Operation, Plugin, Subject};
 use crate::authn::MASTERS;
@@ -23,7 +24,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         let Some(new) = new else { return Ok(()) };
-        // The status of a pod cannot change its owners.
+        // A write to a pod's status cannot change its owners.
         let is_status_of_pod = subject.subresource == "status" && subject.resource.plural == "pods";
         let is_write = matches!(subject.operation, Operation::Create | Operation::Update);
         let before = old.map(owner_references).unwrap_or_default();
@@ -37,7 +38,12 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         // Such writes are rare, so the policy is compiled for each.
         let policy = Policy::compile(cluster);
         let resource = subject.resource;
-        let own = Asked { verb: "delete", resource, subresource: subject.subresource, name: subject.name };
+        let own = PermissionCheck {
+            verb: "delete",
+            resource,
+            subresource: subject.subresource,
+            name: subject.name,
+        };
         if !own.is_allowed(&policy, subject) {
             return Err(subject.forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"));
         }
@@ -52,7 +58,7 @@ fn differ(new: &[Value], old: &[Value]) -> bool {
     new.len() != old.len() || new.iter().zip(old).any(|(new, old)| !semantically_equal(new, old))
 }
 
-/// The references that block their owners' deletion and did not before.
+/// The references that block their owner's deletion now and did not before.
 fn newly_blocking<'r>(new: &'r [Value], old: &'r [Value]) -> impl Iterator<Item = &'r Value> {
     let blocks = |reference: &Value| reference["blockOwnerDeletion"] == true;
     let blocked_before =
@@ -74,8 +80,8 @@ fn may_block(
              Kind {kind}: no matches for kind {kind:?} in version {api_version:?}"
         )));
     };
-    let asked = Asked { verb: "update", resource: owner.resource, subresource: "finalizers", name };
-    if asked.is_allowed(policy, subject) {
+    let check = PermissionCheck { verb: "update", resource: owner.resource, subresource: "finalizers", name };
+    if check.is_allowed(policy, subject) {
         return Ok(());
     }
     Err(subject.forbidden(
@@ -83,14 +89,14 @@ fn may_block(
     ))
 }
 
-struct Asked<'a> {
+struct PermissionCheck<'a> {
     verb: &'a str,
     resource: &'a Resource,
     subresource: &'a str,
     name: &'a str,
 }
 
-impl Asked<'_> {
+impl PermissionCheck<'_> {
     fn is_allowed(&self, policy: &Policy, subject: &Subject<'_>) -> bool {
         let Self { verb, resource, subresource, name } = *self;
         let namespace = if resource.namespaced { subject.namespace } else { "" };

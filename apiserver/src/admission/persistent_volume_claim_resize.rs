@@ -1,4 +1,5 @@
-//! A volume claim grows only if its class lets volumes grow. That it must be bound, and does not shrink, are rules of its own.
+//! PersistentVolumeClaimResize: a claim may grow only if it is bound and its StorageClass allows expansion.
+//! Validation refuses shrinking.
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;
@@ -8,7 +9,7 @@ use kstore_api::quantity::Quantity;
 use kstore_api::status::Status;
 use serde_json::Value;
 
-/// The old way of naming a class.
+/// The deprecated annotation that names a class.
 const OLD_NAME: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) struct PersistentVolumeClaimResize;

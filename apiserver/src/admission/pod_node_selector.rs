@@ -1,5 +1,6 @@
-//! The node selector in an annotation of a namespace holds for all its pods. There is no configuration file of the plugin: no selector
-//! for namespaces without the annotation, and no lists of what pods of a namespace may select.
+//! PodNodeSelector: the node selector in an annotation of a namespace is added to all its pods. The plugin
+//! has no configuration file: there is no cluster default selector, and no list of allowed selectors per
+//! namespace.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;
@@ -48,7 +49,7 @@ fn conflict(subject: &Subject<'_>, wanted: &BTreeMap<String, String>, pod: &Valu
     if wanted.iter().any(differs) { Err(subject.forbidden(CONFLICT)) } else { Ok(()) }
 }
 
-/// What the namespace of a new pod selects.
+/// The node selector that the namespace requires of a new pod.
 fn selector(cluster: &dyn Lookup, subject: &Subject<'_>) -> Result<BTreeMap<String, String>, Status> {
     if subject.operation != Operation::Create || !subject.subresource.is_empty() {
         return Ok(BTreeMap::new());
@@ -58,7 +59,7 @@ fn selector(cluster: &dyn Lookup, subject: &Subject<'_>) -> Result<BTreeMap<Stri
     parse(annotation.unwrap_or_default()).map_err(Status::unclassified)
 }
 
-/// Labels as `key=value,key=value`.
+/// Parses labels in the form `key=value,key=value`.
 fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let labels = text.split(',').filter(|_| !text.is_empty()).map(|label| {
         let parts: Vec<&str> = label.split('=').collect();

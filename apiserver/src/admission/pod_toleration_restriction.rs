@@ -1,5 +1,5 @@
-//! Annotations of a namespace say what its pods tolerate without asking, and what they may tolerate at all. There is no configuration
-//! file of the plugin, so that namespaces without annotations have neither.
+//! PodTolerationRestriction: annotations of a namespace set default and allowed tolerations of its pods. The
+//! plugin has no configuration file, so namespaces without the annotations have neither.
 
 use super::{Operation, Plugin, Subject, tolerations};
 use crate::lookup::Lookup;

@@ -1,5 +1,5 @@
-//! A pod has the labels of its node's zone and region, which its containers can read. It gets them when it is bound, or when it is
-//! created with a node; labels that it has already stay.
+//! PodTopologyLabels: a pod gets the zone and region labels of its node, which its containers can read. They
+//! are set when the pod is bound, or created with a node; existing labels are kept.
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;
@@ -32,7 +32,7 @@ impl Plugin for PodTopologyLabels {
     }
 }
 
-/// Gives a binding of a pod to a node the labels that the pod is to have.
+/// Adds the labels of the node to a pod's binding.
 pub(super) fn label_binding(cluster: &dyn Lookup, binding: &mut Value) {
     if binding["target"]["kind"] == "Node" {
         let node = text(&binding["target"]["name"]).to_owned();
@@ -40,7 +40,7 @@ pub(super) fn label_binding(cluster: &dyn Lookup, binding: &mut Value) {
     }
 }
 
-/// Copies the labels of a node's place to an object that lacks them.
+/// Copies the node's topology labels to an object that lacks them.
 fn copy(cluster: &dyn Lookup, node: &str, object: &mut Value) {
     static NODES: OnceLock<&'static Resource> = OnceLock::new();
     if node.is_empty() {

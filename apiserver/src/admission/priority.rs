@@ -1,4 +1,5 @@
-//! A pod's priority comes from its PriorityClass and from nowhere else; at most one class is the default.
+//! Priority: a pod's priority is computed from its PriorityClass only, and at most one class can be the
+//! default.
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;
@@ -82,7 +83,7 @@ impl Plugin for Priority {
     }
 }
 
-/// Who replaces a pod need not state what was computed when it was created.
+/// Keeps the computed priority if an update omits it.
 fn keep(spec: &mut Value, old: &Value) {
     for name in ["priority", "preemptionPolicy"] {
         if spec[name].is_null() && !old[name].is_null() {
@@ -95,7 +96,8 @@ fn classes() -> &'static kstore_api::kind::Resource {
     row("scheduling.k8s.io", "v1", "priorityclasses")
 }
 
-/// The class of pods that name none. Should there be several, the lowest counts, as in Kubernetes.
+/// The default class for pods that name none. If there are several, the one with the lowest value counts, as
+/// in Kubernetes.
 fn default_class(cluster: &dyn Lookup) -> Option<Arc<Value>> {
     let defaults = cluster.list(classes(), "").into_iter().filter(|class| class["globalDefault"] == true);
     defaults.min_by_key(|class| class["value"].as_i64().unwrap_or(0))

@@ -1,5 +1,5 @@
-//! Nobody gives away more than they have: who writes a role must hold its rules (or the verb `escalate`), who writes a binding
-//! must hold the rules of its role (or the verb `bind`).
+//! Escalation checks of RBAC: writing a role requires holding its rules (or the verb `escalate`), and writing
+//! a binding requires holding the rules of its role (or the verb `bind`).
 
 use super::{Operation, Plugin, Subject};
 use crate::authn::MASTERS;
@@ -35,7 +35,7 @@ impl Plugin for RbacEscalation {
         if old.is_some_and(|old| changes_only_references(new, old)) {
             return Ok(());
         }
-        // Writing is rare, so the policy is compiled for each: it must be as new as what it decides on.
+        // Such writes are rare, so the policy is compiled for each, from current roles.
         let policy = || Policy::compile(cluster);
         match subject.resource.plural {
             "clusterroles" | "roles" => may_write_role(&policy(), subject, new, old),
@@ -45,12 +45,13 @@ impl Plugin for RbacEscalation {
     }
 }
 
-/// Metadata that the garbage collector changes, and what the server itself writes with every change.
+/// Metadata that the garbage collector changes, and metadata that the server sets with every write.
 const REFERENCES: [&str; 5] =
     ["ownerReferences", "finalizers", "selfLink", "managedFields", "resourceVersion"];
 
-/// Whether the two differ in nothing that can grant: no more than what the garbage collector needs to remove an object. Every
-/// other change is judged as a whole, as in Kubernetes: a label can make a role part of an aggregated one.
+/// Whether an update changes only metadata that the garbage collector needs to change, and thus cannot grant
+/// anything. Every other update is checked as a whole, as in Kubernetes: a label can make a role part of an
+/// aggregated one.
 fn changes_only_references(new: &Value, old: &Value) -> bool {
     let same = |new: &Value, old: &Value, free: &[&str]| match (new.as_object(), old.as_object()) {
         (Some(left), Some(right)) => {
@@ -75,7 +76,7 @@ fn may_write_role(
     let rules: Vec<Rule> = role["rules"].as_array().into_iter().flatten().map(Rule::from_value).collect();
     must_hold(policy, subject, &rules)?;
     if aggregates(role) || old.is_some_and(aggregates) {
-        // What it will contain, or no longer contains, is not known, so that only who holds everything may write it.
+        // The aggregated rules are unknown, so writing such a role requires all permissions.
         let all = |text: &str| vec![text.to_owned()];
         let everything = [
             Rule { verbs: all("*"), groups: all("*"), resources: all("*"), ..Rule::default() },
@@ -115,7 +116,7 @@ fn allowed(policy: &Policy, subject: &Subject<'_>, verb: &str, resource: &str, n
     )
 }
 
-/// Everything that the rules grant is held by the caller, in the namespace that the role or binding is for.
+/// Checks that the user holds all that the rules grant, in the namespace of the role or binding.
 fn must_hold(policy: &Policy, subject: &Subject<'_>, wanted: &[Rule]) -> Result<(), Status> {
     let mut held = Coverage::of(policy.rules_of(subject.user, subject.namespace));
     let mut missing: Vec<&Rule> = Vec::new();

@@ -1,5 +1,5 @@
-//! The plugins of the server in the order in which they run, with the kinds that each looks at and whether it runs by default. Webhooks,
-//! policies and quotas come after them and are no plugins here.
+//! The in-tree plugins in the order in which they run, with the kinds that each checks and whether it runs by
+//! default. Webhooks, policies and quotas run after them and are implemented elsewhere.
 
 use super::{
     Plugin, Subject, always, always_pull_images, certificate_approval, certificate_requester,
@@ -13,34 +13,34 @@ use super::{
 };
 use std::collections::BTreeSet;
 
-/// The plugin that bounds what nodes may write.
+/// Name of the plugin that limits the writes of nodes.
 pub(super) const NODE_RESTRICTION: &str = "NodeRestriction";
-/// The check against escalation by roles and bindings. In Kubernetes it is part of their storage and no plugin.
+/// Name of the RBAC escalation check. In Kubernetes it is part of the storage of roles and not a plugin.
 pub(super) const RBAC_ESCALATION: &str = "RBACEscalation";
-/// The check of who may set owner references.
+/// Name of the plugin that checks owner references.
 pub(super) const OWNER_REFERENCES: &str = "OwnerReferencesPermissionEnforcement";
-/// The last plugin but one. The registry charges quotas, in the commit of what is charged.
+/// Name of the plugin ResourceQuota. The registry charges quotas, in the commit of the charged object.
 pub(crate) const RESOURCE_QUOTA: &str = "ResourceQuota";
 pub(super) const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
 pub(super) const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
 pub(super) const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
 pub(super) const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
-/// Plugins that are no [`Plugin`]: they wait for webhooks, or belong to a commit.
+/// Plugins that do not implement [`Plugin`]: they wait for webhooks, or are part of a commit.
 const ELSEWHERE: [&str; 5] =
     [MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK, RESOURCE_QUOTA];
 
-/// A plugin with its place in the order.
+/// An in-tree plugin with its name and its kinds.
 pub(super) struct Registered {
-    /// The name that clients of Kubernetes know.
+    /// The name in Kubernetes.
     pub(super) name: &'static str,
     pub(super) plugin: &'static dyn Plugin,
     runs_by_default: bool,
-    /// Group and plural of the kinds that it looks at; empty: all kinds.
+    /// Group and plural of the kinds that the plugin checks; empty: all kinds.
     kinds: &'static [(&'static str, &'static str)],
 }
 
 impl Registered {
-    /// Whether the plugin looks at requests about the kind of this one. The others cost nothing.
+    /// Whether the plugin checks requests about this kind. Other plugins are skipped.
     pub(super) fn concerns(&self, subject: &Subject<'_>) -> bool {
         let resource = subject.resource;
         self.kinds.is_empty()
@@ -69,7 +69,7 @@ const CLAIMS: &[(&str, &str)] = &[("", "persistentvolumeclaims")];
 const SIGNING_REQUESTS: &[(&str, &str)] = &[("certificates.k8s.io", "certificatesigningrequests")];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The order is Kubernetes'.
+/// The plugins in Kubernetes' order.
 static PLUGINS: &[Registered] = &[
     off("AlwaysAdmit", &always::AlwaysAdmit, &[]),
     on("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle, &[]),
@@ -123,32 +123,32 @@ static PLUGINS: &[Registered] = &[
         &rbac_escalation::RbacEscalation,
         &[(RBAC, "clusterroles"), (RBAC, "roles"), (RBAC, "clusterrolebindings"), (RBAC, "rolebindings")],
     ),
-    // In Kubernetes it is asked after webhooks and quotas.
+    // In Kubernetes it runs after webhooks and quotas.
     off("AlwaysDeny", &always::AlwaysDeny, &[]),
 ];
 
-/// The names of the admission plugins of Kubernetes that this server has.
+/// The names of Kubernetes' admission plugins that this server has.
 pub fn plugins() -> impl Iterator<Item = &'static str> {
     let own = PLUGINS.iter().map(|registered| registered.name).filter(|name| *name != RBAC_ESCALATION);
     own.chain(ELSEWHERE)
 }
 
-/// Which plugins run: those of Kubernetes' default set, unless switched off or on here.
+/// The enabled plugins: Kubernetes' default set with these changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSwitches {
-    /// Plugins of [`plugins`] that run beside the default ones.
+    /// Plugins of [`plugins`] that run in addition to the default ones.
     pub enabled: BTreeSet<&'static str>,
     /// Plugins of [`plugins`] that do not run.
     pub disabled: BTreeSet<&'static str>,
 }
 
 impl PluginSwitches {
-    /// Without these plugins.
+    /// The default set without these plugins.
     pub fn without(disabled: impl IntoIterator<Item = &'static str>) -> Self {
         Self { disabled: disabled.into_iter().collect(), ..Self::default() }
     }
 
-    /// Whether a plugin of this name runs, webhooks, policies and quotas included.
+    /// Whether a plugin is enabled, including those for webhooks, policies and quotas.
     pub fn runs(&self, plugin: &str) -> bool {
         let by_default = |name: &str| {
             PLUGINS
@@ -159,7 +159,7 @@ impl PluginSwitches {
         !self.disabled.contains(plugin) && (self.enabled.contains(plugin) || by_default(plugin))
     }
 
-    /// The plugins of the server that run, in their order.
+    /// The enabled in-tree plugins, in their order.
     pub(super) fn running(&self) -> Vec<&'static Registered> {
         PLUGINS.iter().filter(|registered| self.runs(registered.name)).collect()
     }

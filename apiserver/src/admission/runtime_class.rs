@@ -1,4 +1,5 @@
-//! A pod takes over the overhead of its RuntimeClass, and the node selector and tolerations that lead to nodes with that runtime.
+//! RuntimeClass: a pod gets the overhead of its RuntimeClass, and the node selector and tolerations for nodes
+//! with that runtime.
 
 use super::{Operation, Plugin, Subject, row, tolerations};
 use crate::lookup::Lookup;
@@ -72,7 +73,7 @@ fn class_of(cluster: &dyn Lookup, subject: &Subject<'_>, pod: &Value) -> Result<
     class.ok_or_else(missing).map(Some)
 }
 
-/// Whether two lists of resources name the same amounts.
+/// Whether two resource lists have equal amounts.
 fn are_equal(left: &Value, right: &Value) -> bool {
     let amounts = |resources: &Value| -> Vec<(String, Option<Quantity>)> {
         let members = resources.as_object().into_iter().flatten();

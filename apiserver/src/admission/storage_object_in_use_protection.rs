@@ -1,5 +1,6 @@
-//! New volumes and claims have the finalizer that keeps them until nothing uses them. The controller that removes it also adds it to
-//! those that came without it. VolumeAttributesClasses get none, for there is no controller that would remove it.
+//! StorageObjectInUseProtection: new volumes and claims get the finalizer that keeps them while they are in
+//! use. The controller that removes it also adds it to objects without it. VolumeAttributesClasses get none,
+//! because no controller would remove it.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;

@@ -1,5 +1,5 @@
-//! A new node takes no pods before somebody has seen it ready: it starts with the taint that the node lifecycle controller
-//! takes off.
+//! TaintNodesByCondition: a new node starts with the taint `not-ready`, which the node lifecycle controller
+//! removes once the node is ready, so that no pods are scheduled to it before.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;

@@ -1,4 +1,4 @@
-//! What each plugin makes of an object, over a small cluster.
+//! Each in-tree plugin over a small cluster.
 
 mod defaults_of_classes;
 mod optional;
@@ -33,7 +33,7 @@ fn pod(spec: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "namespace": "a" }, "spec": spec })
 }
 
-/// The chain over a cluster that calls no webhooks.
+/// The admission chain of a cluster without webhooks.
 fn chain(cluster: Arc<MapLookup>) -> Admission {
     let authorizer = Arc::new(Authorizer::new(cluster.clone()));
     let network = Arc::new(Network::new(ServiceBackends::default()));
@@ -164,7 +164,7 @@ fn a_pod_mounts_the_token_of_its_account() {
 }
 
 #[test]
-fn secrets_are_limited_where_the_account_says_so_also_for_ephemeral_containers() {
+fn accounts_can_limit_secrets_also_for_ephemeral_containers() {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": { "name": "s2", "namespace": "a", "annotations": { "kubernetes.io/enforce-mountable-secrets": "true" } },
@@ -186,7 +186,7 @@ fn secrets_are_limited_where_the_account_says_so_also_for_ephemeral_containers()
 }
 
 #[test]
-fn a_mirror_pod_has_no_account_and_keeps_no_secrets() {
+fn a_mirror_pod_uses_no_account_and_no_secrets() {
     let mirror = |spec: Value| {
         let mut pod = pod(spec);
         pod["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": "h" });
@@ -235,7 +235,7 @@ fn a_pod_gets_its_priority_from_its_class() {
 }
 
 #[test]
-fn who_replaces_a_pod_need_not_state_its_priority() {
+fn an_update_without_a_priority_keeps_it() {
     let old = Some(pod(json!({ "priority": 1000, "preemptionPolicy": "Never" })));
     let case = Case { operation: Operation::Update, old, ..Case::create([]) };
     let kept = case.admit(pod(json!({}))).unwrap();
@@ -248,7 +248,7 @@ fn who_replaces_a_pod_need_not_state_its_priority() {
 }
 
 #[test]
-fn a_certificate_request_says_who_asked_and_only_what_is_known_of_them() {
+fn a_certificate_request_records_its_requester() {
     let spec = json!({ "username": "else", "uid": "7", "groups": ["g"], "extra": { "a": ["b"] } });
     let request = json!({ "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
         "metadata": { "name": "r" }, "spec": spec });
@@ -263,7 +263,7 @@ fn a_certificate_request_says_who_asked_and_only_what_is_known_of_them() {
 }
 
 #[test]
-fn a_pod_tolerates_unreachable_nodes_for_five_minutes_unless_it_says_otherwise() {
+fn pods_tolerate_unreachable_nodes_for_five_minutes_by_default() {
     let case = Case::create([]);
     let added = case.admit(pod(json!({}))).unwrap();
     let tolerations = added["spec"]["tolerations"].as_array().unwrap();
@@ -307,7 +307,7 @@ fn a_claim_without_a_class_gets_the_newest_default() {
 }
 
 #[test]
-fn nobody_grants_what_they_do_not_hold() {
+fn users_cannot_grant_permissions_that_they_do_not_hold() {
     let rbac = |kind: &str, extra: Value| {
         let mut object = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": "x", "namespace": "a" },
@@ -339,7 +339,7 @@ fn nobody_grants_what_they_do_not_hold() {
 }
 
 #[test]
-fn changes_of_labels_and_removed_aggregation_rules_are_judged_as_escalation() {
+fn label_changes_and_removed_aggregation_rules_are_checked_as_escalation() {
     let role = |name: &str, labels: Value, extra: Value| {
         let mut object = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": { "name": name, "labels": labels } });
@@ -381,11 +381,11 @@ fn changes_of_labels_and_removed_aggregation_rules_are_judged_as_escalation() {
     let mut gathers = own.clone();
     gathers["aggregationRule"] = json!({ "clusterRoleSelectors": [{ "matchLabels": { "a": "b" } }] });
     assert_eq!(change(&own, gathers.clone()), Err(403), "an aggregation rule gathers anything");
-    assert_eq!(change(&gathers, own), Err(403), "and who removes one must hold everything, too");
+    assert_eq!(change(&gathers, own), Err(403), "removing an aggregation rule requires all permissions too");
 }
 
 #[test]
-fn a_small_role_with_a_huge_product_is_judged_at_once() {
+fn a_small_role_with_a_huge_product_is_checked_quickly() {
     let letters: Vec<String> = (0..250).map(|n| format!("x{n}")).collect();
     let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": { "name": "x", "namespace": "a" },
@@ -400,7 +400,7 @@ fn signing_request(signer: &str, request: &str) -> Value {
         "spec": { "signerName": signer, "request": request } })
 }
 
-/// What ann may do with signers.
+/// The permissions of ann for signers.
 fn signers_of_ann(verb: &str, signer: &str) -> [Value; 2] {
     let rbac = |kind: &str, extra: Value| {
         let mut object = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": "x" } });
@@ -419,7 +419,7 @@ fn signers_of_ann(verb: &str, signer: &str) -> [Value; 2] {
 }
 
 #[test]
-fn approving_and_signing_certificates_takes_permission_for_the_signer() {
+fn approving_and_signing_certificates_requires_permission_for_the_signer() {
     let old = signing_request("a.b/c", DEV_REQUEST);
     let with = |status: Value| {
         let mut new = old.clone();
@@ -454,7 +454,7 @@ fn approving_and_signing_certificates_takes_permission_for_the_signer() {
 }
 
 #[test]
-fn no_client_certificate_is_asked_for_in_the_name_of_masters() {
+fn client_certificates_for_system_masters_are_refused() {
     let create = |signer: &str, request: &str| {
         Case::create([])
             .admit(signing_request(signer, request))
@@ -468,7 +468,7 @@ fn no_client_certificate_is_asked_for_in_the_name_of_masters() {
                 system:masters group is not allowed";
     assert_eq!(create(client, MASTERS_REQUEST), Err((403, text.to_owned())));
     assert_eq!(create(client, "AAAA").unwrap_err().0, 403);
-    // The same name as a T61String, which is read as any other.
+    // The same name as a T61String, which must be recognized too.
     let pem = STANDARD.decode(MASTERS_REQUEST).unwrap();
     let pem = x509_parser::pem::Pem::iter_from_buffer(&pem).next().unwrap().unwrap();
     let mut der = pem.contents;
@@ -479,6 +479,6 @@ fn no_client_certificate_is_asked_for_in_the_name_of_masters() {
     assert_eq!(create(client, &STANDARD.encode(other)).unwrap_err().0, 403);
 }
 
-/// Requests of jane's, of the groups `dev`, and `dev` and `system:masters`, signed with Ed25519.
+/// Requests of jane with the groups `dev`, and `dev` and `system:masters`, signed with Ed25519.
 const DEV_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHY01GQUNBUUF3SFRFTU1Bb0dBMVVFQ2d3RFpHVjJNUTB3Q3dZRFZRUUREQVJxWVc1bE1Db3dCUVlESzJWdwpBeUVBV2lNMWVYWHhoektiekdtUWtPRXNkQm8vZjNKZVVnd1V1RHRpNXJ6QkhOaWdBREFGQmdNclpYQURRUUJSCkdDVXlNNFVoS2ozeVc5dVpzSGNmRHNZSHVLVHVmaXg3Nk1QK1o1WTJGYmhseERvYnhOYTJoMi9tdm1oMUZFUHYKTWZLc3RlRUo2VzErakM1R2RoTU4KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 const MASTERS_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHMU1Ha0NBUUF3TmpFTU1Bb0dBMVVFQ2d3RFpHVjJNUmN3RlFZRFZRUUtEQTV6ZVhOMFpXMDZiV0Z6ZEdWeQpjekVOTUFzR0ExVUVBd3dFYW1GdVpUQXFNQVVHQXl0bGNBTWhBRm9qTlhsMThZY3ltOHhwa0pEaExIUWFQMzl5ClhsSU1GTGc3WXVhOHdSellvQUF3QlFZREsyVndBMEVBejFZVWRjZVh1ckZLcTJ3U1gwSmJESGhpR0tzUGkyTHMKNUM5N3ZyTUZvM0pCT2hSdExUT2dZb3cydHdsQjkyTXV6dmI5aUp6L0g3ZXJFQkpvbWpGTkJ3PT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";

@@ -1,9 +1,9 @@
-//! Merging lists of tolerations, as the plugins do that add some to pods.
+//! Merges lists of tolerations, for plugins that add tolerations to pods.
 
 use kstore_api::object::{semantically_equal, text};
 use serde_json::Value;
 
-/// Both lists without what others of them tolerate as well. Of equal tolerations the first stays.
+/// Both lists without tolerations that others cover. Of equal tolerations the first is kept.
 pub(super) fn merged(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<&Value> = first.iter().chain(second).collect();
     let mut merged: Vec<Value> = Vec::with_capacity(all.len());
@@ -19,7 +19,7 @@ pub(super) fn merged(first: &[Value], second: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Whether one tolerates whatever the other tolerates.
+/// Whether `wide` tolerates everything that `narrow` tolerates.
 pub(super) fn covers(wide: &Value, narrow: &Value) -> bool {
     if semantically_equal(wide, narrow) {
         return true;
@@ -53,7 +53,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_others_cover_is_left_out() {
+    fn covered_tolerations_are_left_out() {
         let key = |key: &str| json!({ "key": key, "operator": "Exists" });
         let equal = json!({ "key": "a", "operator": "Equal", "value": "v" });
         let seconds = |seconds: i64| json!({ "key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds });

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The label of automanaged APIServices.
 const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// One write.
+/// One write to an APIService.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
     /// Create this object.
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_for_each_served_version_of_custom_groups_and_no_other() {
+    fn served_versions_of_custom_groups_have_one_apiservice_each() {
         let made = plan(&kinds(), &stored(&[]));
         assert_eq!(made, [Change::Create(discovery::api_service("example.com", "v1"))]);
         let right = automanaged(("example.com", "v1"), None);
@@ -128,15 +128,15 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_changed_is_set_right_and_one_made_by_hand_is_left_alone() {
-        let led_away = automanaged(("example.com", "v1"), Some("ns/s"));
+    fn changed_automanaged_apiservices_are_restored_and_manual_ones_kept() {
+        let redirected = automanaged(("example.com", "v1"), Some("ns/s"));
         let spec = json!({
             "group": "example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 100,
             "service": null, "insecureSkipTLSVerify": null,
         });
-        let set_right = Change::Patch("v1.example.com".into(), json!({ "spec": spec }));
-        assert_eq!(plan(&kinds(), &stored(&[led_away])), [set_right]);
-        let by_hand = object(("example.com", "v1"), (1, 1), Some("ns/s"));
-        assert_eq!(plan(&kinds(), &stored(&[by_hand])), []);
+        let restored = Change::Patch("v1.example.com".into(), json!({ "spec": spec }));
+        assert_eq!(plan(&kinds(), &stored(&[redirected])), [restored]);
+        let manual = object(("example.com", "v1"), (1, 1), Some("ns/s"));
+        assert_eq!(plan(&kinds(), &stored(&[manual])), []);
     }
 }

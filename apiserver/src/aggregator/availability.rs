@@ -1,4 +1,5 @@
-//! The `Available` condition of APIServices: its reasons and messages, as kube-aggregator writes them. Pure; `keep` runs the checks.
+//! The `Available` condition of APIServices: its reasons and messages, as kube-aggregator writes them. Pure;
+//! `controller` runs the checks.
 
 use super::services::{AVAILABLE, ApiService};
 use crate::outbound::Unreachable;
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_said_in_the_words_of_kubernetes() {
+    fn messages_of_unavailable_apiservices_are_those_of_kubernetes() {
         let services = ApiServices::of([&object(("g.io", "v1"), (1, 1), Some("ns/s"))]);
         let service = services.remote().next().unwrap();
         let cases = [
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_written_when_it_changes_and_keeps_its_moment_while_its_status_stays() {
+    fn a_condition_is_written_when_it_changes_and_keeps_its_transition_time_with_its_status() {
         let passed = Availability::passed();
         let first = passed.status(&json!({}), "t1").unwrap();
         assert_eq!(first["conditions"][0]["lastTransitionTime"], "t1");

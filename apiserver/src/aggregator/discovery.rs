@@ -28,8 +28,8 @@ pub(super) fn of_legacy(document: &Value, group: &str, version: &str) -> Value {
     let mut resources: Vec<Value> = Vec::new();
     for entry in list(&document["resources"]) {
         let kind = json!({
-            "group": said(entry, "group", group),
-            "version": said(entry, "version", version),
+            "group": member_or(entry, "group", group),
+            "version": member_or(entry, "version", version),
             "kind": text(&entry["kind"]),
         });
         let (name, below) = text(&entry["name"]).split_once('/').unwrap_or((text(&entry["name"]), ""));
@@ -63,8 +63,8 @@ pub(super) fn of_legacy(document: &Value, group: &str, version: &str) -> Value {
     Value::Array(resources)
 }
 
-fn said<'a>(entry: &'a Value, member: &str, otherwise: &'a str) -> &'a str {
-    Some(text(&entry[member])).filter(|said| !said.is_empty()).unwrap_or(otherwise)
+fn member_or<'a>(entry: &'a Value, member: &str, otherwise: &'a str) -> &'a str {
+    Some(text(&entry[member])).filter(|value| !value.is_empty()).unwrap_or(otherwise)
 }
 
 /// The hash that an index of OpenAPI v3 documents gives that of a group and version; `None` if there is no such document.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_aggregated_document_only_the_asked_version_counts() {
+    fn only_the_requested_version_of_an_aggregated_document_counts() {
         let document = json!({ "items": [{ "metadata": { "name": "g.io" }, "versions": [
             { "version": "v1", "resources": [{ "resource": "a" }] }, { "version": "v2" } ] }] });
         assert_eq!(of_aggregated(&document, "g.io", "v1"), Some(json!([{ "resource": "a" }])));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_of_a_document_is_in_its_address() {
+    fn the_hash_of_an_openapi_document_is_read_from_its_url() {
         let index = json!({ "paths": {
             "apis/g.io/v1": { "serverRelativeURL": "/openapi/v3/apis/g.io/v1?hash=AB12" },
             "apis/g.io/v2": { "serverRelativeURL": "/openapi/v3/apis/g.io/v2" },

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_authenticated_is_said_of_the_caller() {
+    fn headers_name_only_the_authenticated_user() {
         let claimed =
             [("x-remote-user", "admin"), ("x-remote-group", "system:masters"), ("x-remote-extra-a", "b")];
         let mut headers: HeaderMap = claimed
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_who_cannot_be_named_is_nobody_else() {
+    fn a_user_with_invalid_header_values_is_an_error() {
         let user = UserInfo::new("jane\r\nx-remote-group: system:masters", ["dev"]);
         assert!(identify(&mut HeaderMap::new(), &user).is_err());
     }

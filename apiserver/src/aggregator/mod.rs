@@ -1,12 +1,13 @@
-//! API aggregation (kube-aggregator): the API server behind an APIService's Service serves that group and version. This module holds
-//! the registry of aggregated APIs, their availability, and their discovery and OpenAPI documents, which the task `keep` maintains.
-//! `rest::aggregated` proxies requests; `rest::discovery` and `rest::openapi` merge the documents.
+//! API aggregation (kube-aggregator): the API server behind an APIService's Service serves that group and
+//! version. This module holds the registry of aggregated APIs, their availability, and their discovery and
+//! OpenAPI documents, which the task in `controller` maintains. `rest::aggregated` proxies requests;
+//! `rest::discovery` and `rest::openapi` merge the documents.
 
 mod automanaged;
 mod availability;
+mod controller;
 mod discovery;
 pub(crate) mod headers;
-mod keep;
 mod probe;
 mod services;
 
@@ -24,7 +25,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use keep::{TASK, keep};
+pub(crate) use controller::{TASK, run};
 pub(crate) use services::{ApiService, ApiServices};
 
 /// A group and version that another API server serves.
@@ -54,7 +55,7 @@ pub(crate) struct ApiDocuments {
 pub(crate) struct AggregatedApis {
     /// The stored APIServices, which also order the groups that this server serves itself.
     pub(crate) services: ApiServices,
-    /// Sorted by the name of the APIService.
+    /// The aggregated APIs, sorted by the name of their APIService.
     pub(crate) apis: Vec<AggregatedApi>,
 }
 
@@ -173,8 +174,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_about_a_group_and_version_or_not() {
-        let about = [
+    fn group_and_version_are_parsed_from_paths() {
+        let cases = [
             ("/apis/metrics.k8s.io/v1beta1", Some(("metrics.k8s.io", "v1beta1"))),
             ("/apis/metrics.k8s.io/v1beta1/nodes/a", Some(("metrics.k8s.io", "v1beta1"))),
             ("/openapi/v3/apis/metrics.k8s.io/v1beta1", Some(("metrics.k8s.io", "v1beta1"))),
@@ -183,7 +184,7 @@ mod tests {
             ("/api/v1/pods", None),
             ("/openapi/v2", None),
         ];
-        for (path, wanted) in about {
+        for (path, wanted) in cases {
             assert_eq!(group_version(path), wanted, "{path}");
         }
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The type of the condition that says whether requests are proxied.
 pub(super) const AVAILABLE: &str = "Available";
 
-/// Priorities of custom groups, and of a group and version whose APIService is not there yet.
+/// Priorities of custom groups, and of groups and versions without an APIService.
 const USUAL: (i64, i64) = (1000, 100);
 
 /// An APIService that another API server serves.
@@ -48,25 +48,25 @@ impl ApiService {
 /// The priorities of the versions of a group: the group's and the version's own.
 type Versions = BTreeMap<Arc<str>, (i64, i64)>;
 
-/// All APIServices.
+/// The stored APIServices, compiled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiServices {
-    /// Those with a Service, by name.
+    /// The APIServices with a Service, by name.
     remote: BTreeMap<Arc<str>, Arc<ApiService>>,
-    /// Of each group and version: `groupPriorityMinimum` and `versionPriority`, where they are not [`USUAL`]: those of most custom
-    /// groups are, and there may be many.
+    /// `groupPriorityMinimum` and `versionPriority` of each group and version, unless they are [`USUAL`].
+    /// Most custom groups have the usual ones, and there may be many.
     priorities: BTreeMap<Arc<str>, Versions>,
 }
 
 impl ApiServices {
-    /// Those in stored objects.
+    /// Compiles stored objects.
     pub(super) fn of<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut services = Self::default();
         objects.into_iter().for_each(|object| services.set(object));
         services
     }
 
-    /// Adds or replaces an APIService. An unreadable Service counts as none.
+    /// Adds or replaces an APIService. An invalid Service reference counts as none.
     pub(super) fn set(&mut self, object: &Value) {
         self.remove(meta::name(object));
         let spec = &object["spec"];
@@ -172,7 +172,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_those_with_a_service_are_handed_on() {
+    fn only_apiservices_with_a_service_are_remote() {
         let objects = [
             object(("apps", "v1"), (17_800, 15), None),
             object(("metrics.k8s.io", "v1beta1"), (100, 100), Some("kube-system/metrics-server")),

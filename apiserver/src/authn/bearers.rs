@@ -1,4 +1,4 @@
-//! [`Bearers`]: who else knows bearer tokens, beside the token file and the keys of service accounts, in Kubernetes' order.
+//! [`Bearers`]: authenticators of bearer tokens beside service account tokens, tried in Kubernetes' order.
 
 use super::oidc::Issuers;
 use super::{TokenFile, TokenWebhook, UserInfo, bootstrap_token};
@@ -7,68 +7,69 @@ use crate::metrics::Page;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// The authenticators of bearer tokens that a server can be given. The default is none.
+/// The configured authenticators of bearer tokens. None by default.
 #[derive(Clone, Debug, Default)]
 pub struct Bearers {
-    /// Tokens of users.
+    /// Static tokens of users.
     pub file: Option<Arc<TokenFile>>,
-    /// Whether bootstrap tokens are good.
+    /// Whether bootstrap tokens are accepted.
     pub bootstrap: bool,
-    /// Issuers of OpenID Connect.
+    /// OpenID Connect issuers.
     pub issuers: Option<Arc<Issuers>>,
-    /// A server that knows tokens, asked last.
+    /// A webhook that authenticates tokens; tried last.
     pub webhook: Option<Arc<TokenWebhook>>,
 }
 
-/// Whom a token speaks for.
-pub(crate) enum Bearer {
-    /// This user, whatever the audience.
+/// The user that a bearer token authenticates, with the audiences of the token.
+pub(crate) enum BearerUser {
+    /// The token is valid for every audience.
     Anywhere(Arc<UserInfo>),
-    /// This user, towards these audiences.
+    /// The token is valid for these audiences.
     For(Arc<UserInfo>, Vec<String>),
 }
 
 impl Bearers {
-    /// Whether the state of the cluster decides about a token.
-    pub(crate) fn asks_cluster(&self, token: &str) -> bool {
+    /// Whether a token has to be looked up in the cluster's objects.
+    pub(crate) fn needs_cluster_state(&self, token: &str) -> bool {
         self.bootstrap && bootstrap_token::parts(token).is_some()
     }
 
-    /// Whom a token speaks for that the token file and service accounts do not know. `audiences` are those that are wanted.
+    /// Authenticates a token by bootstrap tokens, issuers and the webhook, in this order. `audiences` are the
+    /// wanted audiences.
     pub(crate) async fn user(
         &self,
         token: &str,
         audiences: &[&str],
         cluster: &dyn Lookup,
         now: Timestamp,
-    ) -> Option<Bearer> {
+    ) -> Option<BearerUser> {
         if self.bootstrap
             && let Some(user) = bootstrap_token::user(token, cluster, now)
         {
-            return Some(Bearer::Anywhere(Arc::new(user)));
+            return Some(BearerUser::Anywhere(Arc::new(user)));
         }
         if let Some(issuers) = &self.issuers {
             match issuers.identity(token, now).await {
-                Ok(Some(user)) => return Some(Bearer::Anywhere(user)),
+                Ok(Some(user)) => return Some(BearerUser::Anywhere(user)),
                 Ok(None) => {}
-                Err(why) => tracing::debug!(why, "a token of an issuer is refused"),
+                Err(why) => tracing::debug!(why, "a token of an OpenID Connect issuer is refused"),
             }
         }
         match self.webhook.as_ref()?.identity(token, audiences).await {
-            Ok(known) => known.map(|(user, good)| Bearer::For(user, good)),
+            Ok(known) => known.map(|(user, good)| BearerUser::For(user, good)),
             Err(why) => {
-                tracing::warn!(why, "the token webhook does not tell whose a token is");
+                tracing::warn!(why, "the token webhook failed");
                 None
             }
         }
     }
 
-    /// When a token that was found good expires, as far as it says.
+    /// The expiry of a token that was accepted before, if the token has one.
     pub(crate) fn expires(&self, token: &str) -> Option<Timestamp> {
         self.issuers.as_ref()?.expires(token)
     }
 
-    /// Writes the counters.
+    /// Writes the metrics.
     pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
         if let Some(issuers) = &self.issuers {
             issuers.render_metrics(page);

@@ -1,4 +1,5 @@
-//! Bootstrap tokens, with which nodes join: `ID.SECRET`, good for as long as the Secret `kube-system/bootstrap-token-ID` says so.
+//! Bootstrap tokens, with which nodes join: `ID.SECRET`, valid while the Secret
+//! `kube-system/bootstrap-token-ID` says so.
 
 use super::UserInfo;
 use crate::lookup::Lookup;
@@ -13,19 +14,19 @@ const TYPE: &str = "bootstrap.kubernetes.io/token";
 const GROUP: &str = "system:bootstrappers";
 const ID: usize = 6;
 const SECRET: usize = 16;
-/// The longest name of a group behind the prefix.
+/// The longest name of a group without its prefix.
 const GROUP_NAME: usize = 255;
 
-/// The user that a bootstrap token speaks for; `None` if it is no such token, or not (or no longer) a good one.
+/// The user of a bootstrap token; `None` if the token is not a bootstrap token, or is invalid or expired.
 pub(super) fn user(token: &str, cluster: &dyn Lookup, now: Timestamp) -> Option<UserInfo> {
     let (id, secret) = parts(token)?;
     let object = cluster.get(core("secrets"), NAMESPACE, &format!("bootstrap-token-{id}"))?;
-    let is_leaving = !object["metadata"]["deletionTimestamp"].is_null();
-    if object["type"] != TYPE || is_leaving {
+    let is_being_deleted = !object["metadata"]["deletionTimestamp"].is_null();
+    if object["type"] != TYPE || is_being_deleted {
         return None;
     }
     let data = |key: &str| data(&object, key);
-    let is_good = data("token-id")? == id && same(data("token-secret")?.as_bytes(), secret.as_bytes());
+    let is_good = data("token-id")? == id && is_same(data("token-secret")?.as_bytes(), secret.as_bytes());
     if !is_good || data("usage-bootstrap-authentication")? != "true" || is_expired(data("expiration"), now) {
         return None;
     }
@@ -37,7 +38,7 @@ pub(super) fn user(token: &str, cluster: &dyn Lookup, now: Timestamp) -> Option<
     Some(UserInfo::new(format!("system:bootstrap:{id}"), [GROUP].into_iter().chain(more)))
 }
 
-/// Id and secret of a text that has the form of a bootstrap token.
+/// The id and secret of a token that has the form of a bootstrap token.
 pub(super) fn parts(token: &str) -> Option<(&str, &str)> {
     let (id, secret) = token.split_once('.')?;
     let is_word = |text: &str, length| {
@@ -51,7 +52,7 @@ fn data(secret: &Value, key: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A time that cannot be read is over.
+/// Whether a token is expired. An unreadable expiration counts as expired.
 fn is_expired(expiration: Option<String>, now: Timestamp) -> bool {
     let Some(text) = expiration.filter(|text| !text.is_empty()) else { return false };
     text.parse::<Timestamp>().map_or(true, |end| end <= now)
@@ -65,8 +66,8 @@ fn is_group(name: &str) -> bool {
         && rest.ends_with(|last: char| last.is_ascii() && is_word(last as u8))
 }
 
-/// Whether two texts are the same, in a time that does not tell how much of them is.
-fn same(left: &[u8], right: &[u8]) -> bool {
+/// Compares two texts in a time that does not depend on where they differ.
+fn is_same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |differs, (l, r)| differs | (l ^ r)) == 0
 }
 
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_token_speaks_for_a_bootstrapper() {
+    fn a_valid_token_authenticates_a_bootstrapper() {
         let groups = [("auth-extra-groups", Some("system:bootstrappers:a,system:bootstrappers:b:c-d"))];
         let user = name(TOKEN, secret(&groups)).unwrap();
         assert_eq!(user.username, "system:bootstrap:abcdef");
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_secret_or_a_token_makes_it_nobodys() {
+    fn invalid_secrets_and_tokens_authenticate_no_user() {
         for changes in [
             ("token-id", Some("other1")),
             ("token-id", None),
@@ -132,9 +133,9 @@ mod tests {
         let mut opaque = secret(&[]);
         opaque["type"] = json!("Opaque");
         assert_eq!(name(TOKEN, opaque), None);
-        let mut leaving = secret(&[]);
-        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(name(TOKEN, leaving), None);
+        let mut deleted = secret(&[]);
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(name(TOKEN, deleted), None);
         for token in
             ["", "abcdef", "abcdef.", "abcdeF.0123456789abcdef", "abcdef.0123456789abcdef0", "ab/../.0"]
         {

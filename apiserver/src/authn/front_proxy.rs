@@ -1,6 +1,6 @@
-//! [`FrontProxies`]: proxies in front of the server, which authenticate users themselves and name them in `X-Remote-*` headers. A proxy is
-//! known by a client certificate of an authority of its own; headers of all other callers say nothing. Not the headers that this
-//! server sends as a proxy: those are in `aggregator::headers`.
+//! [`FrontProxies`]: proxies that authenticate users themselves and name them in `X-Remote-*` headers. A
+//! proxy identifies itself by a client certificate of its own authority; these headers of other clients are
+//! ignored. The headers that this server sends as a proxy are in `aggregator::headers`.
 
 use super::{ClientCertificate, Peer, UserInfo, x509};
 use crate::aggregator::headers::{EXTRA_PREFIX, GROUP, UID, USER};
@@ -13,33 +13,34 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which clients are front proxies, and which are users.
+/// The trust in client certificates: which ones identify front proxies, and which ones users.
 ///
-/// Both are known by client certificates. The handshake takes the certificates of all authorities; which of them signed decides here what
-/// a certificate is good for.
+/// The TLS handshake accepts certificates of all authorities. The authority that signed a certificate then
+/// decides here whether it identifies a proxy or a user.
 #[derive(Clone, Debug)]
 pub struct FrontProxies {
     /// Verifies certificates of proxies.
     pub authorities: Arc<dyn ClientCertVerifier>,
-    /// The authorities of proxies, PEM: extension API servers are told of them.
+    /// The PEM of the proxies' authorities, which is published to extension API servers.
     pub authorities_pem: String,
-    /// Common names of proxies; if there are none, every certificate of the authorities is a proxy's.
+    /// Allowed common names of proxies. If empty, every certificate of the authorities is a proxy's.
     pub allowed_names: Vec<String>,
-    /// Verifies certificates of users, if users may have any.
+    /// Verifies certificates of users, if users can authenticate by certificate.
     pub users: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-/// What the certificate of a proxy says. Cheap to clone.
+/// The proxy that a client certificate identifies. Cheap to clone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// Whether it is believed: the common name is an allowed one.
+    /// Whether the proxy is trusted: its common name is an allowed one.
     pub is_allowed: bool,
-    /// The end of validity of its certificate.
+    /// The end of its certificate's validity.
     pub expires: Timestamp,
 }
 
 impl FrontProxies {
-    /// The client of a connection, by the certificates that it showed, leaf first; `now` is the time at which they must be good.
+    /// The peer of a connection by the client certificates it presented, leaf first. They must be valid at
+    /// `now`.
     pub(crate) fn peer(&self, chain: &[CertificateDer<'_>], address: SocketAddr, now: Timestamp) -> Peer {
         let now =
             UnixTime::since_unix_epoch(Duration::from_secs(now.as_second().try_into().unwrap_or_default()));
@@ -53,7 +54,8 @@ impl FrontProxies {
             self.users.as_ref().filter(|users| is_good(users)).and_then(|_| x509::identity(leaf));
         let proxy =
             x509::identity(leaf).filter(|_| is_good(&self.authorities)).map(|shown| self.proxy(&shown));
-        // What neither verifies is no user and no proxy, and is not nothing either: it is refused, as a proxy without a name is.
+        // A certificate that neither verifies is refused like that of a proxy without an allowed name,
+        // instead of counting as anonymous.
         let unknown = Proxy { is_allowed: false, expires: Timestamp::MAX };
         let proxy = proxy.or_else(|| certificate.is_none().then_some(unknown));
         Peer::Tls { certificate, proxy, address }
@@ -128,7 +130,7 @@ mod tests {
         headers
     }
 
-    /// The name of the caller, or the code of the refusal.
+    /// The authenticated user name, or the code of the refusal.
     fn caller(peer: &Peer, pairs: &[(&'static str, &'static str)], now: Timestamp) -> Result<String, i32> {
         let terms = Terms { now, anonymous: true };
         let user = authenticate_by_headers(peer, &headers(pairs), None, terms);
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_proxy_of_an_allowed_name_is_believed() {
+    fn only_proxies_with_an_allowed_name_are_trusted() {
         let (proxies, users, others) = (Authority::new(), Authority::new(), Authority::new());
         let front = FrontProxies {
             authorities: proxies.verifier(),
@@ -164,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_name_uid_groups_and_extra_values() {
-        let said = headers(&[
+    fn headers_carry_name_uid_groups_and_extra_values() {
+        let sent = headers(&[
             ("x-remote-user", " ann "),
             ("x-remote-user", "bob"),
             ("x-remote-uid", "7"),
@@ -174,7 +176,7 @@ mod tests {
             ("x-remote-extra-scopes.example.com%2fall", "a"),
             ("x-remote-extra-scopes.example.com%2fall", "b"),
         ]);
-        let user = user(&said).unwrap();
+        let user = user(&sent).unwrap();
         assert_eq!((user.username.as_str(), user.uid.as_str()), ("ann", "7"));
         assert_eq!(user.groups, ["dev", "ops", AUTHENTICATED]);
         assert_eq!(user.extra["scopes.example.com/all"], ["a", "b"]);

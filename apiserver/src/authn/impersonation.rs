@@ -1,4 +1,5 @@
-//! `Impersonate-*` headers: a caller who may, acts as another. Each part of the other identity is a permission of its own.
+//! Impersonation: `Impersonate-*` headers let a permitted caller act as another user. Each part of the other
+//! identity needs a permission.
 
 use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo};
 use crate::authz::{Attributes, Authorizer, Decision, More, Target};
@@ -14,9 +15,9 @@ const EXTRA: &str = "impersonate-extra-";
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// One permission that is needed to act as another.
+/// A permission that an impersonation requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+struct RequiredPermission {
     group: &'static str,
     resource: &'static str,
     subresource: String,
@@ -24,27 +25,28 @@ struct Part {
     name: String,
 }
 
-/// The user whom the headers ask to impersonate; `None` if they ask for none. `authorizer` is asked about every part.
+/// The user to impersonate; `None` without impersonation headers. Each part of the identity is authorized for
+/// the caller.
 ///
 /// # Errors
-/// 403 if a part is not allowed; 400 if headers are incomplete or unreadable.
+/// 403 if a part is not allowed; 400 if headers are incomplete or not text.
 pub async fn identity(
     caller: &UserInfo,
     headers: &HeaderMap,
     authorizer: &Authorizer,
 ) -> Result<Option<UserInfo>, Status> {
     let Some(mut user) = requested(headers)? else { return Ok(None) };
-    for part in parts(&user) {
-        let decision = authorizer.decide(&part.asked(caller)).await;
+    for part in required_permissions(&user) {
+        let decision = authorizer.decide(&part.attributes(caller)).await;
         part.check(caller, decision)?;
     }
     complete_groups(&mut user);
     Ok(Some(user))
 }
 
-/// The permissions that are needed to act as a user.
-fn parts(user: &UserInfo) -> Vec<Part> {
-    let part = |group, resource, subresource: &str, namespace: &str, name: &str| Part {
+/// The permissions required to impersonate a user.
+fn required_permissions(user: &UserInfo) -> Vec<RequiredPermission> {
+    let part = |group, resource, subresource: &str, namespace: &str, name: &str| RequiredPermission {
         group,
         resource,
         subresource: subresource.to_owned(),
@@ -65,8 +67,8 @@ fn parts(user: &UserInfo) -> Vec<Part> {
     parts
 }
 
-impl Part {
-    fn asked<'a>(&'a self, caller: &'a UserInfo) -> Attributes<'a> {
+impl RequiredPermission {
+    fn attributes<'a>(&'a self, caller: &'a UserInfo) -> Attributes<'a> {
         let target = Target::Resource {
             group: self.group,
             resource: self.resource,
@@ -95,14 +97,15 @@ impl Part {
     }
 }
 
-/// Namespace and name of the service account that a user name means. A name that no service account can have, such as one with a
-/// further colon, is an ordinary user's: permission to impersonate a service account does not cover it.
+/// The namespace and name of the service account that a user name denotes. A name that no service account can
+/// have, such as one with a further colon, is an ordinary user's: permission to impersonate service accounts
+/// does not cover it.
 fn service_account(username: &str) -> Option<(&str, &str)> {
     let (namespace, name) = username.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
     (dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty()).then_some((namespace, name))
 }
 
-/// The identity as the headers say it, before groups that follow from it.
+/// The identity in the headers, before implied groups are added.
 fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
     let text = |value: &http::HeaderValue| {
         let text = value.to_str().map(str::to_owned);
@@ -132,7 +135,7 @@ fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
     }
 }
 
-/// An identity as Go prints it, which is how the refusal shows it.
+/// Formats an identity as Go does, for the error message.
 fn in_go(user: &UserInfo) -> String {
     let texts =
         |texts: &[String]| texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
@@ -149,7 +152,8 @@ fn in_go(user: &UserInfo) -> String {
     )
 }
 
-/// Groups that nobody has to ask for: those of a service account without any, and having been authenticated.
+/// Adds implied groups: those of a service account without any groups, and `system:authenticated` or
+/// `system:unauthenticated`.
 fn complete_groups(user: &mut UserInfo) {
     let account = service_account(&user.username);
     if let (Some((namespace, _)), true) = (account, user.groups.is_empty()) {
@@ -172,14 +176,16 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
-    /// As the server does it, with a function in the place of the authorizer.
+    /// Impersonation with a function in place of the authorizer.
     fn identity(
         caller: &UserInfo,
         headers: &HeaderMap,
         authorize: impl Fn(&Attributes<'_>) -> Decision,
     ) -> Result<Option<UserInfo>, Status> {
         let Some(mut user) = requested(headers)? else { return Ok(None) };
-        parts(&user).iter().try_for_each(|part| part.check(caller, authorize(&part.asked(caller))))?;
+        required_permissions(&user)
+            .iter()
+            .try_for_each(|part| part.check(caller, authorize(&part.attributes(caller))))?;
         complete_groups(&mut user);
         Ok(Some(user))
     }
@@ -193,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn without_headers_a_caller_is_who_they_are() {
+    fn without_headers_a_caller_keeps_its_identity() {
         let caller = UserInfo::new("bob", [""; 0]);
         assert_eq!(identity(&caller, &HeaderMap::new(), deny), Ok(None));
     }
 
     #[test]
-    fn an_allowed_caller_becomes_the_other_and_a_service_account_gets_its_groups() {
+    fn an_allowed_caller_acts_as_the_other_user_and_service_accounts_get_their_groups() {
         let caller = UserInfo::new("root", [""; 0]);
         let asked = headers(&[(USER, "jane"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-a%2fb", "c")]);
         let jane = identity(&caller, &asked, allow).unwrap().unwrap();
@@ -209,8 +215,8 @@ mod tests {
         let account =
             identity(&caller, &headers(&[(USER, "system:serviceaccount:ns:sa")]), allow).unwrap().unwrap();
         assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED]);
-        let nobody = identity(&caller, &headers(&[(USER, ANONYMOUS)]), allow).unwrap().unwrap();
-        assert_eq!(nobody.groups, [UNAUTHENTICATED]);
+        let anonymous = identity(&caller, &headers(&[(USER, ANONYMOUS)]), allow).unwrap().unwrap();
+        assert_eq!(anonymous.groups, [UNAUTHENTICATED]);
     }
 
     #[test]
@@ -231,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_who_may_not_is_told_which_part() {
+    fn a_refused_impersonation_names_the_missing_permission() {
         let caller = UserInfo::new("bob", [""; 0]);
         let refused = identity(&caller, &headers(&[(USER, "jane")]), deny).unwrap_err();
         assert_eq!(refused.code, 403);

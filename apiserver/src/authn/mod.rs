@@ -1,5 +1,5 @@
-//! Who is asking: from what a connection or a request presents to a [`UserInfo`]. One mechanism per file. Not what they
-//! may do: that is `authz`.
+//! Authentication: turns the credentials of a connection or a request into a [`UserInfo`]. One mechanism per
+//! file. Permissions are in `authz`.
 
 mod bearers;
 mod bootstrap_token;
@@ -12,7 +12,7 @@ mod token_webhook;
 mod verified;
 pub mod x509;
 
-pub(crate) use bearers::Bearer;
+pub(crate) use bearers::BearerUser;
 pub use bearers::Bearers;
 pub use front_proxy::{FrontProxies, Proxy};
 pub use token_file::{TokenFile, TokenFileError};
@@ -27,13 +27,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The group of everybody who presented valid credentials.
+/// Group of all users that presented valid credentials.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody who presented none.
+/// Group of requests without credentials.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The user who presented no credentials.
+/// User of requests without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
-/// The group that may do everything; authorization is not asked.
+/// Group that may do everything; the authorizer is not asked.
 pub const MASTERS: &str = "system:masters";
 
 /// An authenticated caller, with the fields of `authentication.k8s.io/v1 UserInfo`.
@@ -47,13 +47,13 @@ pub struct UserInfo {
     /// The groups, `system:authenticated` included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// What else the mechanism knows.
+    /// Additional fields of the authentication mechanism.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl UserInfo {
-    /// A caller with this name and these groups; `system:authenticated` is added.
+    /// A user with this name and these groups; `system:authenticated` is added.
     pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().map(Into::into).collect();
         if !groups.iter().any(|g| g == AUTHENTICATED) {
@@ -62,81 +62,85 @@ impl UserInfo {
         Self { username: username.into(), groups, ..Self::default() }
     }
 
-    /// The kubelet of this node.
+    /// The user of a node's kubelet.
     pub fn node(name: &str) -> Self {
         Self::new(format!("system:node:{name}"), ["system:nodes"])
     }
 
-    /// The service account of this namespace and name, as its token says it.
+    /// The user of a service account, as in its token.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
         Self::new(format!("system:serviceaccount:{namespace}:{name}"), groups)
     }
 
-    /// The caller without credentials.
+    /// The user of requests without credentials.
     pub fn anonymous() -> Self {
         Self { username: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
     }
 
-    /// Whether the caller presented no credentials.
+    /// Whether the request presented no credentials.
     pub fn is_anonymous(&self) -> bool {
         self.username == ANONYMOUS
     }
 
-    /// Whether the caller is a member of `group`.
+    /// Whether the user is a member of `group`.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
     }
 }
 
-/// What a connection says about its peer, put into every request of it as an extension. In process there is no
-/// connection: the embedder states the identity, and from there on nothing differs from a network client.
+/// The peer of a connection, which is an extension of each of its requests. A component in this process has
+/// no connection: its embedder states the identity, and it is then treated like a network client.
 #[derive(Clone, Debug)]
 pub enum Peer {
     /// A TLS client.
     Tls {
-        /// Who its certificate speaks for, if it presented one; found once per connection, not per request.
+        /// The user of its client certificate, if it presented one; parsed once per connection, not per
+        /// request.
         certificate: Option<ClientCertificate>,
-        /// What its certificate is worth as one of a front proxy; `None` where no proxies are known.
+        /// The front proxy of its client certificate; `None` if it is none, or if no front proxies are
+        /// configured.
         proxy: Option<Proxy>,
-        /// Where it connected from.
+        /// The address it connected from.
         address: std::net::SocketAddr,
     },
     /// A component in this process.
     InProcess(Arc<UserInfo>),
 }
 
-/// What a client certificate says. Cheap to clone.
+/// The identity in a client certificate. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ClientCertificate {
-    /// The user that it authenticates.
+    /// The user that the certificate authenticates.
     pub user: Arc<UserInfo>,
-    /// Its end of validity (notAfter). TLS checks it once, when a connection begins, and not when a session is resumed.
+    /// The end of its validity (notAfter). TLS checks it when a connection begins, but not when a session is
+    /// resumed.
     pub expires: Timestamp,
 }
 
 impl Peer {
-    /// A TLS client with its leaf certificate (DER), verified by the handshake against our CA, if it presented one.
+    /// A TLS client with its leaf certificate (DER), if it presented one. The handshake has verified it
+    /// against the server's CA.
     pub fn tls(certificate: Option<&[u8]>, address: std::net::SocketAddr) -> Self {
         Self::Tls { certificate: certificate.and_then(x509::identity), proxy: None, address }
     }
 }
 
-/// What authentication depends on beside the request.
+/// Conditions of authentication beside the request's credentials.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// The time at which credentials must be good.
+    /// The time at which credentials must be valid.
     pub now: Timestamp,
     /// Whether a request without credentials is served as the user `system:anonymous`.
     pub anonymous: bool,
 }
 
-/// Who is asking. The first mechanism that knows the caller wins: in-process identity, client certificate, bearer token (what came
-/// of looking at it, if there is one), and at last nobody in particular. [`impersonation`] comes afterwards, since it needs
-/// authorization.
+/// Authenticates a request. The first mechanism that applies decides: in-process identity, client
+/// certificate, bearer token (`bearer` is the result of its check, if the request has one), anonymous.
+/// [`impersonation`] follows later, because it needs authorization.
 ///
 /// # Errors
-/// 401 if the caller presents a credential that is not good, or none where one is needed.
+/// 401 if a credential is invalid, or if credentials are required and missing.
 pub fn authenticate(
     peer: &Peer,
     bearer: Option<Result<Arc<UserInfo>, Status>>,
@@ -157,7 +161,7 @@ pub fn authenticate(
     }
 }
 
-/// As [`authenticate`], but a front proxy is believed before all else, if it names a user.
+/// Authenticates like [`authenticate`], but the user that an allowed front proxy names takes precedence.
 fn authenticate_by_headers(
     peer: &Peer,
     headers: &HeaderMap,
@@ -173,11 +177,12 @@ fn authenticate_by_headers(
     named.map_or_else(|| authenticate(peer, bearer, terms), |user| Ok(Arc::new(user)))
 }
 
-/// Who a request is carried out as: a user whom a front proxy names, or [`authenticate`]; then impersonation if its headers ask for it. `peer` is what the
-/// connection put into the request's extensions.
+/// Authenticates a request and applies impersonation: the user that a front proxy names, or that of
+/// [`authenticate`]; then the user that impersonation headers name. `peer` is what the connection put into
+/// the request's extensions.
 ///
 /// # Errors
-/// As both; 500 if the connection did not say who its peer is.
+/// The errors of authentication and impersonation; 500 if the connection has no peer.
 pub async fn authenticate_peer(
     peer: Option<&Peer>,
     headers: &HeaderMap,
@@ -207,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_anonymous_but_an_unknown_token_is_refused() {
+    fn requests_without_credentials_are_anonymous_and_unknown_tokens_are_refused() {
         assert_eq!(authenticate(&peer(None), None, NOW), Ok(UserInfo::anonymous().into()));
         let unknown = Some(Err(Status::unauthorized()));
         assert_eq!(authenticate(&peer(None), unknown.clone(), NOW).unwrap_err().code, 401);
@@ -217,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn without_anonymous_access_a_caller_without_credentials_is_refused() {
+    fn without_anonymous_access_requests_without_credentials_are_refused() {
         let terms = Terms { anonymous: false, ..NOW };
         assert_eq!(authenticate(&peer(None), None, terms).unwrap_err().code, 401);
         assert_eq!(authenticate(&peer(Some(1)), None, terms).unwrap().username, "ann");
     }
 
     #[test]
-    fn an_expired_certificate_speaks_for_nobody_on_an_open_connection() {
+    fn an_expired_certificate_is_refused_on_an_open_connection() {
         assert_eq!(authenticate(&peer(Some(1)), None, NOW).unwrap().username, "ann");
         assert_eq!(authenticate(&peer(Some(0)), None, NOW).unwrap_err().code, 401);
         let token = Some(Ok(Arc::new(UserInfo::new("bob", [""; 0]))));

@@ -1,5 +1,5 @@
-//! Bearer tokens of service accounts: a token that this cluster signed speaks for its account for as long as the account, and what
-//! else the token is bound to, is there: the same object, not another of the name.
+//! Bearer tokens of service accounts. A token that this cluster signed is valid while its account, and the
+//! other objects it is bound to, exist: the same objects (by uid), not others of the same name.
 
 use super::UserInfo;
 use super::verified::{Verified, VerifiedTokens, digest};
@@ -14,34 +14,34 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where a user's extra fields are.
+/// Prefix of the user's extra fields.
 const EXTRA: &str = "authentication.kubernetes.io/";
 
-/// Why a token speaks for nobody.
+/// Why a token authenticates no service account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// It is not good.
+    /// The token is invalid.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// What it speaks of is gone, or is another object of the same name.
-    #[error("invalid bearer token, {0} of the service account token is gone")]
+    /// An object that the token is bound to does not exist, or is another object of the same name.
+    #[error("invalid bearer token: {0} that it is bound to does not exist")]
     Gone(&'static str),
 }
 
-/// As which WebSocket protocol pages in browsers send a token, since they can set no header.
+/// Prefix of the WebSocket protocol in which browsers send a token, since they cannot set headers.
 const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// The bearer token of a request, if it has one: in its header, or among the protocols of a WebSocket.
+/// The bearer token of a request, if any: in its header, or among the protocols of a WebSocket.
 pub fn bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
-    in_header(headers).map(Cow::Borrowed).or_else(|| among_protocols(headers).map(Cow::Owned))
+    in_header(headers).map(Cow::Borrowed).or_else(|| in_protocols(headers).map(Cow::Owned))
 }
 
-/// Whether a WebSocket protocol is a token, and none that is spoken.
+/// Whether a WebSocket protocol carries a token instead of naming a protocol.
 pub fn is_token(protocol: &str) -> bool {
     protocol.trim().starts_with(PROTOCOL)
 }
 
-fn among_protocols(headers: &HeaderMap) -> Option<String> {
+fn in_protocols(headers: &HeaderMap) -> Option<String> {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     let mut tokens =
         values.flat_map(|list| list.split(',')).filter_map(|name| name.trim().strip_prefix(PROTOCOL));
@@ -55,8 +55,8 @@ fn in_header(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
 
-/// The key of the cluster for tokens, and the tokens that it has verified. Another key is another authenticator, which has
-/// verified nothing yet.
+/// Authenticates service account tokens: the cluster's key, and a cache of verified tokens. A new key needs a
+/// new authenticator, with an empty cache.
 #[derive(Debug)]
 pub struct TokenAuthenticator {
     tokens: Arc<Tokens>,
@@ -74,11 +74,11 @@ impl TokenAuthenticator {
         &self.tokens
     }
 
-    /// The user that a token speaks for, and those of `audiences` (none: this API's) that it is meant for. The signature is
-    /// verified once; times and bound objects are checked on every call.
+    /// Authenticates a token: its user, and those of `audiences` (if empty: this API's) for which it is
+    /// valid. The signature is verified once; times and bound objects are checked on every call.
     ///
     /// # Errors
-    /// See [`Unknown`]. `Gone` is judged by the state of `cluster`, which may be behind the storage.
+    /// See [`Unknown`]. `Gone` depends on the state of `cluster`, which may lag behind the storage.
     pub fn identity(
         &self,
         token: &str,
@@ -104,7 +104,7 @@ impl TokenAuthenticator {
         }
     }
 
-    /// When a token with a good signature expires.
+    /// The expiry of a token with a valid signature.
     pub fn expires(&self, token: &str) -> Option<Timestamp> {
         let verified = self.verify(token).ok()?;
         Timestamp::from_second(verified.claims.exp).ok()
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_speaks_for_its_account_and_names_its_pod() {
+    fn a_token_authenticates_its_account_and_names_its_pod() {
         let cluster = MapLookup::of([object("ServiceAccount", "builder", "u1"), object("Pod", "p", "u2")]);
         let authenticator = authenticator();
         let bound = claims(Some(Bound { name: "p".into(), uid: "u2".into() }));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_the_very_object_it_is_bound_to() {
+    fn a_token_is_invalid_without_the_exact_objects_it_is_bound_to() {
         let authenticator = authenticator();
         let tokens = authenticator.tokens();
         let bound = tokens.sign(&claims(Some(Bound { name: "p".into(), uid: "u2".into() }))).unwrap();
@@ -262,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_verified_once_and_tokens_that_fail_are_not_kept() {
+    fn a_signature_is_verified_once_and_invalid_tokens_are_not_cached() {
         let authenticator = authenticator();
         let cluster = MapLookup::of([object("ServiceAccount", "builder", "u1")]);
         let token = authenticator.tokens().sign(&claims(None)).unwrap();
         let first = authenticator.verify(&token).unwrap();
         assert!(Arc::ptr_eq(&first, &authenticator.verify(&token).unwrap()));
-        // Neither a prefix nor a token that differs in its signature alone is the one that was verified.
+        // Neither a prefix nor a token with another signature counts as verified.
         let other = super::super::verified::digest(&token[..token.len() - 1]).unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();
         let first = if signature.starts_with('A') { 'B' } else { 'A' };
@@ -280,11 +280,11 @@ mod tests {
         assert!(authenticator.verified.get(&other).is_none());
         let rotated = self::authenticator();
         let refused = rotated.identity(&token, &[], &*cluster, at(1000));
-        assert_eq!(refused, Err(Unknown::Refused(Refused::Foreign)), "another key has verified nothing");
+        assert_eq!(refused, Err(Unknown::Refused(Refused::Foreign)), "another key has an empty cache");
     }
 
     #[test]
-    fn the_scheme_is_read_in_any_case() {
+    fn the_authorization_scheme_is_case_insensitive() {
         let header = |value: &str| HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
         assert_eq!(bearer(&header("bearer  abc ")).as_deref(), Some("abc"));
         assert_eq!(bearer(&header("Basic abc")), None);
@@ -293,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_be_among_the_protocols_of_a_websocket() {
+    fn a_token_can_be_sent_as_a_websocket_protocol() {
         let bearer = |protocols: &str| {
             let headers = HeaderMap::from_iter([(SEC_WEBSOCKET_PROTOCOL, protocols.parse().unwrap())]);
             bearer(&headers).map(Cow::into_owned)
         };
         let token = "base64url.bearer.authorization.k8s.io.YWJj";
         assert_eq!(bearer(&format!("{token}, v4.channel.k8s.io")).as_deref(), Some("abc"));
-        assert_eq!(bearer(&format!("{token},{token}")), None, "which of them?");
+        assert_eq!(bearer(&format!("{token},{token}")), None, "ambiguous");
         assert_eq!(bearer("base64url.bearer.authorization.k8s.io.?"), None);
         assert_eq!(bearer("v4.channel.k8s.io"), None);
     }

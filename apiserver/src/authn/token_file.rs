@@ -1,5 +1,5 @@
-//! Bearer tokens from a file, as kube-apiserver's `--token-auth-file` has them: one line of CSV for each token, with its user, uid and
-//! groups. Read once; the caller says where the file is.
+//! Static bearer tokens from a file in the format of kube-apiserver's `--token-auth-file`: one line of CSV
+//! per token, with its user, uid and groups. Read once; the caller reads the file.
 
 use super::UserInfo;
 use kstore_nondet::HashMap;
@@ -7,29 +7,29 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// Tokens and their users. `Debug` shows no token.
+/// Static tokens and their users. `Debug` shows no token.
 #[derive(Default)]
 pub struct TokenFile {
-    /// By digest: the time of a look-up then says nothing about tokens.
+    /// Keyed by digest, so that the time of a look-up reveals nothing about tokens.
     users: HashMap<[u8; 32], Arc<UserInfo>>,
 }
 
-/// A line that is none.
+/// A malformed line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
-    /// Fewer than three columns.
+    /// The line has fewer than three columns.
     #[error("line {0}: expected token,user,uid and optionally \"group1,group2\"")]
     Columns(usize),
-    /// A quote that does not end, or stands inside a field.
-    #[error("line {0}: a quote is out of place")]
+    /// A quote does not end, or is inside a field.
+    #[error("line {0}: misplaced quote")]
     Quote(usize),
 }
 
 impl TokenFile {
-    /// Reads CSV. Of lines with the same token the last counts; lines without a token are skipped.
+    /// Parses CSV. If lines have the same token, the last one counts; lines without a token are skipped.
     ///
     /// # Errors
-    /// The first line that cannot be read.
+    /// The first malformed line.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut users = HashMap::default();
         for (line, number) in text.lines().zip(1..) {
@@ -65,7 +65,8 @@ impl fmt::Debug for TokenFile {
     }
 }
 
-/// The fields of a line of CSV: separated by commas, in quotes if they have commas. None if a quote is out of place.
+/// The fields of a line of CSV: separated by commas, quoted if they contain commas. `None` if a quote is
+/// misplaced.
 fn fields(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut rest) = (Vec::new(), line);
     loop {
@@ -98,7 +99,7 @@ mod tests {
     use crate::authn::AUTHENTICATED;
 
     #[test]
-    fn a_line_is_token_user_uid_and_groups() {
+    fn a_line_has_token_user_uid_and_groups() {
         let file =
             TokenFile::parse("t1,ann,7,\"dev,system:masters\"\n\nt2, bob , 8\n,nobody,9\nt2,bert,8,ops\n")
                 .unwrap();
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_none_are_named() {
+    fn errors_name_the_malformed_line() {
         let error = |text: &str| TokenFile::parse(text).unwrap_err();
         assert_eq!(error("a,b,c\nt,user"), TokenFileError::Columns(2));
         assert_eq!(error("a,b,c,\"d"), TokenFileError::Quote(1));

@@ -1,4 +1,5 @@
-//! [`TokenWebhook`]: a server that knows bearer tokens. It is asked by a TokenReview; its answers are kept for a time.
+//! [`TokenWebhook`]: a webhook that authenticates bearer tokens by TokenReview. Its answers are cached for a
+//! time.
 
 use super::UserInfo;
 use crate::expiring::Expiring;
@@ -15,12 +16,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// How long one call may take, as in Kubernetes.
-const CALL: Duration = Duration::from_secs(30);
-/// The first pause after a call that failed, as in Kubernetes.
+/// Timeout of one call, as in Kubernetes.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// First pause after a failed call, as in Kubernetes.
 const BACKOFF: Duration = Duration::from_millis(500);
 
-/// The version of the reviews that are sent.
+/// The API version of the reviews that are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReviewVersion {
     /// `v1`
@@ -31,7 +32,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// The version of a name.
+    /// Parses the name of a version.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "v1" => Some(Self::V1),
@@ -40,7 +41,7 @@ impl ReviewVersion {
         }
     }
 
-    /// Its name.
+    /// The name of the version.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::V1 => "v1",
@@ -49,19 +50,20 @@ impl ReviewVersion {
     }
 }
 
-/// Whom a token speaks for and the audiences that it is good for; `None`: the server does not know it.
-pub(crate) type Known = Option<(Arc<UserInfo>, Vec<String>)>;
+/// The user of a token and the audiences for which it is valid; `None` if the webhook does not know the
+/// token.
+pub(crate) type TokenIdentity = Option<(Arc<UserInfo>, Vec<String>)>;
 
-/// A server that knows tokens.
+/// A webhook that authenticates tokens, with a cache of its answers.
 pub struct TokenWebhook {
     remote: Remote,
     version: ReviewVersion,
-    /// How long answers are kept.
+    /// How long answers are cached.
     ttl: Duration,
-    kept: Expiring<[u8; 32], Known>,
+    cache: Expiring<[u8; 32], TokenIdentity>,
     calls: Semaphore,
     rng: Rng,
-    asked: Family<&'static str, Counter>,
+    lookups: Family<&'static str, Counter>,
     fetched: Family<&'static str, Counter>,
 }
 
@@ -72,44 +74,44 @@ impl fmt::Debug for TokenWebhook {
 }
 
 impl TokenWebhook {
-    /// A server whose answers are kept for `ttl`; zero: not at all.
+    /// A webhook whose answers are cached for `ttl`; zero disables the cache.
     pub fn new(remote: Remote, version: ReviewVersion, ttl: Duration, rng: Rng) -> Self {
         Self {
             remote,
             version,
             ttl,
-            kept: Expiring::new(limits::WEBHOOK_ANSWERS),
+            cache: Expiring::new(limits::WEBHOOK_ANSWERS),
             calls: Semaphore::new(limits::WEBHOOK_CALLS),
             rng,
-            asked: Family::new(Counter::default),
+            lookups: Family::new(Counter::default),
             fetched: Family::new(Counter::default),
         }
     }
 
-    /// Whom a token speaks for, if it is for one of `audiences`.
+    /// Authenticates a token for any of `audiences`.
     ///
     /// # Errors
-    /// The server gave no usable answer, or says what is wrong with the token. That is not kept.
-    pub(crate) async fn identity(&self, token: &str, audiences: &[&str]) -> Result<Known, String> {
+    /// The webhook gave no usable answer, or reported an error about the token. Errors are not cached.
+    pub(crate) async fn identity(&self, token: &str, audiences: &[&str]) -> Result<TokenIdentity, String> {
         let key = key(token, audiences);
-        if let Some(known) = self.kept.get(&key) {
-            self.asked.get(&"hit").add(1);
+        if let Some(known) = self.cache.get(&key) {
+            self.lookups.get(&"hit").add(1);
             return Ok(known);
         }
-        self.asked.get(&"miss").add(1);
+        self.lookups.get(&"miss").add(1);
         let _call = self.calls.acquire().await.expect("the semaphore is never closed");
-        // Others may have asked the same while this waited.
-        if let Some(known) = self.kept.get(&key) {
+        // A concurrent request may have got the answer while this one waited.
+        if let Some(known) = self.cache.get(&key) {
             return Ok(known);
         }
         let known = self.ask(token, audiences).await;
         self.fetched.get(&if known.is_ok() { "ok" } else { "error" }).add(1);
         let known = known?;
-        self.kept.put(key, known.clone(), self.ttl);
+        self.cache.put(key, known.clone(), self.ttl);
         Ok(known)
     }
 
-    async fn ask(&self, token: &str, audiences: &[&str]) -> Result<Known, String> {
+    async fn ask(&self, token: &str, audiences: &[&str]) -> Result<TokenIdentity, String> {
         let review = json!({
             "kind": "TokenReview",
             "apiVersion": format!("authentication.k8s.io/{}", self.version.name()),
@@ -120,7 +122,7 @@ impl TokenWebhook {
         let body = Bytes::from(review.to_string());
         let mut waits = Backoff::starting_at(BACKOFF).waits(&self.rng);
         let answer = loop {
-            let answer = self.remote.post(body.clone(), CALL).await;
+            let answer = self.remote.post(body.clone(), CALL_TIMEOUT).await;
             match waits.next().filter(|_| is_worth_another_call(&answer)) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => break answer,
@@ -133,11 +135,11 @@ impl TokenWebhook {
         read(&answer.body, audiences)
     }
 
-    /// Writes the counters.
+    /// Writes the metrics.
     pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
         let name = "authentication_token_cache_request_total";
         page.head(name, "counter", "Counter of requests for answers of the token webhook that are kept.");
-        for (status, counter) in self.asked.sorted() {
+        for (status, counter) in self.lookups.sorted() {
             page.line(name, &[("status", status)], counter.get());
         }
         let name = "authentication_token_cache_fetch_total";
@@ -148,7 +150,7 @@ impl TokenWebhook {
     }
 }
 
-/// No two questions share one.
+/// The cache key of a token and its audiences, unique by hash.
 fn key(token: &str, audiences: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for text in [token].iter().chain(audiences) {
@@ -169,7 +171,7 @@ struct Status {
     #[serde(default)]
     authenticated: bool,
     #[serde(default)]
-    user: Option<Named>,
+    user: Option<ReviewUser>,
     #[serde(default)]
     audiences: Option<Vec<String>>,
     #[serde(default)]
@@ -177,7 +179,7 @@ struct Status {
 }
 
 #[derive(Default, Deserialize)]
-struct Named {
+struct ReviewUser {
     #[serde(default)]
     username: String,
     #[serde(default)]
@@ -188,10 +190,11 @@ struct Named {
     extra: Option<std::collections::BTreeMap<String, Vec<String>>>,
 }
 
-/// What an answer means. A server that says nothing of audiences knows of none, and its tokens are good for all.
-fn read(body: &[u8], audiences: &[&str]) -> Result<Known, String> {
+/// Interprets a TokenReview answer. A webhook that names no audiences does not support them; its tokens are
+/// valid for all.
+fn read(body: &[u8], audiences: &[&str]) -> Result<TokenIdentity, String> {
     let review: Review = serde_json::from_slice(body)
-        .map_err(|error| format!("the webhook's answer is no TokenReview: {error}"))?;
+        .map_err(|error| format!("the webhook's answer is not a TokenReview: {error}"))?;
     let status = review.status.ok_or("the webhook's answer has no status")?;
     let good: Vec<String> = match status.audiences.filter(|good| !good.is_empty()) {
         None => audiences.iter().map(|&wanted| wanted.to_owned()).collect(),

@@ -1,5 +1,6 @@
-//! [`VerifiedTokens`]: bearer tokens whose signature was verified, so that a client's next request costs a digest instead of a
-//! signature. Not a verdict: expiry, audiences and the bound objects are checked for each request. Tokens that failed are not kept.
+//! [`VerifiedTokens`]: a cache of bearer tokens with verified signatures, so that a client's next request
+//! costs a digest instead of a signature check. Expiry, audiences and bound objects are still checked for
+//! each request. Invalid tokens are not cached.
 
 use super::UserInfo;
 use crate::cache::Entry;
@@ -15,18 +16,18 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// An object that is being deleted counts as present for this long, so that a terminating pod can still use its token.
+/// How long an object that is being deleted counts as present, so that a terminating pod can still use its token.
 const DELETED_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
-/// SHA-256 of a whole token. No two tokens share one, so that an equal digest means the very token that was verified.
+/// SHA-256 of a whole token. An equal digest means the very token that was verified.
 pub(super) type Digest = [u8; 32];
 
-/// The digest of a token; `None` for a token that is too long to be kept.
+/// The digest of a token; `None` for a token that is too long to be cached.
 pub(super) fn digest(token: &str) -> Option<Digest> {
     (token.len() <= limits::VERIFIED_TOKEN_BYTES).then(|| Sha256::digest(token.as_bytes()).into())
 }
 
-/// A token whose signature is good, with everything that follows from its claims alone.
+/// A token with a valid signature, with all that follows from its claims alone.
 #[derive(Debug)]
 pub(super) struct Verified {
     pub(super) claims: Claims,
@@ -37,7 +38,7 @@ pub(super) struct Verified {
 }
 
 impl Verified {
-    /// From the claims of a token with a good signature, and the user they speak for.
+    /// From the claims of a token with a valid signature, and their user.
     pub(super) fn new(claims: Claims, user: UserInfo) -> Self {
         let of = &claims.cluster;
         let bind = |what, plural, namespace: &str, bound: Option<&Bound>| {
@@ -54,12 +55,12 @@ impl Verified {
         Self { claims, user: Arc::new(user), bindings, is_used: AtomicBool::new(false) }
     }
 
-    /// The first bound object that is gone; `None` when the token still speaks for its account.
+    /// The first bound object that does not exist any more; `None` if the token is still valid.
     pub(super) fn gone(&self, cluster: &dyn Lookup, now: Timestamp) -> Option<&'static str> {
         self.bindings.iter().find(|binding| !binding.is_present(cluster, now)).map(|binding| binding.what)
     }
 
-    /// The token has authenticated a request: it stays when others are evicted.
+    /// Marks the token as used, so that it is not evicted soon.
     pub(super) fn mark_used(&self) {
         // A load is cheaper than a store to a line that all processors share.
         if !self.is_used.load(Ordering::Relaxed) {
@@ -76,8 +77,8 @@ struct Binding {
     /// The storage key.
     key: String,
     uid: String,
-    /// The newest state that was parsed, and its `deletionTimestamp`. Identity of the entry, not its revision, tells whether
-    /// the watch cache has a newer one: a storage that was restored from a backup counts its revisions again.
+    /// The newest parsed state, and its `deletionTimestamp`. Compared by the entry's identity, not its
+    /// revision: a storage that was restored from a backup may use a revision again.
     parsed: Mutex<(Weak<Entry>, Option<Timestamp>)>,
 }
 
@@ -87,14 +88,15 @@ impl Binding {
         Self { what, resource, key, uid: bound.uid.clone(), parsed: Mutex::default() }
     }
 
-    /// Whether the object, and not another of its name, is there now.
+    /// Whether the object exists now with the bound uid.
     fn is_present(&self, cluster: &dyn Lookup, now: Timestamp) -> bool {
         let Some(entry) = cluster.entry(self.resource, &self.key) else { return false };
-        let is_leaving = || self.deleted(&entry).is_some_and(|at| now.duration_since(at) >= DELETED_GRACE);
-        entry.uid() == self.uid && !is_leaving()
+        let is_being_deleted =
+            || self.deleted(&entry).is_some_and(|at| now.duration_since(at) >= DELETED_GRACE);
+        entry.uid() == self.uid && !is_being_deleted()
     }
 
-    /// The `deletionTimestamp` of the object's state, which is parsed once per state.
+    /// The `deletionTimestamp` of the object, which is parsed once per state.
     fn deleted(&self, entry: &Arc<Entry>) -> Option<Timestamp> {
         let mut parsed = self.parsed.lock();
         // The weak reference keeps the allocation, so that no newer entry can be at its address.
@@ -107,8 +109,9 @@ impl Binding {
     }
 }
 
-/// Verified tokens by digest, at most [`limits::VERIFIED_TOKENS`]. A full cache replaces tokens by second chance: one that was
-/// used since the hand last passed stays, so that a flood of tokens that are each used once does not evict those in use.
+/// Verified tokens by digest, at most [`limits::VERIFIED_TOKENS`]. A full cache evicts by second chance
+/// (CLOCK): a token that was used since the hand last passed stays, so that many tokens that are used once do
+/// not evict those in use.
 #[derive(Debug, Default)]
 pub(super) struct VerifiedTokens(RwLock<Slots>);
 
@@ -116,7 +119,7 @@ pub(super) struct VerifiedTokens(RwLock<Slots>);
 struct Slots {
     by_digest: HashMap<Digest, usize>,
     slots: Vec<(Digest, Arc<Verified>)>,
-    /// The slot that the next replacement looks at first.
+    /// The clock hand: the first slot that the next eviction checks.
     hand: usize,
 }
 
@@ -127,7 +130,7 @@ impl VerifiedTokens {
         slots.by_digest.get(digest).map(|at| slots.slots[*at].1.clone())
     }
 
-    /// Keeps a token whose signature was verified.
+    /// Caches a token whose signature was verified.
     pub(super) fn insert(&self, digest: Digest, verified: Arc<Verified>) {
         self.0.write().insert(digest, verified, limits::VERIFIED_TOKENS);
     }
@@ -136,7 +139,7 @@ impl VerifiedTokens {
 impl Slots {
     fn insert(&mut self, digest: Digest, verified: Arc<Verified>, capacity: usize) {
         if let Some(at) = self.by_digest.get(&digest) {
-            // Two requests verified it at the same time.
+            // Two requests verified the token at the same time.
             self.slots[*at].1 = verified;
             return;
         }
@@ -152,8 +155,8 @@ impl Slots {
         self.by_digest.insert(digest, at);
     }
 
-    /// The slot to replace: the first that was not used since the hand last passed. Ends after at most one round, which takes
-    /// the mark from all.
+    /// The slot to evict: the first that was not used since the hand last passed. Takes at most two rounds,
+    /// since the first clears all marks.
     fn victim(&mut self) -> usize {
         loop {
             let at = self.hand;
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn verified_tokens_are_bounded_and_those_in_use_outlive_a_flood_of_others() {
+    fn the_token_cache_is_bounded_and_keeps_tokens_in_use() {
         const CAPACITY: usize = 8;
         let mut slots = Slots::default();
         let in_use = verified();
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_too_long_to_be_kept_has_no_digest() {
+    fn a_token_too_long_to_be_cached_has_no_digest() {
         assert!(digest(&"a".repeat(limits::VERIFIED_TOKEN_BYTES)).is_some());
         assert_eq!(digest(&"a".repeat(limits::VERIFIED_TOKEN_BYTES + 1)), None);
     }

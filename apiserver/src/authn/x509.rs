@@ -1,5 +1,5 @@
-//! Client certificates: the name is the common name, the groups are the organizations. The certificate has been verified by the
-//! TLS handshake; nothing here checks a signature.
+//! Client certificates as identities: the common name is the user, organizations are groups. The TLS
+//! handshake has verified the certificate; this file checks no signature.
 
 use super::{ClientCertificate, UserInfo};
 use jiff::Timestamp;
@@ -8,12 +8,13 @@ use std::fmt::Write;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-/// The subject attribute in which Kubernetes carries a uid.
+/// Subject attribute in which Kubernetes stores a uid.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
-/// Where the fingerprint of the certificate is told to those who audit.
+/// Extra field with the certificate's fingerprint, for audit.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// User and end of validity of a verified leaf certificate (DER); `None` if it cannot be read or has no common name.
+/// The user and the end of validity of a verified leaf certificate (DER); `None` if it cannot be parsed or
+/// has no common name.
 pub fn identity(certificate: &[u8]) -> Option<ClientCertificate> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();
@@ -27,7 +28,7 @@ pub fn identity(certificate: &[u8]) -> Option<ClientCertificate> {
         .unwrap_or_default()
         .to_owned();
     user.extra.insert(CREDENTIAL_ID.into(), vec![format!("X509SHA256={}", fingerprint(certificate))]);
-    // A date beyond the calendar never comes.
+    // A date that does not fit counts as the far future.
     let expires = Timestamp::from_second(parsed.validity().not_after.timestamp()).unwrap_or(Timestamp::MAX);
     Some(ClientCertificate { user: user.into(), expires })
 }
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_without_a_name_is_nobody() {
+    fn a_certificate_without_a_common_name_identifies_no_user() {
         assert!(identity(&certificate(&[(DnType::OrganizationName, MASTERS)])).is_none());
         assert!(identity(b"not a certificate").is_none());
     }

@@ -1,4 +1,4 @@
-//! The ABAC mode: policies in a file, one in JSON a line. Pure.
+//! The ABAC mode: policies from a file, one JSON object per line. Pure.
 
 use super::{Attributes, Decision, Target};
 use crate::authn::AUTHENTICATED;
@@ -7,17 +7,17 @@ use serde::Deserialize;
 const VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
 const ANY: &str = "*";
 
-/// The policies of a file, in order: one that matches allows.
+/// The policies of a file. A request is allowed if any of them matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abac(Vec<Policy>);
 
-/// A line that is no policy.
+/// A line that is not a valid policy.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct AbacError {
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Why the line is invalid.
     pub reason: String,
 }
 
@@ -46,10 +46,10 @@ struct Line {
 }
 
 impl Abac {
-    /// Reads a file: empty lines and those that begin with `#` are skipped.
+    /// Parses a file. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// The first line that is no policy.
+    /// The first invalid line.
     pub fn parse(text: &str) -> Result<Self, AbacError> {
         let lines = text.lines().map(str::trim).enumerate();
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -57,7 +57,7 @@ impl Abac {
         lines.map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The verdict on one request.
+    /// Decides one request.
     pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
         match self.0.iter().any(|policy| policy.allows(asked)) {
             true => Decision::Allow(String::new()),
@@ -79,7 +79,7 @@ fn policy(line: &str) -> Result<Policy, String> {
     }
 }
 
-/// What a policy of the first form, which has no version, means in the later one.
+/// Converts a policy of the old, unversioned form to the versioned one.
 fn of_unversioned(mut policy: Policy) -> Policy {
     if policy.user.is_empty() && policy.group.is_empty() {
         policy.group = AUTHENTICATED.to_owned();
@@ -98,7 +98,7 @@ fn of_unversioned(mut policy: Policy) -> Policy {
 }
 
 impl Policy {
-    /// `*` means everybody who is authenticated.
+    /// Replaces the subject `*` by the group of all authenticated users.
     fn widen_subject(&mut self) {
         if self.user == ANY || self.group == ANY {
             (self.user, self.group) = (String::new(), AUTHENTICATED.to_owned());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_policy_is_named() {
+    fn errors_name_the_invalid_line() {
         let line = |text: &str| Abac::parse(text).unwrap_err().line;
         assert_eq!(line("# all\n\n{}\n{"), 4);
         assert_eq!(line("{\"kind\":\"Policy\"}"), 1);

@@ -1,5 +1,5 @@
-//! The modes in their order, behind what is always allowed: masters, and paths that everybody may read. The first mode that allows or
-//! denies decides; what none allows is forbidden.
+//! The authorizer: asks the configured modes in order, after exempting masters and public health paths. The
+//! first mode that allows or denies decides; a request that no mode allows is forbidden.
 
 use super::abac::Abac;
 use super::policy::Policy;
@@ -12,27 +12,27 @@ use crate::metrics::Page;
 use kstore_api::status::{Denied, Status};
 use std::sync::Arc;
 
-/// Paths that answer even to those who may do nothing: load balancers and probes have no credentials.
+/// Paths that are allowed for everyone: load balancers and probes have no credentials.
 const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// What decides about requests that are not exempt.
+/// An authorization mode.
 #[derive(Clone, Debug)]
 pub enum Mode {
-    /// What nodes may do.
+    /// Permissions of nodes, by the pods bound to them.
     Node,
-    /// Roles and bindings.
+    /// RBAC roles and bindings.
     Rbac,
-    /// Policies of a file.
+    /// ABAC policies of a file.
     Abac(Arc<Abac>),
-    /// A server outside.
+    /// An external webhook.
     Webhook(Arc<AuthorizationWebhook>),
-    /// Everything is allowed.
+    /// Allows every request.
     AlwaysAllow,
-    /// Nothing is allowed.
+    /// Allows no request.
     AlwaysDeny,
 }
 
-/// Modes in the order in which they are asked. The default is `Node`, then `RBAC`.
+/// The modes in the order in which they are asked. The default is `Node`, then `RBAC`.
 #[derive(Clone, Debug)]
 pub struct Modes(Arc<[Mode]>);
 
@@ -43,22 +43,22 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// These, in this order.
+    /// These modes, in this order.
     pub fn new(modes: impl IntoIterator<Item = Mode>) -> Self {
         Self(modes.into_iter().collect())
     }
 
-    /// The modes.
+    /// The modes in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Mode> {
         self.0.iter()
     }
 
-    /// Whether one of them allows everything.
+    /// Whether one of the modes allows everything.
     pub fn allow_everything(&self) -> bool {
         self.iter().any(|mode| matches!(mode, Mode::AlwaysAllow))
     }
 
-    /// Whether one of them says what nodes may do.
+    /// Whether the Node mode is among them.
     pub fn judge_nodes(&self) -> bool {
         self.iter().any(|mode| matches!(mode, Mode::Node))
     }
@@ -70,7 +70,7 @@ impl Modes {
         })
     }
 
-    /// Writes the counters of webhooks, if there are any.
+    /// Writes the metrics of the webhooks, if there are any.
     pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
         if self.webhooks().next().is_some() {
             AuthorizationWebhook::render_metrics(self.webhooks(), page);
@@ -78,17 +78,17 @@ impl Modes {
     }
 }
 
-/// The reason that Kubernetes gives for every verdict of AlwaysDeny.
+/// Kubernetes' reason for every denial by AlwaysDeny.
 const ALWAYS_DENIED: &str = "Everything is forbidden.";
 
-/// The one authorizer of an apiserver.
+/// The authorizer of an apiserver.
 pub struct Authorizer {
     lookup: Arc<dyn Lookup>,
     rbac: Rbac,
     modes: Modes,
 }
 
-/// The modes of an authorizer and its compiled roles, without the cluster that they come from.
+/// The modes and compiled roles of an authorizer, without its cluster.
 #[derive(Debug)]
 pub(crate) struct AuthorizerImage {
     compiled: Option<Compiled>,
@@ -96,40 +96,40 @@ pub(crate) struct AuthorizerImage {
 }
 
 impl AuthorizerImage {
-    /// An authorizer of a cluster whose roles were the same when it began.
+    /// An authorizer for another cluster that starts with the same roles.
     pub(crate) fn over(&self, lookup: Arc<dyn Lookup>) -> Authorizer {
         let rbac = Rbac::with_compiled(lookup.clone(), self.compiled.clone());
         Authorizer { lookup, rbac, modes: self.modes.clone() }
     }
 }
 
-/// What is known of a decision.
-enum Weighed {
+/// An intermediate result of asking the modes.
+enum ModesResult {
     Decided(Verdict),
-    /// The mode with this index has to be asked.
-    Open(usize),
+    /// The webhook mode with this index must be called first.
+    CallWebhook(usize),
 }
 
-/// The answers of webhooks to one question, by the index of their mode.
+/// Verdicts of webhooks about one request, by the index of their mode.
 type Answers = Vec<(usize, Verdict)>;
 
 impl Authorizer {
-    /// An authorizer by the roles of the cluster that `lookup` shows, and by what nodes may do.
+    /// An authorizer with the default modes, over the roles and objects that `lookup` shows.
     pub fn new(lookup: Arc<dyn Lookup>) -> Self {
         Self::of_modes(lookup, Modes::default())
     }
 
-    /// An authorizer of these modes.
+    /// An authorizer with these modes.
     pub fn of_modes(lookup: Arc<dyn Lookup>, modes: Modes) -> Self {
         Self { rbac: Rbac::new(lookup.clone()), lookup, modes }
     }
 
-    /// What another server with the same roles needs not compile again.
+    /// The modes and compiled roles, so that another server with the same roles need not compile them.
     pub(crate) fn image(&self) -> AuthorizerImage {
         AuthorizerImage { compiled: self.rbac.compiled(), modes: self.modes.clone() }
     }
 
-    /// The verdict on one request, as far as it can be told without waiting: a webhook that has to be asked has no opinion.
+    /// Decides a request without waiting: a webhook that would have to be called has no opinion.
     pub fn decide_now(&self, asked: &Attributes<'_>) -> Decision {
         match self.now(asked) {
             Ok(decision) => decision,
@@ -137,31 +137,31 @@ impl Authorizer {
         }
     }
 
-    /// The verdict on one request if nothing has to be asked for it.
+    /// Decides a request if no webhook has to be called.
     ///
     /// # Errors
-    /// A webhook has to be asked, see [`Authorizer::decide`].
-    pub(crate) fn now(&self, asked: &Attributes<'_>) -> Result<Decision, NotNow> {
-        match self.weigh(asked, &None, &Vec::new()) {
-            Weighed::Decided(verdict) => Ok(verdict.decision),
-            Weighed::Open(_) => Err(NotNow),
+    /// If a webhook must be called: see [`Authorizer::decide`].
+    pub(crate) fn now(&self, asked: &Attributes<'_>) -> Result<Decision, WebhookNeeded> {
+        match self.ask_modes(asked, &None, &Vec::new()) {
+            ModesResult::Decided(verdict) => Ok(verdict.decision),
+            ModesResult::CallWebhook(_) => Err(WebhookNeeded),
         }
     }
 
-    /// The verdict on one request.
+    /// Decides a request.
     pub async fn decide(&self, asked: &Attributes<'_>) -> Decision {
         self.verdict(asked).await.decision
     }
 
-    /// Lets an allowed request pass.
+    /// Checks that a request is allowed.
     ///
     /// # Errors
-    /// 403 with the text that clients know; 500 if nothing allows it and a webhook could not be asked.
+    /// 403 with Kubernetes' text; 500 if no mode allows the request and a webhook failed.
     pub async fn check(&self, asked: &Attributes<'_>) -> Result<(), Status> {
         if self.allows_at_once(asked) {
             return Ok(());
         }
-        // Boxed, for it is rare, and every request would be as large as two.
+        // Boxed because it is rare: otherwise the future of every request would be twice as large.
         let Verdict { decision, error } = Box::pin(self.verdict(asked)).await;
         match (decision, error) {
             (Decision::Allow(_), _) => Ok(()),
@@ -170,7 +170,8 @@ impl Authorizer {
         }
     }
 
-    /// Every request is checked, and none shows why it was allowed: most are decided here.
+    /// Whether the request is allowed by the fast path, which builds no reason. Most requests are decided
+    /// here.
     fn allows_at_once(&self, asked: &Attributes<'_>) -> bool {
         if is_exempt(asked) {
             return true;
@@ -189,9 +190,9 @@ impl Authorizer {
     async fn verdict(&self, asked: &Attributes<'_>) -> Verdict {
         let (mut question, mut answers) = (None, Answers::new());
         loop {
-            match self.weigh(asked, &question, &answers) {
-                Weighed::Decided(verdict) => return verdict,
-                Weighed::Open(index) => {
+            match self.ask_modes(asked, &question, &answers) {
+                ModesResult::Decided(verdict) => return verdict,
+                ModesResult::CallWebhook(index) => {
                     let question = question.get_or_insert_with(|| Question::of(asked));
                     let Mode::Webhook(webhook) = &self.modes.0[index] else {
                         unreachable!("only webhooks are asked")
@@ -202,9 +203,14 @@ impl Authorizer {
         }
     }
 
-    /// Asks the modes in order. `question` is for webhooks, if it was made already.
-    fn weigh(&self, asked: &Attributes<'_>, question: &Option<Question>, answers: &Answers) -> Weighed {
-        let decided = |decision| Weighed::Decided(Verdict { decision, error: None });
+    /// Asks the modes in order. `question` is the webhooks' form of the request, if it was built already.
+    fn ask_modes(
+        &self,
+        asked: &Attributes<'_>,
+        question: &Option<Question>,
+        answers: &Answers,
+    ) -> ModesResult {
+        let decided = |decision| ModesResult::Decided(Verdict { decision, error: None });
         if is_exempt(asked) {
             return decided(Decision::Allow(String::new()));
         }
@@ -223,7 +229,9 @@ impl Authorizer {
                         Some(question) => webhook.known(question),
                         None => webhook.known(&Question::of(asked)),
                     };
-                    let Some(verdict) = answered.or_else(known) else { return Weighed::Open(index) };
+                    let Some(verdict) = answered.or_else(known) else {
+                        return ModesResult::CallWebhook(index);
+                    };
                     errors.extend(verdict.error);
                     verdict.decision
                 }
@@ -232,36 +240,36 @@ impl Authorizer {
                 Decision::NoOpinion(reason) if reason.is_empty() => {}
                 Decision::NoOpinion(reason) => reasons.push(reason),
                 Decision::Allow(_) | Decision::Deny(_) => {
-                    return Weighed::Decided(Verdict { decision, error: errors.into_iter().next() });
+                    return ModesResult::Decided(Verdict { decision, error: errors.into_iter().next() });
                 }
             }
         }
         let error = (!errors.is_empty()).then(|| errors.join(", "));
-        Weighed::Decided(Verdict { decision: Decision::NoOpinion(reasons.join("\n")), error })
+        ModesResult::Decided(Verdict { decision: Decision::NoOpinion(reasons.join("\n")), error })
     }
 
-    /// What decides.
+    /// The configured modes.
     pub fn modes(&self) -> &Modes {
         &self.modes
     }
 
-    /// The roles and bindings as they are now.
+    /// The current roles and bindings, compiled.
     pub fn policy(&self) -> Arc<Policy> {
         self.rbac.policy()
     }
 }
 
-/// A webhook has to be asked.
+/// The error of a decision that needs a call to a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NotNow;
+pub(crate) struct WebhookNeeded;
 
-/// Whether no mode is asked about this request.
+/// Whether the request is allowed without asking any mode.
 fn is_exempt(asked: &Attributes<'_>) -> bool {
     let is_public = matches!(asked.target, Target::Path(path) if ALWAYS_ALLOWED.contains(&path));
     is_public || asked.user.is_in(MASTERS)
 }
 
-/// The 403 that refuses this request.
+/// The 403 for a request.
 pub fn forbidden(asked: &Attributes<'_>, why: &str) -> Status {
     let user = &asked.user.username;
     match asked.target {

@@ -1,5 +1,5 @@
-//! The default roles and bindings, as data: Kubernetes' own by name and permission, and those of `kstore`, which are named
-//! `system:kstore:…`. No logic but turning the data into objects.
+//! The default roles and bindings as data: Kubernetes' own by name and permission, and those of kstore's
+//! components, which are named `system:kstore:…`.
 
 mod controllers;
 mod kstore;
@@ -30,7 +30,7 @@ struct Role {
 struct Binding {
     name: &'static str,
     role: &'static str,
-    /// Kind and name; service accounts are those of `kube-system`.
+    /// Subjects by kind and name; service accounts are in `kube-system`.
     subjects: &'static [(&'static str, &'static str)],
 }
 
@@ -190,7 +190,7 @@ const ROLES: &[Role] = &[
     },
 ];
 
-/// What `edit` adds to `view`.
+/// The rules that `edit` adds to `view`.
 const EDIT: &[Grant] = &[
     On(READ, "-", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
     On("impersonate", "-", "serviceaccounts"),
@@ -302,7 +302,7 @@ const CONTROLLER_MANAGER: &[Grant] = &[
     On("create", "-", "serviceaccounts/token"),
 ];
 
-/// For a real kubelet that somebody connects; bound to nobody.
+/// The role `system:node`, for real kubelets that users connect; no binding refers to it.
 const NODE: &[Grant] = &[
     On("create", "authentication.k8s.io", "tokenreviews"),
     On("create", "authorization.k8s.io", "localsubjectaccessreviews subjectaccessreviews"),
@@ -382,10 +382,10 @@ const BINDINGS: &[Binding] = &[
     },
 ];
 
-/// The aggregated roles: name, and what they are part of in turn.
+/// The aggregated roles, with the roles that aggregate them in turn.
 const AGGREGATED: [(&str, &[&str]); 3] = [("admin", &[]), ("edit", &["admin"]), ("view", &["edit"])];
 
-/// All default roles and bindings, cluster-wide and namespaced, in the order in which they should be made.
+/// All default roles and bindings, cluster-wide and namespaced, in the order of their creation.
 pub fn objects() -> Vec<Value> {
     let roles = ROLES.iter().map(Role::to_value);
     let aggregated = AGGREGATED.iter().map(|(name, part_of)| aggregated_role(name, part_of));
@@ -445,7 +445,8 @@ fn words(text: &str) -> Vec<&str> {
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// An aggregated role. Its rules are those that the controller will give it, so that it grants them before the controller runs.
+/// An aggregated role. It already has the rules that its controller will write, so that it grants them before
+/// the controller runs.
 fn aggregated_role(name: &str, part_of: &[&str]) -> Value {
     let parts = match name {
         "admin" => &["system:aggregate-to-edit", "system:aggregate-to-view", "system:aggregate-to-admin"][..],

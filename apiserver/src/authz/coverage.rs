@@ -1,32 +1,34 @@
-//! Whether the rules that a caller holds grant together everything that another rule grants: the question of escalation checks.
+//! Escalation checks: whether the rules that a caller holds together grant everything that another rule
+//! grants.
 //!
-//! A rule grants the product of its verbs, groups, resources and names: 250 of each are four billion grants in a few kilobytes. The
-//! product is not enumerated. Each value of a rule is given the set of held rules that match it; values with the same set are one
-//! class; the search over classes ends where one held rule matches everything that is left. The work is counted and bounded; maps are
-//! ordered, since no choice of names makes those slow.
+//! A rule grants the product of its verbs, groups, resources and names: 250 of each are four billion grants
+//! in a few kilobytes. The product is not enumerated. Instead, each value of a rule is mapped to the set of
+//! held rules that match it; values with the same set form one class. The search over classes stops where one
+//! held rule matches everything that is left. The work is counted and bounded. Maps are ordered, so that no
+//! choice of names makes them slow.
 
 use super::rule::{Rule, url_matches};
 use crate::limits::ESCALATION_STEPS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The comparison took more than [`ESCALATION_STEPS`].
+/// The comparison needs more than [`ESCALATION_STEPS`] steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the rules are too large to be compared with those currently held: split them, or ask for the verb \"escalate\""
+    "the rules are too large to be compared with those currently held: split them, or get permission for the verb \"escalate\""
 )]
 pub struct TooLarge;
 
-/// Rules that a caller holds, and how much may still be spent on comparing with them.
+/// The rules that a caller holds, with the remaining steps for comparisons with them.
 pub struct Coverage<'r> {
     held: Vec<&'r Rule>,
     steps: usize,
 }
 
-/// A set of held rules, by position.
+/// A set of held rules as a bit set, by position.
 type RuleSet = Vec<u64>;
 
 impl<'r> Coverage<'r> {
-    /// Comparisons with `held`, which share one bound.
+    /// Starts comparisons with `held`, which share one bound.
     pub fn of(held: impl Iterator<Item = &'r Rule>) -> Self {
         Self { held: held.collect(), steps: ESCALATION_STEPS }
     }
@@ -34,7 +36,7 @@ impl<'r> Coverage<'r> {
     /// Whether the held rules grant everything that `wanted` grants.
     ///
     /// # Errors
-    /// This comparison and those before it were too large.
+    /// If this comparison and those before it take too many steps.
     pub fn covers(&mut self, wanted: &Rule) -> Result<bool, TooLarge> {
         Ok(self.covers_paths(wanted)? && self.covers_resources(wanted)?)
     }
@@ -52,7 +54,7 @@ impl<'r> Coverage<'r> {
         let groups = self.matches(&wanted.groups, &held, |rule| &rule.groups, Wildcards::All)?;
         let resources =
             self.matches(&wanted.resources, &held, |rule| &rule.resources, Wildcards::Resource)?;
-        // Without names a rule grants all of them, which only one without names covers.
+        // A rule without names grants all names, and only a rule without names covers it.
         let every = [String::new()];
         let names = if wanted.names.is_empty() { &every[..] } else { &wanted.names };
         let names = self.matches(names, &held, |rule| &rule.names, Wildcards::Empty)?;
@@ -106,7 +108,7 @@ impl<'r> Coverage<'r> {
         Ok(sets.into_values().map(|set| union(set, &always)).collect())
     }
 
-    /// As [`Self::matches`] for URL paths: a path that ends with `*` matches every path with that prefix.
+    /// Like [`Self::matches`] for URL paths: a path that ends with `*` matches every path with that prefix.
     fn path_matches(&mut self, values: &[String], held: &[&Rule]) -> Result<BTreeSet<RuleSet>, TooLarge> {
         let distinct: BTreeSet<&str> = values.iter().map(String::as_str).collect();
         let urls: usize = held.iter().map(|rule| rule.urls.len()).sum();
@@ -123,13 +125,13 @@ impl<'r> Coverage<'r> {
         Ok(distinct.into_iter().map(set).collect())
     }
 
-    /// Whether each combination of one value per dimension is matched by some held rule in all dimensions at once.
+    /// Whether for each combination of one value per dimension some held rule matches all of them.
     fn covers_product(&mut self, dimensions: &[BTreeSet<RuleSet>], held: usize) -> Result<bool, TooLarge> {
         if dimensions.iter().any(BTreeSet::is_empty) {
             return Ok(true);
         }
         let every = vec![u64::MAX; words(held)];
-        // Held rules that match every value of a dimension and of all dimensions after it.
+        // Held rules that match every value of a dimension and of all later dimensions.
         let mut rest = vec![every.clone()];
         for dimension in dimensions.iter().rev() {
             self.spend(dimension.len() * words(held))?;
@@ -140,8 +142,8 @@ impl<'r> Coverage<'r> {
         self.covers_rest(dimensions, &rest, &every)
     }
 
-    /// As [`Self::covers_product`] for the dimensions that are left, where `matched` are the held rules that match the values chosen
-    /// in the dimensions before.
+    /// The search of [`Self::covers_product`] in the remaining dimensions. `matched` are the held rules that
+    /// match the values chosen so far.
     fn covers_rest(
         &mut self,
         dimensions: &[BTreeSet<RuleSet>],
@@ -163,14 +165,14 @@ impl<'r> Coverage<'r> {
     }
 }
 
-/// What in a held rule matches more than itself.
+/// The wildcards of a dimension.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wildcards {
-    /// `*` matches all.
+    /// `*` matches all values.
     All,
-    /// `*` matches all, `*/sub` that subresource of all.
+    /// `*` matches all values, and `*/sub` that subresource of every resource.
     Resource,
-    /// No value at all matches all.
+    /// An empty list matches all values.
     Empty,
 }
 
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_whose_product_is_huge_is_compared_by_its_parts() {
+    fn rules_with_huge_products_are_compared_without_enumeration() {
         let part = |verbs| Rule {
             verbs,
             groups: values("g", 1000),
@@ -234,7 +236,7 @@ mod tests {
 
     #[test]
     fn comparisons_beyond_the_bound_are_refused() {
-        // No held rule matches more than one verb and all but one group: the classes are as many as the values.
+        // No held rule matches more than one verb and all but one group: there are as many classes as values.
         let held: Vec<Rule> = (0..300)
             .flat_map(|n| {
                 let but = |prefix: &str| {
@@ -277,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_parts_say_what_every_grant_by_itself_says(
+        fn coverage_equals_the_coverage_of_every_single_grant(
             held in prop::collection::vec(any_rule(), 0..6), wanted in any_rule(),
         ) {
             let each = wanted.atoms().all(|atom| held.iter().any(|rule| rule.covers(&atom)));

@@ -1,5 +1,5 @@
-//! What a caller may do: [`Attributes`] of a request to a [`Decision`]. One mode per file. Not who they are: that is
-//! `authn`.
+//! Authorization: decides about the [`Attributes`] of a request with a [`Decision`]. One mode per file.
+//! Authentication is in `authn`.
 
 pub mod abac;
 pub mod authorizer;
@@ -14,45 +14,46 @@ mod tests;
 pub mod webhook;
 
 pub(crate) use authorizer::AuthorizerImage;
-pub(crate) use authorizer::NotNow;
+pub(crate) use authorizer::WebhookNeeded;
 pub use authorizer::{Authorizer, Mode, Modes, forbidden};
 pub(crate) use webhook::review::Question;
 
 use crate::authn::UserInfo;
 use kstore_api::selector::{field, label};
 
-/// What authorization sees of a request. Empty strings mean "none" (core group, no subresource, cluster scope, …).
+/// The attributes of a request that authorization decides by. Empty strings mean "none" (core group, no
+/// subresource, cluster scope, …).
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     /// The caller.
     pub user: &'a UserInfo,
     /// The API verb (`get`, `list`, …), or the lower-case HTTP method for a path.
     pub verb: &'a str,
-    /// What it is about.
+    /// The resource or path of the request.
     pub target: Target<'a>,
-    /// What only some modes look at.
+    /// Details that only some modes use.
     pub more: More<'a>,
 }
 
-/// What only some modes look at.
+/// Details of a request that only some authorization modes use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct More<'a> {
-    /// The API version; empty where it is not known.
+    /// The API version; empty if unknown.
     pub version: &'a str,
-    /// Which objects a list, a watch or the deletion of a collection selects.
+    /// The selectors of a list, a watch or a deletecollection.
     pub selects: Option<Selects<'a>>,
 }
 
 /// The selectors of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Selects<'a> {
-    /// By fields.
+    /// The field selector.
     pub fields: &'a field::Selector,
-    /// By labels.
+    /// The label selector.
     pub labels: &'a label::Selector,
 }
 
-/// A resource or a plain path.
+/// The target of a request: a resource or a plain path.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
     /// A resource request.
@@ -72,13 +73,13 @@ pub enum Target<'a> {
     Path(&'a str),
 }
 
-/// The verdict. What nothing allows is forbidden.
+/// The decision of a mode. A request that no mode allows is forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Go on; the reason names the rule.
+    /// The request is allowed; the reason names the rule.
     Allow(String),
-    /// Nothing allows it; the reason may be empty.
+    /// The mode does not allow the request, and others may; the reason may be empty.
     NoOpinion(String),
-    /// It is forbidden, whatever the modes behind say.
+    /// The request is forbidden, whatever later modes say.
     Deny(String),
 }

@@ -1,5 +1,6 @@
-//! The Node mode: a node may read what its pods refer to, and write its own objects. Which pods are a node's, and what they refer to, is
-//! looked up when it is asked, so that the answer is never older than the watch cache. Not which fields a node may write.
+//! The Node mode: a node may read what its pods refer to, and write its own objects. Pods and references are
+//! looked up for each request, so that decisions are as current as the watch cache. The fields that a node
+//! may write are checked by admission (NodeRestriction).
 
 use super::rule::Rule;
 use super::{Attributes, Decision, Target, bootstrap};
@@ -13,15 +14,15 @@ use std::sync::{Arc, OnceLock};
 const USER: &str = "system:node:";
 const GROUP: &str = "system:nodes";
 const LEASES: &str = "kube-node-lease";
-/// The annotation of pods that a node made by itself: what they refer to is the node's own wish.
+/// Annotation of mirror pods, which a node creates itself: their references grant nothing.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The name of the node that a user is.
+/// The node name of a user that is a node.
 pub(crate) fn node_of(user: &UserInfo) -> Option<&str> {
     user.username.strip_prefix(USER).filter(|_| user.is_in(GROUP))
 }
 
-/// The verdict on one request, with Kubernetes' reasons.
+/// Decides one request, with Kubernetes' reasons.
 pub(super) fn decide(asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
     let Some(node) = node_of(asked.user) else { return Decision::NoOpinion(String::new()) };
     if node.is_empty() {
@@ -30,8 +31,8 @@ pub(super) fn decide(asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
     let by_graph = match asked.target {
         Target::Path(_) => None,
         Target::Resource { group, resource, subresource, namespace, name } => {
-            let place = Place { node, verb: asked.verb, subresource, namespace, name };
-            place.decide((group, resource), asked, cluster)
+            let request = NodeRequest { node, verb: asked.verb, subresource, namespace, name };
+            request.decide((group, resource), asked, cluster)
         }
     };
     by_graph.unwrap_or_else(|| match rules().iter().any(|rule| rule.allows(asked)) {
@@ -40,7 +41,7 @@ pub(super) fn decide(asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
     })
 }
 
-/// What every node may do, beside what depends on the node.
+/// The rules that are the same for every node.
 fn rules() -> &'static [Rule] {
     static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
     RULES.get_or_init(|| {
@@ -62,9 +63,9 @@ fn none(reason: impl Into<String>) -> Decision {
     Decision::NoOpinion(reason.into())
 }
 
-/// One request of a node.
+/// A node's request for a resource.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct NodeRequest<'a> {
     node: &'a str,
     verb: &'a str,
     subresource: &'a str,
@@ -72,8 +73,8 @@ struct Place<'a> {
     name: &'a str,
 }
 
-impl Place<'_> {
-    /// `None`: the rules that hold for all nodes decide.
+impl NodeRequest<'_> {
+    /// Decides the request; `None` if the rules for all nodes decide.
     fn decide(&self, of: (&str, &str), asked: &Attributes<'_>, cluster: &dyn Lookup) -> Option<Decision> {
         Some(match of {
             ("", "secrets") => self.read(cluster, |pods| pods.refer_to_secret(self)),
@@ -100,7 +101,7 @@ impl Place<'_> {
         })
     }
 
-    /// Allows what is related to the node.
+    /// Allows access to objects that are related to the node.
     fn related(&self, cluster: &dyn Lookup, is_related: impl FnOnce(&NodePods<'_>) -> bool) -> Decision {
         if self.name.is_empty() {
             return none("No Object name found");
@@ -150,7 +151,7 @@ impl Place<'_> {
         if self.namespace != LEASES {
             return none(format!("can only access leases in the {LEASES:?} system namespace"));
         }
-        // Of one that is being created the name need not be known.
+        // The name of a Lease that is being created need not be known yet.
         if self.verb != "create" && self.name != self.node {
             return none("can only access node lease with the same name as the requesting node");
         }
@@ -191,7 +192,7 @@ impl Place<'_> {
 
     fn node(&self) -> Decision {
         match (self.subresource, self.verb) {
-            // Which node it writes is for admission to say.
+            // Admission checks which node is written.
             ("", "create" | "update" | "patch") | ("status", "update" | "patch") => allow(),
             ("", "get" | "list" | "watch") if self.name == self.node => allow(),
             ("", "get" | "list" | "watch") if self.name.is_empty() => {
@@ -206,7 +207,7 @@ impl Place<'_> {
 
     fn pod(&self, asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
         match (self.subresource, self.verb) {
-            // Which pods it writes is for admission to say.
+            // Admission checks which pods are written.
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => allow(),
             ("", "list" | "watch") if selects_node(asked, self.node) => allow(),
             ("", "list" | "watch") if self.name.is_empty() => {
@@ -221,12 +222,12 @@ impl Place<'_> {
     }
 }
 
-/// Whether a request selects the objects of one node.
+/// Whether a request selects only objects of this node.
 fn selects_node(asked: &Attributes<'_>, node: &str) -> bool {
     asked.more.selects.is_some_and(|selects| selects.fields.required("spec.nodeName") == Some(node))
 }
 
-/// The pods of a node, and what they refer to.
+/// The pods of a node, and the objects they refer to.
 struct NodePods<'a> {
     node: &'a str,
     cluster: &'a dyn Lookup,
@@ -237,7 +238,7 @@ impl NodePods<'_> {
         self.cluster.get(row(group, plural)?, namespace, name)
     }
 
-    /// Whether a pod of a namespace ("" for all) fulfils a condition.
+    /// Whether a pod of the node in a namespace ("" for all) meets a condition. Mirror pods are skipped.
     fn any(&self, namespace: &str, is_meant: impl Fn(&Value) -> bool) -> bool {
         self.cluster.pods_of_node(self.node).iter().any(|pod| {
             let metadata = &pod["metadata"];
@@ -247,7 +248,7 @@ impl NodePods<'_> {
         })
     }
 
-    fn refer_to_secret(&self, asked: &Place<'_>) -> bool {
+    fn refer_to_secret(&self, asked: &NodeRequest<'_>) -> bool {
         self.any(asked.namespace, |pod| pod_references::secrets(&pod["spec"]).any(|name| name == asked.name))
             || self.any("", |pod| {
                 let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -256,7 +257,7 @@ impl NodePods<'_> {
             })
     }
 
-    fn refer_to_config_map(&self, asked: &Place<'_>) -> bool {
+    fn refer_to_config_map(&self, asked: &NodeRequest<'_>) -> bool {
         let of_node = |node: &Value| {
             let source = &node["spec"]["configSource"]["configMap"];
             source["name"] == asked.name && source["namespace"] == asked.namespace
@@ -266,7 +267,7 @@ impl NodePods<'_> {
         }) || self.get("", "nodes", "", self.node).is_some_and(|node| of_node(&node))
     }
 
-    /// The names of the claims of a pod, those of its ephemeral volumes included.
+    /// The names of a pod's claims, including those of ephemeral volumes.
     fn claims_of<'p>(&self, pod: &'p Value) -> impl Iterator<Item = String> + use<'p> {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         items(&pod["spec"]["volumes"]).filter_map(move |volume| {
@@ -299,7 +300,7 @@ impl NodePods<'_> {
         }
     }
 
-    fn resource_claim(&self, asked: &Place<'_>) -> bool {
+    fn resource_claim(&self, asked: &NodeRequest<'_>) -> bool {
         !asked.namespace.is_empty()
             && self.any(asked.namespace, |pod| {
                 let direct = items(&pod["spec"]["resourceClaims"])
@@ -311,24 +312,24 @@ impl NodePods<'_> {
             })
     }
 
-    fn run_as(&self, asked: &Place<'_>) -> bool {
+    fn run_as(&self, asked: &NodeRequest<'_>) -> bool {
         !asked.namespace.is_empty()
             && self.any(asked.namespace, |pod| pod["spec"]["serviceAccountName"] == asked.name)
     }
 
-    /// Whether an object of the cluster says that it belongs to the node.
-    fn is_on_node(&self, group: &str, plural: &str, asked: &Place<'_>) -> bool {
+    /// Whether an object's `spec.nodeName` is the node.
+    fn is_on_node(&self, group: &str, plural: &str, asked: &NodeRequest<'_>) -> bool {
         self.get(group, plural, "", asked.name).is_some_and(|object| object["spec"]["nodeName"] == self.node)
     }
 }
 
-/// The row of a kind, in any of its versions.
+/// The table row of a kind.
 fn row(group: &str, plural: &str) -> Option<&'static Resource> {
     kind::lookup(group, "v1", plural)
 }
 
-/// Whether a volume, bound to a claim in `claimed`, needs a secret.
-fn volume_has_secret(volume: &Value, claimed: &str, asked: &Place<'_>) -> bool {
+/// Whether a volume, bound to a claim in namespace `claimed`, refers to the requested secret.
+fn volume_has_secret(volume: &Value, claimed: &str, asked: &NodeRequest<'_>) -> bool {
     const REFERENCES: [&str; 10] = [
         "/cephfs/secretRef",
         "/cinder/secretRef",

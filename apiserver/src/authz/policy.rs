@@ -1,5 +1,5 @@
-//! All roles and bindings of a cluster, compiled so that a question costs a few lookups. A value: it never changes, a newer
-//! one replaces it. Pure but for reading the four kinds from a [`Lookup`] once.
+//! All roles and bindings of a cluster, compiled so that a decision costs a few lookups. An immutable value
+//! that is replaced when they change. Pure, except for reading the four kinds from a [`Lookup`] once.
 
 use super::rule::Rule;
 use super::{Attributes, Decision, Target};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// The four kinds, in the order of [`Versions`].
+/// The four RBAC kinds, in the order of [`Versions`].
 pub(super) fn kinds() -> [&'static Resource; 4] {
     static KINDS: OnceLock<[&'static Resource; 4]> = OnceLock::new();
     *KINDS.get_or_init(|| {
@@ -22,20 +22,20 @@ pub(super) fn kinds() -> [&'static Resource; 4] {
     })
 }
 
-/// The state of the four kinds that a policy was compiled from.
+/// The versions of the four kinds from which a policy was compiled.
 pub(super) type Versions = [i64; 4];
 
-/// A binding, seen from its subjects.
+/// The grant of a binding: its role's rules, and the namespace in which they apply.
 #[derive(Debug)]
 struct Grant {
     /// Name of the binding.
     binding: String,
-    /// Namespace of the binding; empty for the whole cluster.
+    /// Namespace of the binding; empty for cluster-wide bindings.
     namespace: String,
     /// `ClusterRole` or `Role`.
     role_kind: String,
     role: String,
-    /// The rules of the role; none if the role does not exist (yet).
+    /// The rules of the role; empty while the role does not exist.
     rules: Arc<[Rule]>,
 }
 
@@ -53,11 +53,12 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads and compiles what is there now.
+    /// Reads and compiles the current roles and bindings.
     pub fn compile(lookup: &dyn Lookup) -> Self {
         let [cluster_roles, cluster_bindings, roles, bindings] = kinds().map(|kind| lookup.list(kind, ""));
         let mut policy = Self::default();
-        // The rules of a ClusterRole that aggregates others are written into it by a controller.
+        // The controller writes the rules of an aggregating ClusterRole into it, so that they need no special
+        // treatment.
         for role in cluster_roles.iter().chain(&roles) {
             let key = (meta::namespace(role).into(), meta::name(role).into());
             policy.roles.insert(key, rules_in(role));
@@ -92,7 +93,7 @@ impl Policy {
         self.grants.push(Grant { binding, namespace, role_kind, role, rules });
     }
 
-    /// Whether any grant allows this. The reason names the binding, the role and the subject.
+    /// Decides a request. The reason names the binding, the role and the subject.
     pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
         match self.grant_for(asked) {
             Some((grant, subject)) => Decision::Allow(grant.reason(&subject)),
@@ -100,12 +101,13 @@ impl Policy {
         }
     }
 
-    /// [`Policy::decide`] without the reason, which most requests do not show.
+    /// Whether the request is allowed: [`Policy::decide`] without the reason, which most requests do not
+    /// show.
     pub fn allows(&self, asked: &Attributes<'_>) -> bool {
         self.grant_for(asked).is_some()
     }
 
-    /// The first grant that allows this, and the subject by which the caller has it.
+    /// The first grant that allows the request, with the subject through which the caller has it.
     fn grant_for<'p>(&'p self, asked: &Attributes<'p>) -> Option<(&'p Grant, Subject<'p>)> {
         let namespace = match asked.target {
             Target::Resource { namespace, .. } => namespace,
@@ -115,17 +117,17 @@ impl Policy {
             .find(|(grant, _)| grant.rules.iter().any(|rule| rule.allows(asked)))
     }
 
-    /// All rules that hold for a caller in a namespace (cluster-wide ones included).
+    /// All rules that apply to a user in a namespace, including cluster-wide ones.
     pub fn rules_of<'p>(&'p self, user: &'p UserInfo, namespace: &'p str) -> impl Iterator<Item = &'p Rule> {
         self.grants_of(user, namespace).flat_map(|(grant, _)| grant.rules.iter())
     }
 
-    /// The rules of a role: a ClusterRole if `namespace` is empty.
+    /// The rules of a role; of a ClusterRole if `namespace` is empty.
     pub fn role(&self, namespace: &str, name: &str) -> Option<&[Rule]> {
         self.roles.get(&(namespace.to_owned(), name.to_owned())).map(AsRef::as_ref)
     }
 
-    /// Grants that concern a caller in a namespace, and by which subject.
+    /// The grants of a user in a namespace, each with the subject through which the user has it.
     fn grants_of<'p>(
         &'p self,
         user: &'p UserInfo,
@@ -143,7 +145,7 @@ impl Policy {
     }
 }
 
-/// Why a grant concerns a caller.
+/// The subject through which a user has a grant.
 enum Subject<'a> {
     User(&'a str),
     Group(&'a str),

@@ -1,5 +1,5 @@
-//! The RBAC mode: questions are answered from a [`Policy`] that is compiled anew when a role or binding has changed. Not the
-//! rules themselves: those are in `policy` and `rule`.
+//! The RBAC mode: decides by a [`Policy`] that is compiled again after a role or binding has changed.
+//! Policies are in `policy` and `rule`.
 
 use super::policy::{Policy, Versions, kinds};
 use super::{Attributes, Decision};
@@ -7,10 +7,10 @@ use crate::lookup::Lookup;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A policy and the state of the four kinds that it was compiled from.
+/// A policy and the versions of the four kinds from which it was compiled.
 pub(super) type Compiled = (Versions, Arc<Policy>);
 
-/// The RBAC authorizer of one cluster. Answers with the newest durable roles and bindings.
+/// The RBAC authorizer of one cluster. Decides by the newest durable roles and bindings.
 pub struct Rbac {
     lookup: Arc<dyn Lookup>,
     compiled: Mutex<Option<Compiled>>,
@@ -22,23 +22,23 @@ impl Rbac {
         Self { lookup, compiled: Mutex::new(None) }
     }
 
-    /// As [`Rbac::new`], with a policy that was compiled for another server with the same roles. It serves as long as the versions of
-    /// the four kinds are those that it was compiled at.
+    /// An authorizer that starts with a policy compiled for another server with the same roles. The policy is
+    /// used while the four kinds have the versions from which it was compiled.
     pub(super) fn with_compiled(lookup: Arc<dyn Lookup>, compiled: Option<Compiled>) -> Self {
         Self { lookup, compiled: Mutex::new(compiled) }
     }
 
-    /// The policy that was compiled last; it may be out of date.
+    /// The last compiled policy; it may be outdated.
     pub(super) fn compiled(&self) -> Option<Compiled> {
         self.compiled.lock().clone()
     }
 
-    /// The verdict on one request.
+    /// Decides a request.
     pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
         self.policy().decide(asked)
     }
 
-    /// The roles and bindings as they are now.
+    /// The current roles and bindings, compiled.
     pub fn policy(&self) -> Arc<Policy> {
         let versions = kinds().map(|kind| self.lookup.version(kind));
         if let Some((compiled_at, policy)) = &*self.compiled.lock()
@@ -46,7 +46,8 @@ impl Rbac {
         {
             return policy.clone();
         }
-        // Compiled outside of the lock: two callers may do it at once, both from state at least as new as `versions`.
+        // Compiled without the lock: two callers may compile at once, both from state at least as new as
+        // `versions`.
         let policy = Arc::new(Policy::compile(&*self.lookup));
         *self.compiled.lock() = Some((versions, policy.clone()));
         policy

@@ -1,4 +1,4 @@
-//! One RBAC rule, compiled from its JSON, and what it matches. Pure. Not who has it: that is `policy`.
+//! One RBAC rule, parsed from JSON, and the requests it matches. Pure. The subjects of rules are in `policy`.
 
 use super::{Attributes, Target};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub struct Rule {
 const ANY: &str = "*";
 
 impl Rule {
-    /// Reads a rule as a (Cluster)Role carries it.
+    /// Parses a rule of a Role or ClusterRole.
     pub fn from_value(value: &Value) -> Self {
         let strings = |field: &str| {
             let items = value[field].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -36,7 +36,7 @@ impl Rule {
         }
     }
 
-    /// The rule as a (Cluster)Role or a SelfSubjectRulesReview carries it.
+    /// The rule as in a Role, ClusterRole or SelfSubjectRulesReview.
     pub fn to_value(&self) -> Value {
         let mut value = json!({ "verbs": self.verbs });
         let fields = [
@@ -53,7 +53,7 @@ impl Rule {
         value
     }
 
-    /// Whether the rule allows this.
+    /// Whether the rule allows a request.
     pub fn allows(&self, asked: &Attributes<'_>) -> bool {
         has(&self.verbs, asked.verb)
             && match asked.target {
@@ -66,7 +66,7 @@ impl Rule {
             }
     }
 
-    /// The rule in the form in which refusals of escalation show it.
+    /// The rule as errors about escalation show it.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
         let fields = [
@@ -85,10 +85,10 @@ impl Rule {
         format!("{{{}}}", parts.join(", "))
     }
 
-    /// The rule as the smallest grants it consists of: one verb on one resource (and name) of one group, or on one path.
+    /// The smallest grants of the rule: one verb on one resource (and name) of one group, or on one path.
     pub fn atoms(&self) -> impl Iterator<Item = Rule> + '_ {
         let one = |text: &String| vec![text.clone()];
-        // Lazy throughout: the product of what a rule lists can be far larger than memory.
+        // Lazy throughout: the product of a rule's lists can be far larger than memory.
         self.verbs.iter().flat_map(move |verb| {
             let paths =
                 self.urls.iter().map(move |url| Rule { verbs: one(verb), urls: one(url), ..Rule::default() });
@@ -109,7 +109,7 @@ impl Rule {
         })
     }
 
-    /// Whether everything that `atom` (see [`Rule::atoms`]) grants is granted by this rule as well.
+    /// Whether this rule grants everything that `atom` (see [`Rule::atoms`]) grants.
     pub fn covers(&self, atom: &Rule) -> bool {
         let all = |wanted: &[String], held: &[String]| wanted.iter().all(|w| has(held, w));
         let resource = |wanted: &String| {

@@ -1,4 +1,4 @@
-//! What the modes decide, over a cluster with the bootstrap roles.
+//! Decisions of the modes over a cluster with the bootstrap roles.
 
 use super::{Attributes, Authorizer, Decision, Mode, Modes, More, Target, bootstrap};
 use crate::authn::{MASTERS, UserInfo};
@@ -44,7 +44,7 @@ fn allowed(authorizer: &Authorizer, user: &UserInfo, question: &str) -> bool {
 }
 
 #[test]
-fn bootstrap_roles_allow_what_their_owners_need_and_no_more() {
+fn bootstrap_roles_allow_only_what_their_subjects_need() {
     let (_, authorizer) = cluster();
     let none = [""; 0];
     let scheduler = UserInfo::new("system:kube-scheduler", none);
@@ -52,8 +52,8 @@ fn bootstrap_roles_allow_what_their_owners_need_and_no_more() {
     let deployments = UserInfo::service_account("kube-system", "deployment-controller");
     let namespaces = UserInfo::service_account("kube-system", "namespace-controller");
     let kubelet = UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]);
-    let somebody = UserInfo::new("bob", none);
-    let nobody = UserInfo::anonymous();
+    let authenticated = UserInfo::new("bob", none);
+    let anonymous = UserInfo::anonymous();
     let admin = UserInfo::new("kubernetes-admin", [MASTERS]);
     let table = [
         (&admin, "delete /nodes ", true),
@@ -77,13 +77,13 @@ fn bootstrap_roles_allow_what_their_owners_need_and_no_more() {
         (&kubelet, "patch /pods/status default", true),
         (&kubelet, "update coordination.k8s.io/leases kube-node-lease", true),
         (&kubelet, "create /pods default", false),
-        (&somebody, "get /apis/apps/v1", true),
-        (&somebody, "create authorization.k8s.io/selfsubjectaccessreviews ", true),
-        (&somebody, "list /pods default", false),
-        (&nobody, "get /version", true),
-        (&nobody, "get /readyz", true),
-        (&nobody, "get /api", false),
-        (&nobody, "get /metrics", false),
+        (&authenticated, "get /apis/apps/v1", true),
+        (&authenticated, "create authorization.k8s.io/selfsubjectaccessreviews ", true),
+        (&authenticated, "list /pods default", false),
+        (&anonymous, "get /version", true),
+        (&anonymous, "get /readyz", true),
+        (&anonymous, "get /api", false),
+        (&anonymous, "get /metrics", false),
     ];
     for (user, question, expected) in table {
         assert_eq!(allowed(&authorizer, user, question), expected, "{} {question}", user.username);
@@ -91,7 +91,7 @@ fn bootstrap_roles_allow_what_their_owners_need_and_no_more() {
 }
 
 #[test]
-fn a_role_binding_holds_in_its_namespace_and_says_why() {
+fn a_role_binding_applies_in_its_namespace_and_is_the_reason() {
     let (lookup, authorizer) = cluster();
     let bob = UserInfo::new("bob", ["dev"]);
     assert!(!allowed(&authorizer, &bob, "list apps/deployments team"));
@@ -123,7 +123,7 @@ fn a_service_account_is_a_subject_with_a_namespace() {
 }
 
 #[test]
-fn an_aggregating_role_grants_the_rules_that_are_written_in_it() {
+fn an_aggregating_role_grants_its_stored_rules() {
     let (lookup, authorizer) = cluster();
     let ann = UserInfo::new("ann", [""; 0]);
     let user = json!({ "kind": "User", "name": "ann" });
@@ -143,7 +143,7 @@ fn an_aggregating_role_grants_the_rules_that_are_written_in_it() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_who_may_not_do_what_where() {
+async fn a_refusal_names_user_verb_resource_and_scope() {
     let (_, authorizer) = cluster();
     let bob = UserInfo::new("bob", [""; 0]);
     let target = Target::Resource {
@@ -164,7 +164,7 @@ async fn a_refusal_says_who_may_not_do_what_where() {
 }
 
 #[tokio::test]
-async fn one_verdict_for_all_leaves_masters_and_health_pages_as_they_are() {
+async fn always_allow_and_always_deny_exempt_masters_and_health_paths() {
     let user = UserInfo::new("ann", [""; 0]);
     let admin = UserInfo::new("root", [MASTERS]);
     for (mode, expected) in [(Mode::AlwaysAllow, true), (Mode::AlwaysDeny, false), (Mode::Rbac, false)] {

@@ -1,8 +1,8 @@
-//! The ServiceCIDR `kubernetes`: the networks that this server is told to give services addresses from. It is ready from the start, for
-//! the API's own service has its address from it before any controller runs. A network that is there already stays as it is, since
-//! somebody may have taken addresses from it; only a second family may come to it.
+//! The ServiceCIDR `kubernetes`: the configured ranges of Service addresses. It is ready from the start,
+//! because the API's own Service has its address from it before any controller runs. An existing one is kept,
+//! since addresses may have been allocated from it; only a second IP family may be added.
 
-use super::here;
+use super::server_identity;
 use crate::pipeline::Pipeline;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 const READY: &str = "Kubernetes default Service CIDR is ready";
 
-/// Makes the object be there.
-pub(super) async fn keep(pipeline: &Pipeline) -> Result<(), Status> {
+/// Creates the ServiceCIDR, or updates it.
+pub(super) async fn reconcile(pipeline: &Pipeline) -> Result<(), Status> {
     let cidrs = pipeline.registry().service_ranges().cidrs();
     let now = pipeline.nondet().clock.now_seconds().to_string();
     let wanted = service_cidr(&cidrs, &now);
-    here::keep_as(pipeline, &wanted, |row, stored| changed(row, stored, &cidrs, &now)).await
+    server_identity::reconcile_with(pipeline, &wanted, |row, stored| changed(row, stored, &cidrs, &now)).await
 }
 
 fn service_cidr(cidrs: &[String], now: &str) -> Value {
@@ -34,12 +34,12 @@ fn ready(now: &str) -> Value {
     json!({ "type": "Ready", "status": "True", "reason": "", "lastTransitionTime": now, "message": READY })
 }
 
-/// What becomes of the object that is there; `None`: nothing.
+/// The updated ServiceCIDR; `None` if it needs no change.
 fn changed(row: &'static Resource, stored: &Value, cidrs: &[String], now: &str) -> Option<Value> {
     let stored_cidrs: Vec<&str> = list(&stored["spec"]["cidrs"]).iter().filter_map(Value::as_str).collect();
     let grows = cidrs.len() == 2 && stored_cidrs == cidrs[..1];
     if grows {
-        return Some(here::changed(row, stored, &json!({ "spec": { "cidrs": cidrs } })));
+        return Some(server_identity::changed(row, stored, &json!({ "spec": { "cidrs": cidrs } })));
     }
     if stored_cidrs != cidrs {
         tracing::warn!(
@@ -49,8 +49,8 @@ fn changed(row: &'static Resource, stored: &Value, cidrs: &[String], now: &str) 
         return None;
     }
     let conditions = list(&stored["status"]["conditions"]);
-    let said = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] != "Unknown");
-    if said || meta::is_being_deleted(stored) {
+    let is_decided = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] != "Unknown");
+    if is_decided || meta::is_being_deleted(stored) {
         return None;
     }
     let others = conditions.iter().filter(|c| c["type"] != "Ready").cloned();
@@ -72,10 +72,10 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_is_there_only_gains_a_second_family_or_its_condition() {
+    fn an_existing_service_cidr_only_gains_a_second_family_or_its_condition() {
         let four = service_cidr(&["10.0.0.0/24".to_owned()], NOW);
         assert_eq!(change(&four, &["10.0.0.0/24"]), None);
-        assert_eq!(change(&four, &["10.1.0.0/24"]), None, "addresses may have been given from it");
+        assert_eq!(change(&four, &["10.1.0.0/24"]), None, "addresses may have been allocated from it");
         assert_eq!(change(&four, &["fd00::/64", "10.0.0.0/24"]), None);
         let both = change(&four, &["10.0.0.0/24", "fd00::/64"]).unwrap();
         assert_eq!(both["spec"]["cidrs"], json!(["10.0.0.0/24", "fd00::/64"]));

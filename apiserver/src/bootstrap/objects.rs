@@ -1,10 +1,10 @@
-//! The initial objects that are made once and are then anybody's.
+//! Initial objects that are created once and may then be changed by users.
 
 use crate::service_ranges::ServiceRanges;
 use kstore_api::kind;
 use serde_json::{Value, json};
 
-/// The namespaces of the system, and the one for who names none.
+/// The namespaces of the system, and the default namespace.
 pub(super) fn namespaces() -> Vec<Value> {
     let names = ["default", "kube-system", "kube-public", "kube-node-lease"];
     names
@@ -13,7 +13,7 @@ pub(super) fn namespaces() -> Vec<Value> {
         .collect()
 }
 
-/// The two classes above all users' classes.
+/// The two priority classes above all classes of users.
 pub(super) fn priority_classes() -> Vec<Value> {
     vec![
         class(
@@ -35,7 +35,7 @@ fn class(name: &str, value: i64, description: &str) -> Value {
     })
 }
 
-/// The API as pods see it, which is here at `port`.
+/// The Service through which pods reach the API, which listens at `port`.
 pub(super) fn kubernetes_service(ranges: &ServiceRanges, port: u16) -> Value {
     json!({
         "apiVersion": "v1",
@@ -53,12 +53,12 @@ pub(super) fn kubernetes_service(ranges: &ServiceRanges, port: u16) -> Value {
     })
 }
 
-/// The one port of that service.
+/// The port of the Service `kubernetes`.
 pub(super) fn service_ports(port: u16) -> Value {
     json!([{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": port }])
 }
 
-/// Where each API stands among the others: its group, its version, the group's priority, the version's in its group.
+/// Priorities of the built-in APIs: group, version, `groupPriorityMinimum`, `versionPriority`.
 const PRIORITIES: [(&str, &str, i64, i64); 21] = [
     ("", "v1", 18_000, 1),
     ("apps", "v1", 17_800, 15),
@@ -83,7 +83,7 @@ const PRIORITIES: [(&str, &str, i64, i64); 21] = [
     ("flowcontrol.apiserver.k8s.io", "v1", 16_100, 21),
 ];
 
-/// One object for every API that this server serves, but for the one that these objects belong to.
+/// An APIService for every API that this server serves, except for `apiregistration.k8s.io`.
 pub(super) fn api_services() -> Vec<Value> {
     let served =
         PRIORITIES.iter().filter(|(group, version, ..)| kind::resources_of(group, version).next().is_some());
@@ -112,7 +112,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_api_has_an_object_but_the_one_of_these_objects() {
+    fn every_served_api_but_apiregistration_has_an_apiservice() {
         let made = api_services();
         let made: BTreeSet<&str> =
             made.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect();

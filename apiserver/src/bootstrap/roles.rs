@@ -1,9 +1,9 @@
-//! The default roles and bindings, kept at every start as Kubernetes keeps its own: what a newer version grants comes to the object
-//! that an older one stored, what somebody took away comes back, what somebody added stays. An object annotated
-//! `rbac.authorization.kubernetes.io/autoupdate: "false"` is left alone.
+//! Reconciliation of the default roles and bindings at every start, as in Kubernetes: missing grants
+//! are added to stored objects, and additions of users are kept. Objects annotated
+//! `rbac.authorization.kubernetes.io/autoupdate: "false"` are left alone.
 //! <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#auto-reconciliation>
 
-use super::here;
+use super::server_identity;
 use crate::authz::rule::Rule;
 use crate::pipeline::Pipeline;
 use futures::future::join_all;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// Brings each of these objects, which are stored, up to date.
-pub(super) async fn keep(pipeline: &Pipeline, wanted: &[&Value]) -> Result<(), Status> {
+/// Reconciles stored objects with the default ones.
+pub(super) async fn reconcile(pipeline: &Pipeline, wanted: &[&Value]) -> Result<(), Status> {
     let kept = join_all(wanted.iter().map(|wanted| {
-        here::keep_as(pipeline, wanted, |_, stored| {
+        server_identity::reconcile_with(pipeline, wanted, |_, stored| {
             let next = reconciled(stored, wanted);
             (next != *stored).then_some(next)
         })
@@ -24,7 +24,7 @@ pub(super) async fn keep(pipeline: &Pipeline, wanted: &[&Value]) -> Result<(), S
     kept.await.into_iter().collect()
 }
 
-/// What the stored object becomes.
+/// The stored object after reconciliation.
 fn reconciled(stored: &Value, wanted: &Value) -> Value {
     let mut next = stored.clone();
     if stored["metadata"]["annotations"][AUTO_UPDATE] == "false" {
@@ -34,7 +34,8 @@ fn reconciled(stored: &Value, wanted: &Value) -> Value {
         add_members(&mut next["metadata"], marks, &wanted["metadata"][marks]);
     }
     match wanted["kind"].as_str() {
-        // The rules of a role that aggregates others are its controller's: what was taken from those is not to come back here.
+        // The controller writes the rules of an aggregating role from the aggregated roles; rules removed
+        // there must not return here.
         Some("ClusterRole") if wanted.get("aggregationRule").is_some() => add_selectors(&mut next, wanted),
         Some("ClusterRole" | "Role") => add_rules(&mut next, wanted),
         _ => add_subjects(&mut next, wanted),
@@ -42,7 +43,7 @@ fn reconciled(stored: &Value, wanted: &Value) -> Value {
     next
 }
 
-/// Members that are missing; whoever has given one another value keeps it.
+/// Adds missing members; existing values are kept.
 fn add_members(object: &mut Value, field: &str, wanted: &Value) {
     for (name, value) in wanted.as_object().into_iter().flatten() {
         if object[field].get(name).is_none() {
@@ -51,7 +52,8 @@ fn add_members(object: &mut Value, field: &str, wanted: &Value) {
     }
 }
 
-/// Rules for what no stored rule grants, whole where nothing of them is granted.
+/// Adds rules for permissions that no stored rule grants; a default rule is added as a whole if none of it is
+/// granted.
 fn add_rules(role: &mut Value, wanted: &Value) {
     let held: Vec<Rule> = list(&role["rules"]).iter().map(Rule::from_value).collect();
     let is_missing = |atom: &Rule| !held.iter().any(|rule| rule.covers(atom));
@@ -77,7 +79,8 @@ fn add_selectors(role: &mut Value, wanted: &Value) {
     }
 }
 
-/// Subjects that are missing. A binding to another role becomes the default one: which role a binding is for says what it is.
+/// Adds missing subjects. A binding to another role is reset to the default, because its role defines its
+/// purpose.
 fn add_subjects(binding: &mut Value, wanted: &Value) {
     if binding["roleRef"] != wanted["roleRef"] {
         binding["roleRef"] = wanted["roleRef"].clone();
@@ -109,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_up_to_date_stays_as_it_is() {
+    fn up_to_date_roles_stay_unchanged() {
         for object in bootstrap::objects() {
             assert_eq!(reconciled(&object, &object), object);
         }
     }
 
     #[test]
-    fn an_older_role_gains_what_it_lacks_and_keeps_what_somebody_added() {
+    fn an_older_role_gains_missing_grants_and_keeps_added_ones() {
         let wanted = json!({
             "kind": "ClusterRole",
             "metadata": { "labels": { "one": "default", "two": "default" }, "annotations": { AUTO_UPDATE: "true" } },
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_whose_owner_said_so_is_left_alone() {
+    fn a_role_annotated_against_auto_update_is_left_alone() {
         let mut stored = default("ClusterRole", "system:basic-user");
         stored["metadata"]["annotations"][AUTO_UPDATE] = json!("false");
         stored["rules"] = json!(null);
@@ -156,20 +159,20 @@ mod tests {
     }
 
     #[test]
-    fn an_aggregating_role_gets_its_selector_back() {
+    fn a_missing_selector_of_an_aggregating_role_is_restored() {
         let wanted = default("ClusterRole", "edit");
         let mine = json!({ "matchLabels": { "mine": "true" } });
         let mut stored = wanted.clone();
         stored["aggregationRule"]["clusterRoleSelectors"] = json!([mine]);
         stored["rules"] = json!([]);
         let next = reconciled(&stored, &wanted);
-        assert_eq!(next["rules"], json!([]), "rules are what the controller makes of the selectors");
+        assert_eq!(next["rules"], json!([]), "the controller writes the rules from the selectors");
         let selectors = next["aggregationRule"]["clusterRoleSelectors"].clone();
         assert_eq!(selectors, json!([mine, wanted["aggregationRule"]["clusterRoleSelectors"][0]]));
     }
 
     #[test]
-    fn a_binding_gets_its_subjects_back_and_its_role() {
+    fn subjects_and_role_of_a_default_binding_are_restored() {
         let wanted = default("ClusterRoleBinding", "system:public-info-viewer");
         let mine = json!({ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "mine" });
         let mut stored = wanted.clone();
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(
             reconciled(&stored, &wanted),
             wanted,
-            "nobody gets the default role by a binding to another"
+            "subjects of a binding to another role do not get the default role"
         );
         assert_eq!(
             reconciled(

@@ -1,54 +1,54 @@
-//! One change of one object, as every watcher of it sees it: shared, and encoded at most once per form.
+//! One change of one object, shared by all watchers and encoded at most once per form.
 
 use super::entry::Entry;
 use super::filter::Filter;
-use super::form::{Form, Look, frame, turned, watch_line};
+use super::form::{Form, RareForm, converted_event, frame, watch_line};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// A change at a revision. At least one of `new` and `old` is there.
+/// A change of an object at a revision. At least one of `new` and `old` is present.
 #[derive(Debug)]
 pub struct Change {
     /// The revision of the commit.
     pub revision: i64,
-    /// The state after; `None`: deleted.
+    /// The object after the change; `None`: deleted.
     pub new: Option<Arc<Entry>>,
-    /// The state before; `None`: created.
+    /// The object before the change; `None`: created.
     pub old: Option<Arc<Entry>>,
-    /// The state before with this revision, for DELETED events; made when first needed.
+    /// The old state with the revision of its deletion, for DELETED events. Made when first needed.
     gone: OnceLock<Arc<Entry>>,
-    /// The event as a line of JSON, by what is seen.
+    /// The event as a line of JSON, for each event type.
     lines: [OnceLock<Bytes>; 3],
-    /// The event in the other forms, by what is seen; few changes are ever asked for these.
+    /// The event in the other forms, for each event type. Boxed because few changes are requested in these.
     others: OnceLock<Box<[[OnceLock<Bytes>; Form::OTHERS]; 3]>>,
-    /// The event as few ask for it: in another version, or as a row of a table. One for each way to look at it.
-    rare: Mutex<Vec<Rare>>,
+    /// The event in rarely requested forms: in another version of the kind, or as a table row.
+    rare: Mutex<Vec<RareEvent>>,
 }
 
-/// The event, looked at in a way that is not worth a place of its own.
+/// An event encoded in a rarely requested form.
 #[derive(Debug)]
-struct Rare {
+struct RareEvent {
     resource: &'static Resource,
-    seen: Seen,
-    look: Look,
+    seen: EventType,
+    look: RareForm,
     event: Option<Bytes>,
 }
 
-/// How a change looks through a filter.
+/// The type of the watch event that a change is for a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// It did not match and does now.
+pub enum EventType {
+    /// The object did not match before and matches now.
     Added,
-    /// It matched and still does.
+    /// The object matched before and still matches.
     Modified,
-    /// It matched and no longer does, or is gone.
+    /// The object matched before and no longer matches, or is deleted.
     Deleted,
 }
 
-impl Seen {
-    /// The type of the watch event.
+impl EventType {
+    /// The type as Kubernetes spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -69,28 +69,30 @@ impl Change {
         Self { revision, new, old, gone, lines, others, rare }
     }
 
-    /// The object before or after: for what never changes (kind, namespace, name).
+    /// The object after or before the change, for properties that never change: kind, namespace, name.
     pub fn any(&self) -> &Arc<Entry> {
         self.new.as_ref().or(self.old.as_ref()).expect("a change has a state before or after")
     }
 
-    /// How the change looks through `filter`; `None`: not at all.
-    pub fn seen_by(&self, filter: &Filter) -> Option<Seen> {
+    /// The event type of the change for `filter`; `None` if the filter matches neither state.
+    pub fn seen_by(&self, filter: &Filter) -> Option<EventType> {
         let was = self.old.as_ref().is_some_and(|e| filter.matches(e));
         let is = self.new.as_ref().is_some_and(|e| filter.matches(e));
         match (was, is) {
-            (false, true) => Some(Seen::Added),
-            (true, true) => Some(Seen::Modified),
-            (true, false) => Some(Seen::Deleted),
+            (false, true) => Some(EventType::Added),
+            (true, true) => Some(EventType::Modified),
+            (true, false) => Some(EventType::Deleted),
             (false, false) => None,
         }
     }
 
-    /// The object that an event of this kind carries.
-    pub fn object(&self, seen: Seen) -> &Arc<Entry> {
+    /// The object in an event of this type.
+    pub fn object(&self, seen: EventType) -> &Arc<Entry> {
         match seen {
-            Seen::Added | Seen::Modified => self.new.as_ref().expect("what was added or modified is there"),
-            Seen::Deleted => self.gone.get_or_init(|| {
+            EventType::Added | EventType::Modified => {
+                self.new.as_ref().expect("what was added or modified is there")
+            }
+            EventType::Deleted => self.gone.get_or_init(|| {
                 let old = self.old.as_ref().expect("what is deleted was there");
                 Arc::new(old.deleted_at(self.revision))
             }),
@@ -98,19 +100,19 @@ impl Change {
     }
 
     /// The event as a line of a JSON watch stream; encoded once, shared by all watchers.
-    pub fn line(&self, seen: Seen) -> Bytes {
+    pub fn line(&self, seen: EventType) -> Bytes {
         self.lines[seen as usize].get_or_init(|| watch_line(seen.as_str(), &self.object(seen).json())).clone()
     }
 
-    /// The object of the event as JSON: a part of its line.
-    pub fn json(&self, seen: Seen) -> Bytes {
+    /// The object of the event as JSON: a slice of its line.
+    pub fn json(&self, seen: EventType) -> Bytes {
         let line = self.line(seen);
         let end = line.len() - b"}\n".len();
         line.slice(end - self.object(seen).json_len()..end)
     }
 
-    /// The event in any form; encoded once, shared by all watchers. `None` if the object has no such form.
-    pub fn event(&self, seen: Seen, form: Form) -> Option<Bytes> {
+    /// The event in any form, encoded once and shared by all watchers. `None` if the kind has no such form.
+    pub fn event(&self, seen: EventType, form: Form) -> Option<Bytes> {
         let Some(place) = form.place() else { return Some(self.line(seen)) };
         let place = &self.others.get_or_init(Box::default)[seen as usize][place];
         if place.get().is_none() {
@@ -119,26 +121,28 @@ impl Change {
         place.get().cloned()
     }
 
-    /// The event in any form and in any version of its kind; encoded once for each, shared by all watchers. `None` if the object
-    /// has no such form.
-    pub fn event_in(&self, seen: Seen, resource: &'static Resource, form: Form) -> Option<Bytes> {
+    /// The event in any form and in any version of its kind, encoded once for each and shared by all
+    /// watchers. `None` if the kind has no such form.
+    pub fn event_in(&self, seen: EventType, resource: &'static Resource, form: Form) -> Option<Bytes> {
         if form.is_of_all_versions() || resource.is_same_version(self.any().resource) {
             return self.event(seen, form);
         }
-        self.looked_at(seen, resource, Look::Turned(form), |entry| turned(seen, entry, resource, form))
+        self.rare_event(seen, resource, RareForm::Converted(form), |entry| {
+            converted_event(seen, entry, resource, form)
+        })
     }
 
-    /// The event as somebody looks at its object in a version; made by the first who asks, while others wait. Of a look that
-    /// changes with time only the newest is kept.
-    pub fn looked_at(
+    /// The event in a rare form. The first caller makes it while others wait. Of a form that depends on the
+    /// time only the newest is kept.
+    pub fn rare_event(
         &self,
-        seen: Seen,
+        seen: EventType,
         resource: &'static Resource,
-        look: Look,
+        look: RareForm,
         make: impl FnOnce(&Entry) -> Option<Bytes>,
     ) -> Option<Bytes> {
         let mut rare = self.rare.lock();
-        let same = |rare: &Rare| {
+        let same = |rare: &RareEvent| {
             rare.seen == seen && rare.look.replaces(look) && rare.resource.is_same_version(resource)
         };
         let place = rare.iter().position(same);
@@ -146,7 +150,7 @@ impl Change {
             return found.event.clone();
         }
         let event = make(self.object(seen));
-        let made = Rare { resource, seen, look, event: event.clone() };
+        let made = RareEvent { resource, seen, look, event: event.clone() };
         match place {
             Some(at) => rare[at] = made,
             None => rare.push(made),
@@ -154,7 +158,8 @@ impl Change {
         event
     }
 
-    /// Roughly what holding this change costs, in bytes: the object, and its event in one form. A deletion holds the last state.
+    /// Estimated memory of this change in bytes: its object, and its event in one form. A deletion counts its
+    /// last state.
     pub fn weight(&self) -> usize {
         256 + 2 * self.any().weight()
     }
@@ -185,24 +190,27 @@ mod tests {
         let entry = change.any().clone();
         let partial = MetaVersion::V1;
         for form in [Form::Json, Form::Protobuf, Form::Partial(partial), Form::PartialProtobuf(partial)] {
-            let [stored, other] = rows.map(|row| change.event_in(Seen::Added, row, form).unwrap());
-            assert_eq!(Some(&stored), frame(Seen::Added, &entry, form).as_ref(), "{form:?}");
+            let [stored, other] = rows.map(|row| change.event_in(EventType::Added, row, form).unwrap());
+            assert_eq!(Some(&stored), frame(EventType::Added, &entry, form).as_ref(), "{form:?}");
             match form.is_of_all_versions() {
                 true => assert_eq!(stored.as_ptr(), other.as_ptr(), "{form:?}"),
-                false => assert_eq!(Some(&other), turned(Seen::Added, &entry, rows[1], form).as_ref()),
+                false => assert_eq!(
+                    Some(&other),
+                    converted_event(EventType::Added, &entry, rows[1], form).as_ref()
+                ),
             }
-            let again = rows.map(|row| change.event_in(Seen::Added, row, form).unwrap().as_ptr());
+            let again = rows.map(|row| change.event_in(EventType::Added, row, form).unwrap().as_ptr());
             assert_eq!(again, [stored.as_ptr(), other.as_ptr()], "{form:?}");
         }
     }
 
     #[test]
-    fn rows_are_shared_within_a_second_and_made_anew_in_the_next() {
+    fn table_rows_are_shared_within_a_second_and_made_again_in_the_next() {
         let (change, rows) = scaler();
         let mut made = 0;
         let mut look = |carries, second| {
-            let look = Look::Row { version: MetaVersion::V1, carries, second };
-            change.looked_at(Seen::Added, rows[1], look, |_| {
+            let look = RareForm::Row { version: MetaVersion::V1, carries, second };
+            change.rare_event(EventType::Added, rows[1], look, |_| {
                 made += 1;
                 Some(Bytes::from(format!("{carries}{second}")))
             })

@@ -1,8 +1,8 @@
-//! One object as the apiserver holds it: the stored bytes, shared with the store, and the few strings that selectors look at.
-//! Not a parsed object: who needs one parses the bytes.
+//! One object in the cache: the stored bytes, shared with the store, and the few strings that selectors
+//! compare. The object is not parsed; callers that need more parse the bytes.
 
-use super::facts::Facts;
-use super::{glance, message};
+use super::packed_strings::PackedStrings;
+use super::{message, partial_decode};
 use crate::kinds::Views;
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -15,38 +15,38 @@ use std::sync::{Arc, OnceLock};
 /// An object at a revision. Immutable; shared by cache, lists and watches.
 #[derive(Debug)]
 pub struct Entry {
-    /// The table row of its kind, in the version that is stored.
+    /// The table row of the object's kind, in the stored version.
     pub resource: &'static Resource,
     /// `metadata.resourceVersion`.
     pub revision: i64,
     /// The revision at which the object was created.
     pub created: i64,
-    /// The revision that wrote `stored`: that of the object but for the last state of a deleted one.
+    /// The revision that wrote `stored`. Equals `revision`, except for the last state of a deleted object.
     written: i64,
-    /// The bytes as they are stored: without a resourceVersion.
+    /// The stored bytes, without a resourceVersion.
     stored: Bytes,
-    /// Where in `stored` the metadata begins.
+    /// Offset of the metadata in `stored`.
     metadata: usize,
-    facts: Facts,
-    /// The object as a protobuf message, once somebody wanted it and if there was room to keep it.
-    message: OnceLock<message::Kept>,
-    /// The object parsed, if it is one that every write asks about.
+    strings: PackedStrings,
+    /// The object as a protobuf message, if it was requested and there was space to keep it.
+    message: OnceLock<message::CachedMessage>,
+    /// The parsed object, if it is a namespace, which every write into it reads.
     value: OnceLock<Arc<Value>>,
-    /// Of custom kinds: what other versions and schemas make of it.
+    /// For custom kinds: the object in other versions and by other schemas.
     views: Views,
 }
 
-// The order of the facts; fields and then labels follow.
+// Indexes of the strings in `strings`; the selectable fields and then the labels follow.
 const KEY: usize = 0;
 const NAMESPACE: usize = 1;
 const NAME: usize = 2;
 const UID: usize = 3;
 const FIELDS: usize = 4;
 
-/// What the metadata of an answered object begins with.
+/// The beginning of the metadata in an item.
 const METADATA: &[u8] = b"\"metadata\":{";
 
-/// Why stored bytes are not an object.
+/// Why stored bytes are not a valid object.
 #[derive(Debug, thiserror::Error)]
 #[error("the stored value of {key} is not a valid object: {reason}")]
 pub struct Malformed {
@@ -55,16 +55,16 @@ pub struct Malformed {
 }
 
 impl Entry {
-    /// From stored bytes, of which only what selectors look at is read.
+    /// An entry for stored bytes. Reads only the fields that selectors compare.
     pub fn from_raw(resource: &'static Resource, raw: &Raw) -> Result<Self, Malformed> {
         let malformed =
             |reason: String| Malformed { key: String::from_utf8_lossy(&raw.key).into_owned(), reason };
-        let value = glance::read(&raw.value, resource).map_err(|e| malformed(e.to_string()))?;
+        let value = partial_decode::read(&raw.value, resource).map_err(|e| malformed(e.to_string()))?;
         let key = std::str::from_utf8(&raw.key).map_err(|e| malformed(e.to_string()))?;
         Self::new(resource, key, &value, raw.value.clone(), raw.revision, raw.created)
     }
 
-    /// From an object that was just written, and the bytes that were stored for it.
+    /// An entry for an object that was just written and the bytes that were stored for it.
     pub fn new(
         resource: &'static Resource,
         key: &str,
@@ -76,7 +76,7 @@ impl Entry {
         let item = object::without_type_meta(&stored);
         let item = item.map_err(|e| Malformed { key: key.to_owned(), reason: e.to_string() })?;
         let metadata = stored.len() - item.len();
-        let facts = facts(resource, key, value);
+        let strings = strings(resource, key, value);
         Ok(Self {
             resource,
             revision,
@@ -84,20 +84,20 @@ impl Entry {
             written: revision,
             stored,
             metadata,
-            facts,
+            strings,
             message: OnceLock::new(),
             value: OnceLock::new(),
             views: Views::default(),
         })
     }
 
-    /// This last state with the revision at which it was deleted: what a DELETED event carries.
+    /// The entry as a last state, with the revision of its deletion: the object of a DELETED event.
     pub fn deleted_at(&self, revision: i64) -> Self {
-        let facts = Facts::of((0..self.facts.len()).map(|at| self.facts.get(at)));
+        let strings = PackedStrings::of((0..self.strings.len()).map(|at| self.strings.get(at)));
         Self {
             revision,
             stored: self.stored.clone(),
-            facts,
+            strings,
             message: OnceLock::new(),
             value: OnceLock::new(),
             views: Views::default(),
@@ -105,13 +105,13 @@ impl Entry {
         }
     }
 
-    /// The same object for another row of its kind: what selectors look at is read again.
-    pub(super) fn remade(&self, resource: &'static Resource) -> Self {
-        let facts = facts(resource, self.key(), &self.parse());
+    /// The entry for another row of its kind, whose selectable fields may differ.
+    pub(super) fn for_row(&self, resource: &'static Resource) -> Self {
+        let strings = strings(resource, self.key(), &self.parse());
         Self {
             resource,
             stored: self.stored.clone(),
-            facts,
+            strings,
             message: OnceLock::new(),
             value: OnceLock::new(),
             views: Views::default(),
@@ -124,65 +124,65 @@ impl Entry {
         self.written
     }
 
-    /// What versions of a custom kind make of it.
+    /// The object in other versions of its custom kind.
     pub(crate) fn views(&self) -> &Views {
         &self.views
     }
 
     /// The storage key.
     pub fn key(&self) -> &str {
-        self.facts.get(KEY)
+        self.strings.get(KEY)
     }
 
     /// `metadata.namespace`, or empty.
     pub fn namespace(&self) -> &str {
-        self.facts.get(NAMESPACE)
+        self.strings.get(NAMESPACE)
     }
 
     /// `metadata.name`.
     pub fn name(&self) -> &str {
-        self.facts.get(NAME)
+        self.strings.get(NAME)
     }
 
     /// `metadata.uid`.
     pub fn uid(&self) -> &str {
-        self.facts.get(UID)
+        self.strings.get(UID)
     }
 
-    /// A field that the kind can be selected by; empty if it is no such field.
+    /// The value of a selectable field; empty if the kind cannot be selected by it.
     pub fn field(&self, label: &str) -> &str {
         match label {
             field::NAME => self.name(),
             field::NAMESPACE => self.namespace(),
             _ => match field::position(self.resource, label) {
-                Some(at) => self.facts.get(FIELDS + at),
+                Some(at) => self.strings.get(FIELDS + at),
                 None => "",
             },
         }
     }
 
-    /// Its labels.
+    /// The object's labels.
     pub fn labels(&self) -> LabelsOf<'_> {
-        LabelsOf { facts: &self.facts, first: FIELDS + field::own_labels(self.resource).len() }
+        LabelsOf { strings: &self.strings, first: FIELDS + field::own_labels(self.resource).len() }
     }
 
-    /// The object, parsed.
+    /// Parses the object.
     pub fn parse(&self) -> Value {
         let read = serde_json::from_slice(&self.stored);
-        let mut value: Value = read.unwrap_or_else(|error| self.remains(&error));
+        let mut value: Value = read.unwrap_or_else(|error| self.placeholder(&error));
         value["metadata"]["resourceVersion"] = self.revision.to_string().into();
         value
     }
 
-    /// The same without `metadata.managedFields`, which nothing shows but they themselves.
-    pub fn parse_without_books(&self) -> Value {
-        let Ok(mut value) = glance::without_books(&self.stored) else { return self.parse() };
+    /// Parses the object without `metadata.managedFields`, which most readers do not need.
+    pub fn parse_without_managed_fields(&self) -> Value {
+        let Ok(mut value) = partial_decode::without_managed_fields(&self.stored) else { return self.parse() };
         value["metadata"]["resourceVersion"] = self.revision.to_string().into();
         value
     }
 
-    /// [`Entry::parse`] for those who only look. A namespace, which each write into it asks about, is parsed once and kept so: there
-    /// are few of them.
+    /// The parsed object, shared and read-only. A namespace is parsed once and kept, because every write into
+    /// it reads it and there are few.
     pub fn parsed(&self) -> Arc<Value> {
         let parse = || Arc::new(self.parse());
         match self.resource.plural == "namespaces" {
@@ -191,27 +191,27 @@ impl Entry {
         }
     }
 
-    /// The parts of it that `T` names, and no others: a fraction of the work. Its metadata lack the resourceVersion. None if it has
-    /// not all of them.
+    /// Parses only the members that `T` names, which is much faster. The metadata lacks the resourceVersion.
+    /// `None` if a required member is missing.
     pub(crate) fn parse_parts<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.stored).ok()
     }
 
-    /// Only its metadata, parsed: a fraction of the work.
+    /// Parses only the metadata, which is much faster.
     pub fn parse_metadata(&self) -> Value {
         let bytes = object::metadata_of(self.item()).expect("an entry was made from stored bytes");
         let read = serde_json::from_slice(bytes);
-        let mut metadata: Value = read.unwrap_or_else(|error| self.remains(&error)["metadata"].take());
+        let mut metadata: Value = read.unwrap_or_else(|error| self.placeholder(&error)["metadata"].take());
         metadata["resourceVersion"] = self.revision.to_string().into();
         metadata
     }
 
-    /// Whether these are the bytes that are stored for this entry.
+    /// Whether `stored` equals the entry's stored bytes.
     pub fn is_stored_as(&self, stored: &[u8]) -> bool {
         self.stored == stored
     }
 
-    /// The object as JSON with its resourceVersion: what GET answers. One copy, no parsing.
+    /// The object as JSON with its resourceVersion, as GET answers it. One copy, no parsing.
     pub fn json(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.json_len());
         self.put_json(&mut out);
@@ -229,18 +229,18 @@ impl Entry {
         self.stored.len() + self.version().len()
     }
 
-    /// Appends the object without its type: an item of a list. One copy, no parsing.
+    /// Appends the object without its type, as an item of a list. One copy, no parsing.
     pub fn put_item(&self, out: &mut BytesMut) {
         out.put_u8(b'{');
         self.put_metadata_on(out);
     }
 
-    /// How many bytes [`Entry::put_item`] appends.
+    /// The number of bytes that [`Entry::put_item`] appends.
     pub fn item_len(&self) -> usize {
         self.json_len() - self.metadata + 1
     }
 
-    /// The metadata alone, as JSON, with the resourceVersion. One copy, no parsing.
+    /// Appends the metadata as JSON, with the resourceVersion. One copy, no parsing.
     pub fn put_metadata(&self, out: &mut BytesMut) {
         let metadata = object::metadata_of(self.item()).expect("an entry was made from stored bytes");
         out.put_u8(b'{');
@@ -248,27 +248,27 @@ impl Entry {
         out.put_slice(&metadata[1..]);
     }
 
-    /// The object as a bare protobuf message with its resourceVersion; `None` if the kind has none. Made once, as long as
-    /// there is room to keep it.
+    /// The object as a bare protobuf message with its resourceVersion; `None` if the kind has none. Encoded
+    /// once, as long as there is space to keep it.
     pub fn message(&self) -> Option<Bytes> {
         if let Some(kept) = self.message.get() {
             return Some(kept.bytes());
         }
         let bytes = message::encode(self)?;
-        if let Some(kept) = message::Kept::new(bytes.clone()) {
+        if let Some(kept) = message::CachedMessage::new(bytes.clone()) {
             let _ = self.message.set(kept);
         }
         Some(bytes)
     }
 
-    /// The bytes that this entry keeps alive.
+    /// Bytes that this entry keeps alive.
     pub fn weight(&self) -> usize {
         self.stored.len()
     }
 
-    /// What is known of an object whose bytes looked like one at a glance and are none. Only another writer of the storage
-    /// can have left such bytes.
-    fn remains(&self, error: &serde_json::Error) -> Value {
+    /// A placeholder for an object whose bytes passed the partial decode but cannot be parsed. Only another
+    /// writer of the storage can have stored such bytes.
+    fn placeholder(&self, error: &serde_json::Error) -> Value {
         tracing::error!(%error, key = self.key(), "a stored object cannot be read");
         serde_json::json!({"apiVersion": self.resource.api_version(), "kind": self.resource.kind,
             "metadata": {"name": self.name(), "namespace": self.namespace(), "uid": self.uid()}})
@@ -284,14 +284,14 @@ impl Entry {
         out.put_slice(&self.item()[METADATA.len()..]);
     }
 
-    /// The resourceVersion member, as the first of the metadata.
+    /// The resourceVersion as the first member of the metadata.
     fn version(&self) -> Version {
         let alone = self.item().get(METADATA.len()) == Some(&b'}');
         Version::of(self.revision, alone)
     }
 }
 
-/// `"resourceVersion":"N",` on the stack: it is made anew for every answer.
+/// `"resourceVersion":"N",` on the stack: it is made again for every answer.
 struct Version {
     bytes: [u8; 48],
     len: usize,
@@ -320,22 +320,22 @@ impl Version {
 /// The labels of an entry, sorted by key.
 #[derive(Clone, Copy)]
 pub struct LabelsOf<'e> {
-    facts: &'e Facts,
+    strings: &'e PackedStrings,
     first: usize,
 }
 
 impl<'e> LabelsOf<'e> {
-    /// The value of one label.
+    /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&'e str> {
-        let count = (self.facts.len() - self.first) / 2;
-        let key_of = |at: usize| self.facts.get(self.first + 2 * at);
+        let count = (self.strings.len() - self.first) / 2;
+        let key_of = |at: usize| self.strings.get(self.first + 2 * at);
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = low.midpoint(high);
             match key_of(middle).cmp(key) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return Some(self.facts.get(self.first + 2 * middle + 1)),
+                std::cmp::Ordering::Equal => return Some(self.strings.get(self.first + 2 * middle + 1)),
             }
         }
         None
@@ -348,13 +348,13 @@ impl label::Labels for LabelsOf<'_> {
     }
 }
 
-fn facts(resource: &'static Resource, key: &str, value: &Value) -> Facts {
+fn strings(resource: &'static Resource, key: &str, value: &Value) -> PackedStrings {
     let fields: Vec<_> = field::own_values(resource, value).collect();
-    // A JSON object's members are sorted, so labels are.
+    // The members of a JSON object are sorted, and so are the labels.
     let labels = meta::labels(value).into_iter().flatten();
     let labels = labels.flat_map(|(key, value)| [key.as_str(), value.as_str().unwrap_or_default()]);
     let identity = [key, meta::namespace(value), meta::name(value), meta::uid(value)];
-    Facts::of(identity.into_iter().chain(fields.iter().map(AsRef::as_ref)).chain(labels))
+    PackedStrings::of(identity.into_iter().chain(fields.iter().map(AsRef::as_ref)).chain(labels))
 }
 
 #[cfg(test)]
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_selectors_look_at_is_found_without_parsing() {
+    fn selectable_fields_and_labels_are_read_without_parsing() {
         let entry = entry(&pod(), 7);
         assert_eq!((entry.namespace(), entry.name(), entry.uid()), ("ns", "p", "u"));
         assert_eq!((entry.field("spec.nodeName"), entry.field("spec.hostNetwork")), ("n1", "false"));
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_carries_the_revision() {
+    fn every_encoding_has_the_resource_version() {
         let mut want = pod();
         want["metadata"]["resourceVersion"] = json!("9223372036854775807");
         let entry = entry(&pod(), i64::MAX);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_any_metadata_gets_its_revision_too() {
+    fn an_object_without_metadata_gets_a_resource_version() {
         let entry = entry(&json!({"apiVersion": "v1", "kind": "Pod"}), 3);
         assert_eq!(
             &entry.json()[..],

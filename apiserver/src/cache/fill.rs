@@ -1,25 +1,25 @@
-//! The contents of a new cache, made of all that is stored. What one object is does not depend on any other, so that threads
-//! share the work; they are put together in key order, so that the outcome is the same with one thread and with many. Not the
-//! reading of the storage, and not the changes that come later.
+//! Makes the contents of a new cache from all stored values. Objects are decoded independently, so threads
+//! share the work; the results are joined in key order, so that the outcome is the same with any number of
+//! threads.
 
 use super::entry::Entry;
 use super::kind::Kind;
 use super::root;
-use super::set_aside::Unreadable;
+use super::unreadable::Unreadable;
 use crate::kinds::Kinds;
 use crate::storage::Raw;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-/// Threads at most, whatever the machine has: the storage's memory is read no faster by more.
+/// Most threads to use: more do not decode faster, because memory bandwidth limits them.
 const THREADS: usize = 4;
 
-/// Objects that are worth a thread of their own.
+/// Number of objects that are worth a thread.
 const SHARE: usize = 2048;
 
-/// Every stored kind with its objects, as of `revision`, and the values that are not objects, in key order. `items` are in key
-/// order; keys of no kind are left out.
+/// All stored kinds with their objects as of `revision`, and the values that are not valid objects, in key
+/// order. `items` must be in key order; keys that belong to no kind are ignored.
 pub(super) fn kinds(
     served: &Kinds,
     items: &[Raw],
@@ -29,9 +29,9 @@ pub(super) fn kinds(
     let mut by_root: BTreeMap<&'static str, Vec<Arc<Entry>>> =
         served.rows().stored().map(|resource| (root(resource), Vec::new())).collect();
     let mut unreadable = Vec::new();
-    for part in parts(served, items, threads.min(items.len() / SHARE)) {
-        unreadable.extend(part.unreadable);
-        for entry in part.entries {
+    for share in shares(served, items, threads.min(items.len() / SHARE)) {
+        unreadable.extend(share.unreadable);
+        for entry in share.entries {
             by_root.get_mut(root(entry.resource)).expect("every stored kind has its place").push(entry);
         }
     }
@@ -39,42 +39,43 @@ pub(super) fn kinds(
     (kinds, unreadable)
 }
 
-/// The outcome of one thread's share of the items, in their order.
+/// The decoded entries of one thread's share of the items, in their order.
 #[derive(Default)]
-struct Part {
+struct DecodedShare {
     entries: Vec<Arc<Entry>>,
     unreadable: Vec<Unreadable>,
 }
 
-/// What some threads, this one among them, make of a part of the items each; in the order of the items.
-fn parts(served: &Kinds, items: &[Raw], threads: usize) -> Vec<Part> {
+/// Decodes the items with several threads, including this one; one result per share, in the order of the
+/// items.
+fn shares(served: &Kinds, items: &[Raw], threads: usize) -> Vec<DecodedShare> {
     let share = items.len().div_ceil(threads.max(1)).max(1);
     let (own, others) = items.split_at(share.min(items.len()));
     thread::scope(|scope| {
-        let begin = |part| {
+        let begin = |share| {
             let builder = thread::Builder::new().name("kstore-fill".to_owned());
-            // No more threads: then without.
-            builder.spawn_scoped(scope, move || entries(served, part)).map_err(|_| part)
+            // If no thread can be started, this thread decodes the share.
+            builder.spawn_scoped(scope, move || entries(served, share)).map_err(|_| share)
         };
         let begun: Vec<_> = others.chunks(share).map(begin).collect();
-        let mut parts = vec![entries(served, own)];
-        parts.extend(begun.into_iter().map(|begun| match begun {
+        let mut shares = vec![entries(served, own)];
+        shares.extend(begun.into_iter().map(|begun| match begun {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(part) => entries(served, part),
+            Err(share) => entries(served, share),
         }));
-        parts
+        shares
     })
 }
 
-fn entries(served: &Kinds, items: &[Raw]) -> Part {
-    let mut part = Part::default();
+fn entries(served: &Kinds, items: &[Raw]) -> DecodedShare {
+    let mut share = DecodedShare::default();
     for (resource, raw) in items.iter().filter_map(|raw| Some((served.of_key(&raw.key)?, raw))) {
         match Entry::from_raw(resource, raw) {
-            Ok(entry) => part.entries.push(Arc::new(entry)),
-            Err(error) => part.unreadable.push(Unreadable::new(raw, &error)),
+            Ok(entry) => share.entries.push(Arc::new(entry)),
+            Err(error) => share.unreadable.push(Unreadable::new(raw, &error)),
         }
     }
-    part
+    share
 }
 
 #[cfg(test)]
@@ -94,43 +95,43 @@ mod tests {
         pods.chain([raw("/registry/unknown/x", "")]).collect()
     }
 
-    fn names(parts: Vec<Part>) -> Vec<String> {
-        parts.into_iter().flat_map(|part| part.entries).map(|entry| entry.name().to_owned()).collect()
+    fn names(shares: Vec<DecodedShare>) -> Vec<String> {
+        shares.into_iter().flat_map(|share| share.entries).map(|entry| entry.name().to_owned()).collect()
     }
 
     #[test]
-    fn however_many_threads_share_the_work_the_outcome_is_the_same() {
+    fn the_result_does_not_depend_on_the_number_of_threads() {
         let items = many();
-        let alone = names(parts(&Kinds::built_in(), &items, 1));
+        let alone = names(shares(&Kinds::built_in(), &items, 1));
         assert_eq!(alone.len(), 1000, "what is none of ours is left out");
         for threads in [0, 2, 3, 4, 2000] {
-            assert_eq!(names(parts(&Kinds::built_in(), &items, threads)), alone, "{threads} threads");
+            assert_eq!(names(shares(&Kinds::built_in(), &items, threads)), alone, "{threads} threads");
         }
         assert_eq!(
-            parts(&Kinds::built_in(), &[], 4).into_iter().map(|part| part.entries.len()).sum::<usize>(),
+            shares(&Kinds::built_in(), &[], 4).into_iter().map(|share| share.entries.len()).sum::<usize>(),
             0
         );
     }
 
     #[test]
-    fn malformed_values_are_set_aside_and_the_others_are_filled_in() {
+    fn malformed_values_are_reported_and_the_others_are_filled_in() {
         let mut items = many();
         for at in [900, 400] {
             items[at].value = "{".into();
         }
         for threads in [1, 2, 4] {
-            let parts = parts(&Kinds::built_in(), &items, threads);
-            let unreadable = parts.iter().flat_map(|part| &part.unreadable).map(|value| &value.key[..]);
+            let shares = shares(&Kinds::built_in(), &items, threads);
+            let unreadable = shares.iter().flat_map(|share| &share.unreadable).map(|value| &value.key[..]);
             assert_eq!(
                 unreadable.collect::<Vec<_>>(),
                 ["/registry/pods/ns/p0400", "/registry/pods/ns/p0900"]
             );
-            assert_eq!(names(parts).len(), 998);
+            assert_eq!(names(shares).len(), 998);
         }
     }
 
     #[test]
-    fn a_filled_kind_is_as_if_its_objects_had_come_one_by_one() {
+    fn a_filled_kind_equals_one_with_inserted_objects() {
         let items = many();
         let (kinds, unreadable) = kinds(&Kinds::built_in(), &items, 9);
         assert_eq!(unreadable, []);

@@ -1,7 +1,7 @@
-//! The forms in which a watch sends an object, and the bytes of one event in each. Rows of tables are made where they are asked
-//! for; here is only what tells one from another ([`Look`]).
+//! The forms in which a watch sends an object, and the encoding of an event in each. Table rows are made by
+//! their callers; this file only identifies them ([`RareForm`]).
 
-use super::change::Seen;
+use super::change::EventType;
 use super::entry::Entry;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::convert;
@@ -9,20 +9,20 @@ use kstore_api::kind::Resource;
 use kstore_api::wire::protobuf;
 use serde_json::Value;
 
-/// A form that all watches who ask for it share.
+/// A form in which many watchers receive an event, so that it is encoded once and shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The object as a line of JSON.
     Json,
     /// The object as a protobuf frame.
     Protobuf,
-    /// Its metadata as a line of JSON.
+    /// The metadata as a line of JSON.
     Partial(MetaVersion),
-    /// Its metadata as a protobuf frame.
+    /// The metadata as a protobuf frame.
     PartialProtobuf(MetaVersion),
 }
 
-/// The version of `meta.k8s.io` that a PartialObjectMetadata or a Table is in.
+/// The version of `meta.k8s.io` of a PartialObjectMetadata or a Table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaVersion {
     /// `v1`.
@@ -32,7 +32,7 @@ pub enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// From its name.
+    /// Parses the name of a version.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "v1" => Some(Self::V1),
@@ -41,7 +41,7 @@ impl MetaVersion {
         }
     }
 
-    /// The `apiVersion`.
+    /// The `apiVersion` of this version.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -50,37 +50,37 @@ impl MetaVersion {
     }
 }
 
-/// A way to look at an event that few ask for, beside the version.
+/// A form of an event that few watchers request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum RareForm {
     /// The object in another version than the stored one.
-    Turned(Form),
-    /// As a row of a table, without the definitions of the columns.
+    Converted(Form),
+    /// A row of a table, without column definitions.
     Row {
         /// The version of the table.
         version: MetaVersion,
-        /// What the row carries besides its cells.
+        /// The object that the row includes besides its cells (`includeObject`).
         carries: &'static str,
-        /// When it is looked at, in seconds: cells tell ages.
+        /// The time in seconds: cells show ages.
         second: i64,
     },
 }
 
-impl Look {
-    /// Whether it is the same but for the time.
+impl RareForm {
+    /// Whether both forms are the same except for the time, so that one replaces the other.
     pub(super) fn replaces(self, other: Self) -> bool {
         match (self, other) {
             (Self::Row { version, carries, .. }, Self::Row { version: v, carries: c, .. }) => {
                 (version, carries) == (v, c)
             }
-            (Self::Turned(form), Self::Turned(other)) => form == other,
-            (Self::Turned(_), Self::Row { .. }) | (Self::Row { .. }, Self::Turned(_)) => false,
+            (Self::Converted(form), Self::Converted(other)) => form == other,
+            (Self::Converted(_), Self::Row { .. }) | (Self::Row { .. }, Self::Converted(_)) => false,
         }
     }
 }
 
 impl Form {
-    /// Whether it is the same in all versions of a kind: metadata is.
+    /// Whether the form is the same in all versions of a kind, as metadata is.
     pub fn is_of_all_versions(self) -> bool {
         match self {
             Self::Json | Self::Protobuf => false,
@@ -88,10 +88,10 @@ impl Form {
         }
     }
 
-    /// How many forms there are besides JSON.
+    /// The number of forms besides JSON.
     pub(super) const OTHERS: usize = 5;
 
-    /// A place for each form but JSON, which has its own.
+    /// The index of each form but JSON, which is kept separately.
     pub(super) fn place(self) -> Option<usize> {
         match self {
             Self::Json => None,
@@ -102,8 +102,8 @@ impl Form {
     }
 }
 
-/// One event. `None` if the object has no such form.
-pub fn frame(seen: Seen, entry: &Entry, form: Form) -> Option<Bytes> {
+/// Encodes an event. `None` if the kind has no such form.
+pub fn frame(seen: EventType, entry: &Entry, form: Form) -> Option<Bytes> {
     Some(match form {
         Form::Json => watch_line(seen.as_str(), &entry.json()),
         Form::Protobuf => protobuf::watch_frame(seen.as_str(), &enveloped(entry)?).into(),
@@ -120,14 +120,15 @@ pub fn frame(seen: Seen, entry: &Entry, form: Form) -> Option<Bytes> {
     })
 }
 
-/// One event with its object in another version than the stored one. `None` if that has no such form.
-pub fn turned(seen: Seen, entry: &Entry, resource: &Resource, form: Form) -> Option<Bytes> {
+/// Encodes an event with its object in another version than the stored one. `None` if the kind has no such
+/// form.
+pub fn converted_event(seen: EventType, entry: &Entry, resource: &Resource, form: Form) -> Option<Bytes> {
     let mut value = entry.parse();
     convert::from_storage(resource, &mut value);
     event_of(seen.as_str(), &value, form)
 }
 
-/// An event with an object that is at hand as a value, and is what the form shows.
+/// Encodes an event with an object that is already the value to show in this form.
 pub fn event_of(kind: &str, object: &Value, form: Form) -> Option<Bytes> {
     match form {
         Form::Json | Form::Partial(_) => Some(watch_line(kind, object.to_string().as_bytes())),
@@ -138,12 +139,12 @@ pub fn event_of(kind: &str, object: &Value, form: Form) -> Option<Bytes> {
     }
 }
 
-/// The object as protobuf, with its envelope. `None` if the kind has no such form.
+/// The object as protobuf in its envelope. `None` if the kind has no such form.
 pub fn enveloped(entry: &Entry) -> Option<Vec<u8>> {
     Some(envelope(&entry.resource.api_version(), entry.resource.kind, &entry.message()?))
 }
 
-/// A message in its envelope.
+/// Wraps a message in its envelope.
 pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = protobuf::envelope_head(api_version, kind, message.len());
     out.extend_from_slice(message);
@@ -151,7 +152,7 @@ pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends the object's metadata as a PartialObjectMetadata in JSON. Nothing is parsed.
+/// Appends the object's metadata as a PartialObjectMetadata in JSON, without parsing.
 pub fn put_partial(entry: &Entry, version: MetaVersion, out: &mut BytesMut) {
     out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
     out.put_slice(version.api_version().as_bytes());

@@ -1,7 +1,8 @@
-//! [`CacheImage`]: the contents of a watch cache at one revision, with which the cache of another server begins, over a storage that
-//! has the same objects at that revision. Objects are shared; watchers and the ring of recent changes are not part of it.
+//! [`CacheImage`]: the contents of a watch cache at one revision. Another server's cache can start from it,
+//! over a storage that has the same objects at that revision. Objects are shared; watchers and recent changes
+//! are not part of it.
 
-use super::{Cache, FillError, Kind, State, keep};
+use super::{Cache, CacheState, FillError, Kind, run};
 use crate::kinds::Kinds;
 use crate::metrics::Metrics;
 use crate::storage::{RawBatch, SharedStorage};
@@ -10,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use tokio::sync::Notify;
 
-/// The contents of a watch cache at one revision. Immutable; it costs memory in proportion to the number of kinds, not of objects, until the cache changes.
+/// The contents of a watch cache at one revision. Immutable. Its memory is proportional to the number of
+/// kinds, not of objects, until the cache changes.
 pub struct CacheImage {
     revision: i64,
-    state: State,
+    state: CacheState,
 }
 
 impl std::fmt::Debug for CacheImage {
@@ -23,23 +25,23 @@ impl std::fmt::Debug for CacheImage {
 }
 
 impl CacheImage {
-    /// The revision at which the contents are complete.
+    /// The revision of the contents.
     pub fn revision(&self) -> i64 {
         self.revision
     }
 }
 
 impl Cache {
-    /// The contents at the newest revision that the cache shows.
+    /// The contents at the cache's current revision.
     pub fn image(&self) -> CacheImage {
         let state = self.state.read();
-        // Moves under the write lock only.
+        // The revision changes only under the write lock.
         let revision = self.revision();
         CacheImage { revision, state: state.forked(revision) }
     }
 
-    /// As [`Cache::fill_counted`], but with the contents of an image instead of a read of everything. `storage` must have the objects
-    /// of the image at its revision, and its history since then.
+    /// Starts a cache from an image instead of reading everything, otherwise like [`Cache::fill_counted`].
+    /// `storage` must have the image's objects at its revision, and its history since then.
     pub(crate) async fn from_image(
         image: &CacheImage,
         storage: SharedStorage,
@@ -55,12 +57,12 @@ impl Cache {
             is_following: AtomicBool::new(true),
             applied: Notify::new(),
         });
-        let task = keep(cache.clone(), watch, metrics, observe);
+        let task = run(cache.clone(), watch, metrics, observe);
         Ok((cache, task))
     }
 }
 
-impl State {
+impl CacheState {
     fn forked(&self, revision: i64) -> Self {
         let kinds: BTreeMap<&'static str, Kind> =
             self.kinds.iter().map(|(root, kind)| (*root, kind.forked(revision))).collect();
@@ -69,7 +71,7 @@ impl State {
             kinds,
             retained: Default::default(),
             next_listener: 0,
-            set_aside: self.set_aside.clone(),
+            unreadable: self.unreadable.clone(),
         }
     }
 }
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn caches_that_begin_with_an_image_follow_their_own_storages() {
+    async fn caches_from_an_image_follow_their_own_storages() {
         let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
         for (name, node) in [("a", "n1"), ("b", "n2")] {
             let (key, value) = pod(name, node);
@@ -109,7 +111,7 @@ mod tests {
         let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store.clone())), |_| {}).await.unwrap();
         tokio::spawn(follow);
         let image = cache.image();
-        // Newer than the image of the cache: the fork's cache reads it from the history.
+        // Newer than the image: the fork's cache reads it from the history.
         let (key, value) = pod("c", "n1");
         store.put(key, value).await.unwrap();
         let copy = Store::from_image(&store.image().unwrap(), &Nondet::simulated(2));

@@ -1,5 +1,5 @@
-//! The objects of one kind, found by key and by the kind's indexed field, their newest changes, and who watches them. Not how they
-//! got here: that is the cache.
+//! The objects of one kind, indexed by key and by the kind's indexed field, with their newest changes and
+//! their watchers.
 
 use super::change::Change;
 use super::entry::Entry;
@@ -11,10 +11,10 @@ use kstore_api::kind::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The objects of one kind and who watches them.
+/// The objects of one kind, their newest changes, and the watchers of the kind.
 pub(super) struct Kind {
     objects: Objects,
-    /// By the value of the indexed field; kinds without one have nothing here.
+    /// Objects by the value of the indexed field; empty for kinds without an index.
     indexed: BTreeMap<Box<str>, Objects>,
     /// The revision of the newest change.
     pub(super) changed: i64,
@@ -23,7 +23,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// With these objects, all of one kind and in key order. What was deleted before `revision` is not known, so that it counts
+    /// A kind with these objects, in key order. Deletions before `revision` are unknown, so `revision` counts
     /// as the newest change.
     pub(super) fn of(entries: &[Arc<Entry>], revision: i64) -> Self {
         let mut found: BTreeMap<&str, Vec<Arc<Entry>>> = BTreeMap::new();
@@ -42,7 +42,8 @@ impl Kind {
         }
     }
 
-    /// The same objects as of `revision`, shared until either changes; without watchers, and without changes before that.
+    /// A copy as of `revision` that shares the objects until either changes; without watchers, and without
+    /// earlier changes.
     pub(super) fn forked(&self, revision: i64) -> Self {
         Self {
             objects: self.objects.clone(),
@@ -53,12 +54,12 @@ impl Kind {
         }
     }
 
-    /// All of them.
+    /// All objects of the kind.
     pub(super) fn objects(&self) -> &Objects {
         &self.objects
     }
 
-    /// Those among which all that match are: all of the kind, or what the index finds.
+    /// A superset of the matching objects: all of the kind, or those that the index finds.
     pub(super) fn candidates(&self, filter: &Filter) -> Objects {
         match filter.indexed() {
             Some(value) => self.indexed.get(value).cloned().unwrap_or_default(),
@@ -66,8 +67,8 @@ impl Kind {
         }
     }
 
-    /// Brings the new state of one key into the contents and returns it as a change; `None` if it changes nothing that is shown.
-    /// Without a new state (deleted, or not readable any more) the key goes.
+    /// Applies the new state of a key and returns the change; `None` if the objects do not change. Without a
+    /// new state (deleted, or no longer readable) the object is removed.
     pub(super) fn change(
         &mut self,
         key: &str,
@@ -82,7 +83,7 @@ impl Kind {
         (new.is_some() || old.is_some()).then(|| Arc::new(Change::new(revision, new, old)))
     }
 
-    /// Puts an entry under its key; the one that was there before.
+    /// Inserts an entry and returns the one that it replaces.
     pub(super) fn insert(&mut self, entry: &Arc<Entry>) -> Option<Arc<Entry>> {
         let old = self.objects.insert(entry.clone());
         if let Some(field) = indexed_field(entry.resource) {
@@ -101,13 +102,14 @@ impl Kind {
         old
     }
 
-    /// Makes all entries anew for another row of the kind, at the cost of reading each. Their bytes and revisions stay.
-    pub(super) fn remake(&mut self, row: &'static Resource) {
-        let entries: Vec<_> = self.objects.from("").map(|entry| Arc::new(entry.remade(row))).collect();
+    /// Makes all entries again for another row of the kind, which parses each. Their bytes and revisions
+    /// stay.
+    pub(super) fn rebuild(&mut self, row: &'static Resource) {
+        let entries: Vec<_> = self.objects.from("").map(|entry| Arc::new(entry.for_row(row))).collect();
         self.objects = Objects::of(&entries);
     }
 
-    /// Takes the entry with this key out.
+    /// Removes the entry with this key.
     pub(super) fn remove(&mut self, key: &str) -> Option<Arc<Entry>> {
         let old = self.objects.remove(key)?;
         if let Some(field) = indexed_field(old.resource) {

@@ -1,5 +1,5 @@
-//! Objects as protobuf messages, made from their JSON when somebody first wants them, and kept as long as all that are kept
-//! stay within a bound. A list of ten thousand pods is then encoded once, not once per client.
+//! Cached protobuf messages of objects: made from JSON when first requested, and kept within a bound on all
+//! of them. So a list of ten thousand pods is encoded once, not once per client.
 
 use super::entry::Entry;
 use crate::limits;
@@ -7,19 +7,19 @@ use bytes::Bytes;
 use kstore_api::wire::protobuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of all messages that are kept, of all caches of this process.
-static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of all kept messages of all caches of this process.
+static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// A message that counts against the bound while it lives.
+/// A message that counts towards the bound while it lives.
 #[derive(Debug)]
-pub(super) struct Kept(Bytes);
+pub(super) struct CachedMessage(Bytes);
 
-impl Kept {
-    /// `None` if there is no room.
+impl CachedMessage {
+    /// Keeps a message; `None` if the bound is reached.
     pub(super) fn new(bytes: Bytes) -> Option<Self> {
-        let before = KEPT.fetch_add(bytes.len(), Ordering::Relaxed);
+        let before = KEPT_BYTES.fetch_add(bytes.len(), Ordering::Relaxed);
         let kept = Self(bytes);
-        // What does not fit gives its place back when it is dropped here.
+        // If the message does not fit, dropping it here subtracts its bytes again.
         (before + kept.0.len() <= limits::MESSAGE_BYTES).then_some(kept)
     }
 
@@ -29,13 +29,13 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for CachedMessage {
     fn drop(&mut self) {
-        KEPT.fetch_sub(self.0.len(), Ordering::Relaxed);
+        KEPT_BYTES.fetch_sub(self.0.len(), Ordering::Relaxed);
     }
 }
 
-/// The entry's object as a bare message; `None` if it has no protobuf form.
+/// The entry's object as a bare message; `None` if the kind has no protobuf form.
 pub(super) fn encode(entry: &Entry) -> Option<Bytes> {
     match protobuf::bare(&entry.parse()) {
         Ok(bytes) => Some(bytes.into()),

@@ -1,36 +1,37 @@
-//! Everything that is stored, in memory, as shared encoded entries: what GET, LIST, WATCH, authorization and admission
-//! read. Fed by one watch on the storage, off the commit path. Not a source of truth: a read that must be current first waits
-//! until the cache has come to the storage's revision ([`Cache::fresh`]).
+//! The watch cache: all stored objects in memory, as shared encoded entries. GET, LIST, WATCH, authorization
+//! and admission read it. One watch on the storage feeds it, off the commit path. It is not a source of
+//! truth: a linearizable read first waits until the cache has reached the storage's revision
+//! ([`Cache::fresh`]).
 
 mod change;
 mod entry;
-mod facts;
 mod fill;
 mod filter;
 mod form;
-mod glance;
 mod image;
 mod kind;
 mod message;
 mod objects;
+mod packed_strings;
+mod partial_decode;
 mod recent;
 mod selection;
-mod set_aside;
-mod turns;
+mod unreadable;
+mod wake_ups;
 mod watch;
 mod watchers;
 
-pub use change::{Change, Seen};
+pub use change::{Change, EventType};
 pub use entry::{Entry, LabelsOf, Malformed};
 pub use filter::{DeclaredFields, Filter};
 pub use form::{
-    Form, Look, MetaVersion, envelope, enveloped, event_of, frame, partial_message, put_partial, turned,
-    watch_line,
+    Form, MetaVersion, RareForm, converted_event, envelope, enveloped, event_of, frame, partial_message,
+    put_partial, watch_line,
 };
 pub use image::CacheImage;
 pub use objects::Objects;
 pub use selection::{Selected, Snapshot};
-pub use set_aside::Unreadable;
+pub use unreadable::Unreadable;
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
 
@@ -46,40 +47,40 @@ use kstore_api::selector::field;
 use parking_lot::RwLock;
 use recent::Retained;
 use serde_json::Value;
-use set_aside::SetAside;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-use turns::Turns;
+use unreadable::UnreadableValues;
+use wake_ups::WakeUps;
 
-/// The root of all keys.
+/// The prefix of all keys.
 pub const ROOT: &str = "/registry/";
 
-/// How long a storage that did not let itself be read is left alone.
+/// Pause between attempts to fill the cache from a storage that cannot be read.
 const REFILL_PAUSE: Duration = Duration::from_secs(1);
 
-/// The watch cache. One per apiserver; shared by `Arc`.
+/// The watch cache of one apiserver. Shared by `Arc`.
 pub struct Cache {
     storage: SharedStorage,
-    state: RwLock<State>,
-    /// The revision up to which `state` is complete; moves under the write lock of `state`.
+    state: RwLock<CacheState>,
+    /// The revision up to which `state` is complete; changes only under the write lock of `state`.
     revision: AtomicI64,
     closed: AtomicBool,
-    /// Whether changes are taken in: not after a panic, until everything was read again.
+    /// Whether storage changes are applied. False after a panic, until everything has been read again.
     is_following: AtomicBool,
     applied: Notify,
 }
 
-struct State {
-    /// What is served at the revision of this state.
+struct CacheState {
+    /// The kinds served at the revision of this state.
     served: Arc<Kinds>,
-    /// The objects of each kind, by the root of its keys.
+    /// The objects of each kind, by the prefix of its keys.
     kinds: BTreeMap<&'static str, Kind>,
     retained: Retained,
     next_listener: u64,
-    set_aside: SetAside,
+    unreadable: UnreadableValues,
 }
 
 /// Why the cache could not be filled.
@@ -91,8 +92,9 @@ pub enum FillError {
 }
 
 impl Cache {
-    /// Reads everything that is stored and follows what comes. Returns the cache, complete at the storage's revision of
-    /// now, and the task that keeps it so; the caller spawns it. The task ends when the storage closes.
+    /// Reads all stored objects and follows changes. Returns the cache, complete at the storage's current
+    /// revision, and the task that updates it, which the caller must spawn. The task ends when the storage
+    /// closes.
     ///
     /// # Errors
     /// If the storage cannot be read.
@@ -103,13 +105,14 @@ impl Cache {
         Self::fill_counted(storage, Arc::default(), observe).await
     }
 
-    /// The same; panics of the task are counted in `metrics`. The cache is then filled again from the storage.
+    /// Fills a cache like [`Cache::fill`], and counts panics of its task in `metrics`. After a panic the
+    /// cache is filled again.
     pub(crate) async fn fill_counted(
         storage: SharedStorage,
         metrics: Arc<Metrics>,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
-        let (state, revision, watch) = State::read(&storage).await?;
+        let (state, revision, watch) = CacheState::read(&storage).await?;
         let cache = Arc::new(Self {
             storage,
             state: RwLock::new(state),
@@ -118,7 +121,7 @@ impl Cache {
             is_following: AtomicBool::new(true),
             applied: Notify::new(),
         });
-        let task = keep(cache.clone(), watch, metrics, observe);
+        let task = run(cache.clone(), watch, metrics, observe);
         Ok((cache, task))
     }
 
@@ -127,35 +130,36 @@ impl Cache {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// Whether the storage has closed, so that this cache shows nothing new any more.
+    /// Whether the storage has closed, so that the cache does not change any more.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Whether what is shown can be expected to be current: the storage answers, and has not closed. Asks nobody.
+    /// Whether the cache can be expected to be current: the storage answers and is not closed. Makes no
+    /// request.
     pub fn is_healthy(&self) -> bool {
         !self.is_closed() && self.is_following.load(Ordering::Acquire) && self.storage.is_healthy()
     }
 
-    /// The kinds that are served at this cache's revision.
+    /// The kinds that are served at the cache's revision.
     pub fn kinds(&self) -> Arc<Kinds> {
         self.state.read().served.clone()
     }
 
-    /// The storage below.
+    /// The storage that the cache reads.
     pub fn storage(&self) -> &SharedStorage {
         &self.storage
     }
 
-    /// Waits until the cache shows everything that was durable before this call, whoever wrote it, and returns a revision at
-    /// which it is complete. A read after it is linearizable, on every storage.
+    /// Waits until the cache contains all writes, by any writer, that were durable before this call. Returns
+    /// a revision at which it is complete. A read after it is linearizable, on every storage.
     ///
-    /// Over the embedded store this is two loads from memory, and nearly always nothing to wait for; elsewhere it is a round
-    /// trip to the storage, shared by all who wait for one.
+    /// Over the embedded store this takes two loads from memory, and rarely has to wait. Over other storages
+    /// it is a round trip, which concurrent callers share.
     ///
     /// # Errors
-    /// `Unavailable` when the storage does not answer, its changes do not arrive within [`limits::FRESH_WAIT`], or it has
-    /// closed. Nothing can be said then about what is current.
+    /// `Unavailable` if the storage does not answer, its changes do not arrive within [`limits::FRESH_WAIT`],
+    /// or it has closed. The cache may then be stale.
     pub async fn fresh(&self) -> Result<i64, ReadError> {
         let newest = match self.storage.revision_here() {
             Some(revision) => revision,
@@ -171,7 +175,7 @@ impl Cache {
         })
     }
 
-    /// Waits until the cache is complete at `revision` (or the storage has closed).
+    /// Waits until the cache has reached `revision` or the storage has closed; returns the cache's revision.
     pub async fn reached(&self, revision: i64) -> i64 {
         loop {
             let mut applied = std::pin::pin!(self.applied.notified());
@@ -189,46 +193,46 @@ impl Cache {
         self.state.read().kinds.get(root(resource))?.objects().get(key).cloned()
     }
 
-    /// The stored value under a key if it is not a valid object, so that no read shows it.
+    /// The stored value under a key if it is not a valid object, so that no read returns it.
     pub fn unreadable(&self, key: &str) -> Option<Arc<Unreadable>> {
-        self.state.read().set_aside.get(key).cloned()
+        self.state.read().unreadable.get(key).cloned()
     }
 
-    /// The state of the filter's kind, or of a part in which all that match are; and the revision at which it is the whole
-    /// truth. Costs nothing but a reference count; what is done with it holds no lock.
+    /// A snapshot of the filter's kind, or of an indexed part that contains all matches. Costs one reference
+    /// count, and holds no lock while it is used.
     pub fn snapshot(&self, filter: &Filter) -> Snapshot {
         let state = self.state.read();
         state.snapshot(filter, self.revision())
     }
 
-    /// All that match, in key order; and the revision at which that is the whole truth.
+    /// All matching objects in key order, and the revision at which the result is complete.
     pub fn scan(&self, filter: &Filter) -> (Vec<Arc<Entry>>, i64) {
         let snapshot = self.snapshot(filter);
         (snapshot.select(filter, "", 0).entries, snapshot.revision)
     }
 
-    /// How many objects of a kind there are.
+    /// The number of objects of a kind.
     pub fn count(&self, resource: &Resource) -> usize {
         self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.objects().len())
     }
 
-    /// Takes in one revision: contents, then watchers, then whoever waits for the revision. The watchers to wake wait for their
-    /// turns.
-    fn apply(&self, batch: &RawBatch, turns: &mut Turns) {
+    /// Applies one revision: first contents, then watchers' queues, then tasks that wait for the revision.
+    /// The watchers to wake are added to `wake_ups`.
+    fn apply(&self, batch: &RawBatch, wake_ups: &mut WakeUps) {
         let _span = tracing::debug_span!("cache", revision = batch.revision).entered();
         let served = self.served_after(batch);
         let mut state = self.state.write();
         if let Some(served) = served {
             state.serve(served, batch.revision);
         }
-        let State { served, kinds, retained, set_aside, .. } = &mut *state;
+        let CacheState { served, kinds, retained, unreadable, .. } = &mut *state;
         for event in &batch.events {
             let Some(resource) = served.of_key(&event.key) else { continue };
             let Ok(key) = std::str::from_utf8(&event.key) else { continue };
-            let new = set_aside.read(resource, key, event.current.as_ref());
+            let new = unreadable.read(resource, key, event.current.as_ref());
             let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
             if let Some(change) = kind.change(key, batch.revision, new) {
-                kind.watchers.dispatch(&change, turns);
+                kind.watchers.dispatch(&change, wake_ups);
                 retained.push(kinds, root(resource), change);
             }
         }
@@ -237,8 +241,8 @@ impl Cache {
         self.applied.notify_waiters();
     }
 
-    /// What is served after a batch, if it changes a CustomResourceDefinition. Compiled before the state is locked: only this task
-    /// changes what is served.
+    /// The kinds served after a batch, if it changes a CustomResourceDefinition. Compiled before the state is
+    /// locked, which is safe because only this task changes the kinds.
     fn served_after(&self, batch: &RawBatch) -> Option<Arc<Kinds>> {
         let key = |event: &RawEvent| {
             std::str::from_utf8(&event.key).ok().filter(|key| is_definition(key)).is_some()
@@ -253,13 +257,13 @@ impl Cache {
         Some(Arc::new(self.kinds().with(changes)))
     }
 
-    /// Begins anew with what is stored now, after the history from here to there was lost. Nobody can be told what changed
-    /// meanwhile: watches end, and those who resume where they were get 410 and list.
+    /// Reads everything again after the history in between was lost. The lost changes are unknown: watches
+    /// end, and clients that resume get 410 and list.
     async fn refill(&self) -> Result<Box<dyn RawWatch>, FillError> {
-        let (mut fresh, revision, watch) = State::read(&self.storage).await?;
+        let (mut fresh, revision, watch) = CacheState::read(&self.storage).await?;
         let mut state = self.state.write();
         fresh.next_listener = state.next_listener;
-        // Before anyone can see the new revision: no watch may claim to have come to it.
+        // Before the new revision becomes visible: no watch may claim to have reached it.
         state.kinds.values().for_each(|kind| kind.watchers.cut());
         *state = fresh;
         self.revision.store(revision, Ordering::Release);
@@ -268,7 +272,7 @@ impl Cache {
         Ok(watch)
     }
 
-    /// Refills as soon as the storage lets it; `None` when it never will.
+    /// Refills as soon as the storage can be read; `None` if it never will be.
     async fn refilled(&self) -> Option<Box<dyn RawWatch>> {
         loop {
             match self.refill().await {
@@ -291,8 +295,8 @@ impl Cache {
     }
 }
 
-impl State {
-    /// Reads everything: the contents, their revision, and the watch that goes on from there.
+impl CacheState {
+    /// Reads everything: the contents, their revision, and a watch from there on.
     async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
@@ -301,23 +305,23 @@ impl State {
         let served = Arc::new(Kinds::built_in().with(items));
         let (kinds, unreadable) = fill::kinds(&served, &page.items, revision);
         drop(page);
-        // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
+        // All keys, not only ROOT: the cache must receive every revision to know its progress.
         let watch = storage.watch("", revision).await?;
-        let set_aside = SetAside::of(unreadable);
+        let unreadable = UnreadableValues::of(unreadable);
         let retained = Retained::default();
-        Ok((Self { served, kinds, retained, next_listener: 0, set_aside }, revision, watch))
+        Ok((Self { served, kinds, retained, next_listener: 0, unreadable }, revision, watch))
     }
 
-    /// Changes what is served at `revision`. A kind that comes gets a place for its objects; the watches of one that goes end; entries
-    /// of one whose row has changed are made anew, since the fields that selectors compare may be others, and watches that name declared
-    /// fields end when their definition changes.
+    /// Changes the served kinds at `revision`. Adds a new kind, and ends the watches of a removed one. If the
+    /// row of a kind has changed, makes its entries again, since the fields that selectors compare may
+    /// differ. Watches whose selectors use declared fields end when their definition changes.
     fn serve(&mut self, served: Arc<Kinds>, revision: i64) {
         for kind in served.definitions() {
             let row = kind.storage_row();
             let objects = self.kinds.entry(root(row)).or_insert_with(|| Kind::of(&[], revision));
             let Some(before) = self.served.definition(row.group, row.plural) else { continue };
             if !std::ptr::eq(before.storage_row(), row) {
-                objects.remake(row);
+                objects.rebuild(row);
             }
             if before.definition.spec_hash != kind.definition.spec_hash {
                 objects.watchers.cut_outdated(&kind.definition.spec_hash);
@@ -328,14 +332,14 @@ impl State {
             if served.definition(row.group, row.plural).is_none()
                 && let Some(objects) = self.kinds.get_mut(root(row))
             {
-                // Its objects are gone: watches deliver their deletions, and end.
+                // Its objects are deleted: watches deliver the deletions, and end.
                 objects.watchers.close();
             }
         }
         self.served = served;
     }
 
-    /// Whether a filter names fields that an earlier definition of its kind declared.
+    /// Whether a filter uses fields that an earlier definition of its kind declared.
     fn is_outdated(&self, filter: &Filter) -> bool {
         let Some(declared) = &filter.declared else { return false };
         let kind = self.served.definition(filter.resource.group, filter.resource.plural);
@@ -350,9 +354,10 @@ impl State {
     }
 }
 
-/// Keeps the cache until the storage closes. After a panic nothing of the state is relied on, since a change may be half taken in:
-/// everything is read again, and watches end, as after a loss of history. Panics without end close the cache.
-async fn keep(
+/// Runs the cache until the storage closes. After a panic the state is not trusted, since a change may be
+/// half applied: everything is read again, and watches end, as after a loss of history. After too many panics
+/// in a row the cache closes.
+async fn run(
     cache: Arc<Cache>,
     watch: Box<dyn RawWatch>,
     metrics: Arc<Metrics>,
@@ -391,14 +396,15 @@ async fn follow(
     mut watch: Box<dyn RawWatch>,
     observe: &(impl Fn(&RawBatch) + Send + Sync),
 ) {
-    let mut turns = Turns::default();
-    while let Some(batch) = next(&mut *watch, &mut turns).await {
+    let mut wake_ups = WakeUps::default();
+    while let Some(batch) = next(&mut *watch, &mut wake_ups).await {
         match batch {
             Ok(batch) => {
                 observe(&batch);
-                cache.apply(&batch, &mut turns);
-                // At once for few watchers; and if changes come without a pause, the others have their turns as well.
-                turns.take();
+                cache.apply(&batch, &mut wake_ups);
+                // Wakes few watchers at once; and if changes arrive without a pause, wakes the others in
+                // turns too.
+                wake_ups.take();
             }
             Err(error @ ReadError::Compacted { .. }) => {
                 tracing::warn!(%error, "the watch cache lost its place in the storage's history, and is filled again");
@@ -414,23 +420,24 @@ async fn follow(
     cache.close();
 }
 
-/// The next batch of the storage's watch. Until it comes, watchers have their turns, between which other tasks run.
-async fn next(watch: &mut dyn RawWatch, turns: &mut Turns) -> Option<Result<RawBatch, ReadError>> {
+/// The next batch of the storage's watch. Until it arrives, wakes watchers in turns, and lets other tasks run
+/// between them.
+async fn next(watch: &mut dyn RawWatch, wake_ups: &mut WakeUps) -> Option<Result<RawBatch, ReadError>> {
     let mut batch = watch.next();
-    while !turns.is_empty() {
+    while !wake_ups.is_empty() {
         tokio::select! {
             biased;
             batch = &mut batch => return batch,
-            () = tokio::task::yield_now() => turns.take(),
+            () = tokio::task::yield_now() => wake_ups.take(),
         }
     }
     batch.await
 }
 
-/// Lets go of changes that are older than a moment, but for a few: watches that resume further back read the storage's history.
-/// Sleeps while nothing changes.
+/// Releases changes that are older than a moment, except for a few: watches that resume further back read the
+/// storage's history. Sleeps while nothing changes.
 async fn release(cache: Arc<Cache>) {
-    /// Changes that one turn of the lock releases.
+    /// Changes that are released under one lock.
     const TURN: usize = 512;
     loop {
         let changed = cache.applied.notified();
@@ -441,10 +448,10 @@ async fn release(cache: Arc<Cache>) {
         tokio::time::sleep(limits::RECENT_AGE).await;
         loop {
             let mut state = cache.state.write();
-            let State { kinds, retained, .. } = &mut *state;
+            let CacheState { kinds, retained, .. } = &mut *state;
             let released = retained.release(kinds, before, limits::RECENT_CALM_BYTES, TURN);
             drop(state);
-            // The changes are freed here, while nothing is locked.
+            // The changes are freed here, without the lock.
             if released.is_empty() {
                 break;
             }
@@ -452,7 +459,7 @@ async fn release(cache: Arc<Cache>) {
     }
 }
 
-/// Where the kind's keys live; "" for kinds that are not stored.
+/// The prefix of the kind's keys; "" for kinds that are not stored.
 fn root(resource: &Resource) -> &'static str {
     resource.storage.unwrap_or_default()
 }
@@ -467,7 +474,7 @@ impl Lookup for Cache {
     }
 
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
-        // Admission asks for kinds that most clusters have no object of, with every pod.
+        // Admission reads kinds without objects, in most clusters, for every pod.
         if self.count(resource) == 0 {
             return Vec::new();
         }

@@ -1,14 +1,14 @@
-//! Entries in key order, as a persistent map: a clone costs one reference count, never changes and blocks nobody, so that a
-//! list of a hundred thousand objects holds no lock while it filters and encodes. A change copies the leaf it is in, and
-//! that only while somebody holds a clone.
+//! Entries in key order, as a persistent map. A clone costs one reference count, does not change and blocks
+//! no writer, so that a list of a hundred thousand objects holds no lock while it filters and encodes. A
+//! change copies its leaf, and only while a clone shares it.
 
 use super::entry::Entry;
 use std::sync::Arc;
 
-/// Entries of a leaf at most: a leaf that somebody still reads is copied for a change, one reference count per entry.
+/// Most entries of a leaf. A change copies a leaf that a clone shares, at one reference count per entry.
 const LEAF: usize = 256;
 
-/// A leaf with fewer entries joins its neighbour if both fit well into one.
+/// A leaf with fewer entries is joined with a neighbour if both together are at most half full.
 const SPARSE: usize = LEAF / 4;
 
 /// Entries by key. Cheap to clone.
@@ -21,7 +21,8 @@ pub struct Objects {
 /// Neighbours in key order; never empty.
 #[derive(Clone, Debug)]
 struct Leaf {
-    /// Not greater than the first entry's key (but in the first leaf), and greater than every key of the leaf before.
+    /// A lower bound of the leaf's keys (except in the first leaf), greater than every key of the leaf
+    /// before.
     from: Arc<str>,
     entries: Arc<Vec<Arc<Entry>>>,
 }
@@ -33,19 +34,19 @@ impl Leaf {
 }
 
 impl Objects {
-    /// These, which are in key order; as if each had been inserted, without searching its place.
+    /// Builds the map from entries in key order, with the same result as single inserts.
     pub(super) fn of(entries: &[Arc<Entry>]) -> Self {
         debug_assert!(entries.is_sorted_by(|a, b| a.key() < b.key()), "a key occurs once, and in its place");
         let leaves = entries.chunks(LEAF).map(|leaf| Leaf::of(leaf.to_vec())).collect();
         Self { leaves: Arc::new(leaves), len: entries.len() }
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -56,7 +57,7 @@ impl Objects {
         entries.binary_search_by(|entry| entry.key().cmp(key)).ok().map(|at| &entries[at])
     }
 
-    /// Puts an entry under its key; the one that was there before.
+    /// Inserts an entry and returns the one that it replaces.
     pub(super) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let at = self.leaf_of(entry.key());
         let leaves = Arc::make_mut(&mut self.leaves);
@@ -72,7 +73,7 @@ impl Objects {
         }
         self.len += 1;
         if entries.len() > LEAF {
-            // Keys that come in order leave full leaves behind, others halves.
+            // Ascending inserts leave full leaves behind, others half-full ones.
             let appended = entries.len() - 1;
             let last = at + 1 == leaves.len()
                 && leaves[at].entries[appended].key() > leaves[at].entries[appended - 1].key();
@@ -81,7 +82,7 @@ impl Objects {
         None
     }
 
-    /// Takes the entry with this key out.
+    /// Removes the entry with this key.
     pub(super) fn remove(&mut self, key: &str) -> Option<Arc<Entry>> {
         self.get(key)?;
         let at = self.leaf_of(key);
@@ -107,26 +108,27 @@ impl Objects {
         leaves.iter().flat_map(|leaf| leaf.entries.iter()).skip(skipped)
     }
 
-    /// How many entries have smaller keys.
+    /// The number of entries with smaller keys.
     pub fn rank(&self, key: &str) -> usize {
         let at = self.leaf_of(key);
         let before: usize = self.leaves.iter().take(at).map(|leaf| leaf.entries.len()).sum();
         before + self.leaves.get(at).map_or(0, |leaf| leaf.entries.partition_point(|entry| entry.key() < key))
     }
 
-    /// The leaf in which a key is, or would be; 0 when there is none.
+    /// The index of the leaf that has a key, or would have it; 0 if there is no leaf.
     fn leaf_of(&self, key: &str) -> usize {
         self.leaves.partition_point(|leaf| &*leaf.from <= key).saturating_sub(1)
     }
 }
 
-/// Moves the entries of the leaf `at` from `place` on into a leaf of their own.
+/// Splits the leaf `at` before its entry `place`.
 fn split(leaves: &mut Vec<Leaf>, at: usize, place: usize) {
     let upper = Arc::make_mut(&mut leaves[at].entries).split_off(place);
     leaves.insert(at + 1, Leaf::of(upper));
 }
 
-/// Joins a sparse leaf with a neighbour, if what comes out is no more than half full: then it does not split again soon.
+/// Joins a sparse leaf with a neighbour if the result is at most half full, so that it does not split again
+/// soon.
 fn join(leaves: &mut Vec<Leaf>, at: usize) {
     let lower = if at + 1 < leaves.len() { at } else { at.saturating_sub(1) };
     let Some(upper) = leaves.get(lower + 1) else { return };
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_come_in_order_fill_their_leaves() {
+    fn ascending_inserts_fill_their_leaves() {
         let mut objects = Objects::default();
         for n in 0..LEAF * 4 {
             objects.insert(config_map(&format!("{n:05}"), 1));
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_at_once_are_entries_one_by_one() {
+    fn building_from_sorted_entries_equals_single_inserts() {
         let all: Vec<_> = (0..LEAF * 2 + 7).map(|n| config_map(&format!("{n:05}"), 1)).collect();
         for count in [0, 1, LEAF - 1, LEAF, LEAF + 1, all.len()] {
             let (at_once, mut one_by_one) = (Objects::of(&all[..count]), Objects::default());
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_does_not_see_what_comes_after_it() {
+    fn a_clone_does_not_see_later_changes() {
         let mut objects = Objects::default();
         objects.insert(config_map("a", 1));
         let before = objects.clone();

@@ -1,6 +1,7 @@
-//! The newest changes of one kind, so that a watch that resumes rarely needs the storage's history; and the bound on all kinds
-//! together. A busy kind pushes out its own changes first: leases that thousands of nodes renew do not push out those of pods. Old
-//! changes are released, so that a busy time does not cost memory for ever.
+//! The newest changes of one kind, so that a watch that resumes rarely needs the storage's history; and the
+//! bound on all kinds together. The kind that keeps the most evicts its own changes first: leases that
+//! thousands of nodes renew do not evict changes of pods. Old changes are released, so that memory shrinks
+//! again after a busy time.
 
 use super::change::Change;
 use super::kind::Kind;
@@ -11,24 +12,25 @@ use std::sync::Arc;
 /// Changes of one kind in revision order. Complete for every revision after [`Recent::start`].
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    /// With their numbers in the order of all kinds.
+    /// Changes with their sequence numbers across all kinds.
     changes: VecDeque<(u64, Arc<Change>)>,
     start: i64,
     bytes: usize,
 }
 
 impl Recent {
-    /// Empty; knows everything after `revision`, which is nothing yet.
+    /// An empty ring that is complete after `revision`.
     pub(super) fn starting_at(revision: i64) -> Self {
         Self { changes: VecDeque::new(), start: revision, bytes: 0 }
     }
 
-    /// Every change after this revision is here.
+    /// The revision after which every change of the kind is kept.
     pub(super) fn start(&self) -> i64 {
         self.start
     }
 
-    /// The changes after `revision`, in order, with their numbers. Complete only if `revision >= self.start()`.
+    /// The changes after `revision` in order, with their sequence numbers. Complete only if `revision >=
+    /// self.start()`.
     pub(super) fn after(&self, revision: i64) -> impl Iterator<Item = (u64, &Arc<Change>)> {
         let from = self.changes.partition_point(|(_, change)| change.revision <= revision);
         self.changes.range(from..).map(|(number, change)| (*number, change))
@@ -39,7 +41,7 @@ impl Recent {
         self.changes.push_back((number, change));
     }
 
-    /// Takes out the oldest change.
+    /// Removes the oldest change.
     fn pop(&mut self) -> Option<Arc<Change>> {
         let (_, oldest) = self.changes.pop_front()?;
         self.start = oldest.revision;
@@ -47,13 +49,13 @@ impl Recent {
         Some(oldest)
     }
 
-    /// Whether the oldest change is of `revision` or older.
+    /// Whether the oldest change is at or before `revision`.
     fn reaches_back_to(&self, revision: i64) -> bool {
         self.changes.front().is_some_and(|(_, oldest)| oldest.revision <= revision)
     }
 }
 
-/// How much all kinds keep together, and the number of the next change.
+/// The totals of all kinds, and the sequence number of the next change.
 #[derive(Debug, Default)]
 pub(super) struct Retained {
     next: u64,
@@ -62,7 +64,8 @@ pub(super) struct Retained {
 }
 
 impl Retained {
-    /// Keeps a change with its kind, which lives under `root`. At the bounds the kind that keeps the most forgets its oldest.
+    /// Keeps a change in the ring of its kind, whose prefix is `root`. At the bounds, the kind that keeps the
+    /// most drops its oldest change.
     pub(super) fn push(&mut self, kinds: &mut BTreeMap<&'static str, Kind>, root: &str, change: Arc<Change>) {
         let Some(kind) = kinds.get_mut(root) else { return };
         self.changes += 1;
@@ -76,8 +79,9 @@ impl Retained {
         }
     }
 
-    /// Takes out changes up to `revision`, at most `most` of them, while all kinds together keep more than `keep` bytes; those of the
-    /// kinds that keep the most come first. Returned, so that they are freed without the lock under which the rings are.
+    /// Removes changes up to `revision`, at most `most` of them, while all kinds together keep more than
+    /// `keep` bytes; first of the kinds that keep the most. Returns them, so that they are freed without the
+    /// lock on the rings.
     pub(super) fn release(
         &mut self,
         kinds: &mut BTreeMap<&'static str, Kind>,
@@ -99,7 +103,7 @@ impl Retained {
         released
     }
 
-    /// Bytes that all kinds keep together.
+    /// Bytes of the changes of all kinds.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -115,7 +119,7 @@ mod tests {
     use super::*;
     use crate::testing::config_map;
 
-    /// The roots of two kinds; what their entries are does not matter here.
+    /// Prefixes of two kinds; the kind of the entries does not matter here.
     const BUSY: &str = "/registry/leases";
     const QUIET: &str = "/registry/pods";
 
@@ -128,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_kind_pushes_out_its_own_changes_and_not_those_of_a_quiet_one() {
+    fn a_busy_kind_evicts_its_own_changes_and_not_those_of_a_quiet_one() {
         let mut kinds: BTreeMap<&'static str, Kind> =
             [BUSY, QUIET].map(|root| (root, Kind::of(&[], 1))).into_iter().collect();
         let mut retained = Retained::default();
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn old_changes_are_released_down_to_what_is_kept_and_young_ones_stay() {
+    fn old_changes_are_released_down_to_the_kept_amount_and_young_ones_stay() {
         let mut kinds: BTreeMap<&'static str, Kind> =
             [BUSY, QUIET].map(|root| (root, Kind::of(&[], 1))).into_iter().collect();
         let mut retained = Retained::default();

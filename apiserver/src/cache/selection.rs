@@ -1,45 +1,46 @@
-//! What a filter selects of a kind at one revision, without a lock: a state of the objects that does not change, and the walk
-//! through it. Entries are shared, never copied.
+//! A snapshot of a kind at one revision, and the selection of its matching entries, without a lock. Entries
+//! are shared, never copied.
 
 use super::entry::Entry;
 use super::filter::Filter;
 use super::objects::Objects;
 use std::sync::Arc;
 
-/// The state of a kind at a revision.
+/// The objects of a kind at a revision.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Among these are all that match the filter that it was taken for.
+    /// A superset of the objects that match the filter of the snapshot.
     pub(super) objects: Objects,
-    /// The revision at which this is the whole truth.
+    /// The revision of the snapshot.
     pub revision: i64,
-    /// The revision of the kind's newest change: from then on this is the whole truth.
+    /// The revision of the kind's newest change: the snapshot is complete from then on.
     pub changed: i64,
 }
 
-/// One page of what matches.
+/// One page of matching entries.
 #[derive(Debug)]
 pub struct Selected {
-    /// In key order.
+    /// Entries in key order.
     pub entries: Vec<Arc<Entry>>,
-    /// Whether more match.
+    /// Whether more entries match.
     pub more: bool,
-    /// How many follow, where that is known without looking at them: nothing but the place of an object was asked for.
+    /// The number of entries after the page, if it is known without evaluating selectors.
     pub remaining: Option<usize>,
 }
 
 impl Snapshot {
-    /// The same state at another revision, since which nothing of this kind has changed.
+    /// The snapshot at another revision; the kind must not have changed in between.
     pub fn at(self, revision: i64) -> Self {
         Self { revision, ..self }
     }
 
-    /// The entry with this key, if it is one of the candidates.
+    /// The entry with this key, if it is in the snapshot.
     pub fn get(&self, key: &str) -> Option<&Arc<Entry>> {
         self.objects.get(key)
     }
 
-    /// All that match `filter` and whose keys are not smaller than `start`; at most `limit` of them, if it is positive.
+    /// The entries that match `filter` and whose keys are not smaller than `start`; at most `limit`, if it is
+    /// positive.
     pub fn select(&self, filter: &Filter, start: &str, limit: usize) -> Selected {
         if let Some(key) = filter.only_key() {
             let found = self.objects.get(&key).filter(|entry| entry.key() >= start && filter.matches(entry));
@@ -60,7 +61,7 @@ impl Snapshot {
         Selected { entries, more: next.is_some(), remaining }
     }
 
-    /// The rank behind the last key with this prefix.
+    /// The rank after the last key with this prefix.
     fn end(&self, prefix: &str) -> usize {
         self.objects.rank(&crate::storage::prefix_end(prefix))
     }

@@ -1,5 +1,5 @@
-//! One watch over one or more kinds, in revision order, from any readable revision: history first, live after, without gap or
-//! repeat. Not its encoding: the doors do that.
+//! One watch over one or more kinds, in revision order, from any readable revision: history first, then live,
+//! without gap or repetition. The front ends encode its events.
 //!
 //! **Clients that resume inside a revision.** A transaction writes several objects at one revision. Clients of the REST API know
 //! their position only as the `resourceVersion` of the last event they read, and a connection can end between two events of one
@@ -11,12 +11,12 @@
 //! passes one change of the revision, as it is after every write of a single object, begin exactly after it. If compaction removed a
 //! state that such a repetition needs, the watch ends as expired, and the client lists again.
 
-use super::change::{Change, Seen};
+use super::change::{Change, EventType};
 use super::entry::Entry;
 use super::filter::Filter;
 use super::kind::Kind;
 use super::selection::Snapshot;
-use super::watchers::{Delivery, Queue, Taken};
+use super::watchers::{Delivery, Queue, QueueContent};
 use super::{Cache, ROOT};
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
 use kstore_api::kind::Resource;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchStart {
-    /// With the current state: see [`Watch::initial`].
+    /// The watch begins with the current state: see [`Watch::initial`].
     State,
     /// The watch begins with the first change after this revision, all of whose changes the client has.
     After(i64),
@@ -34,30 +34,30 @@ pub enum WatchStart {
     Resume(i64),
 }
 
-/// Some deliveries and how far the watch has come.
+/// Deliveries of a watch, and the progress of the watch.
 #[derive(Debug)]
 pub struct Batch {
-    /// In revision order; a revision is never split.
+    /// Deliveries in revision order; a revision is never split.
     pub deliveries: Vec<Delivery>,
-    /// Everything that matches up to this revision has been delivered, this batch included.
+    /// The revision up to which all matching changes have been delivered, including this batch.
     pub revision: i64,
 }
 
 /// Why a watch ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchEnd {
-    /// The start revision is no longer in the history: list and watch from there.
+    /// The start revision is no longer in the history: list, and watch from there.
     #[error("too old resource version: {after} ({oldest})")]
     Expired {
-        /// The revision to watch from that was asked for.
+        /// The requested start revision.
         after: i64,
-        /// The oldest revision to watch from.
+        /// The oldest possible start revision.
         oldest: i64,
     },
     /// The watch fell too far behind: resume from the last revision seen.
     #[error("the watch fell behind and was ended; resume from the last revision seen")]
     Overrun,
-    /// The server is going away.
+    /// The server is shutting down.
     #[error("the server is shutting down")]
     Closed,
     /// The storage failed.
@@ -65,24 +65,26 @@ pub enum WatchEnd {
     Failed(String),
 }
 
-/// A watch. Ends when dropped.
+/// An open watch. Ends when dropped.
 pub struct Watch {
     cache: Arc<Cache>,
     filters: Vec<Filter>,
     source: Source,
-    /// `None` unless the watch starts with the state.
+    /// The initial objects; `None` unless the watch starts with the state.
     initial: Option<Vec<(u32, Arc<Entry>)>>,
     revision: i64,
-    /// Whether the client may have seen only a part of `revision`, and its changes are still to be repeated.
+    /// Whether the client may have seen only a part of the changes of `revision`, so that they must be
+    /// repeated.
     repeats: bool,
 }
 
+/// The source of a watch's changes.
 enum Source {
-    /// Reading the storage's history until the rings of recent changes reach back far enough.
+    /// Reads the storage's history until the kept recent changes reach back far enough.
     History(Box<dyn RawWatch>),
     /// Registered with the cache under this id.
     Live { id: u64, queue: Arc<Queue> },
-    /// It could not begin.
+    /// The watch could not begin.
     Ended(WatchEnd),
 }
 
@@ -98,11 +100,12 @@ impl Watch {
                 Self::from_revision(cache.clone(), filters, revision, true).await?
             }
         };
-        // A cache that closes marks itself before it ends its watches: one that came after them would wait for ever.
+        // A cache that closes marks itself before it ends its watches: a watch that began after that would
+        // wait for ever.
         if cache.is_closed() { Err(WatchEnd::Closed) } else { Ok(begun) }
     }
 
-    /// A watch that ends at once, for callers who are told so by the stream.
+    /// A watch that ends at once, with the reason in its stream.
     pub fn ended(cache: Arc<Cache>, filters: Vec<Filter>, end: WatchEnd) -> Self {
         Self { cache, filters, source: Source::Ended(end), initial: None, revision: 0, repeats: false }
     }
@@ -137,8 +140,9 @@ impl Watch {
         Ok(Self { cache, filters, source: Source::History(history), initial: None, revision, repeats })
     }
 
-    /// The state that the watch began with, once: (selector, object) in order of selectors and keys, as of
-    /// [`Watch::revision`]. Empty unless started with [`WatchStart::State`].
+    /// Takes the initial objects: (selector, object) in order of selectors and keys, as of
+    /// [`Watch::revision`]. Empty unless the watch started with [`WatchStart::State`], or if they were taken
+    /// before.
     pub fn initial(&mut self) -> Vec<(u32, Arc<Entry>)> {
         self.initial.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -148,17 +152,17 @@ impl Watch {
         self.initial.is_some()
     }
 
-    /// How far the watch has come: everything that matches up to here has been handed out.
+    /// The revision up to which all matching changes have been returned.
     pub fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// The cache that it watches.
+    /// The cache that the watch reads.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// The selectors.
+    /// The filters of the watch, by selector.
     pub fn filters(&self) -> &[Filter] {
         &self.filters
     }
@@ -172,7 +176,7 @@ impl Watch {
         }
     }
 
-    /// Learns how far the watch has come without waiting. There may be deliveries that arrived meanwhile.
+    /// The watch's progress and any deliveries that are queued, without waiting.
     pub fn progress(&mut self) -> Result<Batch, WatchEnd> {
         match &self.source {
             Source::History(_) => Ok(Batch { deliveries: Vec::new(), revision: self.revision }),
@@ -181,7 +185,7 @@ impl Watch {
         }
     }
 
-    /// One step: `None` when there was nothing for this watch in it.
+    /// Makes one step; `None` if it yielded nothing for this watch.
     async fn poll_once(&mut self) -> Result<Option<Batch>, WatchEnd> {
         let batch = match &mut self.source {
             Source::Ended(end) => return Err(end.clone()),
@@ -220,22 +224,22 @@ impl Watch {
 
     fn take(&mut self) -> Result<Batch, WatchEnd> {
         let Source::Live { queue, .. } = &self.source else { unreachable!("only live watches have a queue") };
-        // In this order: whatever is in the cache at this revision is in the queue.
+        // The revision is loaded first: all changes of the cache up to it are in the queue.
         let revision = self.cache.revision();
         match queue.take(revision) {
-            Taken::Deliveries(deliveries) => {
+            QueueContent::Deliveries(deliveries) => {
                 self.revision = revision.max(self.revision);
                 Ok(Batch { deliveries: deliveries.into(), revision: self.revision })
             }
-            Taken::Overrun => Err(WatchEnd::Overrun),
-            Taken::Closed => Err(WatchEnd::Closed),
+            QueueContent::Overrun => Err(WatchEnd::Overrun),
+            QueueContent::Closed => Err(WatchEnd::Closed),
         }
     }
 
-    /// Whether compaction removed a state that decides what the changes of a revision are to this watch: the revision cannot be
-    /// repeated, and the client must list again. At the newest revision a list has the same revision, so the client comes back with
-    /// it until the next write. Automatic compaction keeps the states before the newest revision, and each apiserver renews its own
-    /// Lease every ten seconds.
+    /// Whether compaction removed a state that decides which events the changes of a revision are. The
+    /// revision then cannot be repeated, and the client must list again. At the newest revision a list has
+    /// the same revision, so the client returns with it until the next write. Automatic compaction keeps the
+    /// states before the newest revision, and each apiserver renews its own Lease every ten seconds.
     fn is_cut_by_compaction(&self, raw: &RawBatch) -> bool {
         let lacks_state_before = |event: &RawEvent| {
             let is_created = event.current.as_ref().is_some_and(|raw| raw.created == raw.revision);
@@ -280,9 +284,9 @@ impl Drop for Watch {
     }
 }
 
-impl super::State {
-    /// Registers all filters under one queue for changes after `revision`. A watch whose filter is outdated ends at once: its client
-    /// resumes, and the fields are then judged by the definition of today.
+impl super::CacheState {
+    /// Registers all filters with one queue for changes after `revision`. A watch with an outdated filter
+    /// ends at once: its client resumes, and the new definition then evaluates its fields.
     fn register(&mut self, filters: &[Filter], revision: i64) -> Source {
         if filters.iter().any(|filter| self.is_outdated(filter)) {
             return Source::Ended(WatchEnd::Overrun);
@@ -304,8 +308,8 @@ impl super::State {
         Source::Live { id, queue }
     }
 
-    /// Registers after handing over what the rings of the kinds remember; `None` if one of them does not reach back to
-    /// `revision`; with `repeats`, to the changes of `revision` itself, which are then handed over again.
+    /// Registers the watch, with the missed changes from the kinds' rings in its queue. `None` if a ring does
+    /// not reach back to `revision`. With `repeats`, also queues the changes of `revision` itself.
     fn resume(&mut self, filters: &[Filter], revision: i64, repeats: bool) -> Option<Source> {
         if filters.iter().any(|filter| self.is_outdated(filter)) {
             return Some(Source::Ended(WatchEnd::Overrun));
@@ -323,7 +327,7 @@ impl super::State {
         let mut missed: Vec<(u64, Delivery)> = changes
             .flat_map(|(number, change)| seen(filters, change).map(move |seen| (number, seen)))
             .collect();
-        // As they happened, across kinds.
+        // In the order of the changes, across kinds.
         missed.sort_by_key(|(number, _)| *number);
         let mut missed: Vec<Delivery> = missed.into_iter().map(|(_, delivery)| delivery).collect();
         let newer = missed.split_off(missed.partition_point(|missed| missed.change.revision <= revision));
@@ -334,20 +338,21 @@ impl super::State {
     }
 }
 
-/// The changes of one revision for a client that may have seen some of them: nothing if there is only one, which it has seen then.
+/// The changes of one revision for a client that may have seen some of them. Empty if there is only one,
+/// which the client has seen.
 fn again(mut deliveries: Vec<Delivery>) -> Vec<Delivery> {
     if deliveries.len() < 2 {
         return Vec::new();
     }
     for delivery in &mut deliveries {
-        if delivery.seen == Seen::Added {
-            delivery.seen = Seen::Modified;
+        if delivery.seen == EventType::Added {
+            delivery.seen = EventType::Modified;
         }
     }
     deliveries
 }
 
-/// A change as each of the filters that it passes sees it, in their order.
+/// The deliveries of a change to the filters that it matches, in their order.
 fn seen<'a>(filters: &'a [Filter], change: &'a Arc<Change>) -> impl Iterator<Item = Delivery> + 'a {
     let storage = change.any().resource.storage;
     let of_kind = (0u32..).zip(filters).filter(move |(_, filter)| filter.resource.storage == storage);
@@ -365,7 +370,7 @@ fn change_of(revision: i64, resource: &'static Resource, event: &RawEvent) -> Op
 }
 
 impl WatchEnd {
-    /// Of a watch that had come to `after`.
+    /// The end of a watch whose progress was `after`.
     fn of(error: ReadError, after: i64) -> Self {
         match error {
             ReadError::Compacted { oldest } => Self::Expired { after, oldest },
@@ -376,8 +381,8 @@ impl WatchEnd {
     }
 }
 
-impl Seen {
-    /// Whether the object is (still) there for the watcher.
+impl EventType {
+    /// Whether the watcher still has the object after the event.
     pub fn is_put(self) -> bool {
         !matches!(self, Self::Deleted)
     }

@@ -1,10 +1,10 @@
-//! Who wants to hear of which changes of one kind, indexed so that a change costs what its listeners cost, and the bounded
-//! queue between the cache and one watch. Not the watch as a client sees it: that is `watch`.
+//! The watchers of one kind, indexed so that a change costs only as much as the watchers it concerns; and the
+//! bounded queue between the cache and one watch. The watch as a client sees it is in `watch`.
 
-use super::change::{Change, Seen};
+use super::change::{Change, EventType};
 use super::entry::Entry;
 use super::filter::{Filter, indexed_field};
-use super::turns::Turns;
+use super::wake_ups::WakeUps;
 use crate::limits;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,23 +12,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
-/// A change on its way to one watch.
+/// A change that is queued for one watch.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// Which of the watch's filters it matches.
+    /// The index of the watch's filter that the change matches.
     pub selector: u32,
-    /// How it looks through that filter.
-    pub seen: Seen,
+    /// The event type for that filter.
+    pub seen: EventType,
     /// The change.
     pub change: Arc<Change>,
 }
 
-/// The queue of one watch. Bounded by bytes and count; at the bound it is cleared and marked overrun for good.
+/// The queue of one watch. Bounded by bytes and count; at a bound it is cleared and stays marked as overrun.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     inner: Mutex<Backlog>,
     wake: Notify,
-    /// Whether it waits for its turn to be woken. Only the task that feeds the cache changes it.
+    /// Whether the queue waits to be woken. Only the task that feeds the cache sets it.
     is_waiting: AtomicBool,
 }
 
@@ -40,19 +40,19 @@ struct Backlog {
     closed: bool,
 }
 
-/// What a look into the queue gives.
+/// The result of taking deliveries from a queue.
 #[derive(Debug)]
-pub(super) enum Taken {
-    /// Everything that was waiting, in order; possibly nothing.
+pub(super) enum QueueContent {
+    /// All queued deliveries, in order; possibly none.
     Deliveries(VecDeque<Delivery>),
-    /// The watch fell behind; what was waiting is gone.
+    /// The watch fell behind, and its queued deliveries were dropped.
     Overrun,
-    /// The cache has closed and all was delivered.
+    /// The cache has closed, and everything was delivered.
     Closed,
 }
 
 impl Queue {
-    /// Appends. The watch is not woken: see [`Queue::wake`].
+    /// Appends a delivery without waking the watch: see [`Queue::wake`].
     pub(super) fn push(&self, delivery: Delivery) {
         let mut backlog = self.inner.lock();
         if backlog.overrun {
@@ -67,45 +67,47 @@ impl Queue {
         }
     }
 
-    /// Wakes the watch. After the cache has moved to the revision of what was pushed: before, the watch would find nothing.
+    /// Wakes the watch. Must be called after the cache has reached the revision of the queued changes:
+    /// before, the watch takes nothing.
     pub(super) fn wake(&self) {
         self.is_waiting.store(false, Ordering::Relaxed);
         self.wake.notify_one();
     }
 
-    /// From here on the watch waits to be woken; false if it did already.
+    /// Marks the queue as waiting to be woken; false if it already was.
     pub(super) fn begin_waiting(&self) -> bool {
         !self.is_waiting.swap(true, Ordering::Relaxed)
     }
 
-    /// No more will come.
+    /// Marks the end of the queue.
     pub(super) fn close(&self) {
         self.inner.lock().closed = true;
         self.wake.notify_one();
     }
 
-    /// What comes next is unknown: as if the watch had fallen behind.
+    /// Marks the queue as overrun, because the following changes are unknown.
     fn cut(&self) {
         *self.inner.lock() = Backlog { overrun: true, ..Backlog::default() };
         self.wake.notify_one();
     }
 
-    /// Takes what is waiting up to a revision: the cache's of just before, so that no revision is split.
-    pub(super) fn take(&self, revision: i64) -> Taken {
+    /// Takes the deliveries up to a revision. It must be the cache's revision just before the call, so that
+    /// no revision is split.
+    pub(super) fn take(&self, revision: i64) -> QueueContent {
         let mut backlog = self.inner.lock();
         if backlog.overrun {
-            return Taken::Overrun;
+            return QueueContent::Overrun;
         }
         if backlog.deliveries.is_empty() && backlog.closed {
-            return Taken::Closed;
+            return QueueContent::Closed;
         }
         let complete = backlog.deliveries.partition_point(|delivery| delivery.change.revision <= revision);
         let rest = backlog.deliveries.split_off(complete);
         backlog.bytes = rest.iter().map(|delivery| delivery.change.weight()).sum();
-        Taken::Deliveries(std::mem::replace(&mut backlog.deliveries, rest))
+        QueueContent::Deliveries(std::mem::replace(&mut backlog.deliveries, rest))
     }
 
-    /// Resolves once the watch was woken or the queue was closed since the last time it resolved.
+    /// Resolves once the watch was woken or the queue closed since the last time it resolved.
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -116,12 +118,12 @@ impl Queue {
 struct Listener {
     selector: u32,
     filter: Filter,
-    /// Changes up to here are known to the watch already.
+    /// The revision up to which the watch has all changes.
     after: i64,
     queue: Arc<Queue>,
 }
 
-/// The listeners of one kind. Those that name an object, a value of the indexed field, or a namespace are found by it.
+/// The listeners of one kind, indexed by object, by the value of the indexed field, or by namespace.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     by_object: BTreeMap<(String, String), BTreeMap<u64, Listener>>,
@@ -148,7 +150,7 @@ impl Watchers {
         slot.insert(id, listener);
     }
 
-    /// Forgets the filter that was registered under `id`.
+    /// Removes the filter that was registered under `id`.
     pub(super) fn remove(&mut self, id: u64, filter: &Filter) {
         let object = (filter.namespace.clone(), filter.name.clone());
         remove_from(&mut self.by_object, &object, id);
@@ -159,35 +161,38 @@ impl Watchers {
         self.everywhere.remove(&id);
     }
 
-    /// Hands the change to everyone whose filter it passes, and adds them to those who wait to be woken.
-    pub(super) fn dispatch(&self, change: &Arc<Change>, turns: &mut Turns) {
+    /// Queues the change for every listener whose filter it matches, and adds their queues to `wake_ups`.
+    pub(super) fn dispatch(&self, change: &Arc<Change>, wake_ups: &mut WakeUps) {
         let entry = change.any();
         if !self.by_object.is_empty() {
             let key = (entry.namespace().to_owned(), entry.name().to_owned());
-            self.by_object.get(&key).into_iter().for_each(|l| tell(l, change, turns));
+            self.by_object.get(&key).into_iter().for_each(|l| deliver(l, change, wake_ups));
         }
         if !self.by_value.is_empty() {
             let value =
                 |entry: &Entry| indexed_field(entry.resource).map(|field| entry.field(field).to_owned());
             let values: BTreeSet<String> =
                 change.new.iter().chain(&change.old).filter_map(|e| value(e)).collect();
-            values.iter().filter_map(|value| self.by_value.get(value)).for_each(|l| tell(l, change, turns));
+            values
+                .iter()
+                .filter_map(|value| self.by_value.get(value))
+                .for_each(|l| deliver(l, change, wake_ups));
         }
-        self.by_namespace.get(entry.namespace()).into_iter().for_each(|l| tell(l, change, turns));
-        tell(&self.everywhere, change, turns);
+        self.by_namespace.get(entry.namespace()).into_iter().for_each(|l| deliver(l, change, wake_ups));
+        deliver(&self.everywhere, change, wake_ups);
     }
 
-    /// Tells every listener that nothing more will come.
+    /// Closes all queues.
     pub(super) fn close(&self) {
         self.queues().for_each(|queue| queue.close());
     }
 
-    /// Ends every listener where it is, because changes were lost.
+    /// Ends every listener's watch, because changes were lost.
     pub(super) fn cut(&self) {
         self.queues().for_each(|queue| queue.cut());
     }
 
-    /// Ends the listeners whose filters name fields that another definition of the kind than this one declared.
+    /// Ends the listeners whose filters use fields declared by another definition of the kind.
     pub(super) fn cut_outdated(&self, spec_hash: &[u8; 32]) {
         let is_outdated = |listener: &&Listener| {
             listener.filter.declared.as_ref().is_some_and(|declared| declared.spec_hash != *spec_hash)
@@ -214,11 +219,11 @@ fn remove_from<K: Ord>(map: &mut BTreeMap<K, BTreeMap<u64, Listener>>, key: &K, 
     }
 }
 
-fn tell(listeners: &BTreeMap<u64, Listener>, change: &Arc<Change>, turns: &mut Turns) {
+fn deliver(listeners: &BTreeMap<u64, Listener>, change: &Arc<Change>, wake_ups: &mut WakeUps) {
     for listener in listeners.values().filter(|l| change.revision > l.after) {
         if let Some(seen) = change.seen_by(&listener.filter) {
             listener.queue.push(Delivery { selector: listener.selector, seen, change: change.clone() });
-            turns.add(&listener.queue);
+            wake_ups.add(&listener.queue);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! filters leave the declared fields out, and the functions here evaluate them on what lists and watches deliver.
 
 use super::Converter;
-use crate::cache::{Cache, DeclaredFields, Delivery, Entry, Filter, Seen};
+use crate::cache::{Cache, DeclaredFields, Delivery, Entry, EventType, Filter};
 use crate::kinds::CustomVersion;
 use kstore_api::selector::field::{self, Selector};
 use kstore_api::status::Status;
@@ -110,16 +110,16 @@ impl FieldSelection<'_> {
         Ok(selected)
     }
 
-    fn seen(&self, delivery: &Delivery, begun: i64) -> Result<Option<Seen>, Status> {
+    fn seen(&self, delivery: &Delivery, begun: i64) -> Result<Option<EventType>, Status> {
         let satisfies = |state| -> Result<bool, Status> {
             Ok(has(delivery, state) && self.matches(delivery.change.object(state))?)
         };
-        let (before, after) = (satisfies(Seen::Deleted)?, satisfies(Seen::Modified)?);
+        let (before, after) = (satisfies(EventType::Deleted)?, satisfies(EventType::Modified)?);
         Ok(match (before, after) {
             (false, false) => None,
-            (true, false) => Some(Seen::Deleted),
-            (false, true) if delivery.change.revision > begun => Some(Seen::Added),
-            (_, true) => Some(Seen::Modified),
+            (true, false) => Some(EventType::Deleted),
+            (false, true) if delivery.change.revision > begun => Some(EventType::Added),
+            (_, true) => Some(EventType::Modified),
         })
     }
 
@@ -129,16 +129,16 @@ impl FieldSelection<'_> {
     }
 }
 
-/// Whether the watch's filter passes the state before a change ([`Seen::Deleted`]) or the one after ([`Seen::Modified`]).
-fn has(delivery: &Delivery, state: Seen) -> bool {
+/// Whether the watch's filter passes the state before a change ([`EventType::Deleted`]) or the one after ([`EventType::Modified`]).
+fn has(delivery: &Delivery, state: EventType) -> bool {
     match state {
-        Seen::Deleted => delivery.seen != Seen::Added && delivery.change.old.is_some(),
-        Seen::Added | Seen::Modified => delivery.seen != Seen::Deleted,
+        EventType::Deleted => delivery.seen != EventType::Added && delivery.change.old.is_some(),
+        EventType::Added | EventType::Modified => delivery.seen != EventType::Deleted,
     }
 }
 
 /// The states of a change that the watch's filter passes.
 fn states(delivery: &Delivery) -> impl Iterator<Item = &Arc<Entry>> + Clone {
-    let states = [Seen::Deleted, Seen::Modified].into_iter().filter(|state| has(delivery, *state));
+    let states = [EventType::Deleted, EventType::Modified].into_iter().filter(|state| has(delivery, *state));
     states.map(|state| delivery.change.object(state))
 }

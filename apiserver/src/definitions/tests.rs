@@ -1,4 +1,4 @@
-//! The end of a definition on a storage that panics and fails on the way.
+//! The deletion of a definition on a storage that panics and fails.
 
 use crate::authn::UserInfo;
 use crate::outbound::{Network, ServiceBackends};
@@ -18,8 +18,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-/// A storage whose first removals of an object of the custom kind panic, and whose next ones fail.
-struct Clumsy {
+/// A storage whose first removals of a custom object panic, and whose next ones fail.
+struct FailingStorage {
     inner: Embedded,
     removals: AtomicU32,
 }
@@ -28,7 +28,7 @@ const PANICS: u32 = 3;
 const FAILURES: u32 = 2;
 
 #[async_trait]
-impl Layer for Clumsy {
+impl Layer for FailingStorage {
     fn inner(&self) -> &dyn Storage {
         &self.inner
     }
@@ -61,7 +61,7 @@ impl Api {
         (code, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    /// Calls until the answer has that code; in virtual time.
+    /// Repeats a call until the answer has this code; in virtual time.
     async fn until(&self, method: Method, path: &str, body: Option<Value>, code: StatusCode) {
         for _ in 0..1_000 {
             let (found, _) = self.call(method.clone(), path, body.clone()).await;
@@ -75,10 +75,10 @@ impl Api {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_ends_although_the_deletion_of_its_objects_panics_and_fails() {
+async fn a_definition_is_removed_although_the_deletion_of_its_objects_panics_and_fails() {
     let nondet = Nondet::simulated(1);
     let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
-    let storage = Arc::new(Clumsy { inner: Embedded::new(store), removals: AtomicU32::new(0) });
+    let storage = Arc::new(FailingStorage { inner: Embedded::new(store), removals: AtomicU32::new(0) });
     let options = Options {
         nondet,
         stop: CancellationToken::new(),

@@ -1,6 +1,7 @@
-//! [`Conversions`]: the work of a conversion webhook for one definition. Readers of custom objects are synchronous: one that meets an
-//! object of another version looks its conversion up here, and notes it as missing if it is not there. The reader's caller then lets
-//! `crate::conversion` call the webhook for all that is missing, and reads again. Not the calls.
+//! [`Conversions`]: the pending and finished conversions of one definition's webhook. Readers of custom
+//! objects are synchronous. A reader that meets an object of another version looks its conversion up here,
+//! and records it as missing if there is none. The reader's caller then lets `crate::conversion` call the
+//! webhook for all missing conversions, and reads again.
 
 use kstore_api::status::Status;
 use parking_lot::Mutex;
@@ -9,30 +10,31 @@ use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Objects that one call to a webhook converts at most. A longer list is converted by several calls.
+/// Most objects that one call to a webhook converts. A longer list takes several calls.
 const CALL_OBJECTS: usize = 500;
-/// Bytes of JSON that one call to a webhook carries at most, but for a single object: an answer may be as large as a request body.
+/// Most bytes of JSON in one call to a webhook, unless it has a single object: the answer may be as large as
+/// a request body.
 const CALL_BYTES: usize = 1024 * 1024;
-/// Converted objects that are remembered: those of a few calls, which their readers are about to fetch.
+/// Most converted objects to keep: those of a few calls, which their readers are about to fetch.
 const REMEMBERED: usize = 4 * CALL_OBJECTS;
 
-/// Names a conversion: a hash of the wanted version and of the object.
+/// Identifies a conversion: a hash of the wanted version and of the object.
 pub(crate) type ConversionKey = [u8; 32];
 
 /// The conversions of one definition.
 #[derive(Debug, Default)]
 pub(crate) struct Conversions {
-    state: Mutex<State>,
-    /// Held during a call: readers that miss the same objects share one call.
+    state: Mutex<ConversionState>,
+    /// Locked during a call: readers that miss the same objects share one call.
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ConversionState {
     outcomes: BTreeMap<ConversionKey, Result<Arc<Value>, Status>>,
     /// The keys of `outcomes`, oldest first.
     order: VecDeque<ConversionKey>,
-    /// What to convert next, by the wanted version.
+    /// Objects to convert with the next call, by wanted version.
     missing: BTreeMap<(Arc<str>, ConversionKey), Value>,
     missing_bytes: usize,
 }
@@ -46,10 +48,11 @@ pub(crate) struct Missing {
 }
 
 impl Conversions {
-    /// The conversion of an object to a version, if the webhook was asked; else it is noted as missing, unless enough is.
+    /// The finished conversion of an object to a version. If there is none, records it as missing, within the bounds of
+    /// one call.
     ///
     /// # Errors
-    /// Why the webhook did not convert it; said once, after which the object is missing again.
+    /// The webhook's failure. It is returned once; the next call records the conversion as missing again.
     pub(super) fn get(&self, version: &Arc<str>, object: &Value) -> Result<Option<Arc<Value>>, Status> {
         let text = object.to_string();
         let key: ConversionKey =
@@ -70,7 +73,7 @@ impl Conversions {
         Ok(None)
     }
 
-    /// Takes what is missing, by version.
+    /// Takes the missing conversions, grouped by version.
     pub(crate) fn take_missing(&self) -> Vec<Missing> {
         let mut state = self.state.lock();
         state.missing_bytes = 0;
@@ -84,7 +87,7 @@ impl Conversions {
         all
     }
 
-    /// Remembers what became of conversions.
+    /// Stores the results of conversions; drops the oldest beyond the bound.
     pub(crate) fn put(&self, outcomes: impl Iterator<Item = (ConversionKey, Result<Value, Status>)>) {
         let mut state = self.state.lock();
         for (key, outcome) in outcomes {
@@ -106,7 +109,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_missing_conversion_is_noted_once_and_found_when_it_was_made() {
+    fn a_missing_conversion_is_recorded_once_and_found_after_the_call() {
         let conversions = Conversions::default();
         let (version, object) = (Arc::from("v2"), json!({"a": 1}));
         assert_eq!(conversions.get(&version, &object).unwrap(), None);
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_conversion_is_said_once_and_tried_again() {
+    fn a_failed_conversion_is_reported_once_and_tried_again() {
         let conversions = Conversions::default();
         let (version, object) = (Arc::from("v2"), json!({"a": 1}));
         conversions.get(&version, &object).unwrap();
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_whatever_is_asked() {
+    fn memory_is_bounded_for_any_number_of_objects() {
         let conversions = Conversions::default();
         let version = Arc::from("v2");
         for index in 0..3 * REMEMBERED {

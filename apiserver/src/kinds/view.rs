@@ -1,6 +1,7 @@
-//! Custom objects as a version of their kind shows them: what is stored, pruned and defaulted by the schema of today, in the version
-//! that is asked for. What is stored under today's definition, in its storage version, is shown byte for byte. Anything else is
-//! read once and remembered with the entry. Not admission: what clients send is `decode`'s.
+//! Views of custom objects: a stored object, pruned and defaulted by the current schema and converted to the
+//! requested version. An object that was stored under the current definition in its storage version is shown
+//! byte for byte. Other views are computed once and kept with the entry. Objects that clients send are
+//! decoded in `decode`.
 
 use super::CustomVersion;
 use crate::cache::Entry;
@@ -14,29 +15,30 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 
-/// Forms of one entry that were asked for and differ from what is stored. Two for each version at most: of today's definition, and
-/// of one that is being replaced.
+/// Most views that an entry keeps: two for each version, of the current definition and of one that is being
+/// replaced.
 const VIEWS: usize = 8;
 
-/// The remembered views of an entry. Empty, and a pointer in size, for nearly all.
+/// The computed views of an entry. Empty, and a pointer in size, for nearly all entries.
 #[derive(Debug, Default)]
 pub(crate) struct Views(OnceLock<Box<Mutex<Vec<Remembered>>>>);
 
 #[derive(Debug)]
 struct Remembered {
-    /// The definition under which it was made.
+    /// The hash of the definition that made the view.
     spec_hash: [u8; 32],
-    /// The address of the version's row: a row that was made anew has other names.
+    /// The address of the version's row: a row that was made again has other names.
     row: usize,
-    /// `None`: what is stored is what is shown.
+    /// `None` if the view equals the stored bytes.
     view: Option<Arc<Entry>>,
 }
 
 impl CustomVersion {
-    /// An entry as this version shows it: the entry itself, or another one of the same revision.
+    /// The view of an entry in this version: the entry itself, or another entry of the same revision.
     ///
     /// # Errors
-    /// 500 if what is stored cannot be read or converted; [`error::conversion_needed`] if a webhook must be called first.
+    /// 500 if the stored object cannot be read or converted; [`error::conversion_needed`] if a webhook must
+    /// be called first.
     pub fn view(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
         if self.is_stored() && entry.written() > self.kind.normal_since {
             return Ok(entry.clone());
@@ -59,23 +61,23 @@ impl CustomVersion {
         Ok(view.unwrap_or_else(|| entry.clone()))
     }
 
-    /// A stored object as this version shows it.
+    /// The view of a stored object in this version.
     ///
     /// # Errors
-    /// As for [`CustomVersion::view`].
+    /// The same errors as [`CustomVersion::view`].
     pub fn read(&self, mut object: Value) -> Result<Value, Status> {
         let definition = self.definition();
         let (_, from) = split_api_version(object::api_version(&object));
-        // Of a version that is gone only the current schema is known.
+        // The schema of a removed version is unknown; the storage version's is used.
         let from = definition.version(from).unwrap_or_else(|| definition.storage_version());
         from.tree.read(&mut object, Origin::Storage).map_err(Status::internal)?;
         self.converted(object)
     }
 
-    /// An object of another version of the kind, in this one.
+    /// Converts an object of another version of the kind to this version.
     ///
     /// # Errors
-    /// As for [`CustomVersion::view`].
+    /// The same errors as [`CustomVersion::view`].
     pub fn converted(&self, mut object: Value) -> Result<Value, Status> {
         let definition = self.definition();
         let wanted = definition.api_version(&self.version().name);
@@ -99,13 +101,14 @@ impl CustomVersion {
         Ok(object)
     }
 
-    /// Whether objects of other versions are converted by a webhook.
+    /// Whether a webhook converts objects of other versions.
     #[must_use]
     pub fn needs_webhook(&self) -> bool {
         matches!(self.definition().conversion, Conversion::Webhook { .. })
     }
 
-    /// Whether every object that was ever stored under the definition shows its fields in all versions alike, as they are stored.
+    /// Whether the fields of all stored objects are the same in every version, so that selectors can use the
+    /// stored bytes.
     #[must_use]
     pub(crate) fn is_as_stored(&self) -> bool {
         !self.needs_webhook() && self.kind.normal_since == self.kind.created

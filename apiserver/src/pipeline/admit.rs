@@ -1,5 +1,6 @@
-//! Admission of what is not stored as it is sent: bindings, evictions, token requests, reviews, scales, and streams to pods. Webhooks
-//! see it and may change or refuse it. Objects that are stored are admitted by `create`, `update` and `delete`.
+//! Admission of requests whose body is not stored as sent: bindings, evictions, token requests, reviews,
+//! scales, and streams to pods. Webhooks may change or refuse them. The modules `create`, `update` and
+//! `delete` admit objects that are stored.
 
 use super::Pipeline;
 use crate::admission::dynamic::{Admitted, Calls, Options};
@@ -14,8 +15,8 @@ use kstore_api::status::Status;
 use serde_json::Value;
 
 impl Pipeline {
-    /// Shows the body of a POST to a subresource, or of a kind that is answered and not stored, to webhooks, and a node's first to the
-    /// plugin that restricts nodes.
+    /// Admits the body of a POST to a subresource, or of a kind that is answered and not stored. If a node
+    /// sends it, the NodeRestriction plugin runs before the webhooks.
     ///
     /// # Errors
     /// The first refusal.
@@ -36,7 +37,7 @@ impl Pipeline {
         let name = if target.name.is_empty() { meta::name(&posted).to_owned() } else { target.name.clone() };
         let subject = subject(&request.user, Operation::Create, target, &name);
         if is_node {
-            // The pod that it is about may not have come yet.
+            // The cache may not have the pod of this request yet.
             self.cache().fresh().await.map_err(of_read)?;
             self.admission(request).restrict_node(&subject, &posted)?;
         }
@@ -55,10 +56,10 @@ impl Pipeline {
         verdict
     }
 
-    /// Shows a changed Scale to webhooks. The scaled object itself is not reviewed.
+    /// Sends a changed Scale to webhooks. The scaled workload itself is not admitted again.
     ///
     /// # Errors
-    /// The first refusal; or that an answer is awaited.
+    /// The first refusal; or pending, if a webhook has to be called first.
     pub(super) fn admit_scale(
         &self,
         request: &Request,
@@ -80,7 +81,8 @@ impl Pipeline {
         self.admission(request).admit_dynamic(&admitted, scale, Some(old))
     }
 
-    /// Shows the options of a stream to webhooks, as upstream does before it connects.
+    /// Sends the options of a stream (exec, attach, port-forward) to webhooks before it connects, as
+    /// Kubernetes does.
     ///
     /// # Errors
     /// The first refusal.
@@ -104,7 +106,8 @@ impl Pipeline {
         };
         decided(|| {
             calls.begin("");
-            // What webhooks make of the options is dropped: the stream is as its client asked for it.
+            // Changes that webhooks make to the options are dropped: the stream opens with the client's
+            // options.
             self.admission.admit_dynamic(&admitted, &mut options.clone(), None)
         })
         .await

@@ -1,4 +1,5 @@
-//! Server-side apply, and the books on field ownership that every other write keeps. The rules are `kstore_api::patch::apply`'s.
+//! Server-side apply, and the tracking of managed fields for all other writes. The rules are in
+//! `kstore_api::patch::apply`.
 
 use super::create::{check_namespace, name_mismatch};
 use super::{Answer, Pipeline};
@@ -11,7 +12,7 @@ use kstore_api::patch::apply::{self, Reset, Write};
 use kstore_api::status::{Reason, Status};
 use serde_json::Value;
 
-/// How often an apply that finds the object created or gone meanwhile starts over.
+/// Attempts of an apply whose object is created or deleted concurrently.
 const ATTEMPTS: usize = 5;
 
 impl Pipeline {
@@ -26,25 +27,26 @@ impl Pipeline {
         let config = configuration(target, patch, options.field_validation)?;
         let options = WriteOptions { books: Books::Kept, ..options.clone() };
         let mut repeated = &[][..];
-        let mut odd = Vec::new();
+        let mut object_warnings = Vec::new();
         let applied = |live: Option<&Value>| {
-            let next = self.applied(target, &config.value, &options, live)?;
+            let next = self.merge_configuration(target, &config.value, &options, live)?;
             repeated = config.judged(options.field_validation)?;
             Ok(next)
         };
         let outcome = match target.subresource {
             "scale" => {
                 let mut applied = applied;
-                self.change_scale(request, &options, &mut odd, |scale| applied(Some(scale))).await
+                self.change_scale(request, &options, &mut object_warnings, |scale| applied(Some(scale))).await
             }
-            _ => self.create_or_change(request, &options, &mut odd, applied).await,
+            _ => self.create_or_change(request, &options, &mut object_warnings, applied).await,
         };
         warnings.extend_from_slice(repeated);
-        warnings.extend(odd);
+        warnings.extend(object_warnings);
         outcome
     }
 
-    /// Whether there is something to apply to is known when it is stored.
+    /// Creates the object if it is absent, otherwise changes it. Starts over if the object is created or
+    /// deleted concurrently.
     async fn create_or_change(
         &self,
         request: &Request,
@@ -57,7 +59,7 @@ impl Pipeline {
         for _ in 0..ATTEMPTS {
             let outcome = if target.subresource.is_empty() && self.is_absent(request).await? {
                 self.check(&request.user, "create", target, &target.name).await?;
-                self.create_known(request, created(target, applied(None)?)?, options, warnings).await
+                self.create_decoded(request, created(target, applied(None)?)?, options, warnings).await
             } else {
                 self.change(request, options, warnings, |live| Ok(applied(Some(live))?)).await
             };
@@ -71,8 +73,8 @@ impl Pipeline {
         Err(last)
     }
 
-    /// The object that a configuration makes, in canonical form, with its books.
-    fn applied(
+    /// The object that a configuration results in, in canonical form, with its managed fields.
+    fn merge_configuration(
         &self,
         target: &Target,
         config: &Value,
@@ -88,7 +90,8 @@ impl Pipeline {
         Ok(merged)
     }
 
-    /// Writes down who owns what after a write that is no apply. `before`: the object, and the subresource that was written.
+    /// Updates the managed fields after a write that is not an apply. `before` is the stored object and the
+    /// subresource that was written.
     pub(super) fn track(
         &self,
         target: &Target,
@@ -110,7 +113,7 @@ impl Pipeline {
         apply::track_update(before.map(|(live, _)| live), object, &write, ty);
     }
 
-    /// The same for the scale of a workload.
+    /// Updates the managed fields of a workload's Scale.
     pub(super) fn track_scale(
         &self,
         request: &Request,
@@ -135,7 +138,7 @@ pub(super) fn write<'a>(
     now: &'a str,
     options: &'a WriteOptions,
 ) -> Write<'a> {
-    // A Scale is an object of its own, in which nothing is reset.
+    // A Scale has a schema of its own, and none of its fields is reset.
     let reset = match subresource {
         "scale" => Reset::Fields(&[]),
         _ => apply::reset_fields(resource, subresource),
@@ -143,7 +146,7 @@ pub(super) fn write<'a>(
     Write { manager: &options.field_manager, subresource, api_version, now, reset }
 }
 
-/// The apply configuration: what its author wrote, checked against the schema, nothing added or taken away.
+/// Reads an apply configuration: the sent fields only, checked against the schema, without defaults.
 fn configuration(target: &Target, body: &[u8], validation: FieldValidation) -> Result<Configuration, Status> {
     let mut config = Configuration::read(body, validation)?;
     let value = &mut config.value;
@@ -157,7 +160,8 @@ fn configuration(target: &Target, body: &[u8], validation: FieldValidation) -> R
     Ok(config)
 }
 
-/// An apply that creates makes a new object: it cannot mean one with a uid, and what it says of the version of one is moot.
+/// Prepares an object that an apply creates. A configuration with a uid is refused, for no object has it; a
+/// resourceVersion is ignored.
 fn created(target: &Target, mut object: Value) -> Result<Value, Status> {
     let uid = meta::uid(&object);
     if !uid.is_empty() {

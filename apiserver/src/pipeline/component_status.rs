@@ -1,12 +1,12 @@
-//! `componentstatuses`: deprecated, read only, and not stored. The one component that this server knows of is the storage
-//! under it; controllers and scheduler are clients like any other.
+//! `componentstatuses`: a deprecated, read-only kind that is not stored. The only component here is the
+//! storage; controllers and scheduler are clients like any other.
 
 use super::{Answer, Pipeline};
 use crate::cache::Filter;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 
-/// The storage, by the name under which Kubernetes shows it.
+/// Name of the storage component, as in Kubernetes.
 const STORAGE: &str = "etcd-0";
 const DEPRECATED: &str = "v1 ComponentStatus is deprecated in v1.19+";
 
@@ -19,11 +19,11 @@ impl Pipeline {
         }
     }
 
-    /// LIST of those that match.
+    /// LIST of the components that `filter` selects.
     pub(super) fn components(&self, filter: &Filter, warnings: &mut Vec<String>) -> Answer {
         warnings.push(DEPRECATED.to_owned());
         let named = filter.name.is_empty() || filter.name == STORAGE;
-        // It has no labels.
+        // The component has no labels.
         let none: [(String, String); 0] = [];
         let selected = named && filter.labels.matches(none.as_slice());
         let items: Vec<Value> = selected.then(|| self.storage_status()).into_iter().collect();

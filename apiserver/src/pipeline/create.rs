@@ -1,4 +1,5 @@
-//! Create, as the pipeline tells it.
+//! Create: decodes an object, runs admission, defaults and validation, and stores it under its own or a
+//! generated name.
 
 use super::custom::check_creatable;
 use super::definition::{self, is_definition};
@@ -33,28 +34,28 @@ impl Pipeline {
         let mut object =
             decode::object(Expected::at(&request.target), body, options.field_validation, warnings)?;
         drop(span);
-        warnings.extend(warnings::same_owners(&mut object, ""));
-        self.create_known(request, object, options, warnings).await
+        warnings.extend(warnings::duplicate_owners(&mut object, ""));
+        self.create_decoded(request, object, options, warnings).await
     }
 
-    /// Creates a decoded object, and says what is odd about it.
-    pub(super) async fn create_known(
+    /// Creates a decoded object and collects warnings about it.
+    pub(super) async fn create_decoded(
         &self,
         request: &Request,
         object: Value,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
-        let mut odd = validate::warnings(request.target.resource, &object, None);
-        odd.extend(definition::warnings(request.target.resource, &object, None));
+        let mut object_warnings = validate::warnings(request.target.resource, &object, None);
+        object_warnings.extend(definition::warnings(request.target.resource, &object, None));
         let calls = self.admission.calls(&request.user);
         let created = self.create_object(request, object, options, &calls).await;
         warnings.extend(calls.warnings());
-        warnings.extend(unless_invalid(odd, &created));
+        warnings.extend(warnings_unless_invalid(object_warnings, &created));
         created
     }
 
-    /// Creates a decoded object, drawing new names while generated ones collide.
+    /// Creates a decoded object; draws another name if a generated one is taken.
     async fn create_object(
         &self,
         request: &Request,
@@ -66,17 +67,18 @@ impl Pipeline {
         let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
         let mut attempts = if generated { limits::GENERATE_NAME_ATTEMPTS } else { 1 };
         let version = meta::resource_version(&object).to_owned();
-        begin(&mut target, &mut object)?;
+        check_and_reset(&mut target, &mut object)?;
         loop {
             attempts -= 1;
-            let identity = Identity::drawn(&self.nondet);
-            // What may be needed again is copied: for another name, or when an answer of a webhook has come.
+            let identity = Identity::generate(&self.nondet);
+            // The object is copied if it may be needed again: for another name, or after the answer of a
+            // webhook.
             let waits = calls.may_match(Operation::Create, target.resource.plural)
                 || target.custom.as_ref().is_some_and(CustomVersion::needs_webhook);
             let is_last = attempts == 0 && !waits;
             let mut last = if is_last { Some(std::mem::take(&mut object)) } else { None };
             let (target, object) = decided(|| {
-                // Another name is another object: webhooks are asked again.
+                // An object with another name is another object: webhooks are called again.
                 calls.begin(&identity.uid);
                 let mut object = last.take().unwrap_or_else(|| object.clone());
                 let target = self.admit_new(request, &target, &mut object, (options, &identity, calls))?;
@@ -86,9 +88,9 @@ impl Pipeline {
             if !options.dry_run {
                 check_version(&version)?;
             }
-            let mandate = self.mandate(request);
-            match self.registry.create(&target, object, mandate, options.dry_run).await {
-                Ok(entry) if options.dry_run => return unstored(&target, &entry, &version),
+            let context = self.write_context(request);
+            match self.registry.create(&target, object, context, options.dry_run).await {
+                Ok(entry) if options.dry_run => return unstored_answer(&target, &entry, &version),
                 Ok(entry) => {
                     return Ok(Answer::Object(ObjectAnswer { created: true, ..ObjectAnswer::of(entry) }));
                 }
@@ -101,8 +103,9 @@ impl Pipeline {
         }
     }
 
-    /// From what the caller sent to what may be stored: admission, system metadata, defaults, validation. `target` is the request's,
-    /// with the name that the object has so far.
+    /// Turns a decoded object into the object to store: admission, system metadata, defaults, validation.
+    /// `target` is the request's target, with the name that the object has so far. Returns the target with
+    /// the final name.
     fn admit_new(
         &self,
         request: &Request,
@@ -137,10 +140,10 @@ impl Pipeline {
         meta::name(object).clone_into(&mut target.name);
         target.fill_defaults(object);
         strategy::prepare_create(resource, object);
-        self.registry.settle_families(&target, object, None)?;
+        self.registry.fill_families(&target, object, None)?;
         let span = tracing::debug_span!("validation").entered();
-        let mut errors = signing::request(resource, object);
-        errors.extend(target.faults_of_new(object));
+        let mut errors = signing::validate_request(resource, object);
+        errors.extend(target.validate_new(object));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());
         }
@@ -155,23 +158,24 @@ impl Pipeline {
     }
 }
 
-/// What only the server sets of a new object. Drawn once, so that a decision that is made again sees the same object.
+/// The metadata that the server gives a new object. Drawn once, so that a repeated decision sees the same
+/// object.
 struct Identity {
     suffix: String,
-    /// Of the names that admission gives.
+    /// Seed of the names that admission plugins generate.
     seed: u64,
     uid: String,
     now: Timestamp,
 }
 
 impl Identity {
-    fn drawn(nondet: &Nondet) -> Self {
+    fn generate(nondet: &Nondet) -> Self {
         let suffix = nondet.rng.name_suffix(5);
         let seed = nondet.rng.next_u64();
         Self { suffix, seed, uid: nondet.rng.uuid(), now: nondet.clock.now_seconds() }
     }
 
-    /// Gives the object its name, if it is to be generated, its uid and its time of creation.
+    /// Sets the generated name (if the object has none), the uid and the creation time.
     fn fill(&self, object: &mut Value) {
         let generate = meta::generate_name(object);
         if meta::name(object).is_empty() && !generate.is_empty() {
@@ -183,8 +187,8 @@ impl Identity {
     }
 }
 
-/// Checks namespace and name against the URL, and takes the name over into the target.
-fn begin(target: &mut Target, object: &mut Value) -> Result<(), Status> {
+/// Checks namespace and name of the object against the URL, and copies the object's name into the target.
+fn check_and_reset(target: &mut Target, object: &mut Value) -> Result<(), Status> {
     check_namespace(target, object)?;
     if !target.name.is_empty() && meta::name(object) != target.name {
         return Err(name_mismatch(meta::name(object), &target.name));
@@ -194,7 +198,7 @@ fn begin(target: &mut Target, object: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// The name that refusals show: while it is not generated, what it will begin with.
+/// The name that refusals show: the object's name or, before it is generated, its `generateName`.
 fn shown_name(object: &Value) -> &str {
     match meta::name(object) {
         "" => meta::generate_name(object),
@@ -202,8 +206,9 @@ fn shown_name(object: &Value) -> &str {
     }
 }
 
-/// A stored object gets its resourceVersion from its write. Kubernetes' storage refuses one that the client names, after validation
-/// and before it looks for the name; a dry run never comes there. `0` and what is no number it ignores.
+/// Refuses a resourceVersion in a new object, as Kubernetes' storage does: after validation and before it
+/// checks whether the name is taken. Dry runs do not reach this check. `0` and values that are not numbers
+/// are ignored.
 fn check_version(named: &str) -> Result<(), Status> {
     match named.parse::<u64>() {
         Err(_) | Ok(0) => Ok(()),
@@ -211,14 +216,16 @@ fn check_version(named: &str) -> Result<(), Status> {
     }
 }
 
-/// The answer to a create that was only tried: no write gave the object a resourceVersion, so it has the one that its client sent.
-pub(super) fn unstored(target: &Target, entry: &Entry, sent_version: &str) -> Result<Answer, Status> {
+/// The answer to a dry-run create. No write gave the object a resourceVersion, so it keeps the one that its
+/// client sent.
+pub(super) fn unstored_answer(target: &Target, entry: &Entry, sent_version: &str) -> Result<Answer, Status> {
     let mut value = target.in_version(entry.parse())?;
     meta::set_resource_version(&mut value, sent_version);
     Ok(Answer::Value { value, created: true })
 }
 
-/// The object's namespace is the URL's; cluster-scoped objects have none.
+/// Checks that the object's namespace is the URL's, and sets it. Removes the namespace of a cluster-scoped
+/// object.
 pub(super) fn check_namespace(target: &Target, object: &mut Value) -> Result<(), Status> {
     if !target.resource.namespaced {
         if let Some(meta) = object["metadata"].as_object_mut() {
@@ -242,15 +249,15 @@ pub(super) fn check_namespace(target: &Target, object: &mut Value) -> Result<(),
     Ok(())
 }
 
-/// What is odd about an object is said of a valid one; of another one only what is wrong.
-fn unless_invalid<T>(odd: Vec<String>, outcome: &Result<T, Status>) -> Vec<String> {
+/// The warnings about an object; none if it was refused as invalid, as in Kubernetes.
+fn warnings_unless_invalid<T>(object_warnings: Vec<String>, outcome: &Result<T, Status>) -> Vec<String> {
     match outcome {
         Err(status) if status.reason == Reason::Invalid => Vec::new(),
-        _ => odd,
+        _ => object_warnings,
     }
 }
 
-/// 400: the body is about another object than the URL.
+/// 400: the body names another object than the URL.
 pub(super) fn name_mismatch(body: &str, url: &str) -> Status {
     Status::bad_request(format!("the name of the object ({body}) does not match the name on the URL ({url})"))
 }

@@ -1,6 +1,6 @@
-//! What the pipeline does for a custom kind where the rules of a built-in kind are code: reading, defaults, validation and the stored
-//! form, all by the schema of the version that the request speaks. One function for each, which leaves built-in kinds to their rules.
-//! Not the definitions themselves: see `definition`.
+//! Custom kinds in the pipeline: decoding, defaults, validation and stored form by the schema of the
+//! requested version. Each function here calls the built-in rules for built-in kinds. Writes of the
+//! definitions themselves are in `definition`.
 
 use super::{Answer, ObjectAnswer, Pipeline};
 use crate::conversion::{FieldSelection, filter_by_version};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Target {
-    /// Fills in the defaults of the kind.
+    /// Fills in the kind's defaults.
     pub(crate) fn fill_defaults(&self, object: &mut Value) {
         match &self.custom {
             Some(custom) => custom.version().tree.fill_defaults(object),
@@ -28,16 +28,17 @@ impl Target {
         }
     }
 
-    /// Reads an object that a webhook has changed as a request body is read: its types are checked, and what the kind does not know is
-    /// dropped.
+    /// Decodes an object that a webhook changed, as a request body is decoded: checks types and drops unknown
+    /// fields.
     ///
     /// # Errors
-    /// 500 if it is no object of the kind.
+    /// 500 if it is not an object of the kind.
     pub(crate) fn decode_admitted(&self, object: &mut Value) -> Result<(), Status> {
         decode::admitted(Expected::at(self), object)
     }
 
-    /// Takes back what a write to the status of a custom object may not change: all metadata but the managed fields.
+    /// Restores the metadata of a custom object after a write to its status, which may change only the
+    /// managed fields.
     pub(super) fn keep_metadata(&self, new: &mut Value, old: &Value) {
         if self.custom.is_none() || self.subresource != "status" {
             return;
@@ -47,8 +48,8 @@ impl Target {
         new["metadata"]["managedFields"] = managed;
     }
 
-    /// Everything wrong with a new object.
-    pub(super) fn faults_of_new(&self, object: &Value) -> ErrorList {
+    /// Validation errors of a new object.
+    pub(super) fn validate_new(&self, object: &Value) -> ErrorList {
         let mut errors = validate::create(self.resource, object);
         if let Some(custom) = &self.custom {
             errors.extend(custom.version().tree.validate(object, None, Part::Whole));
@@ -61,8 +62,9 @@ impl Target {
         errors
     }
 
-    /// Everything wrong with an object as the successor of `old`. Rules that an unchanged value breaks are warnings.
-    pub(super) fn faults_of_change(&self, new: &Value, old: &Value, warnings: &mut Vec<String>) -> ErrorList {
+    /// Validation errors of an object that replaces `old`. A CEL rule that fails for an unchanged value
+    /// yields a warning.
+    pub(super) fn validate_change(&self, new: &Value, old: &Value, warnings: &mut Vec<String>) -> ErrorList {
         let mut errors = validate::update_subresource(self.resource, self.subresource, new, old);
         if let Some(custom) = &self.custom {
             let part = if self.subresource == "status" { Part::Status } else { Part::Whole };
@@ -78,7 +80,8 @@ impl Target {
         errors
     }
 
-    /// A stored object in the version of the request. It was read before: `stored` has the form of the storage version's schema.
+    /// Converts a stored object to the version of the request. `stored` must already conform to the storage
+    /// version's schema.
     ///
     /// # Errors
     /// 500 if it cannot be converted.
@@ -89,7 +92,8 @@ impl Target {
         }
     }
 
-    /// Brings an object into the stored form: in the storage version, with the zero members that Kubernetes always prints.
+    /// Converts an object to its stored form: the storage version, with the zero values that Kubernetes
+    /// always prints.
     ///
     /// # Errors
     /// 500 if it cannot be converted.
@@ -97,7 +101,8 @@ impl Target {
         if let Some(custom) = &self.custom {
             *object = match custom.is_stored() {
                 true => std::mem::take(object),
-                // Of the version in which it is stored it has all defaults, as if it had been read from there.
+                // An object read from the store has all defaults of the storage version; so does one that is
+                // converted to it.
                 false => custom.storage().read(custom.storage().converted(std::mem::take(object))?)?,
             };
             return Ok(());
@@ -112,10 +117,10 @@ impl Target {
         Ok(())
     }
 
-    /// The kind's schema as server-side apply reads it.
+    /// The kind's schema, for server-side apply.
     ///
     /// # Errors
-    /// 500 if there is none: the kind is not in the field table.
+    /// 500 if the field table does not have the kind.
     pub(super) fn object_type(&self) -> Result<ObjectType<'_>, Status> {
         if let Some(custom) = self.schema() {
             return Ok(ObjectType::Custom(Some(&custom.version().tree)));
@@ -128,7 +133,8 @@ impl Target {
         ty.ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
     }
 
-    /// The custom version whose schema a body of this request has: none for built-in kinds, and for a scale, which is a kind of its own.
+    /// The custom version whose schema the request's body has. `None` for built-in kinds and for scales,
+    /// whose kind is built in.
     pub(crate) fn schema(&self) -> Option<&CustomVersion> {
         self.custom.as_ref().filter(|_| matches!(self.subresource, "" | "status"))
     }
@@ -141,24 +147,24 @@ impl Target {
     /// 500 if a custom object has no replicas where its definition says, or cannot be converted.
     pub(super) fn scale_of(&self, stored: Value) -> Result<Value, Status> {
         let object = self.in_version(self.read_stored(stored)?)?;
-        self.scale_of_read(&object)
+        self.scale_of_decoded(&object)
     }
 
     /// The Scale of an object in the version of the request.
     ///
     /// # Errors
     /// 500 if a custom object has no replicas where its definition says.
-    pub(super) fn scale_of_read(&self, object: &Value) -> Result<Value, Status> {
+    pub(super) fn scale_of_decoded(&self, object: &Value) -> Result<Value, Status> {
         match self.custom.as_ref().and_then(|custom| custom.version().scale.as_deref()) {
             Some(paths) => paths.of(object),
             None => Ok(scale::of(object)),
         }
     }
 
-    /// Writes the replicas of a Scale into an object in the version of the request.
+    /// Sets the replicas of `object`, in the version of the request, to those of a Scale.
     ///
     /// # Errors
-    /// 400 or 422 if the Scale has no replicas that could be written.
+    /// 400 or 422 if the Scale has no valid replicas.
     pub(super) fn rescale(&self, scale: &Value, object: &mut Value) -> Result<(), Status> {
         if let Some(custom) = &self.custom
             && let Some(paths) = &custom.version().scale
@@ -166,14 +172,15 @@ impl Target {
             return paths.apply(scale, object);
         }
         scale::check(self.resource, &self.name, scale)?;
-        // A decoded Scale of zero replicas says nothing about them.
+        // Decoding drops `replicas: 0` from a Scale.
         object["spec"]["replicas"] = json!(scale["spec"]["replicas"].as_i64().unwrap_or(0));
         Ok(())
     }
 }
 
 impl Pipeline {
-    /// A refusal inside a decision; or that it waits for the conversion webhook of the target's kind.
+    /// A refusal while deciding. If conversion by a webhook is needed, the decision is pending until the
+    /// webhook has answered.
     pub(super) fn undecided(&self, target: &Target, status: Status) -> Undecided {
         match &target.custom {
             Some(custom) if error::is_conversion_needed(&status) => {
@@ -187,7 +194,7 @@ impl Pipeline {
 }
 
 impl Pipeline {
-    /// Lists what `options` select: declared fields of a custom kind are those of the version of the request.
+    /// Lists what `options` select. Selectable fields of a custom kind are those of the requested version.
     pub(super) async fn list_selected(
         &self,
         target: &Target,
@@ -198,7 +205,7 @@ impl Pipeline {
             return self.registry.list(options).await;
         };
         let limit = usize::try_from(options.limit).unwrap_or(0);
-        // Of small pages most objects may not be selected: more are read at once than are wanted.
+        // Few objects of a small page may match, so the registry is asked for larger pages than the client's.
         let page = if limit == 0 { 0 } else { options.limit.max(limits::LIST_CHUNK_ITEMS as i64) };
         let selection =
             FieldSelection { converter: &self.converter, cache: self.cache(), custom, fields: &fields };
@@ -211,7 +218,7 @@ impl Pipeline {
                 items.truncate(limit);
                 listed.continue_behind(&next.filter, &items[limit - 1]);
             }
-            // What follows is not counted: it would have to be converted.
+            // The remaining count is unknown: it would take the conversion of all following objects.
             listed.remaining = None;
             if listed.continue_token.is_empty() || items.len() == limit {
                 return Ok(Listed { items, ..listed });
@@ -221,8 +228,8 @@ impl Pipeline {
     }
 }
 
-/// Appends what the rules of a schema say about an object, unless errors found before make them meaningless. Returns the warnings about
-/// values that did not change.
+/// Evaluates the CEL rules of a schema and appends their errors, unless earlier errors make the rules
+/// meaningless. Returns the warnings: rules that fail for unchanged values.
 fn evaluate_rules(
     tree: &Arc<Tree>,
     object: &Value,
@@ -241,11 +248,11 @@ fn evaluate_rules(
     report.warnings
 }
 
-/// How often a request begins anew because the definition of its kind changed while it was judged.
+/// Attempts of a request whose kind's definition changes concurrently.
 const ATTEMPTS: usize = 8;
 
 impl Pipeline {
-    /// Serves a request to a custom kind: by the newest definition, in the version of the request.
+    /// Serves a request to a custom kind by the newest definition, in the version of the request.
     pub(super) async fn act_on_custom(
         &self,
         request: &mut Request,
@@ -297,13 +304,13 @@ impl Pipeline {
                 }
                 Answer::List(listed)
             }
-            // Events are shown as they come: the definition may change meanwhile.
+            // Watch events are converted when they are sent, because the definition may change before.
             answer @ (Answer::Value { .. } | Answer::Status { .. } | Answer::Watch(_)) => answer,
         })
     }
 }
 
-/// 403 if objects of the kind can no longer be created, since its definition is being deleted.
+/// 403 if objects of the kind can no longer be created because its definition is being deleted.
 pub(super) fn check_creatable(target: &Target, name: &str) -> Result<(), Status> {
     match &target.custom {
         Some(custom) if custom.definition().terminating => {

@@ -1,4 +1,5 @@
-//! Delete and delete-collection, as the pipeline tells them.
+//! Delete and deletecollection: admission inside the registry's deletion, with the answers and warnings of
+//! Kubernetes.
 
 use super::{Answer, ObjectAnswer, Pipeline};
 use crate::admission::dynamic::{Admitted, Calls, Options};
@@ -26,7 +27,7 @@ impl Pipeline {
         warnings.extend(calls.warnings());
         let deleted = deleted?;
         let resource = request.target.resource;
-        // A kind that does not return its objects answers with a Status once the object is gone.
+        // Kinds that do not return deleted objects answer with a Status once the object is removed.
         if deleted.gone && !resource.returns_deleted {
             let status = Status::deleted(resource, deleted.entry.name(), deleted.entry.uid());
             return Ok(Answer::Status { status, revision: deleted.entry.revision });
@@ -34,7 +35,8 @@ impl Pipeline {
         Ok(Answer::Object(ObjectAnswer { removed: deleted.gone, ..ObjectAnswer::of(deleted.entry) }))
     }
 
-    /// Deletes what matches, object by object; what is already gone is skipped, the first other failure ends it.
+    /// Deletes the matching objects one by one. Skips objects that are already gone; the first other failure
+    /// ends it.
     pub(super) async fn delete_collection(
         &self,
         request: &Request,
@@ -44,7 +46,8 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         warnings.extend(warning(request, delete));
-        // All that matches is one list, not pages of a revision: on a slow disk, deletions outlast a short history.
+        // One list without pages: on a slow disk the deletions may outlast the history that a continue token
+        // needs.
         let listed = self.list_selected(&request.target, list).await?;
         for entry in &listed.items {
             let target = Target {
@@ -53,7 +56,7 @@ impl Pipeline {
                 ..request.target.clone()
             };
             let calls = self.admission.calls(&request.user);
-            // Admission hears of the request, which names no object.
+            // Admission sees the collection request, which names no object.
             let deleted = self.delete_one(request, (&target, ""), delete, options, &calls).await;
             warnings.extend(calls.warnings());
             match deleted {
@@ -65,8 +68,8 @@ impl Pipeline {
         Ok(Answer::List(listed))
     }
 
-    /// Deletes an object of a custom kind whose definition goes: no admission is asked, as in Kubernetes. What is gone already counts as
-    /// deleted.
+    /// Deletes an object of a custom kind whose definition is being deleted, without admission, as Kubernetes
+    /// does. An absent object counts as deleted.
     pub(crate) async fn delete_instance(&self, custom: &CustomKind, entry: &Entry) -> Result<(), Status> {
         let request = super::definition::own_request(&custom.definition.name);
         let target = Target {
@@ -77,13 +80,13 @@ impl Pipeline {
             name: entry.name().to_owned(),
         };
         let delete = DeleteOptions::default();
-        match self.registry.delete(&target, &delete, self.mandate(&request), false, |_| Ok(())).await {
+        match self.registry.delete(&target, &delete, self.write_context(&request), false, |_| Ok(())).await {
             Err(status) if status.code != 404 => Err(status),
             _ => Ok(()),
         }
     }
 
-    /// Deletes one object, which admission is told the name `named` of. Webhooks see what `calls` has.
+    /// Deletes one object. Admission sees the name `named`; `calls` are the webhooks and policies to run.
     pub(super) async fn delete_one(
         &self,
         request: &Request,
@@ -108,7 +111,7 @@ impl Pipeline {
                 options: Options::Delete(delete, options),
                 calls,
             };
-            // Webhooks see the version of the request.
+            // Webhooks see the object in the version of the request.
             match admitted.may_match() {
                 false => self.admission(request).validate(&admitted, None, Some(current)),
                 true => {
@@ -118,11 +121,11 @@ impl Pipeline {
                 }
             }
         };
-        self.registry.delete(target, delete, self.mandate(request), options.dry_run, admit).await
+        self.registry.delete(target, delete, self.write_context(request), options.dry_run, admit).await
     }
 }
 
-/// Who deletes a Job without a word about its pods is told that they stay.
+/// Kubernetes' warning for the deletion of a Job without a propagation policy: its pods are kept.
 fn warning(request: &Request, delete: &DeleteOptions) -> Option<String> {
     let resource = request.target.resource;
     let is_job = (resource.group, resource.plural) == ("batch", "jobs");

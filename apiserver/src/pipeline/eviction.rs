@@ -1,10 +1,10 @@
-//! Eviction: a deletion that asks the pod's disruption budget first. The budget is charged, the pod is told why it goes, and it
-//! is deleted in one commit, so that no budget is charged for a pod that stays.
+//! Eviction: the deletion of a pod within its disruption budget. One commit charges the budget, sets the
+//! pod's condition DisruptionTarget and deletes the pod, so that no budget is charged for a pod that stays.
 
 use super::{Answer, Pipeline};
 use crate::cache::{Entry, Filter};
 use crate::error;
-use crate::registry::{Next, Stage};
+use crate::registry::{Decision, Stage};
 use crate::request::{Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::{decode, rest};
 use kstore_api::kind::{self, Resource};
@@ -13,7 +13,8 @@ use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Evicted pods that a budget remembers until its controller has seen them go; with more it is left alone. Kubernetes' bound.
+/// Evictions that a budget may have unconfirmed by its controller; beyond it evictions are refused.
+/// Kubernetes' bound.
 const DISRUPTED_PODS: usize = 2000;
 
 impl Pipeline {
@@ -44,7 +45,7 @@ impl Pipeline {
         options: &WriteOptions,
         dry_run: bool,
     ) -> Result<i64, Status> {
-        let mandate = self.mandate(request);
+        let context = self.write_context(request);
         let options = WriteOptions { dry_run: false, ..options.clone() };
         loop {
             self.cache().fresh().await.map_err(error::of_read)?;
@@ -54,7 +55,7 @@ impl Pipeline {
             if dry_run {
                 return Ok(0);
             }
-            if let Some(revision) = self.registry.commit_stage(&stage, &mandate).await? {
+            if let Some(revision) = self.registry.commit_stage(&stage, &context).await? {
                 return Ok(revision);
             }
         }
@@ -73,18 +74,18 @@ impl Pipeline {
         if !needs_no_budget(&pod.parse()) {
             self.charge(request, &pod, &now).await?;
         }
-        let tell = |pod: Option<&Value>| {
+        let set_condition_of = |pod: Option<&Value>| {
             let mut pod = pod.cloned().ok_or_else(|| Status::not_found(target.resource, &target.name))?;
             set_condition(&mut pod["status"], disruption_target(&now));
-            Ok(Next::Put(pod))
+            Ok(Decision::Put(pod))
         };
-        self.registry.guaranteed_update(target, self.mandate(request), false, tell).await?;
-        // As upstream, the eviction was reviewed, and the deletion that it means is not.
+        self.registry.guaranteed_update(target, self.write_context(request), false, set_condition_of).await?;
+        // As in Kubernetes, admission has seen the eviction and does not see the deletion.
         let unseen = self.admission.calls(&request.user).none();
         self.delete_one(request, (target, &target.name), delete, options, &unseen).await.map(drop)
     }
 
-    /// Charges the one budget that guards the pod, if there is one and the pod counts for it.
+    /// Charges the pod's disruption budget, if the pod has one and counts for it.
     async fn charge(&self, request: &Request, pod: &Entry, now: &str) -> Result<(), Status> {
         let guarding = self.budgets_of(request, pod);
         let budget = match guarding.as_slice() {
@@ -104,9 +105,9 @@ impl Pipeline {
         };
         let charged = |budget: Option<&Value>| {
             let budget = budget.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            Ok(Next::Put(charged(budget, pod.name(), now)?))
+            Ok(Decision::Put(charged(budget, pod.name(), now)?))
         };
-        self.registry.guaranteed_update(&target, self.mandate(request), false, charged).await.map(drop)
+        self.registry.guaranteed_update(&target, self.write_context(request), false, charged).await.map(drop)
     }
 
     fn budgets_of(&self, request: &Request, pod: &Entry) -> Vec<Arc<Entry>> {
@@ -115,7 +116,7 @@ impl Pipeline {
         }
         let filter = Filter { namespace: pod.namespace().to_string(), ..Filter::all(budgets()) };
         let mut found = self.view(request).scan(&filter);
-        // A selector that cannot be read selects nothing.
+        // An invalid selector selects nothing.
         found.retain(|budget| {
             let selector = label::Selector::from_object(&budget.parse()["spec"]["selector"]);
             selector.is_ok_and(|selector| selector.matches(&pod.labels()))
@@ -128,7 +129,7 @@ fn budgets() -> &'static Resource {
     kind::lookup("policy", "v1", "poddisruptionbudgets").expect("budgets are in the table")
 }
 
-/// The body, also of the version that older clients send, about the pod that the URL names.
+/// Decodes the Eviction in the body, also of version v1beta1, and checks that it names the pod of the URL.
 fn eviction(
     request: &Request,
     body: &Body,
@@ -146,11 +147,11 @@ fn eviction(
     if kstore_api::meta::name(&eviction) != target.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    super::update::check_place(target, &mut eviction.clone())?;
+    super::update::check_name_and_namespace(target, &mut eviction.clone())?;
     Ok(eviction)
 }
 
-/// A pod that has ended, has not begun or is going already disrupts nothing.
+/// Whether the eviction of a pod disrupts nothing: the pod has ended, is pending or is already being deleted.
 fn needs_no_budget(pod: &Value) -> bool {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     matches!(phase, "Succeeded" | "Failed" | "Pending") || kstore_api::meta::is_being_deleted(pod)
@@ -161,14 +162,16 @@ fn is_ready(pod: &Value) -> bool {
     conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
-/// Whether an unready pod may go without charge: always, or while as many as wanted are healthy.
+/// Whether unready pods may be evicted without a charge: always, or while enough pods are healthy, as the
+/// budget's policy says.
 fn leaves_unready_pods(budget: &Value) -> bool {
     let count = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
         || (count("desiredHealthy") > 0 && count("currentHealthy") >= count("desiredHealthy"))
 }
 
-/// The budget with one disruption less and the pod in its books, or why it cannot be charged.
+/// The budget with one allowed disruption less and the pod among its disrupted pods; or why it cannot be
+/// charged.
 fn charged(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
     let name = kstore_api::meta::name(budget);
     let status = &budget["status"];
@@ -211,7 +214,7 @@ fn disruption_target(now: &str) -> Value {
         "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": now })
 }
 
-/// Sets the condition of this type; the time of its last transition moves only if its status does.
+/// Sets a condition by its type. Keeps `lastTransitionTime` if the condition's status does not change.
 pub(super) fn set_condition(status: &mut Value, mut condition: Value) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);

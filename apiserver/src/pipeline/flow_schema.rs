@@ -1,5 +1,6 @@
-//! The condition `Dangling` of FlowSchemas: whether the priority level that one names exists. Kubernetes' apiservers write it, too, each
-//! for all schemas; here it follows the write that made it so. Nothing is queued or limited by these objects.
+//! The condition `Dangling` of FlowSchemas: whether the schema names a PriorityLevelConfiguration that does
+//! not exist. Kubernetes' apiservers write it periodically for all schemas; this server writes it after the
+//! write that changes it. These objects neither queue nor limit requests here.
 
 use super::{Pipeline, is_stored_by};
 use crate::bootstrap;
@@ -11,22 +12,22 @@ use kstore_api::meta;
 use kstore_api::patch::PatchType;
 use serde_json::json;
 
-/// Under this name Kubernetes' apiservers write the condition.
+/// Field manager under which Kubernetes' apiservers write the condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 impl Pipeline {
-    /// Brings the condition up to date after `request`, if it can have changed it. A failure is logged: the write of the request stands,
-    /// and the next one settles both.
-    pub(super) async fn settle_flow_schemas_after(&self, request: &Request) {
+    /// Updates the conditions after `request`, if it can have changed any. Failures are logged: the request
+    /// itself has succeeded, and the next write to a schema or level updates the conditions again.
+    pub(super) async fn update_flow_schemas_after(&self, request: &Request) {
         let target = &request.target;
         let concerned = target.resource.group == flowcontrol::GROUP && target.subresource.is_empty();
         if concerned && is_stored_by(&request.action) {
-            self.settle_flow_schemas().await;
+            self.update_flow_schemas().await;
         }
     }
 
-    /// Brings the condition of every FlowSchema up to date.
-    pub(crate) async fn settle_flow_schemas(&self) {
+    /// Updates the condition of every FlowSchema.
+    pub(crate) async fn update_flow_schemas(&self) {
         let (schemas, levels) = (row("flowschemas"), row("prioritylevelconfigurations"));
         if let Err(error) = self.cache().fresh().await {
             return tracing::warn!(%error, "the FlowSchemas cannot be read");

@@ -1,6 +1,6 @@
-//! Requests that take many milliseconds of processor time without a pause: large objects, and objects for which rules in CEL have turned
-//! out to be costly. They are served aside from the threads that serve all others. Not the bounds on what one request may cost: those
-//! are in the rules.
+//! Requests that take many milliseconds of processor time without a pause: large objects, and objects whose
+//! CEL rules have turned out to be costly. They run apart from the threads that serve all other requests. The
+//! rules themselves bound the cost of one request.
 
 use crate::admission::Admission;
 use crate::cache::Cache;
@@ -11,30 +11,32 @@ use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
-/// Turns of large requests.
+/// Permits for heavy requests, which bound how many run at a time.
 #[derive(Debug)]
 pub(super) struct Heavy {
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 impl Default for Heavy {
     fn default() -> Self {
-        Self { turns: Semaphore::new(limits::HEAVY_AT_A_TIME) }
+        Self { permits: Semaphore::new(limits::HEAVY_AT_A_TIME) }
     }
 }
 
 impl Heavy {
-    /// Runs what serves a large request: it waits for its turn, and the runtime's other tasks move to another thread whenever it is
-    /// polled.
+    /// Serves a heavy request: waits for a permit, and moves the runtime's other tasks to another thread
+    /// whenever `serving` is polled.
     pub(super) async fn run<T>(&self, serving: impl Future<Output = T>) -> T {
-        // The semaphore is never closed; without a turn the request would only be served on the common threads.
-        let _turn = self.turns.acquire().await.ok();
-        Aside { serving: Box::pin(serving) }.await
+        // The semaphore is never closed; without a permit the request would only be served on the common
+        // threads.
+        let _permit = self.permits.acquire().await.ok();
+        BlockInPlace { serving: Box::pin(serving) }.await
     }
 }
 
-/// Whether a request is served aside: it is large, or rules or policies that judge it have been costly before. The first object that is
-/// costly is not known as such beforehand: it occupies one thread for as long as the cost limits of CEL allow, about half a second.
+/// Whether a request is heavy: it is large, or CEL rules or policies that judge it have been costly before.
+/// The first costly object is not recognized beforehand: it occupies one thread as long as CEL's cost limits
+/// allow, about half a second.
 pub(super) fn is_heavy(cache: &Cache, admission: &Admission, request: &Request) -> bool {
     work(cache, &request.target, &request.action) >= limits::HEAVY_BYTES
         || request.action.is_write() && (admission.is_costly() || has_costly_rules(&request.target))
@@ -45,7 +47,7 @@ fn has_costly_rules(target: &Target) -> bool {
     versions.into_iter().any(|version| version.tree.has_costly_rules())
 }
 
-/// The same of all operations of a transaction together.
+/// Whether the operations of a transaction are heavy together.
 pub(super) fn is_heavy_transaction(cache: &Cache, admission: &Admission, transaction: &Transaction) -> bool {
     let has_costly_rules = |step: &Step| match step {
         Step::Act(target, _) => has_costly_rules(target),
@@ -61,12 +63,12 @@ pub(super) fn is_heavy_transaction(cache: &Cache, admission: &Admission, transac
     work.sum::<usize>() >= limits::HEAVY_BYTES
 }
 
-/// Bytes that are decoded, changed and checked for an operation: what it brings, and the object that it changes. A patch of a few bytes
-/// takes all the work that its object does.
+/// Bytes that an operation decodes, changes and checks: its body and the stored object that it changes. A
+/// patch of a few bytes takes as much work as its object does.
 fn work(cache: &Cache, target: &Target, action: &Action) -> usize {
     let is_change = match action {
         Action::Update(..) | Action::Patch(..) | Action::Delete(..) => true,
-        // A subresource is created in an object that is there.
+        // A POST with a name goes to a subresource of a stored object.
         Action::Create(..) => !target.name.is_empty(),
         Action::Get(_) | Action::List(_) | Action::Watch(_) | Action::DeleteCollection(..) => false,
     };
@@ -76,15 +78,16 @@ fn work(cache: &Cache, target: &Target, action: &Action) -> usize {
 }
 
 /// A future whose polls block no other task of the runtime.
-struct Aside<F> {
+struct BlockInPlace<F> {
     serving: Pin<Box<F>>,
 }
 
-impl<F: Future> Future for Aside<F> {
+impl<F: Future> Future for BlockInPlace<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // A runtime of one thread has none to move to: simulations, where time does not pass meanwhile.
+        // A runtime with one thread, as in simulations, has no other thread for its tasks; time does not
+        // advance there.
         match Handle::try_current().map(|handle| handle.runtime_flavor()) {
             Ok(RuntimeFlavor::MultiThread) => {
                 tokio::task::block_in_place(|| self.serving.as_mut().poll(context))
@@ -112,19 +115,19 @@ mod tests {
     async fn other_tasks_run_while_a_large_request_occupies_the_only_worker() {
         let (send, receive) = mpsc::channel();
         let heavy = tokio::spawn(async move {
-            let turns = Heavy::default();
-            // Blocks its thread until the other task, on the same worker, has run.
+            let permits = Heavy::default();
+            // Blocks the only worker's thread until the other task has run.
             let blocking = async move { receive.recv_timeout(Duration::from_secs(30)) };
-            turns.run(blocking).await
+            permits.run(blocking).await
         });
         let other = tokio::spawn(async move { send.send("served") });
         assert_eq!(heavy.await.unwrap(), Ok("served"));
-        // The receiver may be gone once it has what it waited for.
+        // The receiver may be dropped once it has the message.
         let _ = other.await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_runtime_of_one_thread_serves_large_requests_where_it_is() {
+    async fn a_runtime_of_one_thread_serves_large_requests_on_its_own_thread() {
         assert_eq!(Heavy::default().run(async { 7 }).await, 7);
     }
 

@@ -1,4 +1,4 @@
-//! Places for requests in flight, and a bounded queue in front of them: who cannot be served soon hears so at once.
+//! The bound on requests in flight, with a bounded queue: requests beyond the queue are refused at once.
 
 use crate::limits;
 use crate::metrics::Metrics;
@@ -6,32 +6,35 @@ use crate::request::Action;
 use kstore_api::status::Status;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// What somebody hears who found no place. Over HTTP it is all that they hear.
+/// Message of the 429 for requests beyond the bound. Over HTTP it is the whole body.
 pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
 
-/// Places for reads and places for writes.
+/// Permits for reads and permits for writes.
 pub(super) struct InFlight {
-    reads: Lane,
-    writes: Lane,
+    reads: PermitPool,
+    writes: PermitPool,
 }
 
-struct Lane {
-    places: Semaphore,
-    waiting: Semaphore,
+struct PermitPool {
+    permits: Semaphore,
+    queue_slots: Semaphore,
 }
 
 impl Default for InFlight {
     fn default() -> Self {
-        Self { reads: Lane::of(limits::READS_IN_FLIGHT), writes: Lane::of(limits::WRITES_IN_FLIGHT) }
+        Self {
+            reads: PermitPool::of(limits::READS_IN_FLIGHT),
+            writes: PermitPool::of(limits::WRITES_IN_FLIGHT),
+        }
     }
 }
 
 impl InFlight {
-    /// Waits for a place, first come first served. Watches take none: they are bounded by what they hold back.
+    /// Waits for a permit, first come first served. Watches need none: what they buffer is bounded elsewhere.
     ///
     /// # Errors
-    /// 429 if too many wait already, or none came free within [`limits::PLACE_WAIT`].
-    pub(super) async fn place(
+    /// 429 if too many requests wait already, or no permit came free within [`limits::PLACE_WAIT`].
+    pub(super) async fn permit(
         &self,
         action: &Action,
         metrics: &Metrics,
@@ -39,36 +42,36 @@ impl InFlight {
         let queued = || metrics.queue(action.is_write());
         match action {
             Action::Watch(_) => Ok(None),
-            Action::Get(_) | Action::List(_) => self.reads.place(queued).await.map(Some),
+            Action::Get(_) | Action::List(_) => self.reads.permit(queued).await.map(Some),
             Action::Create(..)
             | Action::Update(..)
             | Action::Patch(..)
             | Action::Delete(..)
-            | Action::DeleteCollection(..) => self.writes.place(queued).await.map(Some),
+            | Action::DeleteCollection(..) => self.writes.permit(queued).await.map(Some),
         }
     }
 
-    /// A place for a transaction.
-    pub(super) async fn write_place(&self, metrics: &Metrics) -> Result<SemaphorePermit<'_>, Status> {
-        self.writes.place(|| metrics.queue(true)).await
+    /// Waits for a permit for a transaction.
+    pub(super) async fn write_permit(&self, metrics: &Metrics) -> Result<SemaphorePermit<'_>, Status> {
+        self.writes.permit(|| metrics.queue(true)).await
     }
 }
 
-impl Lane {
-    fn of(places: usize) -> Self {
-        Self { places: Semaphore::new(places), waiting: Semaphore::new(limits::REQUESTS_WAITING) }
+impl PermitPool {
+    fn of(permits: usize) -> Self {
+        Self { permits: Semaphore::new(permits), queue_slots: Semaphore::new(limits::REQUESTS_WAITING) }
     }
 
-    /// `queued` counts who waits, for as long as what it gives lives.
-    async fn place<Q>(&self, queued: impl FnOnce() -> Q) -> Result<SemaphorePermit<'_>, Status> {
-        // Who waits already is given what comes free, so that nobody overtakes.
-        if let Ok(place) = self.places.try_acquire() {
-            return Ok(place);
+    /// Waits for a permit. The value that `queued` returns counts the request as waiting while it lives.
+    async fn permit<Q>(&self, queued: impl FnOnce() -> Q) -> Result<SemaphorePermit<'_>, Status> {
+        // Freed permits are handed to the requests in the queue first, so this does not overtake them.
+        if let Ok(permit) = self.permits.try_acquire() {
+            return Ok(permit);
         }
-        let _turn = self.waiting.try_acquire().map_err(|_| too_many())?;
+        let _slot = self.queue_slots.try_acquire().map_err(|_| too_many())?;
         let _queued = queued();
-        let place = tokio::time::timeout(limits::PLACE_WAIT, self.places.acquire()).await;
-        place.ok().and_then(Result::ok).ok_or_else(too_many)
+        let permit = tokio::time::timeout(limits::PLACE_WAIT, self.permits.acquire()).await;
+        permit.ok().and_then(Result::ok).ok_or_else(too_many)
     }
 }
 

@@ -1,4 +1,4 @@
-//! GET, LIST, WATCH: nothing but the registry and the cache.
+//! GET, LIST and WATCH, served by the registry and the cache.
 
 use super::{Answer, ObjectAnswer, Pipeline};
 use crate::cache::{Watch, WatchEnd, WatchStart};
@@ -37,13 +37,13 @@ impl Pipeline {
         let filters = vec![filter_by_version(&options.filter, target.custom.as_ref())];
         let watch = match self.begin_watch(filters.clone(), options.start).await? {
             Ok(watch) => watch,
-            // Clients are told by the stream why it cannot begin, as in Kubernetes.
+            // As in Kubernetes, a watch that cannot begin is answered with an error event in its stream.
             Err(end) => Watch::ended(self.cache().clone(), filters, end),
         };
         Ok(Answer::Watch(Box::new(watch)))
     }
 
-    /// Begins a watch over several kinds; the caller has been authorized for each.
+    /// Begins a watch over several kinds. The caller must have been authorized for each.
     pub(crate) async fn start_watch(
         &self,
         filters: Vec<crate::cache::Filter>,

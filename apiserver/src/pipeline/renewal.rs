@@ -1,7 +1,8 @@
-//! Lease renewals: a merge patch that gives a Lease another `renewTime` and repeats what else it states. Every node sends one every
-//! few seconds. [`Pipeline::renewed`] computes the object that the general update path would store, without diffing managed
-//! fields, decoding against the schema, admission and validation: none of them has a say in this one scalar. A patch that is
-//! anything more takes the general path, and `renewals_store_what_the_general_path_stores` compares both.
+//! Lease renewals: merge patches that give a Lease another `renewTime` and repeat its other values. Every
+//! node sends one every few seconds. [`Pipeline::renewed`] computes the object that the general update path
+//! would store, without diffing managed fields, decoding against the schema, admission and validation, none
+//! of which can affect this scalar. All other patches take the general path. The test
+//! `renewals_store_what_the_general_path_stores` compares both paths.
 
 use super::Pipeline;
 use super::apply::write;
@@ -18,7 +19,8 @@ use std::sync::OnceLock;
 const RENEW_TIME: &str = "renewTime";
 
 impl Pipeline {
-    /// The successor of `current`, if the patch is a renewal; `None` if it takes the general path.
+    /// The Lease that replaces `current`, if the patch is a renewal; `None` if the patch must take the
+    /// general path.
     pub(super) fn renewed(
         &self,
         (user, target): (&UserInfo, &Target),
@@ -28,7 +30,7 @@ impl Pipeline {
     ) -> Option<Value> {
         let is_plain =
             patch.kind == PatchType::Merge && !patch.has_problems() && options.books == Books::Tracked;
-        // A node that renews another one's is refused by admission.
+        // Admission refuses a node that renews another node's Lease.
         let is_restricted = node_of(user).is_some_and(|node| node != target.name);
         if !is_lease(target) || is_restricted || !is_plain || has_consequences(&current["metadata"]) {
             return None;
@@ -49,13 +51,14 @@ fn is_lease(target: &Target) -> bool {
     target.subresource.is_empty() && leases.is_some_and(|leases| leases.is_same_version(target.resource))
 }
 
-/// Whether an update of an object with this metadata can do more than it says: remove the object, or drop duplicate owners.
+/// Whether an update of an object with this metadata may have side effects: removal of the object, or of
+/// duplicate owners.
 fn has_consequences(metadata: &Value) -> bool {
     let owners = metadata["ownerReferences"].as_array().map_or(0, Vec::len);
     metadata.get("deletionTimestamp").is_some() || owners > 1
 }
 
-/// The new time of a patch that changes only the time.
+/// The new `renewTime`, if the patch changes nothing else.
 fn renew_time<'p>(patch: &'p Value, spec: &Value) -> Option<&'p str> {
     let members = patch.as_object().filter(|members| members.len() == 1)?;
     let wanted = members.get("spec")?.as_object()?;
@@ -67,7 +70,8 @@ fn renew_time<'p>(patch: &'p Value, spec: &Value) -> Option<&'p str> {
     (time != before && is_canonical(time)).then_some(time)
 }
 
-/// Whether a MicroTime is written as it is stored. Times before 1970 are not renewals; the zero time is stored as null.
+/// Whether a MicroTime is in its stored format. Times before 1970 are not renewals; the zero time is stored
+/// as null.
 fn is_canonical(text: &str) -> bool {
     meta::parse_time(text).is_some_and(|time| time.as_second() > 0 && meta::format_micro_time(time) == text)
 }

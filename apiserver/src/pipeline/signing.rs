@@ -1,5 +1,6 @@
-//! What is inside the blocks of certificate signing requests: that a request is one, signed with its own key, and that what is issued
-//! are certificates. The rest of them is judged in `api`, which knows no cryptography.
+//! Validation of the PEM blocks of CertificateSigningRequests that needs cryptography: a request must be
+//! signed with its own key, and an issued certificate must be one. All other validation is in `kstore_api`,
+//! which has no cryptography.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,27 +14,28 @@ use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::public_key::PublicKey;
 
-/// Bits of an RSA key below which the library refuses to verify; Kubernetes accepts half of that.
+/// The smallest RSA key, in bits, whose signatures the library verifies. Kubernetes accepts half of that.
 const RSA_BITS_MIN: usize = 2048;
 
-/// What is wrong with a new request. What has no block of the right kind is not looked at: that was said before.
-pub(super) fn request(resource: &Resource, object: &Value) -> ErrorList {
+/// Validation errors of a new request. A request without a block of the right kind is skipped: the rules in
+/// `api` report it.
+pub(super) fn validate_request(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let request = &object["spec"]["request"];
-    if is_one(resource)
+    if is_signing_request(resource)
         && let Some(block) = blocks(request).into_iter().next().filter(|b| b.label == "CERTIFICATE REQUEST")
-        && let Err(fault) = signed(&block.contents)
+        && let Err(fault) = check_signature(&block.contents)
     {
         errors.invalid(&Path::new("spec.request"), request, fault);
     }
     errors
 }
 
-/// What is wrong with certificates that are issued now.
-pub(super) fn certificate(resource: &Resource, new: &Value, old: &Value) -> ErrorList {
+/// Validation errors of certificates that this update issues.
+pub(super) fn validate_certificate(resource: &Resource, new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let chain = &new["status"]["certificate"];
-    if is_one(resource) && *chain != old["status"]["certificate"] {
+    if is_signing_request(resource) && *chain != old["status"]["certificate"] {
         let mut found = blocks(chain).into_iter().filter(|block| block.label == "CERTIFICATE");
         if found.any(|block| X509Certificate::from_der(&block.contents).is_err()) {
             let fault = "x509: malformed certificate";
@@ -43,17 +45,17 @@ pub(super) fn certificate(resource: &Resource, new: &Value, old: &Value) -> Erro
     errors
 }
 
-fn is_one(resource: &Resource) -> bool {
+fn is_signing_request(resource: &Resource) -> bool {
     (resource.group, resource.kind) == ("certificates.k8s.io", "CertificateSigningRequest")
 }
 
-/// The blocks of a text, up to what is none.
+/// The PEM blocks of a base64-encoded text, up to the first malformed one.
 fn blocks(encoded: &Value) -> Vec<Pem> {
     let text = STANDARD.decode(encoded.as_str().unwrap_or_default()).unwrap_or_default();
     Pem::iter_from_buffer(&text).map_while(Result::ok).collect()
 }
 
-fn signed(der: &[u8]) -> Result<(), &'static str> {
+fn check_signature(der: &[u8]) -> Result<(), &'static str> {
     let Ok((rest, request)) = X509CertificationRequest::from_der(der) else {
         return Err("asn1: structure error: not a certificate request");
     };
@@ -61,8 +63,10 @@ fn signed(der: &[u8]) -> Result<(), &'static str> {
         return Err("asn1: syntax error: trailing data");
     }
     match request.verify_signature() {
-        // Of what this library cannot judge nothing bad is known.
-        Err(X509Error::SignatureVerificationError) if !is_short(&request) => Err(failure(&request)),
+        // Signatures that the library cannot verify (other algorithms, short RSA keys) are accepted.
+        Err(X509Error::SignatureVerificationError) if !is_short_key(&request) => {
+            Err(signature_error(&request))
+        }
         _ => Ok(()),
     }
 }
@@ -71,12 +75,12 @@ fn key<'r>(request: &'r X509CertificationRequest<'r>) -> Option<PublicKey<'r>> {
     request.certification_request_info.subject_pki.parsed().ok()
 }
 
-fn is_short(request: &X509CertificationRequest<'_>) -> bool {
+fn is_short_key(request: &X509CertificationRequest<'_>) -> bool {
     matches!(key(request), Some(PublicKey::RSA(key)) if key.key_size() < RSA_BITS_MIN)
 }
 
-/// What Go says of a signature by another key.
-fn failure(request: &X509CertificationRequest<'_>) -> &'static str {
+/// Go's error text for an invalid signature.
+fn signature_error(request: &X509CertificationRequest<'_>) -> &'static str {
     match key(request) {
         Some(PublicKey::RSA(_)) => "crypto/rsa: verification error",
         Some(PublicKey::EC(_)) => "x509: ECDSA verification failure",

@@ -1,12 +1,12 @@
-//! What happens below an object: scale, binding, eviction, finalize, approval. Status goes the way of update. What a kind's
-//! table row lists but nothing serves yet answers 501 with the reason.
+//! Subresources other than status: scale, binding, eviction, token; and POST to kinds that are answered and
+//! not stored. Subresources that a kind's table row lists but nothing serves yet answer 501 with the reason.
 
 use super::update::apply_patch;
 use super::{Answer, ObjectAnswer, Pipeline};
 use crate::cache::Entry;
 use crate::decode::{self, Expected, Patch};
 use crate::error;
-use crate::registry::Next;
+use crate::registry::Decision;
 use crate::request::{Body, Books, Request, Target, WriteOptions};
 use kstore_api::kind;
 use kstore_api::meta;
@@ -59,16 +59,18 @@ impl Pipeline {
         check_binding(target, binding)?;
         let decide = |pod: Option<&Value>| {
             let pod = pod.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            Ok(Next::Put(bound(target, pod, binding, &now)?))
+            Ok(Decision::Put(bound(target, pod, binding, &now)?))
         };
-        let bound =
-            self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
+        let bound = self
+            .registry
+            .guaranteed_update(target, self.write_context(request), options.dry_run, decide)
+            .await?;
         let mut status = Status::success(201);
         status.message = String::new();
         Ok(Answer::Status { status, revision: bound.entry.revision })
     }
 
-    /// POST to `bindings`: the pod is the one of the binding's name.
+    /// POST to `bindings`: binds the pod that has the binding's name.
     async fn bind_named(
         &self,
         request: &Request,
@@ -115,7 +117,7 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let (mut dropped, mut odd) = (Vec::new(), Vec::new());
+        let (mut dropped, mut object_warnings) = (Vec::new(), Vec::new());
         let change = |scale: &Value| {
             dropped.clear();
             let mut wanted = apply_patch(target, patch, scale, &mut dropped)?;
@@ -124,13 +126,13 @@ impl Pipeline {
             self.track_scale(request, options, scale, &mut wanted)?;
             Ok(wanted)
         };
-        let patched = self.change_scale(request, options, &mut odd, change).await;
+        let patched = self.change_scale(request, options, &mut object_warnings, change).await;
         warnings.extend(dropped);
-        warnings.extend(odd);
+        warnings.extend(object_warnings);
         patched
     }
 
-    /// Changes the scale of a workload to what `change` makes of it, its books included.
+    /// Changes the scale of a workload to the Scale that `change` returns, including its managed fields.
     pub(super) async fn change_scale(
         &self,
         request: &Request,
@@ -139,13 +141,13 @@ impl Pipeline {
         mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        // The scale is part of the spec: the write is one of the workload itself.
+        // The scale is part of the workload's spec: the write is a write of the workload.
         let parent = Request { target: Target { subresource: "", ..target.clone() }, ..request.clone() };
         let asked = options;
         let options = WriteOptions { books: Books::Kept, ..options.clone() };
         let calls = self.admission.calls(&request.user);
         let rescale = |workload: &Value| {
-            let mut scale = target.scale_of_read(workload)?;
+            let mut scale = target.scale_of_decoded(workload)?;
             apply::books_of_scale(workload, &mut scale);
             let mut wanted = change(&scale)?;
             self.admit_scale(request, (asked, &calls), &mut wanted, &scale)?;
@@ -198,7 +200,7 @@ impl Pipeline {
     }
 }
 
-/// What a binding must say, whatever the state of its pod.
+/// Checks a Binding without its pod.
 fn check_binding(target: &Target, binding: &Value) -> Result<(), Status> {
     let name = meta::name(binding);
     if !name.is_empty() && name != target.name {
@@ -242,7 +244,7 @@ fn bound(target: &Target, pod: &Value, binding: &Value, now: &str) -> Result<Val
     for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
         pod["metadata"]["annotations"][key] = value.clone();
     }
-    // Labels of the binding (a node's place) come along, but take nothing from the pod's own.
+    // The binding's labels (the node's topology) are added, but do not override the pod's own.
     for (key, value) in binding["metadata"]["labels"].as_object().into_iter().flatten() {
         if meta::label(&pod, key).is_none() {
             pod["metadata"]["labels"][key] = value.clone();

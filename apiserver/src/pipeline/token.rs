@@ -1,8 +1,8 @@
-//! Tokens of service accounts, as the pipeline tells it: who presents one, who gets one, who asks about one.
+//! Authentication of requests, and tokens of service accounts: TokenRequest and TokenReview.
 
 use super::{Answer, Pipeline};
 use crate::authn::service_account::{Unknown, bearer};
-use crate::authn::{self, Bearer, Peer, UserInfo};
+use crate::authn::{self, BearerUser, Peer, UserInfo};
 use crate::decode::{self, Expected};
 use crate::error;
 use crate::limits;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Whom a token speaks for, and the audiences that it is good for.
+/// The user that a token authenticates, and the audiences for which it is valid.
 type Named = (Arc<UserInfo>, Vec<String>);
 
 impl Pipeline {
-    /// Who a request is carried out as. `peer` is what the connection put into the request's extensions.
+    /// Authenticates a request. `peer` is what the connection put into the request's extensions.
     ///
     /// # Errors
-    /// 401 for a credential that is not good; 403 if the caller may not act as whom the headers name.
+    /// 401 for an invalid credential; 403 if the caller may not impersonate the user that the headers name.
     pub(crate) async fn authenticate(
         &self,
         peer: Option<&Peer>,
@@ -48,14 +48,15 @@ impl Pipeline {
         let terms = authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous };
         let look = |bearer| authn::authenticate_peer(peer, headers, bearer, &self.authorizer, terms);
         match look(bearer.clone()).await {
-            // Whoever was just allowed to act as another may do so: a refusal counts only once everything answered is seen.
+            // The right to impersonate may just have been granted: a 403 counts only after all acknowledged
+            // writes are in the cache.
             Err(status) if status.code == 403 && self.cache().fresh().await.is_ok() => look(bearer).await,
             verdict => verdict,
         }
     }
 
-    /// How long the credentials of a request are still good; `None` if they do not expire. For watches, which go on for longer than the
-    /// request is judged.
+    /// How long the credentials of a request stay valid; `None` if they do not expire. Watches use it, for
+    /// they outlast the moment of authentication.
     pub(crate) fn credentials_last(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Option<Duration> {
         let expires = match peer? {
             Peer::InProcess(_) => return None,
@@ -71,10 +72,10 @@ impl Pipeline {
         Some(Duration::try_from(left).unwrap_or_default().min(limits::WATCH_TIMEOUT_MAX))
     }
 
-    /// Who a token speaks for, and for which of the audiences it is good.
+    /// Authenticates a token: its user, and the requested audiences for which it is valid.
     async fn token_user(&self, token: &str, audiences: &[&str]) -> Result<Named, Status> {
         if let Some(user) = self.bearers.file.as_ref().and_then(|file| file.user(token)) {
-            return self.good_for(audiences).map(|good| (user, good));
+            return self.accepted_audiences(audiences).map(|good| (user, good));
         }
         let refused = match self.account(token, audiences).await? {
             Ok(found) => return Ok(found),
@@ -83,13 +84,13 @@ impl Pipeline {
         let own: Vec<&str> =
             self.tokens().map(Tokens::audiences).unwrap_or_default().iter().map(String::as_str).collect();
         let wanted = if audiences.is_empty() { &own[..] } else { audiences };
-        if self.bearers.asks_cluster(token) {
-            // Its Secret may not have come yet.
+        if self.bearers.needs_cluster_state(token) {
+            // The cache may not have the token's Secret yet.
             self.cache().fresh().await.map_err(error::of_read)?;
         }
         match self.bearers.user(token, wanted, &**self.cache(), self.nondet.clock.now()).await {
-            Some(Bearer::Anywhere(user)) => self.good_for(audiences).map(|good| (user, good)),
-            Some(Bearer::For(user, good)) => Ok((user, good)),
+            Some(BearerUser::Anywhere(user)) => self.accepted_audiences(audiences).map(|good| (user, good)),
+            Some(BearerUser::For(user, good)) => Ok((user, good)),
             None => {
                 tracing::debug!(why = refused, "a token is refused");
                 Err(Status::unauthorized())
@@ -97,22 +98,22 @@ impl Pipeline {
         }
     }
 
-    /// The service account that a token speaks for, or why it speaks for none.
+    /// Authenticates a token as one of this server's service account tokens; or why it is none.
     async fn account(&self, token: &str, audiences: &[&str]) -> Result<Result<Named, String>, Status> {
         let Some(tokens) = &self.tokens else { return Ok(Err("there are no service accounts".to_owned())) };
         let cache = &**self.cache();
         let look = || tokens.identity(token, audiences, cache, self.nondet.clock.now());
         let mut found = look();
         if let Err(Unknown::Gone(_)) = found {
-            // It may not have come yet.
+            // The cache may not have the token's account yet.
             self.cache().fresh().await.map_err(error::of_read)?;
             found = look();
         }
         Ok(found.map_err(|why| why.to_string()))
     }
 
-    /// Those of `audiences` that this API is; a token that says nothing of audiences is good for these.
-    fn good_for(&self, audiences: &[&str]) -> Result<Vec<String>, Status> {
+    /// The `audiences` that are this API's. A token that names no audiences is valid for these.
+    fn accepted_audiences(&self, audiences: &[&str]) -> Result<Vec<String>, Status> {
         let own = self.tokens().map(Tokens::audiences).unwrap_or_default();
         if audiences.is_empty() {
             return Ok(own.to_vec());
@@ -121,7 +122,7 @@ impl Pipeline {
         if good.is_empty() { Err(Status::unauthorized()) } else { Ok(good) }
     }
 
-    /// POST serviceaccounts/NAME/token.
+    /// Serves POST serviceaccounts/NAME/token.
     pub(super) async fn create_token(
         &self,
         request: &Request,
@@ -169,7 +170,7 @@ impl Pipeline {
     }
 }
 
-/// The request is about this account, if it says about which.
+/// Checks that the TokenRequest is about this account, if it names one.
 fn check_account(wanted: &Value, account: &Value, request: &Request) -> Result<(), Status> {
     let target = &request.target;
     let (name, uid) = (meta::name(wanted), meta::uid(wanted));

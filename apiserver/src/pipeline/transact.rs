@@ -1,7 +1,8 @@
-//! Transactions: several operations, each judged as if it came alone, stored at one revision or not at all. The operations run
-//! the same code as single requests, over a [`Stage`] instead of the storage.
+//! Transactions: several operations, each judged like a single request, that are stored together at one
+//! revision or not at all. The operations run the code of single requests over a [`Stage`] instead of the
+//! storage.
 
-use super::create::unstored;
+use super::create::unstored_answer;
 use super::{Answer, Answered, ObjectAnswer, Pipeline, check_method, heavy, in_time, warnings};
 use crate::admission::Operation;
 use crate::error;
@@ -9,66 +10,71 @@ use crate::kinds::CustomVersion;
 use crate::limits;
 use crate::metrics;
 use crate::provenance::Note;
-use crate::registry::{Mandate, Stage};
+use crate::registry::{Stage, WriteContext};
 use crate::request::{Action, Expectation, Request, Step, Target, Transaction};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::json;
 use std::sync::Arc;
 
-/// What a transaction did.
+/// The result of a committed or simulated (dry-run) transaction.
 pub struct Transacted {
-    /// The answer of each operation, in order; none for a check.
+    /// The answer of each operation, in order; `None` for a check.
     pub answers: Vec<Option<Answered>>,
-    /// The one revision of all that was written; 0 in a dry run. Where nothing had to be written: one at which all of it held.
+    /// Revision of the commit; 0 in a dry run. If the transaction wrote nothing: a revision at which all
+    /// checks held.
     pub revision: i64,
 }
 
 impl Pipeline {
-    /// Carries out a transaction. On return all of it is durable, at one revision.
+    /// Executes a transaction. On return all of its writes are durable, at one revision.
     ///
-    /// Operations are judged in order, and each sees what earlier ones made: also admission does, so that a namespace and
-    /// what lives in it can be created together. Only authorization sees the cluster as it was before. Starts over whenever
-    /// another writer changed what the transaction relied on, so that it never fails for that reason alone.
+    /// Operations run in order, and each sees the writes of earlier ones. Admission sees them too, so that a
+    /// namespace and the objects in it can be created together. Authorization sees only the cluster before
+    /// the transaction. Starts over whenever another writer changes an object that the transaction read, so
+    /// that it never fails for that reason alone.
     ///
     /// # Errors
-    /// The first refusal, with a cause that names the operation (`operations[2]`); nothing was written then. 504 if others
-    /// write faster than it can for [`Transaction::time_limit`].
+    /// The first refusal, with a cause that names the operation (`operations[2]`); nothing was written then.
+    /// 504 if concurrent writers keep it from committing within [`Transaction::time_limit`].
     pub async fn transact(&self, transaction: Transaction) -> Result<Transacted, Status> {
         check_size(&transaction)?;
         let span = tracing::debug_span!("pipeline", verb = "transact", operations = transaction.steps.len());
         let kind = metrics::Kind::of_transaction();
         let measured = self.metrics.begin(kind, transaction.dry_run);
         let limit = transaction.time_limit();
-        let served = in_time(limit, self.transact_placed(&transaction), || self.metrics.terminated(kind));
+        let served =
+            in_time(limit, self.transact_with_permit(&transaction), || self.metrics.terminated(kind));
         let transacted = tracing::Instrument::instrument(served, span).await;
         measured.end(transacted.as_ref().map_or_else(|status: &Status| status.code, |_| 200));
         transacted
     }
 
-    async fn transact_placed(&self, transaction: &Transaction) -> Result<Transacted, Status> {
-        let _place = self.in_flight.write_place(&self.metrics).await?;
+    async fn transact_with_permit(&self, transaction: &Transaction) -> Result<Transacted, Status> {
+        let _permit = self.in_flight.write_permit(&self.metrics).await?;
         if !heavy::is_heavy_transaction(self.cache(), &self.admission, transaction) {
             return self.transact_admitted(transaction).await;
         }
-        // Boxed, for it is rare, and every transaction would be as large as two.
+        // Boxed because it is rare: otherwise the future of every transaction would be twice as large.
         Box::pin(self.heavy.run(self.transact_admitted(transaction))).await
     }
 
     async fn transact_admitted(&self, transaction: &Transaction) -> Result<Transacted, Status> {
         if let Some(fence) = &transaction.fence {
-            // A refused fence names the Lease's holder, so only callers who may do what they ask learn it.
+            // The refusal of a fence names the Lease's holder, so only callers that pass authorization learn
+            // it.
             self.cache().fresh().await.map_err(error::of_read)?;
             self.authorize_all(transaction).await?;
             self.registry.check_fence(fence).await?;
         }
-        let mandate = Mandate {
+        let context = WriteContext {
             note: Note::of_transaction(transaction, &self.nondet.clock).encode(),
             fence: transaction.fence.clone(),
             stage: None,
         };
-        // Every charged write changes the quotas: after a lost commit, writers of this process take turns. A transaction that may have to
-        // wait for a webhook takes none, since the webhook may want to write in the same namespace.
+        // Every charged write changes the quotas: after a lost commit, writers of this process take turns. A
+        // transaction that may wait for a webhook takes no turn, because the webhook may want to write in the
+        // same namespace.
         let takes_turns = !self.may_wait_for_webhooks(transaction);
         let mut turns = Vec::new();
         loop {
@@ -77,13 +83,13 @@ impl Pipeline {
             let answers = self.stage_all(transaction, &stage).await?;
             if transaction.dry_run {
                 let answers = answers.into_iter().zip(&transaction.steps);
-                let answers =
-                    answers.map(|(answer, step)| answer.map(|answer| tried(answer, step)).transpose());
+                let answers = answers
+                    .map(|(answer, step)| answer.map(|answer| dry_run_answer(answer, step)).transpose());
                 return Ok(Transacted { answers: answers.collect::<Result<_, _>>()?, revision: 0 });
             }
-            if let Some(revision) = self.registry.commit_stage(&stage, &mandate).await? {
+            if let Some(revision) = self.registry.commit_stage(&stage, &context).await? {
                 let settle =
-                    |answer: Option<Answered>| answer.map(|answer| settled(answer, &stage, revision));
+                    |answer: Option<Answered>| answer.map(|answer| at_revision(answer, &stage, revision));
                 return Ok(Transacted { answers: answers.into_iter().map(settle).collect(), revision });
             }
             turns.clear();
@@ -93,7 +99,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether a webhook may have to be asked about an operation, whatever it turns out to do.
+    /// Whether any operation may have to wait for a webhook, whatever the operation turns out to do.
     fn may_wait_for_webhooks(&self, transaction: &Transaction) -> bool {
         const OPERATIONS: [Operation; 4] =
             [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
@@ -105,7 +111,7 @@ impl Pipeline {
         })
     }
 
-    /// May the caller do all of this?
+    /// Checks that the caller may do all operations.
     async fn authorize_all(&self, transaction: &Transaction) -> Result<(), Status> {
         for (index, step) in transaction.steps.iter().enumerate() {
             let (target, verb) = match step {
@@ -166,7 +172,8 @@ impl Pipeline {
         Ok(Answered { answer, warnings: warnings::bounded(texts), accepted: false })
     }
 
-    /// Holds now what a check demands? That it still does at the revision of the transaction is a guard of the commit.
+    /// Checks an expectation on the staged state. The commit guards that it still holds at the transaction's
+    /// revision.
     async fn stage_check(
         &self,
         transaction: &Transaction,
@@ -202,7 +209,7 @@ impl Pipeline {
     }
 }
 
-/// Whether something can be part of a transaction: it must write a stored object, and nothing but that.
+/// Whether an action can be part of a transaction: it must write one stored object and nothing else.
 fn is_operation(target: &Target, action: &Action) -> bool {
     let subresource = target.subresource;
     target.resource.is_stored()
@@ -222,18 +229,19 @@ fn check_size(transaction: &Transaction) -> Result<(), Status> {
     Err(Status::bad_request(format!("a transaction has 1 to {limit} operations, this one has {count}")))
 }
 
-/// The answer of an operation that was only tried: a new object has no revision.
-fn tried(mut answered: Answered, step: &Step) -> Result<Answered, Status> {
+/// The answer of an operation in a dry run: a new object has no revision.
+fn dry_run_answer(mut answered: Answered, step: &Step) -> Result<Answered, Status> {
     if let (Answer::Object(ObjectAnswer { entry, created: true, .. }), Step::Act(target, _)) =
         (&answered.answer, step)
     {
-        answered.answer = unstored(target, entry, "")?;
+        answered.answer = unstored_answer(target, entry, "")?;
     }
     Ok(answered)
 }
 
-/// An answer with the revision at which it came true. Objects are shown as the whole transaction left them.
-pub(super) fn settled(mut answered: Answered, stage: &Stage, revision: i64) -> Answered {
+/// The answer of an operation with the revision of the commit. Shows objects as the whole transaction left
+/// them.
+pub(super) fn at_revision(mut answered: Answered, stage: &Stage, revision: i64) -> Answered {
     answered.answer = match answered.answer {
         Answer::Object(ObjectAnswer { entry, created, removed }) => {
             let entry = match stage.object(entry.key()) {

@@ -1,15 +1,16 @@
-//! Objects that are stored and have no effect here, although they would have one in a Kubernetes cluster: a table of kinds, with the
-//! warning for their writers. Without it a test of such an object passes whatever the object says. A feature that comes to work loses
-//! its row. Pure; not the warnings that Kubernetes itself gives, which are `kstore_api::validate::warnings`.
+//! Warnings for objects that are stored and have no effect here, although they would have one in a Kubernetes
+//! cluster: a table of kinds with the warning for their writers. Without the warning, a test of such an
+//! object passes whatever the object says. Remove a kind's row once the feature works. Pure. Kubernetes' own
+//! warnings are in `kstore_api::validate::warnings`.
 //!
-//! The server records no events about them. No real cluster has such an event, and tests count events. The header reaches the writer,
-//! and clients print or log it.
+//! The server records no Events about these objects: no real cluster has such an Event, and tests count
+//! Events. The header reaches the writer, and clients print or log it.
 
 use crate::authn::UserInfo;
 use crate::request::{Action, Target};
 
-/// The components that run in the apiserver's process. The apiserver warns only of what these do not do: another process may run a
-/// kube-controller-manager that does.
+/// The components that run in the apiserver's process. The apiserver warns only about features that these
+/// components lack: another process may run a kube-controller-manager that has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalComponents {
     /// kstore's controllers.
@@ -25,7 +26,7 @@ impl LocalComponents {
     pub const ALL: Self = Self { controllers: true, scheduler: true, kubelets: true };
 }
 
-/// The component that would have to act.
+/// The component that would have to act on a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Actor {
     /// The apiserver itself.
@@ -35,7 +36,7 @@ enum Actor {
     Kubelets,
 }
 
-/// A kind whose objects have no effect.
+/// A kind whose objects have no effect, with its warning.
 struct Row {
     group: &'static str,
     kind: &'static str,
@@ -79,7 +80,8 @@ pub(super) fn warning(
     acts_here.then_some(row.text)
 }
 
-/// Whether an object is written as a whole: the status is written by those who act on an object.
+/// Whether an action writes the whole object. Writes to the status are by components that do act on the
+/// object.
 fn writes_object(target: &Target, action: &Action) -> bool {
     let writes = match action {
         Action::Create(..) | Action::Update(..) | Action::Patch(..) => true,
@@ -92,7 +94,7 @@ fn writes_object(target: &Target, action: &Action) -> bool {
     writes && target.subresource.is_empty()
 }
 
-/// Whether a user is a component of a cluster; service accounts belong to whatever runs in pods.
+/// Whether a user is a component of the cluster. Service accounts are not: arbitrary pods use them.
 fn is_component(user: &UserInfo) -> bool {
     user.username.starts_with("system:") && !user.username.starts_with("system:serviceaccount:")
 }
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_of_a_stored_kind_and_names_it() {
+    fn every_row_has_a_stored_kind_and_its_warning_names_it() {
         for row in ROWS {
             let version = kind::versions(row.group).next().unwrap();
             let resource = kind::resources_of(row.group, version).find(|resource| resource.kind == row.kind);
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_of_another_process_may_act_on_what_those_here_do_not() {
+    fn features_of_components_in_other_processes_yield_no_warning() {
         let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
         let attachment = ("storage.k8s.io/v1", "VolumeAttachment");
         assert_eq!(warned(alone, "ann", attachment), None);

@@ -1,4 +1,5 @@
-//! Update and patch. Patching, admission, defaults and validation run inside the guaranteed update, again for every newer state.
+//! Update and patch. Patching, admission, defaults and validation run inside the guaranteed update, again for
+//! every newer state.
 
 use super::create::{check_namespace, name_mismatch};
 use super::definition::{self, is_definition};
@@ -7,7 +8,7 @@ use crate::admission::dynamic::{Admitted, Calls, Options};
 use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected, Patch};
 use crate::error;
-use crate::registry::{Next, UpdateEffect, removed_by_update};
+use crate::registry::{Decision, UpdateEffect, removed_by_update};
 use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOptions};
 use crate::undecided::Undecided;
 use bytes::Bytes;
@@ -30,11 +31,11 @@ impl Pipeline {
         let mut object = decode::object(expected, body, options.field_validation, warnings)?;
         drop(span);
         if target.subresource == "scale" {
-            check_place(target, &mut object)?;
+            check_name_and_namespace(target, &mut object)?;
             return self.put_scale(request, &object, options, warnings).await;
         }
-        warnings.extend(warnings::same_owners(&mut object, ""));
-        check_place(target, &mut object)?;
+        warnings.extend(warnings::duplicate_owners(&mut object, ""));
+        check_name_and_namespace(target, &mut object)?;
         if target.resource.create_on_update && target.subresource.is_empty() {
             self.put(request, object, options, warnings).await
         } else {
@@ -42,7 +43,8 @@ impl Pipeline {
         }
     }
 
-    /// Replaces an object of a kind that a PUT also creates. Starts over if it comes or goes meanwhile.
+    /// Replaces an object of a kind that PUT also creates. Starts over if the object is created or deleted
+    /// concurrently.
     async fn put(
         &self,
         request: &Request,
@@ -59,13 +61,14 @@ impl Pipeline {
                 }
             }
             self.check(&request.user, "create", target, &target.name).await?;
-            // The uid says which object is meant. A resourceVersion says nothing where there is none.
+            // A uid names an existing object, and there is none. A resourceVersion is ignored, as in
+            // Kubernetes.
             if !meta::uid(&object).is_empty() {
                 return Err(error::foreign_uid(target, meta::uid(&object), ""));
             }
             let mut object = object.clone();
             meta::set_resource_version(&mut object, "");
-            match self.create_known(request, object, options, warnings).await {
+            match self.create_decoded(request, object, options, warnings).await {
                 Err(status) if status.reason == Reason::AlreadyExists => {}
                 created => return created,
             }
@@ -89,21 +92,28 @@ impl Pipeline {
         if target.subresource == "scale" {
             return self.patch_scale(request, &patch, options, warnings).await;
         }
-        let (mut dropped, mut odd) = (Vec::new(), Vec::new());
+        let (mut dropped, mut object_warnings) = (Vec::new(), Vec::new());
         let change = |current: &Value| {
             dropped.clear();
             let mut next = apply_patch(target, &patch, current, &mut dropped)?;
             let again = || apply_patch(target, &patch, current, &mut Vec::new());
             decode::patched(target, &patch, &mut next, again, validation, &mut dropped)?;
-            dropped.extend(warnings::same_owners(&mut next, " after mutating admission happens"));
+            dropped.extend(warnings::duplicate_owners(&mut next, " after mutating admission happens"));
             Ok(next)
         };
         let renewed = |current: &Value| self.renewed((&request.user, target), &patch, options, current);
         let patched = self
-            .change_or(request, options, &mut odd, &self.admission.calls(&request.user), renewed, change)
+            .change_or(
+                request,
+                options,
+                &mut object_warnings,
+                &self.admission.calls(&request.user),
+                renewed,
+                change,
+            )
             .await;
         warnings.extend(dropped);
-        warnings.extend(odd);
+        warnings.extend(object_warnings);
         patched
     }
 
@@ -113,7 +123,8 @@ impl Pipeline {
         Ok(self.view(request).get(target.resource, &target.key()).is_none())
     }
 
-    /// Changes an existing object (or its status) to what `change` makes of it; what is odd about that, if it is valid, is a warning.
+    /// Changes an existing object, or its subresource, to what `change` returns. Adds warnings about the new
+    /// object if it is valid.
     pub(super) async fn change(
         &self,
         request: &Request,
@@ -125,7 +136,8 @@ impl Pipeline {
             .await
     }
 
-    /// As [`Pipeline::change`], but what `known` makes of the stored object, if anything, is stored as it is.
+    /// Changes an existing object like [`Pipeline::change`]. If `known` returns a successor, stores it
+    /// without admission and validation.
     pub(super) async fn change_or(
         &self,
         request: &Request,
@@ -136,36 +148,39 @@ impl Pipeline {
         mut change: impl FnMut(&Value) -> Result<Value, Undecided> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let mut odd = Vec::new();
+        let mut object_warnings = Vec::new();
         let decide = |current: Option<&Value>| {
-            odd.clear();
+            object_warnings.clear();
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
             if !calls.may_match(Operation::Update, target.resource.plural)
                 && let Some(next) = known(current)
             {
-                return Ok(Next::Put(next));
+                return Ok(Decision::Put(next));
             }
             calls.begin(meta::resource_version(current));
-            let turned;
+            let requested_version;
             let old = match target.resource.is_same_version(target.resource.storage_row()) {
                 true => current,
                 false => {
                     let converted = target.in_version(current.clone());
-                    turned = converted.map_err(|status| self.undecided(target, status))?;
-                    &turned
+                    requested_version = converted.map_err(|status| self.undecided(target, status))?;
+                    &requested_version
                 }
             };
             let next = change(old)?;
-            let mut admitted = self.admit_change(request, (options, calls), old, next, &mut odd)?;
-            if let Next::Put(next) = &mut admitted {
+            let mut admitted =
+                self.admit_change(request, (options, calls), old, next, &mut object_warnings)?;
+            if let Decision::Put(next) = &mut admitted {
                 patch::apply::keep_times(current, next);
             }
             Ok(admitted)
         };
-        let updated =
-            self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await;
+        let updated = self
+            .registry
+            .guaranteed_update(target, self.write_context(request), options.dry_run, decide)
+            .await;
         warnings.extend(calls.warnings());
-        warnings.extend(odd);
+        warnings.extend(object_warnings);
         let updated = updated?;
         Ok(Answer::Object(ObjectAnswer {
             entry: updated.entry,
@@ -174,15 +189,15 @@ impl Pipeline {
         }))
     }
 
-    /// From a wished-for state to what may be stored.
+    /// Turns the wanted state of an object into the object to store.
     fn admit_change(
         &self,
         request: &Request,
         (options, calls): (&WriteOptions, &Calls),
         old: &Value,
         mut next: Value,
-        odd: &mut Vec<String>,
-    ) -> Result<Next, Undecided> {
+        object_warnings: &mut Vec<String>,
+    ) -> Result<Decision, Undecided> {
         let target = &request.target;
         let resource = target.resource;
         check_identity(request, old, &mut next)?;
@@ -206,7 +221,8 @@ impl Pipeline {
         self.track(target, Some((old, target.subresource)), &mut next, options);
         self.admission(request).mutate(&admitted, &mut next, Some(old))?;
         let mut before = old.clone();
-        // What was stored carries the zero members that are always printed; compare like with like.
+        // The stored object has the zero values that Kubernetes always prints; canonical form makes both
+        // comparable.
         if target.custom.is_none() {
             let whole = Expected::of(resource, "");
             decode::canonical(whole, &mut before, FieldValidation::Ignore, &mut Vec::new())?;
@@ -215,39 +231,39 @@ impl Pipeline {
         target.keep_metadata(&mut next, &before);
         let now = || self.nondet.clock.now_seconds().to_string();
         strategy::date_update(resource, target.subresource, &mut next, &before, now);
-        self.registry.settle_families(target, &mut next, Some(&before))?;
+        self.registry.fill_families(target, &mut next, Some(&before))?;
         let span = tracing::debug_span!("validation").entered();
-        let mut errors = target.faults_of_change(&next, &before, odd);
-        errors.extend(signing::certificate(resource, &next, &before));
+        let mut errors = target.validate_change(&next, &before, object_warnings);
+        errors.extend(signing::validate_certificate(resource, &next, &before));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());
         }
         drop(span);
-        odd.extend(odd_about(target, &next, &before));
+        object_warnings.extend(update_warnings(target, &next, &before));
         self.admission(request).validate(&admitted, Some(&next), Some(old))?;
         if is_definition(resource) {
             self.grant_names(&mut next);
         }
         let removed = removed_by_update(resource, &next);
         target.make_stored(&mut next).map_err(|status| self.undecided(target, status))?;
-        Ok(if removed { Next::Remove(next) } else { Next::Put(next) })
+        Ok(if removed { Decision::Remove(next) } else { Decision::Put(next) })
     }
 }
 
-/// Warnings about an object that is written as a whole. A write to a subresource is not warned of the rest of the object.
-fn odd_about(target: &Target, object: &Value, old: &Value) -> Vec<String> {
+/// Warnings about an updated object. A write to a subresource yields none about the rest of the object.
+fn update_warnings(target: &Target, object: &Value, old: &Value) -> Vec<String> {
     match target.subresource {
         "" => {
-            let mut odd = validate::warnings(target.resource, object, Some(old));
-            odd.extend(definition::warnings(target.resource, object, Some(old)));
-            odd
+            let mut object_warnings = validate::warnings(target.resource, object, Some(old));
+            object_warnings.extend(definition::warnings(target.resource, object, Some(old)));
+            object_warnings
         }
         _ => Vec::new(),
     }
 }
 
-/// The body is about the object of the URL.
-pub(super) fn check_place(target: &Target, object: &mut Value) -> Result<(), Status> {
+/// Checks that the body has the name and namespace of the URL.
+pub(super) fn check_name_and_namespace(target: &Target, object: &mut Value) -> Result<(), Status> {
     match meta::name(object) {
         "" => {
             let name = &target.name;
@@ -267,15 +283,16 @@ pub(super) fn check_place(target: &Target, object: &mut Value) -> Result<(), Sta
     check_namespace(target, object)
 }
 
-/// Name, namespace and uid are not the caller's to change.
+/// Checks that the caller changes neither name, namespace nor uid.
 fn check_identity(request: &Request, old: &Value, next: &mut Value) -> Result<(), Status> {
     let target = &request.target;
-    check_place(target, next)?;
+    check_name_and_namespace(target, next)?;
     let (wanted, uid) = (meta::uid(next), meta::uid(old));
     if wanted.is_empty() || wanted == uid {
         return Ok(());
     }
-    // A sent or applied object names by its uid which object is meant; a patch that sets another uid wants to change it.
+    // In an update or apply, the uid names the meant object; in another patch it is a change of an immutable
+    // field.
     match request.action {
         Action::Patch(kind, ..) if kind != PatchType::Apply => {
             let problem = format!("Invalid value: {wanted:?}: field is immutable");
@@ -285,7 +302,7 @@ fn check_identity(request: &Request, old: &Value, next: &mut Value) -> Result<()
     }
 }
 
-/// The resourceVersion, if the caller names one, is the current one; some kinds demand that it is named.
+/// Checks the resourceVersion of an update, if it has one, against the stored one. Some kinds require it.
 fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), Status> {
     let (wanted, current) = (meta::resource_version(next), meta::resource_version(old));
     if wanted == current {
@@ -306,7 +323,8 @@ fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), S
     Ok(())
 }
 
-/// What a patch makes of an object. Why it does not fit goes to the warnings where the refusal does not say so.
+/// Applies a patch to an object. If it does not fit and the refusal does not say why, the reason is a
+/// warning.
 pub(super) fn apply_patch(
     target: &Target,
     patch: &Patch,

@@ -1,14 +1,16 @@
-//! What a client is warned of, within Kubernetes' bounds: each text once, and not more in all than fits into headers. Pure.
+//! Bounds on a response's warnings, as in Kubernetes: each text once, and no more than fits into headers.
+//! Pure.
 
 use kstore_api::meta;
 use serde_json::Value;
 
-/// Characters of all warnings together; beyond it each is cut.
-const ALL: usize = 4096;
-/// Characters that are left of each then.
-const EACH: usize = 256;
+/// Characters of all warnings together; beyond that each text is cut to [`CHARS_EACH`].
+const CHARS_ALL: usize = 4096;
+/// Characters of each warning if all together exceed [`CHARS_ALL`].
+const CHARS_EACH: usize = 256;
 
-/// The warnings to send, in order. A text with control characters fits into no header and is left out, as in Kubernetes.
+/// The warnings to send, in order. A text with control characters does not fit into a header and is left out,
+/// as in Kubernetes.
 pub(super) fn bounded(warnings: Vec<String>) -> Vec<String> {
     let mut once: Vec<String> = Vec::with_capacity(warnings.len());
     for warning in warnings {
@@ -17,13 +19,13 @@ pub(super) fn bounded(warnings: Vec<String>) -> Vec<String> {
         }
     }
     let length = |warning: &String| warning.chars().count();
-    if once.iter().map(length).sum::<usize>() <= ALL {
+    if once.iter().map(length).sum::<usize>() <= CHARS_ALL {
         return once;
     }
-    let mut left = ALL;
+    let mut left = CHARS_ALL;
     let mut cut = Vec::new();
     for warning in once {
-        let short: String = warning.chars().take(EACH).collect();
+        let short: String = warning.chars().take(CHARS_EACH).collect();
         let Some(rest) = left.checked_sub(length(&short)) else { break };
         left = rest;
         cut.push(short);
@@ -31,8 +33,9 @@ pub(super) fn bounded(warnings: Vec<String>) -> Vec<String> {
     cut
 }
 
-/// Drops owner references that an object names twice; what its writer is told then. `when` they were found, if not at once.
-pub(super) fn same_owners(object: &mut Value, when: &str) -> Option<String> {
+/// Drops duplicate owner references. Returns the warning about them; `when` says in it when they were found,
+/// if not at once.
+pub(super) fn duplicate_owners(object: &mut Value, when: &str) -> Option<String> {
     let dropped = meta::drop_same_owners(object);
     (!dropped.is_empty()).then(|| {
         format!(
@@ -48,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_is_said_once_and_all_of_them_fit() {
+    fn duplicate_warnings_are_dropped_and_long_ones_are_cut() {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         assert_eq!(bounded(texts(&["a", "b", "a", "", "two\nlines"])), texts(&["a", "b"]));
         let long = "ä".repeat(4096);

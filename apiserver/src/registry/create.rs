@@ -1,8 +1,9 @@
-//! Create: "if the key is absent and the namespace takes objects, put", as one commit.
+//! Create as one guarded commit: stores the object if its key is absent and its namespace accepts new
+//! objects.
 
-use super::quota::Judged;
+use super::quota::JudgedWrite;
 use super::service::{Claims, claims_anything};
-use super::{Mandate, Registry, View, encode, namespace, put};
+use super::{Registry, View, WriteContext, encode, namespace, put};
 use crate::cache::Entry;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome};
@@ -13,16 +14,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl Registry {
-    /// Stores a new object, complete and validated, under `target`. 409 AlreadyExists if there is one.
+    /// Stores a complete and validated new object under `target`. 409 AlreadyExists if the key is present.
     pub async fn create(
         &self,
         target: &Target,
         value: Value,
-        mandate: Mandate,
+        context: WriteContext,
         dry_run: bool,
     ) -> Result<Arc<Entry>, Status> {
         let span = tracing::debug_span!("registry", key = target.key());
-        let result = self.try_create(target, value, mandate, dry_run);
+        let result = self.try_create(target, value, context, dry_run);
         tracing::Instrument::instrument(result, span).await
     }
 
@@ -30,18 +31,18 @@ impl Registry {
         &self,
         target: &Target,
         asked: Value,
-        mandate: Mandate,
+        context: WriteContext,
         dry_run: bool,
     ) -> Result<Arc<Entry>, Status> {
         let (key, row) = (target.key(), target.resource.storage_row());
-        // The cache may lag behind the storage: that something cannot be had counts only on a state known to be current.
+        // The cache may lag behind the storage: a refusal counts only on a state known to be current.
         let mut fresh = false;
-        // Held until the commit: others who charge the same quotas wait.
+        // Held until the commit: other writers that charge the same quotas wait.
         let mut turn = None;
         loop {
-            let view = self.view(&mandate);
-            let commits = !dry_run && mandate.stage.is_none();
-            let judged = Judged { target, old: None, new: &asked, commits };
+            let view = self.view(&context);
+            let commits = !dry_run && context.stage.is_none();
+            let judged = JudgedWrite { target, old: None, new: &asked, commits };
             let charged = match self.charge(&view, judged, &mut turn).await {
                 Err(_) if !fresh => {
                     self.fresh().await?;
@@ -50,7 +51,8 @@ impl Registry {
                 }
                 charged => charged?,
             };
-            // What a Service needs (addresses, ports) is claimed in the same commit; a lost claim means: choose again.
+            // The commit also claims the addresses and ports of a Service; if a claim is lost, others are
+            // chosen.
             let (mut value, mut claims) = (Cow::Borrowed(&asked), Claims::default());
             if claims_anything(target) {
                 claims = match self.claims(&view, target, None, Some(value.to_mut())) {
@@ -63,7 +65,7 @@ impl Registry {
                 };
             }
             let bytes = encode(target, &value)?;
-            if dry_run || mandate.stage.is_some() {
+            if dry_run || context.stage.is_some() {
                 check_absent(&view, target)?;
             }
             if dry_run {
@@ -86,14 +88,15 @@ impl Registry {
             let mut writes = vec![put(target, bytes.clone())];
             writes.extend(claims.writes);
             writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
-            match self.commit(guards, writes, &mandate).await? {
+            match self.commit(guards, writes, &context).await? {
                 Outcome::Committed { revision } => {
                     self.charged(charged, turn.as_mut(), revision);
                     return super::new_entry(row, target, &value, &bytes, revision, revision);
                 }
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {
                     Some(existing) => return Err(already_exists(target, &existing.value)),
-                    // The namespace or a quota has changed, or another writer took the address or port that this object claims.
+                    // The namespace or a quota has changed, or another writer took the address or port that
+                    // this object claims.
                     None => {
                         self.fresh().await?;
                         fresh = true;

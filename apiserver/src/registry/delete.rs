@@ -1,7 +1,8 @@
-//! The deletion state machine (grace periods, finalizers, propagation) as a pure plan, and its execution as a guaranteed update.
+//! The deletion state machine (grace periods, finalizers, propagation) as a pure plan, and its execution as a
+//! guaranteed update.
 
 use super::guaranteed_update::UpdateEffect;
-use super::{Mandate, Next, Registry};
+use super::{Decision, Registry, WriteContext};
 use crate::cache::Entry;
 use crate::error;
 use crate::request::{DeleteOptions, Propagation, Target};
@@ -18,37 +19,38 @@ pub(super) const ORPHAN: &str = "orphan";
 /// The finalizer that keeps an owner until its blocking dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a DELETE means for an object in a given state.
+/// What a DELETE does to an object in a given state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeletePlan {
-    /// It is on its way already; nothing changes.
+    /// The object is already being deleted; nothing changes.
     Pending,
-    /// It is marked (deletionTimestamp, grace, finalizers) and stays for now.
+    /// The object is marked (deletionTimestamp, grace period, finalizers) and stays for now.
     Mark(Value),
-    /// It goes at once; this is its last state.
+    /// The object is removed at once; this is its last state.
     Remove(Value),
 }
 
-/// What became of a deleted object.
+/// The result of a deletion.
 #[derive(Clone, Debug)]
 pub struct Deleted {
-    /// Its state after: marked, or the last one.
+    /// The object after the deletion: as it was marked, or its last state.
     pub entry: Arc<Entry>,
-    /// Whether it is gone.
+    /// Whether the object was removed.
     pub gone: bool,
 }
 
 impl Registry {
-    /// Deletes as `options` say. `admit` sees the current state before anything happens and may refuse.
+    /// Deletes an object as `options` say. `admit` sees the current state before the deletion and may refuse
+    /// it.
     pub async fn delete(
         &self,
         target: &Target,
         options: &DeleteOptions,
-        mandate: Mandate,
+        context: WriteContext,
         dry_run: bool,
         mut admit: impl FnMut(&Value) -> Result<(), Undecided> + Send,
     ) -> Result<Deleted, Status> {
-        if let Some(deleted) = self.delete_unreadable(target, options, &mandate, dry_run, &mut admit).await? {
+        if let Some(deleted) = self.delete_unreadable(target, options, &context, dry_run, &mut admit).await? {
             return Ok(deleted);
         }
         let now = self.nondet.clock.now_seconds();
@@ -57,17 +59,17 @@ impl Registry {
             check_preconditions(target, current, options)?;
             admit(current)?;
             Ok(match plan_delete(target.resource, current, options, now) {
-                DeletePlan::Pending => Next::Keep,
-                DeletePlan::Mark(marked) => Next::Put(marked),
-                DeletePlan::Remove(last) => Next::Remove(last),
+                DeletePlan::Pending => Decision::Keep,
+                DeletePlan::Mark(marked) => Decision::Put(marked),
+                DeletePlan::Remove(last) => Decision::Remove(last),
             })
         };
-        let updated = self.guaranteed_update(target, mandate, dry_run, decide).await?;
+        let updated = self.guaranteed_update(target, context, dry_run, decide).await?;
         Ok(Deleted { gone: updated.effect == UpdateEffect::Removed, entry: updated.entry })
     }
 }
 
-/// What a DELETE with these options means for `current`.
+/// Plans the deletion of `current` with these options.
 pub fn plan_delete(
     resource: &Resource,
     current: &Value,
@@ -107,8 +109,8 @@ pub fn plan_delete(
     }
 }
 
-/// Whether an update to `next` ends a deletion that only waited for finalizers: then the object goes instead of being
-/// written.
+/// Whether an update to `next` completes a deletion that waited only for finalizers. The object is then
+/// removed instead of written.
 pub fn removed_by_update(resource: &Resource, next: &Value) -> bool {
     let held =
         !finalizers(next).is_empty() || (is_namespace(resource) && !namespace_finalizers(next).is_empty());
@@ -116,7 +118,7 @@ pub fn removed_by_update(resource: &Resource, next: &Value) -> bool {
     deletion_timestamp(next).is_some() && grace == 0 && !held
 }
 
-/// A definition stays until the objects of its kind are gone.
+/// Plans the deletion of a CustomResourceDefinition, which stays until the objects of its kind are gone.
 fn plan_definition(current: &Value, now: Timestamp) -> DeletePlan {
     if deletion_timestamp(current).is_some() {
         return match finalizers(current).is_empty() {
@@ -143,7 +145,7 @@ fn plan_namespace(current: &Value, now: Timestamp) -> DeletePlan {
     DeletePlan::Mark(next)
 }
 
-/// A repeated DELETE of a pod that is in its grace period: only ever sooner.
+/// Plans a repeated DELETE of a pod in its grace period, which can only shorten it.
 fn shorten(
     current: &Value,
     options: &DeleteOptions,
@@ -178,7 +180,8 @@ fn mark(mut next: Value, now: Timestamp, grace: i64) -> DeletePlan {
     DeletePlan::Mark(next)
 }
 
-/// The pod's grace: what the caller says, else what its spec says; none if it never ran or has ended.
+/// The pod's grace period in seconds: the caller's, else the spec's; 0 if the pod was never scheduled or has
+/// ended.
 fn grace_seconds(pod: &Value, options: &DeleteOptions) -> i64 {
     let unscheduled = pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
@@ -193,7 +196,8 @@ fn grace_seconds(pod: &Value, options: &DeleteOptions) -> i64 {
     }
 }
 
-/// The finalizers after the garbage collector's two are set by: option, else what is there, else the kind's default.
+/// The finalizers after the deletion. The options decide on the garbage collector's two, else the present
+/// ones, else the kind's default.
 fn collection_finalizers(resource: &Resource, current: &Value, options: &DeleteOptions) -> Vec<String> {
     let present = finalizers(current);
     let has = |name: &str| present.iter().any(|f| f == name);
@@ -288,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_pod_gets_its_grace_once() {
+    fn a_running_pod_gets_a_grace_period_that_can_only_become_shorter() {
         let DeletePlan::Mark(marked) = plan(&pod(json!({})), DeleteOptions::default()) else {
             panic!("it is marked")
         };
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_pod_whose_grace_is_taken_is_due_now() {
+    fn deletion_without_grace_of_a_pod_with_finalizers_is_due_at_once() {
         let running = pod(json!({"metadata": {"finalizers": ["x/y"]}}));
         let DeletePlan::Mark(marked) = plan(&running, DeleteOptions::default()) else {
             panic!("it is marked")
@@ -314,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_never_ran_or_has_ended_goes_at_once() {
+    fn a_pod_that_never_ran_or_has_ended_is_removed_at_once() {
         for extra in [json!({"spec": {"nodeName": null}}), json!({"status": {"phase": "Failed"}})] {
             assert!(matches!(plan(&pod(extra), DeleteOptions::default()), DeletePlan::Remove(_)));
         }
     }
 
     #[test]
-    fn finalizers_hold_and_propagation_adds_its_own() {
+    fn finalizers_delay_removal_and_propagation_adds_its_own() {
         let held = pod(json!({"metadata": {"finalizers": ["x/y"]}, "status": {"phase": "Failed"}}));
         let DeletePlan::Mark(marked) = plan(&held, DeleteOptions::default()) else { panic!("it is held") };
         assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);

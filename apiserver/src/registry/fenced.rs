@@ -1,4 +1,5 @@
-//! Writes that must not outlive the writer's term of leadership: the Lease is one more guard of the very commit that writes.
+//! Fenced writes, which must not be committed after the writer's leadership term: the Lease's revision is one
+//! more guard of the commit.
 
 use super::Registry;
 use crate::error;
@@ -7,16 +8,17 @@ use crate::storage::{Commit, Guard, Outcome, Raw};
 use kstore_api::status::Status;
 
 impl Registry {
-    /// 409 if the term is over now.
+    /// Checks that the fence's term holds now; 409 if it has ended.
     pub async fn check_fence(&self, fence: &Fence) -> Result<(), Status> {
         self.lease_revision(fence).await.map(drop)
     }
 
-    /// Commits if the term goes on at the revision of the commit; 409 if it is over. A renewal that comes between is no
-    /// loss: the Lease is looked at again, and the commit repeated.
+    /// Commits if the leadership term still holds at the revision of the commit; 409 if it has ended. After a
+    /// concurrent renewal, the Lease is checked again and the commit repeated.
     pub(super) async fn commit_fenced(&self, commit: Commit, fence: &Fence) -> Result<Outcome, Status> {
         let mut revision = self.lease_revision(fence).await?;
-        // Each further round means that a write to the Lease was committed; the request's own time is its bound.
+        // Each further round means that a write to the Lease was committed; the request's time limit bounds
+        // the rounds.
         loop {
             let mut commit = commit.clone();
             commit.guards.push(Guard { key: fence.key(), revision });
@@ -36,8 +38,8 @@ impl Registry {
         }
     }
 
-    /// The revision of the Lease, if the term goes on. What the cache says may be old: a refusal counts only on what is
-    /// current, and a wrong consent is found out by the commit.
+    /// The revision of the Lease if the term holds. The cache may be stale, so a refusal counts only on
+    /// current state. A wrong consent is found by the commit's guard.
     async fn lease_revision(&self, fence: &Fence) -> Result<i64, Status> {
         let cached = || {
             let lease = self.cache().get(leases(), &fence.key())?;

@@ -1,9 +1,9 @@
-//! GuaranteedUpdate: read, decide, compare-and-swap, and again if another writer was faster. The only way in which an
-//! existing object changes, whatever the verb.
+//! GuaranteedUpdate: read, decide, compare-and-swap, and repeat if another writer was faster. Every change of
+//! an existing object, by whatever verb, goes through it.
 
-use super::quota::{Charges, Judged, QuotaTurn};
+use super::quota::{Charges, JudgedWrite, QuotaTurn};
 use super::service::claims_anything;
-use super::{Mandate, Registry, View, encode, entry_of, namespace, put};
+use super::{Registry, View, WriteContext, encode, entry_of, namespace, put};
 use crate::cache::Entry;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome, Write};
@@ -13,78 +13,80 @@ use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What should become of an object.
+/// The decision about an object in a guaranteed update.
 #[derive(Clone, Debug)]
-pub enum Next {
-    /// This state. If it equals the current one, nothing is written.
+pub enum Decision {
+    /// Store this state. If it equals the current one, nothing is written.
     Put(Value),
-    /// Nothing: it is removed. The state is what the answer and the DELETED event show.
+    /// Remove the object. The state is shown in the answer and in the DELETED event.
     Remove(Value),
-    /// Leave it as it is.
+    /// Keep the object as it is.
     Keep,
 }
 
-/// What became of it.
+/// The result of a guaranteed update.
 #[derive(Clone, Debug)]
 pub struct Updated {
-    /// The state after; for a removal the last state with the revision of the removal.
+    /// The object after the update; for a removal its last state with the revision of the removal.
     pub entry: Arc<Entry>,
-    /// What happened.
+    /// What the update did.
     pub effect: UpdateEffect,
 }
 
-/// What a guaranteed update did.
+/// What a guaranteed update did to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateEffect {
-    /// The object was absent and is there now.
+    /// The object was absent and is created.
     Created,
-    /// It changed.
+    /// The object has changed.
     Changed,
-    /// It equals what was there: no new revision.
+    /// The new state equals the stored one: no new revision.
     Unchanged,
-    /// It is gone.
+    /// The object is removed.
     Removed,
 }
 
 impl Registry {
-    /// Brings the object from whatever state it has to what `decide` makes of it.
+    /// Changes an object from its current state to the state that `decide` returns.
     ///
-    /// `decide` gets the current state with its resourceVersion (`None`: absent), and is called again from the start with a
-    /// newer state when the cached state turned out to be old or another writer came first; so it must have no effects. A decision
-    /// that is [`Undecided::Pending`] is made again after its future has completed, on the same state if that is still known.
-    /// On return the change is durable, or staged if the mandate has a stage. There is no bound but the caller's patience:
-    /// every lost race means that another writer won.
+    /// `decide` gets the current state with its resourceVersion, or `None` if the object is absent. It is
+    /// called again with a newer state when the cached state turned out to be stale or another writer was
+    /// faster, so it must have no side effects. A decision that is [`Undecided::Pending`] is made again after
+    /// its future has completed, on the same state unless a newer one is known. On return the change is
+    /// durable, or staged if `context` has a stage. The number of rounds is unbounded: every lost race means
+    /// that another writer won. The request's time limit bounds them.
     ///
     /// # Errors
-    /// Whatever `decide` refused on a current state.
+    /// The refusal of `decide` on a current state.
     pub async fn guaranteed_update<F>(
         &self,
         target: &Target,
-        mandate: Mandate,
+        context: WriteContext,
         dry_run: bool,
         decide: F,
     ) -> Result<Updated, Status>
     where
-        F: FnMut(Option<&Value>) -> Result<Next, Undecided> + Send,
+        F: FnMut(Option<&Value>) -> Result<Decision, Undecided> + Send,
     {
         let span = tracing::debug_span!("registry", key = target.key());
-        tracing::Instrument::instrument(self.update_loop(target, mandate, dry_run, decide), span).await
+        tracing::Instrument::instrument(self.update_loop(target, context, dry_run, decide), span).await
     }
 
     async fn update_loop<F>(
         &self,
         target: &Target,
-        mandate: Mandate,
+        context: WriteContext,
         dry_run: bool,
         mut decide: F,
     ) -> Result<Updated, Status>
     where
-        F: FnMut(Option<&Value>) -> Result<Next, Undecided> + Send,
+        F: FnMut(Option<&Value>) -> Result<Decision, Undecided> + Send,
     {
         let key = target.key();
-        let view = self.view(&mandate);
+        let view = self.view(&context);
         let mut current = view.get(target.resource, &key);
-        // The cache may lag behind the storage: a refusal or a no-op counts only on a state known to be current.
+        // The cache may lag behind the storage: a refusal or a no-op counts only on a state known to be
+        // current.
         let mut fresh = false;
         loop {
             let before = current.as_ref().map(|entry| target.read_stored(entry.parse())).transpose()?;
@@ -96,28 +98,28 @@ impl Registry {
                     continue;
                 }
             };
-            // Given back before the next decision, which may wait for webhooks.
+            // Released before the next decision, which may wait for webhooks.
             let mut turn = None;
-            let commits = !dry_run && mandate.stage.is_none();
+            let commits = !dry_run && context.stage.is_none();
             let charged = match &decision {
-                Ok(Next::Put(new)) => {
-                    let judged = Judged { target, old: before.as_ref(), new, commits };
+                Ok(Decision::Put(new)) => {
+                    let judged = JudgedWrite { target, old: before.as_ref(), new, commits };
                     self.charge(&view, judged, &mut turn).await
                 }
-                Ok(Next::Remove(_) | Next::Keep) | Err(_) => Ok(None),
+                Ok(Decision::Remove(_) | Decision::Keep) | Err(_) => Ok(None),
             };
             let step = decision.and_then(|next| Ok((next, charged?))).and_then(|decided| {
                 self.prepare(&view, target, current.as_deref(), before.as_ref(), decided)
             });
             let is_charged = self.may_be_charged(&view, target, current.is_none());
             let step = match step {
-                Ok(Step::Unchanged) | Err(_) if !fresh => {
+                Ok(PendingWrite::Unchanged) | Err(_) if !fresh => {
                     drop(turn);
                     self.fresh().await?;
                     let newer = view.get(target.resource, &key);
                     fresh = true;
                     let is_old = revision_of(newer.as_ref()) != revision_of(current.as_ref());
-                    // What an object claims or charges depends on others, too.
+                    // Claims and charges depend on other objects too.
                     if is_old || claims_anything(target) || is_charged {
                         current = newer;
                         continue;
@@ -132,14 +134,14 @@ impl Registry {
                 _ => refused,
             });
             let attempt = (target, current.as_ref(), step?);
-            match self.attempt(&view, attempt, turn.as_mut(), &mandate, dry_run).await? {
+            match self.attempt(&view, attempt, turn.as_mut(), &context, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {
                     current = newer;
                     fresh = true;
                     if claims_anything(target) || target.custom.is_some() || current.is_none() || is_charged {
-                        // What was lost may be what the object claims, its namespace, its definition or a quota: look at what others
-                        // have by now.
+                        // The lost guard may be that of a claim, the namespace, the definition or a quota:
+                        // wait until the cache shows them.
                         self.fresh().await?;
                     }
                 }
@@ -147,29 +149,29 @@ impl Registry {
         }
     }
 
-    /// From a decision to what it would store.
+    /// Turns a decision into the write to attempt.
     fn prepare(
         &self,
         view: &View,
         target: &Target,
         current: Option<&Entry>,
         before: Option<&Value>,
-        (next, charged): (Next, Option<Box<Charges>>),
-    ) -> Result<Step, Status> {
+        (next, charged): (Decision, Option<Box<Charges>>),
+    ) -> Result<PendingWrite, Status> {
         match (next, current) {
-            (Next::Keep, _) | (Next::Remove(_), None) => Ok(Step::Unchanged),
-            (Next::Put(mut value), _) => {
+            (Decision::Keep, _) | (Decision::Remove(_), None) => Ok(PendingWrite::Unchanged),
+            (Decision::Put(mut value), _) => {
                 let claims = self.claims(view, target, before, Some(&mut value))?;
                 let bytes = encode(target, &value)?;
                 if current.is_some_and(|entry| entry.is_stored_as(&bytes)) {
-                    return Ok(Step::Unchanged);
+                    return Ok(PendingWrite::Unchanged);
                 }
-                Ok(Step::Put { value, bytes, claims, charged })
+                Ok(PendingWrite::Put { value, bytes, claims, charged })
             }
-            (Next::Remove(last), Some(_)) => {
+            (Decision::Remove(last), Some(_)) => {
                 let claims = self.claims(view, target, before, None)?;
                 let bytes = encode(target, &last)?;
-                Ok(Step::Remove { last, bytes, claims })
+                Ok(PendingWrite::Remove { last, bytes, claims })
             }
         }
     }
@@ -177,24 +179,24 @@ impl Registry {
     async fn attempt(
         &self,
         view: &View,
-        (target, current, step): (&Target, Option<&Arc<Entry>>, Step),
+        (target, current, step): (&Target, Option<&Arc<Entry>>, PendingWrite),
         turn: Option<&mut QuotaTurn<'_>>,
-        mandate: &Mandate,
+        context: &WriteContext,
         dry_run: bool,
     ) -> Result<Attempt, Status> {
         let (value, bytes, claims, charged, write) = match step {
-            Step::Unchanged => {
+            PendingWrite::Unchanged => {
                 let entry = current.cloned().ok_or_else(|| super::not_found(target))?;
-                if let Some(stage) = &mandate.stage {
-                    // That it is so must also hold at the revision of the transaction.
+                if let Some(stage) = &context.stage {
+                    // The transaction's commit must guard that the object is still unchanged.
                     stage.add(&[Guard { key: target.key(), revision: entry.revision }], Vec::new())?;
                 }
                 return Ok(Attempt::Done(Updated { entry, effect: UpdateEffect::Unchanged }));
             }
-            Step::Put { value, bytes, claims, charged } => {
+            PendingWrite::Put { value, bytes, claims, charged } => {
                 (value, bytes.clone(), claims, charged, put(target, bytes))
             }
-            Step::Remove { last, bytes, claims } => {
+            PendingWrite::Remove { last, bytes, claims } => {
                 (last, bytes, claims, None, Write::Delete { key: target.key() })
             }
         };
@@ -225,7 +227,7 @@ impl Registry {
         let mut writes = vec![write];
         writes.extend(claims.writes);
         writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
-        match self.commit(guards, writes, mandate).await? {
+        match self.commit(guards, writes, context).await? {
             Outcome::Committed { revision } => {
                 self.charged(charged, turn, revision);
                 done(revision)
@@ -239,8 +241,8 @@ impl Registry {
     }
 }
 
-/// What one round would store.
-enum Step {
+/// The write that one round of a guaranteed update attempts.
+enum PendingWrite {
     Unchanged,
     Put { value: Value, bytes: Bytes, claims: super::service::Claims, charged: Option<Box<Charges>> },
     Remove { last: Value, bytes: Bytes, claims: super::service::Claims },

@@ -1,5 +1,5 @@
-//! Lists: the newest state from the cache, older ones and later pages from the storage at their revision. Entries are
-//! shared, not copied; only objects that have changed since are parsed.
+//! Lists: the newest state from the cache, older states and later pages from the storage at their revision.
+//! Entries are shared, not copied; only objects that have changed since are parsed.
 
 use super::{Registry, entry_of};
 use crate::cache::{Entry, Filter, ROOT, Snapshot};
@@ -14,16 +14,16 @@ use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One page.
+/// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// In key order.
+    /// The objects in key order.
     pub items: Vec<Arc<Entry>>,
-    /// The revision at which this is the whole truth; the same for all pages of one list.
+    /// The revision of the list; the same for all pages of one list.
     pub revision: i64,
-    /// Where the next page begins; "" on the last.
+    /// Token of the next page; empty on the last page.
     pub continue_token: String,
-    /// How many are left behind this page, when that is known.
+    /// The number of objects after this page, if known.
     pub remaining: Option<i64>,
 }
 
@@ -32,14 +32,14 @@ impl Listed {
         Self { items: Vec::new(), revision, continue_token: String::new(), remaining: None }
     }
 
-    /// Lets the next page begin behind an entry of this one.
+    /// Makes the next page begin after an entry of this page.
     pub(crate) fn continue_behind(&mut self, filter: &Filter, last: &Entry) {
         let prefix = filter.resource.storage_prefix(&filter.namespace);
-        self.continue_token = ContinueToken::after(below(&prefix, last), self.revision).encode();
+        self.continue_token = ContinueToken::after(relative_key(&prefix, last), self.revision).encode();
     }
 }
 
-/// Where a paged list goes on. Opaque to clients; the form is Kubernetes'.
+/// The position and revision at which a paged list continues. Opaque to clients; the format is Kubernetes'.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContinueToken {
     v: String,
@@ -50,17 +50,17 @@ pub struct ContinueToken {
 impl ContinueToken {
     const VERSION: &'static str = "meta.k8s.io/v1";
 
-    /// Behind the key `last` (without `prefix`) of a list at `revision`.
+    /// The token that continues after the key `last` (without `prefix`) of a list at `revision`.
     pub fn after(last: &str, revision: i64) -> Self {
         Self { v: Self::VERSION.into(), rv: revision, start: format!("{last}\0") }
     }
 
-    /// The text that clients carry.
+    /// Encodes the token for clients.
     pub fn encode(&self) -> String {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).expect("a token is plain data"))
     }
 
-    /// From what a client sent.
+    /// Decodes a token that a client sent.
     pub fn decode(text: &str) -> Result<Self, Status> {
         let invalid = |reason: &str| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {reason}"))
@@ -100,7 +100,7 @@ impl Registry {
                 return self.list_at(options, "", revision).await;
             }
         };
-        Ok(cut(&self.cache.snapshot(&options.filter), "", options))
+        Ok(page_of(&self.cache.snapshot(&options.filter), "", options))
     }
 
     async fn list_page(&self, options: &ListOptions, token: ContinueToken) -> Result<Listed, Status> {
@@ -108,21 +108,23 @@ impl Registry {
             self.not_older_than(token.rv).await?;
             let listed = self.list_at(options, &token.start, token.rv).await;
             return listed
-                .map_err(|status| if status.code == 410 { inconsistent(status, &token) } else { status });
+                .map_err(|status| if status.code == 410 { expired_token(status, &token) } else { status });
         }
-        // A token of revision −1 asks to go on at the newest revision: complete, but not consistent with earlier pages.
+        // A token with revision −1 asks to continue at the newest revision: complete, but not consistent with
+        // earlier pages.
         self.fresh().await?;
-        Ok(cut(&self.cache.snapshot(&options.filter), &token.start, options))
+        Ok(page_of(&self.cache.snapshot(&options.filter), &token.start, options))
     }
 
-    /// What was there at a revision: out of the cache if that is the newest of this kind's, else out of the history.
+    /// Lists the state at a revision: from the cache if this kind has not changed since, otherwise from the
+    /// history.
     async fn list_at(&self, options: &ListOptions, start: &str, revision: i64) -> Result<Listed, Status> {
         let snapshot = self.cache.snapshot(&options.filter);
         let unchanged = snapshot.changed <= revision && revision <= snapshot.revision;
         if unchanged {
-            // Whoever reads history must hear that it is gone, whether or not anything has changed since.
+            // A compacted revision must be refused (410), whether or not the kind has changed since.
             self.cache.storage().get(ROOT, revision).await.map_err(error::of_read)?;
-            return Ok(cut(&snapshot.at(revision), start, options));
+            return Ok(page_of(&snapshot.at(revision), start, options));
         }
         if let Some(key) = options.filter.only_key() {
             return self.list_one(options, &key, revision).await;
@@ -130,7 +132,7 @@ impl Registry {
         self.list_stored(options, start, revision, &snapshot).await
     }
 
-    /// The only object that can match, as it was.
+    /// Lists the only object that can match, at a revision.
     async fn list_one(&self, options: &ListOptions, key: &str, revision: i64) -> Result<Listed, Status> {
         let read = self.cache.storage().get(key, revision).await.map_err(error::of_read)?;
         let entry = read.and_then(|raw| entry_of(options.filter.resource, &raw).ok());
@@ -138,7 +140,8 @@ impl Registry {
         Ok(Listed { items: items.into_iter().collect(), ..Listed::empty(revision) })
     }
 
-    /// Reads pages of the storage until `limit` objects matched. What has not changed since is the cache's own entry.
+    /// Reads pages from the storage until `limit` objects matched. Unchanged objects are the cache's own
+    /// entries.
     async fn list_stored(
         &self,
         options: &ListOptions,
@@ -157,11 +160,12 @@ impl Registry {
             for (read, raw) in page.items.iter().enumerate() {
                 if options.limit > 0 && listed.items.len() as i64 == options.limit {
                     let last = listed.items.last().expect("a limit is positive");
-                    listed.continue_token = ContinueToken::after(below(&prefix, last), revision).encode();
+                    listed.continue_token =
+                        ContinueToken::after(relative_key(&prefix, last), revision).encode();
                     listed.remaining = (!filter.selects()).then_some(page.count - read as i64);
                     return Ok(listed);
                 }
-                // A value that is no object is left out, as the cache leaves it out.
+                // A value that is not an object is left out, as the cache does.
                 let Ok(entry) = shared_entry(filter.resource, raw, now) else { continue };
                 if filter.matches(&entry) {
                     listed.items.push(entry);
@@ -173,8 +177,8 @@ impl Registry {
     }
 }
 
-/// One row more than the limit, to know whether more follow; selectors skip rows, so that small limits must not mean small
-/// reads.
+/// Objects to read per page: one more than the limit, to know whether more follow. Selectors may skip
+/// objects, so that small limits do not mean small reads.
 fn page_size(options: &ListOptions) -> i64 {
     match options.limit {
         0 => 0,
@@ -182,7 +186,7 @@ fn page_size(options: &ListOptions) -> i64 {
     }
 }
 
-/// The entry of a historic object: the cache's, if it is the same.
+/// The entry of an object at an old revision: the cache's own if the object has not changed since.
 fn shared_entry(resource: &'static Resource, raw: &Raw, now: &Snapshot) -> Result<Arc<Entry>, Status> {
     let key = std::str::from_utf8(&raw.key).unwrap_or_default();
     match now.get(key).filter(|entry| entry.revision == raw.revision) {
@@ -191,13 +195,13 @@ fn shared_entry(resource: &'static Resource, raw: &Raw, now: &Snapshot) -> Resul
     }
 }
 
-/// An entry's key behind the prefix that is listed.
-fn below<'e>(prefix: &str, entry: &'e Entry) -> &'e str {
+/// The entry's key without the listed prefix.
+fn relative_key<'e>(prefix: &str, entry: &'e Entry) -> &'e str {
     entry.key().strip_prefix(prefix).unwrap_or_default()
 }
 
-/// 410 with a token that goes on at the newest revision. Clients look for the beginning of the text.
-fn inconsistent(status: Status, token: &ContinueToken) -> Status {
+/// 410 with a token that continues at the newest revision. Clients recognize the beginning of the text.
+fn expired_token(status: Status, token: &ContinueToken) -> Status {
     let next = ContinueToken { rv: -1, ..token.clone() };
     let text = "The provided continue parameter is too old to display a consistent list result. Start a new list without it, \
         or go on with the continue token of this answer: the rest is then read at the newest revision, so that objects which \
@@ -205,15 +209,15 @@ fn inconsistent(status: Status, token: &ContinueToken) -> Status {
     status.with_message(text).continued_by(next.encode())
 }
 
-/// One page of what the cache holds.
-fn cut(snapshot: &Snapshot, start: &str, options: &ListOptions) -> Listed {
+/// Cuts one page out of the cache's snapshot.
+fn page_of(snapshot: &Snapshot, start: &str, options: &ListOptions) -> Listed {
     let limit = usize::try_from(options.limit).unwrap_or(0);
     let prefix = options.filter.resource.storage_prefix(&options.filter.namespace);
     let from = if start.is_empty() { String::new() } else { format!("{prefix}{start}") };
     let found = snapshot.select(&options.filter, &from, limit);
     let mut listed = Listed { items: found.entries, ..Listed::empty(snapshot.revision) };
     if let (true, Some(last)) = (found.more, listed.items.last()) {
-        listed.continue_token = ContinueToken::after(below(&prefix, last), snapshot.revision).encode();
+        listed.continue_token = ContinueToken::after(relative_key(&prefix, last), snapshot.revision).encode();
         listed.remaining = found.remaining.map(|n| n as i64);
     }
     listed
@@ -224,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn continue_tokens_survive_the_trip_and_forged_ones_are_refused() {
+    fn continue_tokens_round_trip_and_forged_ones_are_refused() {
         let token = ContinueToken::after("default/a", 7);
         assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
         let forged = ContinueToken::after("../secrets/x", 7).encode();

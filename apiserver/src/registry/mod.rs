@@ -1,5 +1,6 @@
-//! Objects over the storage seam: read from the watch cache, written as one guarded commit with its provenance. Knows keys,
-//! revisions and races; does not know users, bodies or HTTP. The verbs have a file each.
+//! Objects over the storage seam: read from the watch cache, written as one guarded commit with its
+//! provenance. Deals with keys, revisions and races, not with users, bodies or HTTP. Each verb has its own
+//! file.
 
 mod create;
 mod delete;
@@ -13,7 +14,7 @@ mod stage;
 mod unreadable;
 
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
-pub use guaranteed_update::{Next, UpdateEffect, Updated};
+pub use guaranteed_update::{Decision, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
 pub(crate) use namespace::{is_terminating, namespaces, terminating};
 pub use stage::Stage;
@@ -34,44 +35,45 @@ use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// By what right something is written, and what is remembered of it.
+/// The context of a write: its provenance note, the leadership term it is fenced by, and the transaction it
+/// belongs to.
 #[derive(Clone, Debug, Default)]
-pub struct Mandate {
-    /// Who does it and why (see `provenance`), stored with the revision.
+pub struct WriteContext {
+    /// The encoded record of the writer and its reasons (see `provenance`), stored with the revision.
     pub note: Bytes,
-    /// The term of leadership that must go on at the revision of the write.
+    /// The leadership term that must still hold at the revision of the write.
     pub fence: Option<Arc<Fence>>,
-    /// The transaction that it belongs to: then nothing is stored before [`Registry::commit_stage`].
+    /// The transaction that the write belongs to. Its writes are stored only by [`Registry::commit_stage`].
     pub stage: Option<Arc<Stage>>,
 }
 
-/// The registry. Cheap to share by `Arc`.
+/// Stores and reads objects: keys, guards, quotas, Service addresses. Cheap to share by `Arc`.
 pub struct Registry {
     cache: Arc<Cache>,
     nondet: Nondet,
     ranges: ServiceRanges,
-    /// `None`: quotas bound nothing.
+    /// `None` if the plugin ResourceQuota is disabled.
     quotas: Option<quota::QuotaLedgers>,
 }
 
 impl Registry {
-    /// Over a filled cache and its storage. Services have their addresses in the usual network.
+    /// A registry over a filled cache and its storage, with the default ranges of Service addresses.
     pub fn new(cache: Arc<Cache>, nondet: Nondet) -> Self {
         Self { cache, nondet, ranges: ServiceRanges::default(), quotas: Some(quota::QuotaLedgers::default()) }
     }
 
-    /// With networks of the server's own for addresses of services.
+    /// Sets the address ranges of Services.
     #[must_use]
     pub fn with_service_ranges(self, ranges: ServiceRanges) -> Self {
         Self { ranges, ..self }
     }
 
-    /// The networks that the server was told to give services addresses from.
+    /// The configured address ranges of Services.
     pub fn service_ranges(&self) -> &ServiceRanges {
         &self.ranges
     }
 
-    /// The cache it reads from.
+    /// The cache that the registry reads from.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
@@ -91,7 +93,8 @@ impl Registry {
         entry_of(target.resource, &raw).map(Arc::new)
     }
 
-    /// Why the cache does not show an object: there is none, or its stored value cannot be read.
+    /// The error for an object that is not in the cache: it does not exist, or its stored value cannot be
+    /// read.
     fn absent(&self, target: &Target) -> Status {
         match self.cache.unreadable(&target.key()) {
             Some(unreadable) => unreadable::status(&unreadable),
@@ -104,7 +107,7 @@ impl Registry {
         self.cache.fresh().await.map_err(error::of_read)
     }
 
-    /// Waits until the cache is current, and not older than `revision`.
+    /// Waits until the cache is current and has reached `revision`.
     async fn not_older_than(&self, revision: i64) -> Result<i64, Status> {
         let current = self.fresh().await?;
         if revision <= current {
@@ -117,27 +120,28 @@ impl Registry {
             .ok_or_else(|| error::revision_too_large(revision, self.cache.revision()))
     }
 
-    /// The cluster as an operation of this mandate sees it.
-    fn view(&self, mandate: &Mandate) -> View {
-        View::new(self.cache.clone(), mandate.stage.clone())
+    /// The cluster as the write with this context sees it.
+    fn view(&self, context: &WriteContext) -> View {
+        View::new(self.cache.clone(), context.stage.clone())
     }
 
-    /// Commits one object under its guard, with what belongs to it (see `service`), and under its fence; or adds it to the
-    /// transaction that it belongs to.
+    /// Commits one object under its guard and its fence, together with the writes of its claims (see
+    /// `service`); or adds all of it to the transaction of the context.
     async fn commit(
         &self,
         guards: Vec<Guard>,
         writes: Vec<Write>,
-        mandate: &Mandate,
+        context: &WriteContext,
     ) -> Result<Outcome, Status> {
-        if let Some(stage) = &mandate.stage {
+        if let Some(stage) = &context.stage {
             return stage.add(&guards, writes).map(|revision| Outcome::Committed { revision });
         }
-        let commit = Commit { guards, writes, note: mandate.note.clone() };
-        self.commit_whole(commit, mandate).await
+        let commit = Commit { guards, writes, note: context.note.clone() };
+        self.commit_whole(commit, context).await
     }
 
-    /// The object as a transaction sees it, which relies on it from here on: it must still be so at its revision.
+    /// The object as a transaction sees it. The transaction's commit guards that the object is still
+    /// unchanged.
     pub(crate) fn expect_staged(
         &self,
         target: &Target,
@@ -151,49 +155,50 @@ impl Registry {
         Ok(entry)
     }
 
-    /// Stores everything that was staged, at one revision, which it returns; `None` if another writer changed anything that
-    /// the transaction relied on: then nothing happened, and the transaction starts over on a newer state.
+    /// Stores all staged writes at one revision, and returns it. `None` if another writer changed an object
+    /// that the transaction relied on: nothing is stored then, and the transaction starts over on a newer
+    /// state.
     ///
     /// # Errors
-    /// 413 beyond [`limits::TRANSACTION_KEYS`]; 409 if the mandate's fence is broken.
-    pub async fn commit_stage(&self, stage: &Stage, mandate: &Mandate) -> Result<Option<i64>, Status> {
-        let commit = stage.commit(mandate.note.clone());
-        let keys = commit.guards.len().max(commit.writes.len()) + usize::from(mandate.fence.is_some());
+    /// 413 beyond [`limits::TRANSACTION_KEYS`]; 409 if the fence's term has ended.
+    pub async fn commit_stage(&self, stage: &Stage, context: &WriteContext) -> Result<Option<i64>, Status> {
+        let commit = stage.commit(context.note.clone());
+        let keys = commit.guards.len().max(commit.writes.len()) + usize::from(context.fence.is_some());
         if keys > limits::TRANSACTION_KEYS {
             let limit = limits::TRANSACTION_KEYS;
             return Err(Status::too_large(&format!("the transaction touches {keys} keys, limit is {limit}")));
         }
-        match self.commit_whole(commit, mandate).await? {
+        match self.commit_whole(commit, context).await? {
             Outcome::Committed { revision } => Ok(Some(revision)),
             Outcome::Lost { .. } => Ok(None),
         }
     }
 
-    async fn commit_whole(&self, commit: Commit, mandate: &Mandate) -> Result<Outcome, Status> {
-        match &mandate.fence {
+    async fn commit_whole(&self, commit: Commit, context: &WriteContext) -> Result<Outcome, Status> {
+        match &context.fence {
             None => self.cache.storage().commit(commit).await.map_err(error::of_commit),
             Some(fence) => self.commit_fenced(commit, fence).await,
         }
     }
 }
 
-/// What a write to a custom kind relies on: the definition by which it was judged.
+/// Guards that the definition of a custom kind is still the one that judged the write.
 fn definition_guard(target: &Target) -> Option<Guard> {
     let kind = &target.custom.as_ref()?.kind;
     Some(Guard { key: kind.key.clone(), revision: kind.revision })
 }
 
-/// Refuses a write that was judged by a definition which is not the current one: its guard could not hold.
+/// Refuses a write judged by a definition that is no longer the current one: its guard would fail.
 ///
 /// # Errors
-/// [`error::definition_changed`]; the pipeline then begins the request anew.
+/// [`error::definition_changed`]; the pipeline then starts the request over.
 fn check_definition(cache: &Cache, target: &Target) -> Result<(), Status> {
     let Some(judged) = &target.custom else { return Ok(()) };
     let current = cache.kinds().custom(target.resource).map(|current| current.kind.revision);
     if current == Some(judged.kind.revision) { Ok(()) } else { Err(error::definition_changed(target)) }
 }
 
-/// The stored bytes of an object, within the size limit.
+/// The object's stored bytes, within the size limit.
 fn encode(target: &Target, value: &Value) -> Result<Bytes, Status> {
     let bytes = object::encode_stored(value);
     if bytes.len() > limits::OBJECT_BYTES {
@@ -202,7 +207,7 @@ fn encode(target: &Target, value: &Value) -> Result<Bytes, Status> {
     Ok(bytes.into())
 }
 
-/// Events go away by themselves after an hour, as in Kubernetes.
+/// Lifetime of an object in seconds; 0 if unlimited. Events expire after an hour, as in Kubernetes.
 fn ttl_seconds(resource: &Resource) -> u64 {
     if resource.plural == "events" { 3600 } else { 0 }
 }
@@ -215,7 +220,7 @@ fn entry_of(resource: &'static Resource, raw: &Raw) -> Result<Entry, Status> {
     Entry::from_raw(resource.storage_row(), raw).map_err(Status::internal)
 }
 
-/// The entry of what was just stored.
+/// The cache entry of an object that was just stored.
 fn new_entry(
     row: &'static Resource,
     target: &Target,

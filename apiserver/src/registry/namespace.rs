@@ -1,7 +1,7 @@
-//! Objects come into being only in namespaces that exist and are not being deleted, at the very revision of their creation: the
-//! namespace is one more guard of the commit that creates. So once a namespace is being deleted nothing new appears in it, and what
-//! the namespace controller finds then is all that there will ever be. The namespace is read from memory; a write to it that comes
-//! between costs one more round.
+//! The namespace guard of creates: an object is created only in a namespace that exists and is not being
+//! deleted at the revision of the create. The namespace is one more guard of the commit. So no object appears
+//! in a namespace once its deletion has begun, and the namespace controller finds all its objects. The
+//! namespace is read from memory; a concurrent write to it costs one more round.
 
 use super::View;
 use crate::request::Target;
@@ -16,12 +16,12 @@ pub(crate) fn namespaces() -> &'static Resource {
     kind::lookup("", "v1", "namespaces").expect("namespaces are in the table")
 }
 
-/// Whether a namespace is on its way out.
+/// Whether a namespace is being deleted.
 pub(crate) fn is_terminating(namespace: &Value) -> bool {
     meta::is_being_deleted(namespace) || namespace["status"]["phase"] == "Terminating"
 }
 
-/// 403: the namespace takes no new objects.
+/// 403: the namespace accepts no new objects.
 pub(crate) fn terminating(resource: &'static Resource, namespace: &str, name: &str) -> Status {
     let text =
         format!("unable to create new content in namespace {namespace} because it is being terminated");
@@ -34,10 +34,11 @@ pub(crate) fn terminating(resource: &'static Resource, namespace: &str, name: &s
     status
 }
 
-/// The guard of a create: its namespace is as the view shows it. `None` for objects outside of namespaces.
+/// The guard of a create: the namespace has not changed since the view read it. `None` for cluster-scoped
+/// objects.
 ///
 /// # Errors
-/// 404 if the view shows no such namespace, 403 if it is being deleted. The view may be old.
+/// 404 if the view shows no such namespace, 403 if it is being deleted. The view may be stale.
 pub(super) fn guard(view: &View, target: &Target) -> Result<Option<Guard>, Status> {
     if !target.resource.namespaced || target.namespace.is_empty() {
         return Ok(None);

@@ -1,8 +1,10 @@
-//! What an object charges to the ResourceQuotas of its namespace: `status.used` moves in the very commit of the object, and the quotas
-//! as they were read guard it. So no race overshoots a quota or loses a charge, and no charge outlives a write that failed.
+//! ResourceQuota charges of a write: the commit of an object also updates `status.used` of its namespace's
+//! quotas, guarded by the revisions that were read. So no race exceeds a quota or loses a charge, and a write
+//! that fails leaves no charge.
 //!
-//! Writers of one namespace contend for the same quotas. Within this process they take turns ([`QuotaLedgers`]), so that each commits at
-//! its first try; writers of other processes are noticed by the guards, and the loser judges its write again.
+//! Writers of one namespace contend for the same quotas. Within this process they take turns
+//! ([`QuotaLedgers`]), so that each commits at its first try. The guards detect writers of other processes,
+//! and the loser judges its write again.
 
 use super::service::Claims;
 use super::{Registry, View};
@@ -21,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// The manager of the fields that charges change, as in Kubernetes.
+/// Field manager of charges, as in Kubernetes.
 const MANAGER: &str = "kube-apiserver";
 
 /// The table row of ResourceQuotas.
@@ -29,10 +31,11 @@ fn resource_quotas() -> &'static Resource {
     kind::lookup("", "v1", "resourcequotas").expect("quotas are in the table")
 }
 
-/// The newest states of quotas that this process has stored and that its cache may not show yet, by storage key.
+/// Quotas that this process stored and that the cache may not show yet, by storage key.
 type Newest = BTreeMap<String, Arc<Entry>>;
 
-/// The turns of writers that charge quotas. A namespace always has the same ledger.
+/// Locks that order the writers that charge quotas, each with the newest quotas. A namespace always maps to
+/// the same lock.
 pub(super) struct QuotaLedgers([Mutex<Newest>; limits::QUOTA_LEDGERS]);
 
 impl Default for QuotaLedgers {
@@ -42,23 +45,23 @@ impl Default for QuotaLedgers {
 }
 
 impl QuotaLedgers {
-    fn place(namespace: &str) -> usize {
-        // FNV-1a: the places must only spread.
+    fn index(namespace: &str) -> usize {
+        // FNV-1a; the hash only has to distribute namespaces.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = namespace.bytes().fold(0xcbf2_9ce4_8422_2325, step);
         (hash % limits::QUOTA_LEDGERS as u64) as usize
     }
 
-    async fn turn(&self, place: usize) -> QuotaTurn<'_> {
-        QuotaTurn(self.0[place].lock().await)
+    async fn turn(&self, index: usize) -> QuotaTurn<'_> {
+        QuotaTurn(self.0[index].lock().await)
     }
 }
 
-/// The right to charge the quotas of a namespace, until it is dropped.
+/// The lock on the quotas of a namespace: only its holder may charge them. Released on drop.
 pub(crate) struct QuotaTurn<'l>(MutexGuard<'l, Newest>);
 
 impl QuotaTurn<'_> {
-    /// The newer of a quota's state in the cache and of the one that this process stored last.
+    /// The newer of a quota's cached state and the state that this process stored last.
     fn newest(&self, cached: Arc<Entry>) -> Arc<Entry> {
         match self.0.get(cached.key()) {
             Some(stored) if stored.revision > cached.revision => stored.clone(),
@@ -67,14 +70,14 @@ impl QuotaTurn<'_> {
     }
 }
 
-/// What a write adds to its commit for the quotas of its namespace.
+/// The quota updates that a write adds to its commit.
 #[derive(Default)]
 pub(super) struct Charges {
     pub(super) claims: Claims,
     quotas: Vec<ChargedQuota>,
 }
 
-/// A quota as a commit stores it.
+/// A quota with updated `status.used`, as a commit stores it.
 struct ChargedQuota {
     key: String,
     value: Value,
@@ -82,25 +85,25 @@ struct ChargedQuota {
     created: i64,
 }
 
-/// The write that is judged.
+/// A write that is checked against quotas.
 #[derive(Clone, Copy)]
-pub(super) struct Judged<'a> {
+pub(super) struct JudgedWrite<'a> {
     pub(super) target: &'a Target,
-    /// The object before; `None`: it is created.
+    /// The stored object; `None` for a create.
     pub(super) old: Option<&'a Value>,
     pub(super) new: &'a Value,
-    /// Whether the write will be committed by itself: not in a dry run, and not as a part of a transaction.
+    /// Whether the write is committed by itself: it is neither a dry run nor part of a transaction.
     pub(super) commits: bool,
 }
 
 impl Registry {
-    /// Without charges and without refusals: the plugin ResourceQuota is switched off.
+    /// Disables quotas: nothing is charged or refused. For servers without the plugin ResourceQuota.
     #[must_use]
     pub(crate) fn without_quotas(self) -> Self {
         Self { quotas: None, ..self }
     }
 
-    /// Whether a write may depend on quotas, as its kind and its namespace say.
+    /// Whether quotas may bound a write, judging by its kind and its namespace.
     pub(super) fn may_be_charged(&self, view: &View, target: &Target, creates: bool) -> bool {
         self.quotas.is_some()
             && target.resource.namespaced
@@ -115,27 +118,28 @@ impl Registry {
             }
     }
 
-    /// Judges a write by the quotas of its namespace. What it charges is valid as long as `turn` is held, which is taken if needed.
+    /// Checks a write against the quotas of its namespace. The charges are valid while `turn` is held, which
+    /// this locks if needed.
     ///
     /// # Errors
-    /// 403 in the words of Kubernetes. The view may be old.
+    /// 403 with Kubernetes' text. The view may be stale.
     pub(super) async fn charge<'r>(
         &'r self,
         view: &View,
-        judged: Judged<'_>,
+        judged: JudgedWrite<'_>,
         turn: &mut Option<QuotaTurn<'r>>,
     ) -> Result<Option<Box<Charges>>, Status> {
         if !self.may_be_charged(view, judged.target, judged.old.is_none()) {
             return Ok(None);
         }
-        // Boxed, for few namespaces have quotas, and every write would be larger.
+        // Boxed because few namespaces have quotas: otherwise the future of every write would be larger.
         Box::pin(self.charge_bounded(view, judged, turn)).await.map(Box::new).map(Some)
     }
 
     async fn charge_bounded<'r>(
         &'r self,
         view: &View,
-        judged: Judged<'_>,
+        judged: JudgedWrite<'_>,
         turn: &mut Option<QuotaTurn<'r>>,
     ) -> Result<Charges, Status> {
         let Some(ledgers) = &self.quotas else { return Ok(Charges::default()) };
@@ -144,7 +148,7 @@ impl Registry {
             if charged.quotas.is_empty() || !judged.commits {
                 return Ok(charged);
             }
-            *turn = Some(ledgers.turn(QuotaLedgers::place(&judged.target.namespace)).await);
+            *turn = Some(ledgers.turn(QuotaLedgers::index(&judged.target.namespace)).await);
         }
         self.judge(view, judged, turn.as_ref())
     }
@@ -152,7 +156,7 @@ impl Registry {
     fn judge(
         &self,
         view: &View,
-        judged: Judged<'_>,
+        judged: JudgedWrite<'_>,
         turn: Option<&QuotaTurn<'_>>,
     ) -> Result<Charges, Status> {
         let target = judged.target;
@@ -186,7 +190,7 @@ impl Registry {
         Ok(charged)
     }
 
-    /// Notes what a commit at `revision` stored, for the next in turn.
+    /// Records the quotas that a commit at `revision` stored, for the next holder of the turn.
     pub(super) fn charged(
         &self,
         charged: Option<Box<Charges>>,
@@ -198,23 +202,23 @@ impl Registry {
         newest.retain(|_, entry| entry.revision > shown);
         for quota in charged.quotas {
             let ChargedQuota { key, value, bytes, created } = quota;
-            // An entry that cannot be made is only not known earlier than the cache shows it.
+            // Without the entry, the next holder only has to wait for the cache.
             if let Ok(entry) = Entry::new(resource_quotas(), &key, &value, bytes, revision, created) {
                 newest.insert(key, Arc::new(entry));
             }
         }
     }
 
-    /// The turns of all namespaces whose quotas a transaction would charge. Always taken in the same order.
+    /// Locks the quotas of all namespaces in which a transaction charges them, always in the same order.
     pub(crate) async fn quota_turns(&self, stage: &super::Stage) -> Vec<QuotaTurn<'_>> {
         let mut turns = Vec::new();
         if let Some(ledgers) = &self.quotas {
             let prefix = resource_quotas().storage_prefix("");
             let namespaces = stage.written_below(&prefix);
             let namespaces = namespaces.iter().filter_map(|rest| rest.split('/').next());
-            let places: BTreeSet<usize> = namespaces.map(QuotaLedgers::place).collect();
-            for place in places {
-                turns.push(ledgers.turn(place).await);
+            let indexes: BTreeSet<usize> = namespaces.map(QuotaLedgers::index).collect();
+            for index in indexes {
+                turns.push(ledgers.turn(index).await);
             }
         }
         turns
@@ -225,7 +229,7 @@ fn evaluator(target: &Target) -> Evaluator {
     Evaluator::of(target.resource.group, target.resource.plural)
 }
 
-/// The quota with these amounts in `status.used`, and its managed fields.
+/// The quota with these amounts in `status.used`, and with its managed fields updated.
 fn with_used(quota: &Value, used: &Amounts, now: &str) -> Value {
     let mut next = quota.clone();
     for (name, amount) in used {

@@ -1,6 +1,6 @@
-//! What a Service claims in the transaction that creates it: cluster addresses (as IPAddress objects) and node ports (as marker
-//! keys). Two creates that choose the same are told apart by the guards of their commits, so that no bitmap is needed. `families`
-//! says of which kinds the addresses are, `address` which ones, `ports` which ports.
+//! Claims of a Service in the transaction that creates it: cluster IPs (as IPAddress objects) and node ports
+//! (as marker keys). If two creates choose the same one, the guards of their commits decide, so that no
+//! bitmap is needed. `families` decides on IP families, `address` on addresses, `ports` on node ports.
 
 mod address;
 mod families;
@@ -16,30 +16,30 @@ use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Where claimed node ports are remembered. Not a kind of the API.
+/// Key prefix of claimed node ports. Not a kind of the API.
 const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
 
-/// Guards and writes that go into the same commit as the object.
+/// Guards and writes of claims, which are part of the object's commit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
-    /// Claimed keys must be free, and networks what they were.
+    /// Claimed keys must be absent, and ServiceCIDRs unchanged.
     pub guards: Vec<Guard>,
-    /// Claims made and claims released.
+    /// New claims to store and released claims to delete.
     pub writes: Vec<Write>,
 }
 
-/// Whether objects of this kind claim anything at all.
+/// Whether objects of this kind have claims.
 pub(super) fn claims_anything(target: &Target) -> bool {
     target.resource.plural == "services" && target.resource.group.is_empty()
 }
 
 impl Registry {
-    /// Settles of which families the addresses of a service are, before it is validated; `stored` is what it succeeds. Other objects
-    /// stay as they are.
+    /// Fills in the IP families of a service before it is validated. `stored` is the service that it
+    /// replaces. Other kinds are left unchanged.
     ///
     /// # Errors
-    /// 422 for families that the cluster has no network for, or that do not go together.
-    pub(crate) fn settle_families(
+    /// 422 for families that the cluster has no network for, or that contradict each other.
+    pub(crate) fn fill_families(
         &self,
         target: &Target,
         service: &mut Value,
@@ -49,14 +49,15 @@ impl Registry {
             return Ok(());
         }
         let stored = stored.map(|stored| &stored["spec"]);
-        let errors = families::settle(&self.ranges, &mut service["spec"], stored);
+        let errors = families::fill_families(&self.ranges, &mut service["spec"], stored);
         if errors.is_empty() {
             return Ok(());
         }
         Err(Status::invalid(target.resource.group, target.resource.kind, &target.name, &errors))
     }
 
-    /// What the step from `before` to `after` (`None`: removed) claims and releases; fills addresses and ports in.
+    /// The claims and releases of a change from `before` to `after` (`None`: removed). Fills in addresses and
+    /// ports.
     pub(super) fn claims(
         &self,
         view: &View,
@@ -85,7 +86,7 @@ impl Registry {
                 ttl_seconds: 0,
             });
         }
-        // Somebody may have given the address to somebody else behind our back.
+        // Another writer may have given the IPAddress to another service.
         let released = held.difference(&wanted).filter(|key| !address::belongs_to_another(view, target, key));
         claims.writes.extend(released.map(|key| Write::Delete { key: key.clone() }));
         Ok(claims)
@@ -113,13 +114,13 @@ fn claimed_keys(service: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// 422: this address of a service's addresses cannot be had.
+/// 422: one of the service's addresses cannot be allocated.
 fn refused_address(target: &Target, all: &[String], address: &str, why: &str) -> Status {
     let body = format!("Invalid value: {}: failed to allocate IP {address}: {why}", json!(all));
     crate::error::invalid_field(target, "spec.clusterIPs", body)
 }
 
-/// 500, as in Kubernetes: there is nothing left to give.
-fn full(what: &str) -> Status {
+/// 500, as in Kubernetes: the range is exhausted.
+fn range_exhausted(what: &str) -> Status {
     Status::internal(format!("failed to allocate a {what}: range is full"))
 }

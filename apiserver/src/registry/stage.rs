@@ -1,6 +1,6 @@
-//! [`Stage`]: what the operations of one transaction want, before any of it is stored; and [`View`], the cluster as an
-//! operation sees it: the watch cache, and over it what earlier operations of its transaction made. Not the commit: that is
-//! `Registry::commit_stage`.
+//! [`Stage`] collects the guards and writes of a transaction's operations before any of it is stored.
+//! [`View`] is the cluster as an operation sees it: the watch cache overlaid with the writes of earlier
+//! operations. `Registry::commit_stage` commits a stage.
 
 use crate::cache::{Cache, Entry, Filter};
 use crate::kinds::Kinds;
@@ -14,33 +14,33 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Guards and writes that belong together, collected by the operations of one transaction. Shared by `Arc` while it lasts.
+/// The guards and writes that the operations of one transaction have collected so far. Shared by `Arc`.
 #[derive(Debug)]
-pub struct Stage(Mutex<Staged>);
+pub struct Stage(Mutex<StagedWrites>);
 
 #[derive(Debug, Default)]
-struct Staged {
+struct StagedWrites {
     /// The kinds whose keys the transaction may write.
     kinds: Arc<Kinds>,
-    /// The revision at which each key was when the transaction first relied on it; 0: it was absent.
+    /// The revision of each key when the transaction first relied on it; 0: the key was absent.
     base: BTreeMap<String, i64>,
-    /// What becomes of keys, in the order in which they were first written.
+    /// The writes, in the order in which keys were first written.
     writes: Vec<Write>,
-    /// Written objects as they are now; `None`: removed.
+    /// Written objects in their latest state; `None`: removed.
     objects: BTreeMap<String, Option<Arc<Entry>>>,
 }
 
 impl Stage {
-    /// Nothing is staged yet; `kinds` are those that are served.
+    /// An empty stage; `kinds` are the kinds served now.
     pub(crate) fn new(kinds: Arc<Kinds>) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Staged { kinds, ..Staged::default() })))
+        Arc::new(Self(Mutex::new(StagedWrites { kinds, ..StagedWrites::default() })))
     }
 
-    /// Takes in what one operation wants. The first guard is the object's own; its revision on return is the one at which
-    /// the transaction found the object.
+    /// Adds the guards and writes of one operation. The first guard must be the operation's own object.
+    /// Returns the revision at which the transaction found that object.
     ///
     /// # Errors
-    /// 400 if a key is wanted that this transaction removes or claims elsewhere: one revision cannot show both.
+    /// 400 if the transaction both removes and creates a key: one revision cannot show both.
     pub(super) fn add(&self, guards: &[Guard], writes: Vec<Write>) -> Result<i64, Status> {
         let mut staged = self.0.lock();
         for guard in guards {
@@ -53,7 +53,7 @@ impl Stage {
         Ok(staged.base.get(own).copied().unwrap_or(0))
     }
 
-    /// The commit that does all of it.
+    /// The commit of all operations.
     pub(super) fn commit(&self, note: Bytes) -> Commit {
         let staged = self.0.lock();
         let guards =
@@ -61,27 +61,28 @@ impl Stage {
         Commit { guards: guards.collect(), writes: staged.writes.clone(), note }
     }
 
-    /// The rests of the keys behind a prefix that this transaction writes.
+    /// Keys below a prefix that this transaction writes, without the prefix.
     pub(super) fn written_below(&self, prefix: &str) -> Vec<String> {
         let staged = self.0.lock();
         let keys = staged.objects.range(prefix.to_owned()..).map(|(key, _)| key.strip_prefix(prefix));
         keys.map_while(|rest| rest.map(str::to_owned)).collect()
     }
 
-    /// The object under a key, if this transaction has written it: `Some(None)` if it removes it.
+    /// The object under a key as this transaction leaves it. `None`: not written; `Some(None)`: removed.
     pub fn object(&self, key: &str) -> Option<Option<Arc<Entry>>> {
         self.0.lock().objects.get(key).cloned()
     }
 }
 
-impl Staged {
+impl StagedWrites {
     fn expect(&mut self, guard: &Guard) -> Result<(), Status> {
         match self.objects.get(&guard.key) {
-            // A guard that expects no object was made without the view, or would bring back what the transaction removes.
+            // A guard that expects no object was made without the view, or would create again what the
+            // transaction removes.
             Some(_) if guard.revision == 0 && self.base.get(&guard.key) != Some(&0) => {
-                Err(twice(&guard.key, "is removed and made again"))
+                Err(conflicting_writes(&guard.key, "is removed and made again"))
             }
-            Some(None) => Err(twice(&guard.key, "is made and removed again")),
+            Some(None) => Err(conflicting_writes(&guard.key, "is made and removed again")),
             _ => {
                 self.base.entry(guard.key.clone()).or_insert(guard.revision);
                 Ok(())
@@ -96,7 +97,7 @@ impl Staged {
             Write::Delete { .. } => None,
         };
         let is_known = self.objects.insert(key.clone(), entry).is_some();
-        // Only then: a transaction of many objects would compare each with all before it.
+        // Searched only if the key is known: otherwise large transactions would take quadratic time.
         let earlier = is_known.then(|| self.writes.iter_mut().find(|other| key_of(other) == key));
         match earlier.flatten() {
             Some(earlier) => *earlier = write,
@@ -105,7 +106,7 @@ impl Staged {
         Ok(())
     }
 
-    /// The object that a key will hold; none for keys of no kind.
+    /// The object that a key will hold; `None` for keys that belong to no kind.
     fn entry(&self, key: &str, value: &Bytes) -> Result<Option<Arc<Entry>>, Status> {
         let Some(resource) = self.kinds.of_key(key.as_bytes()) else { return Ok(None) };
         let revision = self.base.get(key).copied().unwrap_or(0);
@@ -120,12 +121,12 @@ fn key_of(write: &Write) -> &str {
     }
 }
 
-fn twice(key: &str, what: &str) -> Status {
+fn conflicting_writes(key: &str, what: &str) -> Status {
     let name = key.trim_start_matches(crate::cache::ROOT);
     Status::bad_request(format!("{name} {what} in one transaction: use two transactions"))
 }
 
-/// The cluster as one operation sees it.
+/// The cluster as one operation sees it: the cache with the staged writes of its transaction.
 #[derive(Clone)]
 pub(crate) struct View {
     cache: Arc<Cache>,
@@ -143,7 +144,7 @@ impl View {
         staged.unwrap_or_else(|| self.cache.get(resource, key))
     }
 
-    /// Whether a namespace may have objects of a kind: one look, without touching the objects.
+    /// Whether a namespace may have objects of a kind. Cheap: reads no object.
     pub(crate) fn has_any(&self, resource: &'static Resource, namespace: &str) -> bool {
         let prefix = resource.storage_prefix(namespace);
         if self.stage.as_ref().is_some_and(|stage| !stage.written_below(&prefix).is_empty()) {

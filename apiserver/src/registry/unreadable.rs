@@ -1,8 +1,9 @@
-//! Objects whose stored value cannot be read (see `cache::Unreadable`): reads and updates by name say so, and a deletion removes the
-//! value. Its finalizers and dependents cannot be known, so nothing waits for them.
+//! Objects whose stored value cannot be read (see `cache::Unreadable`): reads and updates by name report it,
+//! and a deletion removes the value. Its finalizers and dependents are unknown, so the deletion does not wait
+//! for them.
 
 use super::delete::check_preconditions;
-use super::{Deleted, Mandate, Registry, new_entry};
+use super::{Deleted, Registry, WriteContext, new_entry};
 use crate::cache::Unreadable;
 use crate::request::{DeleteOptions, Target};
 use crate::storage::{Guard, Outcome, Write};
@@ -12,20 +13,20 @@ use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// 500: what is stored under the object's key is no object.
+/// 500: the value stored under the object's key is not an object.
 pub(super) fn status(value: &Unreadable) -> Status {
     let reason = &value.reason;
     Status::internal(format!("{reason}; delete the object, or store a valid one under its key"))
 }
 
 impl Registry {
-    /// Removes a stored value that cannot be read; `None` if there is none under this name. `admit` sees an object that has only
-    /// the name.
+    /// Removes a stored value that cannot be read; `None` if there is none under this name. `admit` sees an
+    /// object with only a name and a namespace.
     pub(super) async fn delete_unreadable(
         &self,
         target: &Target,
         options: &DeleteOptions,
-        mandate: &Mandate,
+        context: &WriteContext,
         dry_run: bool,
         admit: &mut (impl FnMut(&Value) -> Result<(), Undecided> + Send),
     ) -> Result<Option<Deleted>, Status> {
@@ -47,11 +48,11 @@ impl Registry {
             }
             let guard = Guard { key: key.clone(), revision: value.revision };
             let delete = Write::Delete { key: key.clone() };
-            if let Outcome::Committed { revision } = self.commit(vec![guard], vec![delete], mandate).await? {
+            if let Outcome::Committed { revision } = self.commit(vec![guard], vec![delete], context).await? {
                 let entry = Arc::new(entry.deleted_at(revision));
                 return Ok(Some(Deleted { entry, gone: true }));
             }
-            // Another writer came first; the cache will know what it wrote.
+            // Another writer was faster; wait until the cache shows its write.
             self.fresh().await?;
         }
         Ok(None)
@@ -73,7 +74,7 @@ mod tests {
         Target { resource, custom: None, subresource: "", namespace: "ns".into(), name: name.into() }
     }
 
-    /// Over a store in which the namespace exists.
+    /// A registry over a store in which the namespace exists.
     async fn registry(store: &Store) -> Registry {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
         store.put("/registry/namespaces/ns", object::encode_stored(&namespace)).await.unwrap();
@@ -89,25 +90,26 @@ mod tests {
         let registry = registry(&store).await;
         let a = target("a");
 
-        let told = registry.get(&a, &GetOptions::default()).await.unwrap_err();
-        assert_eq!(told.code, 500);
+        let refused = registry.get(&a, &GetOptions::default()).await.unwrap_err();
+        assert_eq!(refused.code, 500);
         assert!(
-            told.message.contains("/registry/configmaps/ns/a") && told.message.contains("delete the object")
+            refused.message.contains("/registry/configmaps/ns/a")
+                && refused.message.contains("delete the object")
         );
-        let update = registry.guaranteed_update(&a, Mandate::default(), false, |current| {
+        let update = registry.guaranteed_update(&a, WriteContext::default(), false, |current| {
             assert!(current.is_none());
             Err(super::super::not_found(&a).into())
         });
         assert_eq!(update.await.unwrap_err().code, 500);
         let known =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}});
-        let created = registry.create(&a, known.clone(), Mandate::default(), false).await;
+        let created = registry.create(&a, known.clone(), WriteContext::default(), false).await;
         assert_eq!(created.unwrap_err().code, 409);
 
         let options = DeleteOptions { uid: Some("u".into()), ..DeleteOptions::default() };
         let delete = |options: DeleteOptions, dry_run| {
             let (registry, a) = (&registry, &a);
-            async move { registry.delete(a, &options, Mandate::default(), dry_run, |_| Ok(())).await }
+            async move { registry.delete(a, &options, WriteContext::default(), dry_run, |_| Ok(())).await }
         };
         assert_eq!(delete(options, false).await.unwrap_err().code, 409);
         assert!(delete(DeleteOptions::default(), true).await.unwrap().gone);
@@ -117,15 +119,15 @@ mod tests {
         assert!(deleted.gone && deleted.entry.name() == "a");
         assert_eq!(store.get(a.key()).unwrap(), None);
         assert_eq!(delete(DeleteOptions::default(), false).await.unwrap_err().code, 404);
-        registry.create(&a, known, Mandate::default(), false).await.unwrap();
+        registry.create(&a, known, WriteContext::default(), false).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_at_an_old_revision_leaves_out_what_was_unreadable_then() {
+    async fn a_list_at_an_old_revision_omits_objects_that_were_unreadable_then() {
         let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
         let registry = registry(&store).await;
         let known = |name| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}});
-        registry.create(&target("a"), known("a"), Mandate::default(), false).await.unwrap();
+        registry.create(&target("a"), known("a"), WriteContext::default(), false).await.unwrap();
         let broken = store.put(target("b").key(), "{").await.unwrap();
         store.put(target("b").key(), object::encode_stored(&known("b"))).await.unwrap();
         let filter = Filter::all(target("").resource);

@@ -1,6 +1,6 @@
 //! Objects as rows. The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
 
-use crate::cache::{self, Entry, Look, MetaVersion};
+use crate::cache::{self, Entry, MetaVersion, RareForm};
 use crate::kinds::CustomVersion;
 use crate::pipeline::in_version;
 use bytes::{BufMut, BytesMut};
@@ -88,8 +88,8 @@ impl Tables {
     }
 
     /// What tells the rows of one event that are made now from others.
-    pub(super) fn look(&self, now: Timestamp) -> Look {
-        Look::Row { version: self.version, carries: self.include.as_str(), second: now.as_second() }
+    pub(super) fn look(&self, now: Timestamp) -> RareForm {
+        RareForm::Row { version: self.version, carries: self.include.as_str(), second: now.as_second() }
     }
 
     /// A Scale as a table.
@@ -148,7 +148,7 @@ impl Tables {
             return out.put_slice(self.row(entry, now).to_string().as_bytes());
         }
         let bare = Self { include: Include::None, ..self.clone() };
-        let row = bare.row_of(entry.parse_without_books(), now).to_string();
+        let row = bare.row_of(entry.parse_without_managed_fields(), now).to_string();
         out.put_slice(&row.as_bytes()[..row.len() - 1]);
         if self.include != Include::None {
             out.put_slice(b",\"object\":");

@@ -3,7 +3,9 @@
 
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
-use crate::cache::{self, Cache, Delivery, Entry, Filter, Form, Seen, Watch, WatchEnd, event_of, watch_line};
+use crate::cache::{
+    self, Cache, Delivery, Entry, EventType, Filter, Form, Watch, WatchEnd, event_of, watch_line,
+};
 use crate::conversion::{Converter, FieldSelection};
 use crate::error;
 use crate::kinds::CustomVersion;
@@ -323,12 +325,12 @@ impl Encoder {
     fn began_with(&mut self, entry: &Entry) -> Option<Bytes> {
         match &self.form {
             WatchForm::Shared(form) if form.is_of_all_versions() || self.is_stored_version(entry) => {
-                cache::frame(Seen::Added, entry, *form)
+                cache::frame(EventType::Added, entry, *form)
             }
-            WatchForm::Shared(form) => cache::turned(Seen::Added, entry, self.resource, *form),
+            WatchForm::Shared(form) => cache::converted_event(EventType::Added, entry, self.resource, *form),
             WatchForm::Tables(tables) => {
                 let first = std::mem::take(&mut self.first);
-                Some(row(tables, Seen::Added, entry, first, self.nondet.clock.now()))
+                Some(row(tables, EventType::Added, entry, first, self.nondet.clock.now()))
             }
         }
     }
@@ -349,7 +351,7 @@ impl Encoder {
                 } else {
                     let look = tables.look(now);
                     let make = |entry: &Entry| Some(row(tables, seen, entry, false, now));
-                    change.looked_at(seen, self.resource, look, make)
+                    change.rare_event(seen, self.resource, look, make)
                 }
             }
         };
@@ -357,7 +359,7 @@ impl Encoder {
     }
 
     /// An event with an object that other watches need not share.
-    fn alone(&mut self, seen: Seen, entry: &Entry) -> Bytes {
+    fn alone(&mut self, seen: EventType, entry: &Entry) -> Bytes {
         let event = match &self.form {
             WatchForm::Shared(form) => cache::frame(seen, entry, *form),
             WatchForm::Tables(tables) => {
@@ -405,7 +407,7 @@ impl Encoder {
 }
 
 /// An event as a table of one row.
-fn row(tables: &Tables, seen: Seen, entry: &Entry, first: bool, now: Timestamp) -> Bytes {
+fn row(tables: &Tables, seen: EventType, entry: &Entry, first: bool, now: Timestamp) -> Bytes {
     line(seen.as_str(), &tables.event(entry, first, now))
 }
 

@@ -1,9 +1,9 @@
-//! The storage seam over our own store in this process. Translates, and leases keys that go away by themselves; knows nothing
-//! of objects.
+//! The storage seam over the store in this process. Translates types, and leases keys with a time to live;
+//! does not parse objects.
 //!
-//! What it has before an external etcd: the newest revision is a load from memory, so that a read that must be current asks
-//! nobody; notes are part of the log and cost no key; a commit is as large as the log takes; history is kept as long as
-//! `--history` says, and old revisions are read without a round trip.
+//! Advantages over an external etcd: the newest revision is a load from memory, so that a linearizable read
+//! takes no round trip. Notes are part of the log and take no key. A commit may be as large as the log
+//! accepts. History is kept as long as `--history` says, and old revisions are read without a round trip.
 
 use super::{
     Commit, CommitError, Guard, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch, ReadError, Storage, Write,
@@ -18,32 +18,33 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Keys that are written within this time share one lease, so that thousands of events do not make thousands of leases. They
-/// live up to this much longer than asked, as in Kubernetes.
+/// How long a lease accepts further keys, so that thousands of events do not need thousands of leases. Keys
+/// live up to this much longer than requested, as in Kubernetes.
 const LEASE_SHARE: Duration = Duration::from_secs(60);
 
-/// Keys that share one lease at most; the next key begins another. A lease takes all its keys with it in one revision, and a watcher
-/// takes a revision whole: a minute of many events would overrun it. Kubernetes' bound.
+/// Most keys of one lease; the next key starts another lease. An expired lease deletes all its keys in one
+/// revision, and watchers receive a revision as a whole: a minute of many events would overflow them.
+/// Kubernetes' bound.
 const LEASE_KEYS: usize = 1_000;
 
-/// The lease that new keys of one time to live join.
+/// The lease that new keys with a certain time to live share.
 struct SharedLease {
     id: LeaseId,
-    /// When it stops taking keys.
+    /// When the lease stops accepting keys.
     until: Instant,
-    /// How many it has taken.
+    /// Number of keys attached to the lease.
     keys: usize,
 }
 
-/// The embedded store as a storage.
+/// The embedded store as a [`Storage`].
 pub struct Embedded {
     store: Store,
-    /// By time to live in seconds.
+    /// The newest lease of each time to live, in seconds.
     leases: Mutex<BTreeMap<u64, SharedLease>>,
 }
 
 impl Embedded {
-    /// Over an open store.
+    /// A storage over an open store.
     pub fn new(store: Store) -> Self {
         Self { store, leases: Mutex::new(BTreeMap::new()) }
     }
@@ -70,12 +71,12 @@ impl Embedded {
         Ok(granted.id)
     }
 
-    /// What a write is refused with while there is no space.
+    /// The error of writes while the store is out of space.
     fn no_space(&self) -> CommitError {
         match self.store.no_space_reason() {
             Some(reason) => CommitError::NoSpace(reason.to_string()),
-            // The alarm ended in between.
-            None => CommitError::NoSpace("there was no space a moment ago; try again".to_owned()),
+            // The alarm was disarmed in between.
+            None => CommitError::NoSpace("the space alarm was raised a moment ago; try again".to_owned()),
         }
     }
 
@@ -138,7 +139,8 @@ impl Storage for Embedded {
         Ok(Box::new(EmbeddedWatch(watcher)))
     }
 
-    /// The cache closes with the store, and tells. An engine that failed does not stop requests, but will stop the store.
+    /// Whether the engine works. A failed engine does not stop requests yet, but will stop the store, which
+    /// closes the cache.
     fn is_healthy(&self) -> bool {
         self.store.engine_failure().is_none()
     }
@@ -233,7 +235,7 @@ mod tests {
     use kstore_store::{Alarm, Config};
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_without_space_is_507_and_says_what_helps() {
+    async fn a_write_without_space_is_507_and_names_the_remedy() {
         let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
         let storage = Embedded::new(store.clone());
         let commit = |ttl_seconds| {
@@ -254,11 +256,11 @@ mod tests {
         }
         let delete = vec![Write::Delete { key: "/registry/a".into() }];
         let delete = Commit { guards: Vec::new(), writes: delete, note: Vec::new().into() };
-        assert!(storage.commit(delete).await.is_ok(), "what makes space goes on");
+        assert!(storage.commit(delete).await.is_ok(), "deletions still work");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_that_expire_share_leases_but_no_lease_has_more_than_a_thousand() {
+    async fn expiring_keys_share_leases_of_at_most_a_thousand_keys() {
         const EVENTS: usize = 2_500;
         let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
         let storage = Embedded::new(store.clone());

@@ -1,32 +1,33 @@
-//! Storages in front of another one: what a [`Layer`] does not say differently is passed on. For counting, and for tests that need
-//! a storage which loses answers or is overtaken.
+//! Storages that wrap another one: methods that a [`Layer`] does not override are forwarded. For metrics, and
+//! for tests that need a storage which loses replies or has concurrent writers.
 
 use super::{Commit, CommitError, Outcome, Page, Raw, RawWatch, ReadError, Storage};
 use crate::restart::TaskRestarts;
 use async_trait::async_trait;
 
-/// A storage that does some things in its own way and leaves the rest to [`Layer::inner`]. It is a [`Storage`] by that.
+/// A storage that overrides some methods and forwards the others to [`Layer::inner`]. Every layer is a
+/// [`Storage`].
 #[async_trait]
 pub trait Layer: Send + Sync + 'static {
-    /// The storage behind it.
+    /// The wrapped storage.
     fn inner(&self) -> &dyn Storage;
 
-    /// See [`Storage::get`].
+    /// Overrides [`Storage::get`].
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
         self.inner().get(key, revision).await
     }
 
-    /// See [`Storage::list`].
+    /// Overrides [`Storage::list`].
     async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
         self.inner().list(start, end, limit, revision).await
     }
 
-    /// See [`Storage::commit`].
+    /// Overrides [`Storage::commit`].
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
         self.inner().commit(commit).await
     }
 
-    /// See [`Storage::watch`].
+    /// Overrides [`Storage::watch`].
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         self.inner().watch(prefix, after).await
     }

@@ -1,5 +1,5 @@
-//! The seam under the apiserver: what it needs of a revisioned key-value store, and no more. `embedded` is our own store in
-//! this process, `etcd` an external cluster, `layer` what stands in front of either. No object is parsed here.
+//! The storage seam: all that the apiserver needs of a revisioned key-value store. `embedded` is the store in
+//! this process, `etcd` an external cluster, `layer` a wrapper around either. Objects are not parsed here.
 
 pub mod embedded;
 pub mod etcd;
@@ -21,29 +21,29 @@ pub struct Raw {
     pub value: Bytes,
     /// The revision of the last change.
     pub revision: i64,
-    /// The revision at which the key came into being.
+    /// The revision at which the key was created.
     pub created: i64,
 }
 
-/// What must hold for a commit to happen: the key was last changed at this revision; 0 = it does not exist.
+/// A condition of a commit: the key was last changed at this revision; 0: it does not exist.
 #[derive(Clone, Debug)]
 pub struct Guard {
     /// The storage key.
     pub key: String,
-    /// Its expected mod revision.
+    /// The expected mod revision.
     pub revision: i64,
 }
 
 /// One change within a commit.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// Set the value. `ttl_seconds` > 0: the key goes away by itself that long after this write.
+    /// Set the value. If `ttl_seconds` is positive, the key expires that long after this write.
     Put {
         /// The storage key.
         key: String,
         /// The bytes to store.
         value: Bytes,
-        /// Time to live; 0 = for ever.
+        /// Time to live in seconds; 0: unlimited.
         ttl_seconds: u64,
     },
     /// Remove the key.
@@ -53,40 +53,41 @@ pub enum Write {
     },
 }
 
-/// All or nothing, at one revision.
+/// Guarded writes that are executed together, at one revision, or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
-    /// Every one must hold.
+    /// Conditions that must all hold.
     pub guards: Vec<Guard>,
-    /// Carried out in order; a key occurs at most once.
+    /// Writes in order of execution; a key occurs at most once.
     pub writes: Vec<Write>,
-    /// Who did it and why (see `provenance`), stored with the revision.
+    /// The writer and its reasons (see `provenance`), stored with the revision.
     pub note: Bytes,
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Done, durable, at this revision.
+    /// The commit is executed and durable.
     Committed {
         /// The revision of the writes.
         revision: i64,
     },
-    /// A guard did not hold; nothing happened. The guarded keys as they are, in the order of the guards.
+    /// A guard did not hold, and nothing was written. Has the guarded keys' current values, in the order of
+    /// the guards.
     Lost {
         /// `None`: the key does not exist.
         current: Vec<Option<Raw>>,
     },
 }
 
-/// One change in the history. `previous` is the value before it, unless it was created here or compacted.
+/// One change of a key.
 #[derive(Clone, Debug)]
 pub struct RawEvent {
     /// The storage key.
     pub key: Bytes,
     /// The new value; `None`: deleted.
     pub current: Option<Raw>,
-    /// The value before.
+    /// The value before the change; `None` if the change created the key or the value is compacted.
     pub previous: Option<Raw>,
 }
 
@@ -95,7 +96,7 @@ pub struct RawEvent {
 pub struct RawBatch {
     /// The revision. A batch without events says only that everything up to here has been delivered.
     pub revision: i64,
-    /// In the order of the commit.
+    /// Changes in the order of the commit.
     pub events: Vec<RawEvent>,
     /// The note of the commit, if it had one.
     pub note: Option<Bytes>,
@@ -104,30 +105,30 @@ pub struct RawBatch {
 /// A page of a range.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// In key order.
+    /// Values in key order.
     pub items: Vec<Raw>,
-    /// Whether more follow.
+    /// Whether more keys follow.
     pub more: bool,
-    /// How many keys there are from `start` on, these included.
+    /// Number of keys in the range from `start` on, including these.
     pub count: i64,
 }
 
 /// Why a read or a watch was refused.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ReadError {
-    /// The revision has been compacted away: list anew.
+    /// The revision has been compacted: list again.
     #[error("revision compacted: the oldest that can be read is {oldest}")]
     Compacted {
         /// The oldest readable revision.
         oldest: i64,
     },
-    /// The revision does not exist yet: wait or read without one.
+    /// The revision does not exist yet: wait, or read without a revision.
     #[error("revision is in the future: the newest is {current}")]
     Future {
         /// The newest revision.
         current: i64,
     },
-    /// The storage cannot be reached, or does not answer in time: try again later.
+    /// The storage cannot be reached or does not answer in time: try again later.
     #[error("the storage does not answer: {0}")]
     Unavailable(String),
     /// The storage failed; the message is for the log and the operator.
@@ -135,64 +136,68 @@ pub enum ReadError {
     Failed(String),
 }
 
-/// Why a commit was refused. In every case but `Unknown` nothing was written.
+/// Why a commit failed. In every case but `Unknown` nothing was written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Too much is waiting: try again later.
+    /// Too many commits are waiting: try again later.
     #[error("storage is overloaded, try again later")]
     Overloaded,
-    /// One value or the whole commit is larger than the storage takes.
+    /// One value or the whole commit is larger than the storage accepts.
     #[error("{0}")]
     TooLarge(String),
     /// The storage could not be reached, and the commit was not sent: try again later.
     #[error("the storage does not answer: {0}")]
     Unavailable(String),
-    /// There is no space; the message says why and what helps. Reads and deletions go on.
+    /// The storage is out of space; the message says why and what helps. Reads and deletions still work.
     #[error("out of space: {0}")]
     NoSpace(String),
     /// The storage failed before anything was written.
     #[error("storage: {0}")]
     Failed(String),
-    /// The storage failed, or was lost, while writing: it may have happened, or may still happen. Read before you try again.
+    /// The storage failed or was lost while writing: the commit may have been executed, or may still be. Read
+    /// before you try again.
     #[error("storage failed, the outcome is unknown: {0}")]
     Unknown(String),
 }
 
-/// A stream of batches in revision order, without gap or repeat. A storage that is away for a while is waited for: the stream
-/// goes on where it was.
+/// A stream of batches in revision order, without gap or repetition. If the storage is unavailable for a
+/// while, the stream waits and then continues where it was.
 #[async_trait]
 pub trait RawWatch: Send {
-    /// The next batch; `None` when the storage has closed. After an error there is nothing more; `Compacted` means that the
-    /// history was lost between here and what is stored now.
+    /// The next batch; `None` when the storage is closed. An error ends the stream; `Compacted` means that
+    /// the history between the last batch and the stored state is lost.
     async fn next(&mut self) -> Option<Result<RawBatch, ReadError>>;
 }
 
-/// A revisioned key-value store, perhaps with other writers. Reads show only durable state.
+/// A revisioned key-value store, possibly with other writers. Reads return only durable state.
 #[async_trait]
 pub trait Storage: Send + Sync + 'static {
-    /// The newest durable revision, where this process knows it without asking anyone: what [`Storage::revision`] would answer,
-    /// without its cost. `None`: only asking tells.
+    /// The newest durable revision if this process knows it without a round trip: the result of
+    /// [`Storage::revision`] without its cost. `None` if it takes a round trip.
     fn revision_here(&self) -> Option<i64>;
 
-    /// The newest durable revision: at least that of every commit, whoever made it, that was answered before this call.
+    /// The newest durable revision: at least that of every commit, by any writer, that was answered before
+    /// this call.
     ///
-    /// Every open watch of everything (prefix "") comes to this revision, with an empty batch if need be: somebody else's
-    /// keys may have been all that changed.
+    /// Every open watch of all keys (prefix "") reaches this revision, with an empty batch if need be: the
+    /// newest commit may have changed only keys outside of this cluster.
     async fn revision(&self) -> Result<i64, ReadError>;
 
-    /// The key at a revision; 0 = the newest.
+    /// The value of a key at a revision; 0: the newest.
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError>;
 
     /// Up to `limit` (0 = all) keys in `start..end` at a revision (0 = the newest).
     async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError>;
 
-    /// Carries out `commit`; on return it is durable, or did not happen.
+    /// Executes `commit`. On return it is durable, or nothing was written.
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError>;
 
-    /// Changes to keys that begin with `prefix`, after revision `after`. Batches carry notes if the prefix is "".
+    /// Watches changes of keys that begin with `prefix`, after revision `after`. Batches carry notes if the
+    /// prefix is "".
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError>;
 
-    /// Whether requests can expect an answer, as far as is known without asking: cheap enough for every health check.
+    /// Whether requests can expect an answer, as far as is known without a round trip: cheap enough for every
+    /// health check.
     fn is_healthy(&self) -> bool;
 
     /// Restarts of the storage's own tasks after panics; `None` if it has no tasks that run again.
@@ -200,7 +205,7 @@ pub trait Storage: Send + Sync + 'static {
         None
     }
 
-    /// Ends in order; further commits fail.
+    /// Closes the storage in order; further commits fail.
     async fn close(&self);
 }
 

@@ -1,18 +1,18 @@
-//! The table of all annotations: what the parser knows, what users read in `ANNOTATIONS.md`, and what is proposed to those who
-//! mistype a name.
+//! The table of all annotations. The parser, the page `ANNOTATIONS.md` and the suggestions for misspelled
+//! names use it.
 
-/// An annotation.
+/// A documented annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotation {
-    /// The name after the prefix, and after the container's name.
+    /// The name after the prefix and the container's name.
     pub name: &'static str,
-    /// What its value looks like.
+    /// The form of its value.
     pub value: &'static str,
-    /// What it does.
+    /// Its effect.
     pub effect: &'static str,
-    /// A value that is understood.
+    /// A valid value.
     pub example: &'static str,
-    /// It is about the pod, not about one of its containers.
+    /// Whether it applies to the pod, not to one of its containers.
     pub whole_pod: bool,
 }
 
@@ -148,12 +148,12 @@ pub const ANNOTATIONS: &[Annotation] = &[
     ),
 ];
 
-/// The annotation of this name.
+/// The annotation with this name.
 pub fn find(name: &str) -> Option<&'static Annotation> {
     ANNOTATIONS.iter().find(|annotation| annotation.name == name)
 }
 
-/// The one of `known` that takes the fewest edits to become from `name`.
+/// The element of `known` with the smallest edit distance from `name`.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known.min_by_key(|known| strsim::osa_distance(name, known))
 }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_all_annotations_are_understood() {
+    fn the_examples_of_all_annotations_are_valid() {
         for Annotation { name, example, whole_pod, .. } in ANNOTATIONS {
             let keys = if *whole_pod { vec![*name] } else { vec![name, *name] };
             let key = if keys.len() > 1 { format!("c.{name}") } else { (*name).to_owned() };

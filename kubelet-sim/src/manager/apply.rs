@@ -1,4 +1,5 @@
-//! Carries writes out, one by one or several in a transaction, and says how each ended. No judgement: what to do about a failure is the manager's matter.
+//! Executes writes, singly or several in a transaction, and reports their results. The manager decides what
+//! follows from a failure.
 
 use super::write::{Failure, Write, Written};
 use crate::node::object::LEASE_NAMESPACE;
@@ -12,7 +13,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
-/// One write, once; whether it may be repeated is in the answer.
+/// Executes one write once. The result says whether it may be repeated.
 pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Failure> {
     match write {
         Write::PodStatus { key, uid, base, cause, status, .. } => {
@@ -36,7 +37,7 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
     }
 }
 
-/// Several writes in one transaction; if the server refuses one of them, each by itself.
+/// Executes several writes in one transaction. If the server refuses one of them, executes each by itself.
 pub(crate) async fn apply_batch(
     client: Client,
     writes: Vec<Write>,
@@ -56,7 +57,8 @@ pub(crate) async fn apply_batch(
     writes.into_iter().zip(outcomes).collect()
 }
 
-/// How each of the writes ended in their transaction; `None` if nothing was written because one of them cannot be.
+/// The results of the writes in one transaction; `None` if nothing was written because one of them was
+/// refused.
 async fn apply_together(client: &Client, writes: &[Write]) -> Option<Vec<Result<Written, Failure>>> {
     let mut transaction = Transaction::new(client);
     for write in writes {
@@ -78,7 +80,7 @@ async fn apply_together(client: &Client, writes: &[Write]) -> Option<Vec<Result<
     }
 }
 
-/// The operation that does what `write` asks; `None` for writes that are not part of transactions.
+/// Adds the operation for `write`; `None` for writes that are not part of transactions.
 fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
     Some(match write {
         Write::CreateNode(node) => transaction.create("", &**node),
@@ -93,7 +95,7 @@ fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
     })
 }
 
-/// What of an answer says whether the server took the status of a new Node.
+/// The part of an answer that shows whether the server accepted the status of a new Node.
 #[derive(Deserialize)]
 struct Posted {
     #[serde(default)]
@@ -111,8 +113,9 @@ impl Posted {
     }
 }
 
-/// The status as a merge patch. It names the pod's uid, so that it does not land on a successor of the same name, and the
-/// revision that it builds on, because the list of conditions is replaced as a whole and others have theirs in it.
+/// The status as a merge patch. It names the pod's uid, so that it does not change a successor of the same
+/// name. It also names the revision that it builds on, because it replaces the whole list of conditions,
+/// which has conditions of other writers.
 pub(super) fn status_patch(uid: &str, base: Revision, status: &PodStatus) -> serde_json::Value {
     let metadata = json!({ "uid": uid, "resourceVersion": base.to_string() });
     json!({ "metadata": metadata, "status": status })
@@ -127,7 +130,7 @@ async fn remove(client: &Client, key: &Key, uid: &str, cause: Revision) -> Resul
     }
 }
 
-/// Renews a lease that exists, else creates it; each falls back on the other once.
+/// Renews a lease if it exists, otherwise creates it; falls back to the other once.
 async fn renew(client: &Client, node: &str, exists: bool, lease: &Lease) -> Result<Written, Failure> {
     let api = client.api::<Lease>();
     let patch = renewal(lease);
@@ -171,7 +174,8 @@ fn failure(error: &ApiError) -> Failure {
     }
 }
 
-/// Of an object's metadata only the revision. Managed fields are most of an answer, and nobody here reads them.
+/// Decodes only the revision of an object's metadata. Managed fields are most of an answer and are not
+/// needed.
 fn revision_alone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -182,7 +186,7 @@ fn revision_alone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMe
     Ok(ObjectMeta { resource_version, ..ObjectMeta::default() })
 }
 
-/// The part of an answer that matters: nothing else is decoded.
+/// Defines a type that decodes only the metadata of an answer.
 macro_rules! ack {
     ($name:ident, $kind:ty) => {
         #[derive(Serialize, Deserialize)]

@@ -1,5 +1,5 @@
-//! Watches of the objects that pods refer to: one of a single object for each, as a kubelet has them, as long as a pod on a
-//! simulated node refers to it. Secrets are not watched but asked for, see `secrets`. No judgement.
+//! Watches of objects that pods refer to: one watch per object, as kubelets have them, while a pod on a
+//! simulated node refers to it. Secrets are polled instead of watched, see `secrets`. Decides nothing.
 
 use super::secrets::{Pace, SecretPoll};
 use super::sources::SourceOrder;
@@ -17,29 +17,29 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What the API says of an object.
+/// The state of an object in the API.
 pub(super) type Report = (SourceKey, SourceState);
 
-/// The watches.
+/// All watches and polls of referenced objects.
 pub(super) struct Followers {
     client: Client,
     rng: Rng,
     reports: mpsc::Sender<Report>,
     followed: BTreeMap<SourceKey, Followed>,
     tasks: TaskGroup,
-    /// Bounds the Secrets that are asked for at once.
+    /// Bounds the concurrent reads of Secrets.
     gets: Arc<Semaphore>,
 }
 
-/// An object that is watched or asked for until this is dropped.
+/// An object that is watched or polled until this is dropped.
 struct Followed {
     _guard: DropGuard,
-    /// How a Secret is asked for.
+    /// The polling rate, if the object is a Secret.
     pace: Option<Arc<Pace>>,
 }
 
 impl Followers {
-    /// No watches yet, and where they report. Watches are tasks of `tasks`.
+    /// An empty set of watches, and the receiver of their reports. Watches run as tasks of `tasks`.
     pub(super) fn new(client: Client, rng: Rng, tasks: TaskGroup) -> (Self, mpsc::Receiver<Report>) {
         let (reports, received) = mpsc::channel(SOURCE_QUEUE);
         let gets = Arc::new(Semaphore::new(SECRET_GETS));
@@ -73,7 +73,8 @@ impl Followers {
         }
     }
 
-    /// Says whether a pod waits for the object. Only Secrets are asked for more often then; the others are watched.
+    /// Sets whether a pod waits for the object. Secrets are then polled more often; other objects are watched
+    /// anyway.
     pub(super) fn pace(&self, key: &SourceKey, is_awaited: bool) {
         if let Some(pace) = self.pace_of(key) {
             pace.set_awaited(is_awaited);
@@ -84,7 +85,7 @@ impl Followers {
         self.followed.get(key)?.pace.as_ref()
     }
 
-    /// Asks for a Secret until `stop`.
+    /// Polls a Secret until `stop`.
     fn poll(&self, key: SourceKey, stop: &CancellationToken) -> Arc<Pace> {
         let pace = Arc::new(Pace::new());
         let polling = SecretPoll {
@@ -134,7 +135,7 @@ async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc:
     }
 }
 
-/// An object that pods refer to: its identity, its keys, and of a claim whether it is bound to a volume.
+/// A referenced object: its identity, its keys, and whether it is a claim that is bound to a volume.
 #[derive(Debug)]
 struct SourceRecord {
     key: Key,
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_is_bound_when_it_says_so_and_names_its_volume() {
+    fn a_claim_is_bound_if_its_phase_is_bound_and_it_names_a_volume() {
         let is_bound = |json: &str| SourceRecord::decode(json.as_bytes()).unwrap().is_bound;
         assert!(is_bound(
             r#"{"metadata":{"name":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Bound"}}"#

@@ -1,5 +1,5 @@
-//! All simulated nodes and their pods: what the informers show goes in, what is to be written comes out. Synchronous, with
-//! time as an argument; `run` is the edge around it, `apply` carries the writes out.
+//! All simulated nodes and their pods: takes changes from the informers and yields writes. Synchronous, with
+//! time as an argument. `run` is the asynchronous edge around it; `apply` executes the writes.
 
 pub(crate) mod apply;
 mod follow;
@@ -38,7 +38,7 @@ use std::sync::Arc;
 use timers::Timers;
 use write::{Failure, Write, Written};
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Regarding {
     /// A pod, or the container that the field path names.
@@ -55,11 +55,11 @@ pub(crate) struct Notice {
     pub(crate) warning: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
-    /// The revision of the object that led to it; zero for none.
+    /// The revision of the object that caused the event; zero for none.
     pub(crate) cause: Revision,
 }
 
-/// The whole simulation but for its clock and its wires.
+/// The state of the whole simulation, without clock and connections.
 pub(crate) struct Manager {
     config: Config,
     nodes: BTreeMap<String, NodeEntry>,
@@ -74,7 +74,7 @@ pub(crate) struct Manager {
     pod_writes: usize,
     node_writes: usize,
     notices: Vec<Notice>,
-    /// Commands of containers to run.
+    /// Commands of containers that are to be run.
     launches: Vec<Launch>,
     references: References,
     /// Pods that streams follow, by uid.
@@ -82,7 +82,8 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// The nodes of `config`, as far as its networks have room; `existing` are the Node objects that stand already.
+    /// The nodes of `config`, as many as its networks have space for; `existing` are the Node objects that
+    /// already exist.
     pub(crate) fn new(config: Config, rng: &Rng, existing: &[Arc<NodeRecord>], now: Timestamp) -> Self {
         let mut manager = Self {
             runtime: SimRuntime::new(config.delays.clone(), rng),
@@ -131,7 +132,7 @@ impl Manager {
         self.node_notice(&name, "Starting", "Starting kubelet.".to_owned());
     }
 
-    /// Takes what the pod informer shows.
+    /// Takes changes from the pod informer.
     pub(crate) fn observe_pods(&mut self, deltas: Vec<Delta<PodRecord>>, now: Timestamp) {
         for delta in deltas {
             match delta {
@@ -172,7 +173,7 @@ impl Manager {
         self.step_pod(&key, Input::Observed, now);
     }
 
-    /// Records what a new pod's annotations say and nobody understands.
+    /// Records warnings about invalid annotations of a new pod.
     fn complain(&mut self, record: &PodRecord) {
         let annotations = &record.pod.metadata.annotations;
         if !annotations.keys().any(|key| key.starts_with(behavior::ANNOTATION_PREFIX)) {
@@ -207,7 +208,7 @@ impl Manager {
         }
     }
 
-    /// Takes what the node informer shows.
+    /// Takes changes from the node informer.
     pub(crate) fn observe_nodes(&mut self, deltas: Vec<Delta<NodeRecord>>) {
         for delta in deltas {
             let (key, record) = match delta {
@@ -252,7 +253,7 @@ impl Manager {
         self.step_pod(key, Input::Observed, now);
     }
 
-    /// Lets everything happen that is due by `now`.
+    /// Processes everything that is due by `now`.
     pub(crate) fn expire(&mut self, now: Timestamp) {
         loop {
             if let Some((at, uid, event)) = self.runtime.take_due(now) {
@@ -300,7 +301,7 @@ impl Manager {
         self.touch_pod(key);
     }
 
-    /// Looks at the pod once more before the next writes go out, and at its deadline.
+    /// Schedules the pod for the next writes, and for its deadline.
     fn touch_pod(&mut self, key: &Key) {
         self.show(key);
         let Some(entry) = self.pods.get(key) else { return };
@@ -318,8 +319,8 @@ impl Manager {
         }
     }
 
-    /// The writes to begin now, as many as the limits leave room for. A pod's status is computed here, so that everything
-    /// that happened up to now goes out in one.
+    /// The writes to begin now, within the limits. The status of a pod is computed here, so that one write
+    /// has everything that happened so far.
     pub(crate) fn next_writes(&mut self, now: Timestamp) -> Vec<Write> {
         let mut writes = Vec::new();
         while self.node_writes < NODE_WRITES {
@@ -343,7 +344,7 @@ impl Manager {
         writes
     }
 
-    /// Takes the outcome of a write that [`Self::next_writes`] gave out.
+    /// Takes the result of a write from [`Self::next_writes`].
     pub(crate) fn written(&mut self, write: &Write, result: Result<Written, Failure>, now: Timestamp) {
         let node = match write {
             Write::PodStatus { key, uid, .. } | Write::RemovePod { key, uid, .. } => {
@@ -365,7 +366,7 @@ impl Manager {
         self.touch_node(&node);
     }
 
-    /// When something is due next.
+    /// The time of the next deadline.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         [self.runtime.next_due(), self.pod_timers.next(), self.node_timers.next()].into_iter().flatten().min()
     }
@@ -412,7 +413,7 @@ impl Manager {
     }
 }
 
-/// Keys in the order of their arrival, each at most once.
+/// A queue of keys in the order of arrival, each at most once.
 struct Queue<K> {
     order: VecDeque<K>,
     members: BTreeSet<K>,

@@ -1,4 +1,4 @@
-//! One node under the manager: its state, its newest object and its writes, one at a time. Synchronous.
+//! One node in the manager: its state, its newest object and its writes, one at a time. Synchronous.
 
 use super::pods::retry_wait;
 use super::record::NodeRecord;
@@ -21,10 +21,10 @@ pub(super) struct NodeEntry {
     index: usize,
     state: State,
     record: Option<Arc<NodeRecord>>,
-    /// Whether `record` shows something else than the node would say of itself; `None` until somebody asks.
+    /// Whether `record` differs from the node's current status; `None` until it is compared.
     stale: Option<bool>,
     leased: bool,
-    /// What is to be written, in order, without repetition.
+    /// Pending writes, in order, without duplicates.
     pending: VecDeque<Output>,
     in_flight: bool,
     failures: u32,
@@ -32,14 +32,14 @@ pub(super) struct NodeEntry {
 }
 
 impl NodeEntry {
-    /// A node that has not begun. `record` is its object, if it stood before this process.
+    /// A node that has not begun. `record` is its object, if it existed before this process.
     pub(super) fn new(identity: Identity, index: usize, record: Option<Arc<NodeRecord>>) -> Self {
         let (state, pending) = (State::Unregistered, VecDeque::new());
         Self {
             identity,
             index,
             state,
-            // Most likely its lease is there, too; if not, the renewal creates it.
+            // Its lease most likely exists too; if not, the renewal creates it.
             leased: record.is_some(),
             record,
             stale: None,
@@ -50,7 +50,7 @@ impl NodeEntry {
         }
     }
 
-    /// Writes and steps of its pods are held back.
+    /// Whether a fault stopped the node: its writes and its pods' steps are held back.
     pub(super) fn stopped(&self) -> bool {
         matches!(self.state, State::Stopped { .. })
     }
@@ -60,7 +60,7 @@ impl NodeEntry {
         self.stale = None;
     }
 
-    /// The first step: registers, or takes up the object that stands.
+    /// Makes the first step: registers, or adopts the existing object.
     pub(super) fn begin(&mut self, config: &Config, now: Timestamp) {
         match self.record {
             Some(_) => self.registered(true, config, now),
@@ -82,7 +82,7 @@ impl NodeEntry {
         }
     }
 
-    /// The moment that [`Self::deadline`] named has come.
+    /// Processes the deadline that [`Self::deadline`] returned.
     pub(super) fn expire(&mut self, config: &Config, now: Timestamp) {
         self.retry_at = self.retry_at.filter(|at| *at > now);
         if self.state.deadline().is_some_and(|at| at <= now) {
@@ -91,7 +91,7 @@ impl NodeEntry {
         }
     }
 
-    /// Compared once for each version of the object: nothing that counts here changes with time.
+    /// Compares once per version of the object: the compared fields do not change with time.
     fn is_stale(&mut self, config: &Config, now: Timestamp) -> bool {
         let (identity, record) = (&self.identity, &self.record);
         *self.stale.get_or_insert_with(|| {
@@ -109,7 +109,7 @@ impl NodeEntry {
         self.state.deadline().into_iter().chain(self.retry_at).min()
     }
 
-    /// The next write, if one is due. At most one is under way.
+    /// The next write, if one is due. At most one is in flight.
     pub(super) fn next_write(
         &mut self,
         config: &Config,
@@ -127,7 +127,8 @@ impl NodeEntry {
                 let status = object::status(config, &self.identity, &runtime.images(&node), previous, now);
                 Write::NodeStatus { node, status: Box::new(status) }
             }
-            // The lease names the Node's uid as its owner: a new one waits until the informer shows the Node.
+            // The lease names the Node's uid as its owner, so a new lease waits until the informer shows the
+            // Node.
             Output::RenewLease if !self.leased && self.record.is_none() => return None,
             Output::RenewLease => {
                 let uid = self.record.as_ref().map(|record| record.uid());
@@ -138,7 +139,7 @@ impl NodeEntry {
         Some(write)
     }
 
-    /// Takes the outcome of the write that was under way. True if the node has just registered.
+    /// Takes the result of the write in flight. True if the node has just registered.
     pub(super) fn written(
         &mut self,
         write: &Write,
@@ -161,7 +162,7 @@ impl NodeEntry {
                 self.leased = true;
                 self.settled(Output::RenewLease);
             }
-            // A Node that somebody deleted is not registered anew while its kubelet runs.
+            // As in Kubernetes, a deleted Node is not registered again while its kubelet runs.
             (Ok(_) | Err(Failure::NotFound), Write::NodeStatus { .. }) => self.settled(Output::PostStatus),
             (Ok(_), Write::PodStatus { .. } | Write::RemovePod { .. }) => {}
             (Err(Failure::Refused(why)), _) => {
@@ -182,7 +183,7 @@ impl NodeEntry {
     }
 
     fn registered(&mut self, adopted: bool, config: &Config, now: Timestamp) {
-        // Spread over one interval, so that the leases of thousands of nodes do not come in one burst.
+        // Spread over one interval, so that the leases of thousands of nodes are not renewed in one burst.
         let share = self.index as f64 / config.nodes.max(1) as f64;
         let offset = Duration::from_millis(LEASE_INTERVAL.mul_f64(share).as_millis() as u64);
         self.step(Input::Registered { adopted, offset }, now);

@@ -1,4 +1,4 @@
-//! One pod under the manager: its machine, its newest object, and how far the API knows of it. Synchronous.
+//! One pod in the manager: its state machine, its newest object, and its writes. Synchronous.
 
 use super::record::PodRecord;
 use super::write::{Failure, Write, Written};
@@ -21,33 +21,34 @@ use std::sync::Arc;
 pub(super) struct PodEntry {
     record: Arc<PodRecord>,
     pub(super) uid: Arc<str>,
-    /// Taken while a step runs.
+    /// The pod's state machine; taken while a step runs.
     machine: Option<Pod>,
-    /// The status that the server accepted last from us.
+    /// The status that the server last accepted from this kubelet.
     sent: Option<PodStatus>,
-    /// The revision that our last write made; older objects from the informer do not show it.
+    /// The revision of the last write by this kubelet; older objects from the informer do not show it.
     fence: Revision,
     in_flight: bool,
-    /// The machine is through and the object deleted: remove it when its status is written.
+    /// Whether the machine has ended and the object is deleted: it is to be removed after its status is
+    /// written.
     remove: bool,
     removed: bool,
     failures: u32,
     retry_at: Option<Timestamp>,
-    /// When a status that somebody else overwrote may be written again, unless they put it right.
+    /// When a status that another writer overwrote may be written again, unless it is restored before.
     reconcile_at: Option<Timestamp>,
-    /// It may now.
+    /// Whether the status may be written again now.
     reconcile: bool,
-    /// What the runtime reported while the node was stopped.
+    /// Runtime events received while the node was stopped.
     held: Vec<Event>,
     disks: Arc<Disks>,
-    /// What commands of its containers print; there once one was run.
+    /// The output of its containers' commands; `None` before the first command.
     pub(super) outputs: Option<Arc<Outputs>>,
-    /// The objects that the pod is known to refer to.
+    /// The objects to which the pod is known to refer.
     pub(super) references: BTreeSet<SourceKey>,
 }
 
 impl PodEntry {
-    /// An entry for a pod that is seen for the first time. The first step is the caller's.
+    /// An entry for a new pod. The caller makes the first step.
     pub(super) fn new(record: Arc<PodRecord>, runtime: &mut dyn Runtime, now: Timestamp) -> Self {
         let (machine, commands) = adopt(&record.pod, now);
         commands.into_iter().for_each(|command| runtime.submit(&record.pod, command, now));
@@ -71,7 +72,7 @@ impl PodEntry {
         }
     }
 
-    /// What a stream may see of it.
+    /// The state of the pod for streams.
     pub(super) fn snapshot(&self, reachable: bool, gone: bool) -> Snapshot {
         let machine = self.machine.clone().expect("the machine is put back after each step");
         let disks = Arc::clone(&self.disks);
@@ -79,19 +80,19 @@ impl PodEntry {
         Snapshot { record, machine, disks, outputs, reachable, gone }
     }
 
-    /// The run of a container that is under way.
+    /// The id of the container's current run.
     pub(super) fn run_of(&self, container: usize) -> Option<String> {
         let machine = self.machine.as_ref()?;
         Some(machine.containers.get(container)?.run()?.id.clone())
     }
 
-    /// Whether this run of a container is under way.
+    /// Whether this is the container's current run.
     pub(super) fn runs(&self, container: usize, run: &str) -> bool {
         let machine = self.machine.as_ref().and_then(|machine| machine.containers.get(container)?.run());
         machine.is_some_and(|under_way| under_way.id == run)
     }
 
-    /// Whether it may wait for an object that it refers to.
+    /// Whether the pod may wait for a referenced object.
     pub(super) fn awaits_sources(&self) -> bool {
         self.machine.as_ref().is_some_and(Pod::awaits_sources)
     }
@@ -104,7 +105,7 @@ impl PodEntry {
         &self.record.pod.spec.node_name
     }
 
-    /// Takes the newer object. True if it tells something that we did not write ourselves.
+    /// Takes a newer object. True if it has a change that this kubelet did not write.
     pub(super) fn observe(&mut self, record: Arc<PodRecord>) -> bool {
         if record.revision() < self.record.revision() {
             return false;
@@ -113,7 +114,7 @@ impl PodEntry {
         self.record.revision() != self.fence
     }
 
-    /// Steps the machine, hands its commands to the runtime and gives back its events.
+    /// Steps the machine, passes its commands to the runtime and returns its events.
     pub(super) fn step(
         &mut self,
         input: Input,
@@ -141,18 +142,18 @@ impl PodEntry {
         self.held.push(event);
     }
 
-    /// What was kept.
+    /// Takes the kept events.
     pub(super) fn release(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.held)
     }
 
-    /// When the entry wants to be looked at again without anything happening.
+    /// The time of the next deadline of the entry.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let machine = self.machine.as_ref().and_then(|machine| machine.deadline(&self.record.pod));
         [machine, self.retry_at, self.reconcile_at].into_iter().flatten().min()
     }
 
-    /// Lets the entry's own waits end that are over by `now`.
+    /// Ends the waits that are over by `now`.
     pub(super) fn elapse(&mut self, now: Timestamp) {
         self.retry_at = self.retry_at.filter(|at| *at > now);
         if self.reconcile_at.is_some_and(|at| at <= now) {
@@ -161,7 +162,7 @@ impl PodEntry {
         }
     }
 
-    /// The next write, if one is due: the status if it says something new, then the removal. At most one is under way.
+    /// The next write, if one is due: a changed status, then the removal. At most one is in flight.
     pub(super) fn next_write(&mut self, host_ip: &str, now: Timestamp) -> Option<Write> {
         if self.in_flight || self.removed || self.retry_at.is_some() {
             return None;
@@ -190,12 +191,12 @@ impl PodEntry {
         let status = span.in_scope(|| status::compute(machine, &self.record.pod, host_ip, &base, now));
         let known = self.sent.as_ref().unwrap_or(seen);
         if !status::same(known, &status) {
-            // That the deletion was observed is told by the final status, which is on its way: a mass deletion costs
-            // one write a pod less.
+            // The final status, which follows, also shows that the deletion was observed: a mass deletion
+            // costs one write per pod less.
             let stopping = matches!(machine.stage, Stage::Stopping { why: Why::Deleted, .. });
             return (!stopping || !status::same_but_generation(known, &status)).then_some(status);
         }
-        // Nothing new from us. Has somebody else written over it?
+        // The status is unchanged; check whether another writer overwrote it.
         let shown = self.record.revision() < self.fence || status::agrees(&status, seen);
         match (shown, std::mem::take(&mut self.reconcile)) {
             (true, _) => self.reconcile_at = None,
@@ -208,7 +209,7 @@ impl PodEntry {
         None
     }
 
-    /// Takes the outcome of the write that was under way.
+    /// Takes the result of the write in flight.
     pub(super) fn written(&mut self, write: &Write, result: Result<Written, Failure>, now: Timestamp) {
         self.in_flight = false;
         match (result, write) {
@@ -225,7 +226,8 @@ impl PodEntry {
                 tracing::warn!(pod = %self.record.key(), why, "the server refuses a write");
                 self.retry_at = Some(later(now, WRITE_RETRY_MAX));
             }
-            // The informer is about to show the newer object, which asks for the write again; the wait is for its sake.
+            // The informer is about to show the newer object, which triggers the write again; the wait gives
+            // it time.
             (Err(Failure::Conflict | Failure::AlreadyExists | Failure::Passing(_)), _) => {
                 self.failures += 1;
                 self.retry_at = Some(later(now, retry_wait(self.failures)));
@@ -233,12 +235,13 @@ impl PodEntry {
         }
     }
 
-    /// The informer showed a newer object: a write that met a conflict need not wait any longer.
+    /// Ends the wait after a conflict, because the informer showed a newer object.
     pub(super) fn hurry(&mut self) {
         self.retry_at = None;
     }
 
-    /// After a stop of the node, others may have written what no longer holds: no waiting to put it right.
+    /// Allows the status to be restored at once: during a stop of the node, other writers may have changed
+    /// it.
     pub(super) fn reconcile_now(&mut self) {
         self.reconcile = true;
     }
@@ -253,7 +256,7 @@ impl PodEntry {
     }
 }
 
-/// The wait after so many failures in a row.
+/// The wait after a number of consecutive failures.
 pub(super) fn retry_wait(failures: u32) -> std::time::Duration {
     WRITE_RETRY_BASE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(WRITE_RETRY_MAX)
 }

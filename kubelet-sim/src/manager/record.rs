@@ -1,4 +1,4 @@
-//! What the informers hold: a pod and a node as far as the kubelet reads them, each with its key at hand.
+//! Objects in the informers' caches: the parts of a pod and a node that the kubelet reads, with their keys.
 
 use crate::pod::object::PodObject;
 use k8s_openapi::api::core::v1::NodeStatus;
@@ -76,7 +76,7 @@ impl NodeRecord {
         &self.object.status
     }
 
-    /// The slice of the pod network that the object names, or an empty text.
+    /// The subnet for pods in the Node object, or an empty text.
     pub(crate) fn pod_cidr(&self) -> &str {
         &self.object.spec.pod_cidr
     }

@@ -1,5 +1,5 @@
-//! The edge: one informer of pods and one of nodes for all simulated nodes, the clock, and the writes under way. It wakes
-//! for an event or the next deadline and judges nothing.
+//! The asynchronous edge: one informer of pods and one of nodes for all simulated nodes, the clock, and the
+//! writes in flight. It wakes for an event or the next deadline and decides nothing.
 
 use super::apply::apply_batch;
 use super::follow::{Followers, Report};
@@ -25,42 +25,43 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// The component's name, as writes and events carry it.
+/// The component's name, in writes and events.
 pub(crate) const AGENT: &str = "kubelet";
 
-/// Runs the nodes of `config` until `stop` is cancelled; then it stops its tasks and returns. What it knows is in the API,
-/// so a later run goes on where this one ends. For faults, make a [`Simulator`].
+/// Runs the nodes of `config` until `stop` is cancelled; then stops its tasks and returns. All state is in
+/// the API, so a later run continues. To inject faults, use a [`Simulator`].
 pub async fn run(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
     let (simulator, _handle) = Simulator::new(client, nondet, config);
     simulator.run(stop).await;
 }
 
-/// Simulated nodes that do not run yet.
+/// Simulated nodes that are not running yet.
 pub struct Simulator {
     client: Client,
     nondet: Nondet,
     config: Config,
-    /// Held by the present generation.
+    /// Locked by the current generation.
     orders: Arc<Mutex<mpsc::Receiver<Order>>>,
 }
 
 impl Simulator {
-    /// The nodes of `config`, and a handle that inflicts faults on them once they run.
+    /// The nodes of `config`, and a handle that injects faults into them while they run.
     pub fn new(client: Client, nondet: Nondet, config: Config) -> (Self, Handle) {
         let (handle, orders) = Handle::new();
         let orders = Arc::new(Mutex::new(orders));
         (Self { client: client.agent(AGENT), nondet, config, orders }, handle)
     }
 
-    /// Runs the nodes until `stop` is cancelled; then it stops its tasks and returns. If one of the tasks panics, all start again
-    /// from what the API shows, after a back-off; the restarts are counted. Nodes that were stopped run then.
+    /// Runs the nodes until `stop` is cancelled; then stops its tasks and returns. If a task panics, all
+    /// tasks restart from the API's state after a back-off; restarts are counted. Stopped nodes run again
+    /// then.
     // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
     pub fn run(self, stop: CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let supervisor = Supervisor::new("kubelet-sim", &self.config.metrics);
         Box::pin(supervisor.run(stop, move |tasks| self.generation().simulate(tasks)))
     }
 
-    /// What one generation is made from.
+    /// A copy for one generation.
     fn generation(&self) -> Self {
         let Self { client, nondet, config, orders } = self;
         let (client, nondet, config) = (client.clone(), nondet.clone(), config.clone());
@@ -122,7 +123,7 @@ impl Simulator {
     }
 }
 
-/// A write and how it ended.
+/// A write and its result.
 type Outcome = (Write, Result<Written, Failure>);
 
 struct Edge {
@@ -134,14 +135,14 @@ struct Edge {
     pods: Subscription<PodRecord>,
     nodes: Subscription<NodeRecord>,
     orders: OwnedMutexGuard<mpsc::Receiver<Order>>,
-    /// The nodes that answer.
+    /// The nodes that are not stopped.
     serving: Arc<Latest<Vec<String>>>,
     words: mpsc::Receiver<Word>,
-    /// The watches of what pods refer to, and what they say.
+    /// The watches of referenced objects, and their reports.
     followers: Followers,
     reports: mpsc::Receiver<Report>,
     streams: Streams,
-    /// Commands of containers under way: at most one for each container that runs.
+    /// Running commands of containers: at most one for each running container.
     programs: JoinSet<()>,
     writes: JoinSet<Vec<Outcome>>,
 }
@@ -172,7 +173,7 @@ impl Edge {
         self.programs.shutdown().await;
     }
 
-    /// Begins the writes that are due, each as the node that it is of.
+    /// Begins the writes that are due, each as its node's user.
     fn write(&mut self, now: Timestamp) {
         let writes = self.manager.next_writes(now);
         let batches = if self.identities.are_own() { singles(writes) } else { batches(writes) };
@@ -183,7 +184,7 @@ impl Edge {
         }
     }
 
-    /// Waits for whatever comes first and takes it. The informers end at the stop only.
+    /// Waits for the first event and processes it. The informers end only when the simulation stops.
     async fn wait(&mut self, stop: &CancellationToken, now: Timestamp) {
         let deadline = self.manager.deadline().map(|at| between(now, at));
         tokio::select! {
@@ -215,7 +216,7 @@ impl Edge {
 
     fn show(&mut self, look: Look) {
         if let Some(feed) = self.manager.watch(&look.request) {
-            // Who asked may have gone away.
+            // The requester may have gone away.
             let _ = look.answer.send(feed);
         }
     }
@@ -223,7 +224,7 @@ impl Edge {
     fn obey(&mut self, order: Order) {
         let outcome = self.manager.fault(&order.node, order.fault, self.nondet.clock.now());
         self.serving.set(self.manager.serving());
-        // Who asked may have gone away.
+        // The requester may have gone away.
         let _ = order.done.send(outcome);
     }
 

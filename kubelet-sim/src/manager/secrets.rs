@@ -1,5 +1,6 @@
-//! Secrets that pods refer to, asked for one by one: who may watch Secrets can read all of them, and a node needs those of its pods
-//! alone. A Secret is asked for again soon while a pod waits for it, else as rarely as a kubelet with its cache does. No judgement.
+//! Polling of referenced Secrets, one by one. Permission to watch Secrets is permission to read all of them,
+//! and a node needs only those of its pods. A Secret is polled often while a pod waits for it, otherwise as
+//! rarely as a kubelet's cache does. Decides nothing.
 
 use super::follow::Report;
 use crate::limits::{SECRET_REFRESH, SECRET_RETRY_BASE, SECRET_RETRY_MAX};
@@ -11,42 +12,42 @@ use kstore_nondet::Rng;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 
-/// How often a Secret is asked for. Each change of it asks at once.
+/// The polling rate of a Secret. Each change of it polls at once.
 pub(super) struct Pace(Latest<bool>);
 
 impl Pace {
-    /// No pod is known to wait.
+    /// A rate for a Secret that no pod waits for.
     pub(super) fn new() -> Self {
         Self(Latest::new(false))
     }
 
-    /// Whether a pod waits for the Secret.
+    /// Sets whether a pod waits for the Secret.
     pub(super) fn set_awaited(&self, is_awaited: bool) {
         if *self.0.get().1 != is_awaited {
             self.0.set(is_awaited);
         }
     }
 
-    /// Asks for the Secret now.
+    /// Polls the Secret now.
     pub(super) fn refresh(&self) {
         let (_, is_awaited) = self.0.get();
         self.0.set(*is_awaited);
     }
 }
 
-/// Asks for one Secret.
+/// Polls one Secret.
 pub(super) struct SecretPoll {
     pub(super) client: Client,
     pub(super) key: SourceKey,
     pub(super) pace: Arc<Pace>,
-    /// Bounds the Secrets that are asked for at once.
+    /// Bounds the concurrent reads of Secrets.
     pub(super) gets: Arc<Semaphore>,
     pub(super) rng: Rng,
     pub(super) reports: mpsc::Sender<Report>,
 }
 
 impl SecretPoll {
-    /// Reports the Secret's state again and again, until nobody takes the reports.
+    /// Reports the Secret's state repeatedly until the receiver is dropped.
     pub(super) async fn run(self) {
         let mut retry = SECRET_RETRY_BASE;
         loop {
@@ -71,7 +72,7 @@ impl SecretPoll {
             } else {
                 SECRET_REFRESH
             };
-            // With jitter, so that Secrets that were first asked for together are not asked for together for ever.
+            // With jitter, so that Secrets that were first read together do not stay synchronized.
             let wait = wait.mul_f64(0.75 + self.rng.unit() / 4.0);
             tokio::select! {
                 biased;

@@ -1,5 +1,5 @@
-//! Which pods refer to which ConfigMaps, Secrets and claims, and what the API says of these. A pod that refers to nothing
-//! costs nothing here. Synchronous; `follow` watches the objects, and `secrets` asks for Secrets.
+//! References of pods to ConfigMaps, Secrets and claims, and the state of these in the API. A pod without
+//! references costs nothing here. Synchronous; `follow` watches the objects, and `secrets` polls Secrets.
 
 use super::Manager;
 use super::pods::PodEntry;
@@ -10,18 +10,18 @@ use jiff::Timestamp;
 use kstore_informer::Key;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is to be done about an object that pods refer to.
+/// A change in how a referenced object is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceOrder {
-    /// The first pod refers to it: watch it, or ask for it.
+    /// The first pod refers to the object: watch or poll it.
     Follow(SourceKey),
-    /// One more pod refers to a Secret, which must not start with what was read for another one: ask for it again.
+    /// Another pod refers to a Secret and must not start with an old state of it: poll it now.
     Refresh(SourceKey),
-    /// No pod refers to it any more: stop.
+    /// No pod refers to the object any more: stop.
     Leave(SourceKey),
 }
 
-/// Objects by the pods that refer to them.
+/// Referenced objects with the pods that refer to them.
 #[derive(Default)]
 pub(super) struct References {
     pub(super) sources: Sources,
@@ -30,7 +30,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// The pod, which referred to `before`, refers to `after` from now on.
+    /// Changes the references of a pod from `before` to `after`.
     fn change(&mut self, pod: &Key, before: &BTreeSet<SourceKey>, after: &BTreeSet<SourceKey>) {
         for key in after.difference(before) {
             let pods = self.pods.entry(key.clone()).or_default();
@@ -55,7 +55,7 @@ impl References {
 }
 
 impl Manager {
-    /// Notes what the pod's newest object refers to; a pod that has ended refers to nothing.
+    /// Updates the references from the pod's newest object; a pod that has ended has none.
     pub(super) fn note_references(&mut self, key: &Key) {
         let Some(entry) = self.pods.get_mut(key) else { return };
         let after =
@@ -66,7 +66,7 @@ impl Manager {
         }
     }
 
-    /// The pod is about to be forgotten.
+    /// Removes the references of a pod that is about to be forgotten.
     pub(super) fn drop_references(&mut self, key: &Key) {
         if let Some(entry) = self.pods.get_mut(key) {
             let before = std::mem::take(&mut entry.references);
@@ -74,8 +74,8 @@ impl Manager {
         }
     }
 
-    /// Takes what the API says of an object, and steps the pods that refer to it if that is news. True if one of them may still
-    /// wait for it.
+    /// Takes the state of an object, and steps the pods that refer to it if it has changed. True if one of
+    /// them may still wait for it.
     pub(crate) fn observe_source(&mut self, source: SourceKey, state: SourceState, now: Timestamp) -> bool {
         let Some(pods) = self.references.pods.get(&source).cloned() else { return false };
         if self.references.sources.set(source, state) {
@@ -89,7 +89,7 @@ impl Manager {
         pods.iter().filter_map(|key| self.pods.get(key)).any(PodEntry::awaits_sources)
     }
 
-    /// What is to be watched, and what no longer, since the last call.
+    /// The changes of watches since the last call.
     pub(crate) fn take_source_orders(&mut self) -> Vec<SourceOrder> {
         std::mem::take(&mut self.references.orders)
     }

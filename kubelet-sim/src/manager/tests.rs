@@ -340,7 +340,7 @@ fn what_pods_refer_to_is_watched_once_and_only_while_a_pod_refers_to_it() {
 }
 
 #[test]
-fn a_secret_is_read_anew_for_each_pod_and_often_while_one_waits_for_it() {
+fn a_secret_is_read_for_each_pod_and_often_while_a_pod_waits() {
     let mut world = World::new(Config { nodes: 1, ..Config::default() });
     let key = SourceKey { kind: SourceKind::Secret, namespace: "default".into(), name: "keys".into() };
     let create = |world: &mut World, name: &str| {
@@ -431,7 +431,7 @@ fn a_stopped_node_falls_silent_and_catches_up_when_it_resumes() {
 }
 
 #[test]
-fn a_status_that_somebody_overwrote_is_put_right_but_not_in_a_hurry() {
+fn an_overwritten_status_is_restored_after_a_wait() {
     let mut world = World::new(Config { nodes: 1, ..Config::default() });
     world.create("p", "node-0", json!({}));
     for second in 1..=30 {

@@ -1,9 +1,9 @@
-//! One deadline per pod and node, in order of time. Pure.
+//! Timers: one deadline per pod or node, in order of time. Pure.
 
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The deadlines.
+/// Deadlines by key, at most one each.
 pub(crate) struct Timers<K> {
     by_time: BTreeSet<(Timestamp, K)>,
     by_key: BTreeMap<K, Timestamp>,
@@ -14,7 +14,7 @@ impl<K: Ord + Clone> Timers<K> {
         Self { by_time: BTreeSet::new(), by_key: BTreeMap::new() }
     }
 
-    /// The one deadline of `key` from now on; `None` takes it away.
+    /// Sets the only deadline of `key`; `None` removes it.
     pub(crate) fn set(&mut self, key: &K, at: Option<Timestamp>) {
         let before = match at {
             Some(at) => self.by_key.insert(key.clone(), at),
@@ -36,7 +36,7 @@ impl<K: Ord + Clone> Timers<K> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Takes away the earliest deadline that is not after `now`, and gives back whose it was.
+    /// Removes the earliest deadline that is not after `now`, and returns its key.
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<K> {
         self.by_time.first().filter(|(at, _)| *at <= now)?;
         let (_, key) = self.by_time.pop_first()?;

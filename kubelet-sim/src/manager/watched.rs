@@ -1,4 +1,4 @@
-//! What streams see of the manager's pods: the newest state of each pod that one of them follows.
+//! The newest state of the pods that streams follow.
 
 use super::{Manager, Notice, Regarding};
 use crate::program::{self, Program};
@@ -10,14 +10,14 @@ use kstore_informer::{Key, Revision};
 use std::sync::Arc;
 
 impl Manager {
-    /// The nodes that answer.
+    /// The nodes that are not stopped.
     pub(crate) fn serving(&self) -> Vec<String> {
         let answering = self.nodes.iter().filter(|(_, node)| !node.stopped());
         answering.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Tells that the server refuses the tunnel with all its nodes: an event of the node that the reason names in quotes, or else of the
-    /// first.
+    /// Records an event that the server refuses the tunnel for all nodes: for the node that the reason names
+    /// in quotes, or else for the first.
     pub(crate) fn tunnel_refused(&mut self, why: &str) {
         let is_named = |node: &&String| why.contains(&format!("\"{node}\""));
         let node = self.nodes.keys().find(is_named).or_else(|| self.nodes.keys().next());
@@ -26,7 +26,7 @@ impl Manager {
         }
     }
 
-    /// Tells that the server does not reach one node through the tunnel.
+    /// Records an event that the server does not reach one node through the tunnel.
     pub(crate) fn node_refused(&mut self, node: &str, why: &str) {
         if !self.nodes.contains_key(node) {
             return;
@@ -41,7 +41,7 @@ impl Manager {
         });
     }
 
-    /// The pod that a stream is about, now and later; `None` if it is not here.
+    /// The current and later states of a stream's pod; `None` if the pod is not on a simulated node.
     pub(crate) fn watch(&mut self, request: &StreamRequest) -> Option<Feed> {
         let key = Key::new(&request.namespace, &request.pod);
         let entry = self.pods.get(&key)?;
@@ -51,7 +51,7 @@ impl Manager {
         self.feed(&key)
     }
 
-    /// The pod's newest state, now and later.
+    /// The current and later states of the pod.
     fn feed(&mut self, key: &Key) -> Option<Feed> {
         let entry = self.pods.get(key)?;
         let reachable = self.nodes.get(entry.node()).is_some_and(|node| !node.stopped());
@@ -59,7 +59,7 @@ impl Manager {
         Some(self.watched.entry(Arc::clone(&entry.uid)).or_insert_with(feed).clone())
     }
 
-    /// What ran in a container has ended by itself. Nothing happens if another run is under way.
+    /// Ends the run of a container whose command has exited. No effect if another run is current.
     pub(crate) fn exited(&mut self, exit: &Exit, now: Timestamp) {
         let Some(entry) = self.pods.get(&exit.pod).filter(|entry| *entry.uid == *exit.uid) else { return };
         let place = entry.object().containers().position(|spec| spec.name == exit.container);
@@ -69,7 +69,8 @@ impl Manager {
         }
     }
 
-    /// Has the command of a container run if the simulated shell knows it: the run has just begun, or was taken up.
+    /// Launches the command of a container whose run has begun or was adopted, if the simulated shell knows
+    /// the command.
     pub(super) fn launch(&mut self, key: &Key, index: usize) {
         let Some(entry) = self.pods.get_mut(key) else { return };
         let (Program::Shell(argv), Some(run)) = (program::of(entry.object(), index), entry.run_of(index))
@@ -83,13 +84,13 @@ impl Manager {
         self.launches.push(Launch { pod, uid, index, container, run, argv, outputs });
     }
 
-    /// The commands to run since the last call, each with its pod.
+    /// The commands to run since the last call, each with its pod's state.
     pub(crate) fn take_launches(&mut self) -> Vec<(Feed, Launch)> {
         let launches = std::mem::take(&mut self.launches);
         launches.into_iter().filter_map(|launch| Some((self.feed(&launch.pod)?, launch))).collect()
     }
 
-    /// Shows the pod's newest state to the streams that follow it; forgets that they did when they are gone.
+    /// Publishes the pod's newest state to streams that follow it, or removes the entry if there are none.
     pub(super) fn show(&mut self, key: &Key) {
         if self.watched.is_empty() {
             return;
@@ -104,7 +105,7 @@ impl Manager {
         feed.set(entry.snapshot(reachable, false));
     }
 
-    /// The last that the streams of a pod see of it.
+    /// Publishes the last state of a deleted pod to its streams.
     pub(super) fn show_gone(&mut self, key: &Key) {
         let Some(entry) = self.pods.get(key) else { return };
         if let Some(feed) = self.watched.remove(&entry.uid) {

@@ -1,4 +1,5 @@
-//! What the manager wants written, and how a write can end. Plain data: `apply` carries it out, `Manager` takes the outcome.
+//! Writes of the manager and their results. Plain data: `apply` executes the writes, `Manager` takes the
+//! results.
 
 use crate::limits::NODE_BATCH;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 /// One write, complete in itself.
 #[derive(Clone, Debug)]
 pub(crate) enum Write {
-    /// The status of a pod on `node`, if it is still the one of `uid` and still at `base`.
+    /// The status of a pod on `node`, if its uid is still `uid` and its revision still `base`.
     PodStatus {
         node: Arc<str>,
         key: Key,
@@ -18,7 +19,7 @@ pub(crate) enum Write {
         cause: Revision,
         status: Box<PodStatus>,
     },
-    /// The end of a pod on `node`, if it is still the one of `uid`.
+    /// The removal of a pod on `node`, if its uid is still `uid`.
     RemovePod { node: Arc<str>, key: Key, uid: Arc<str>, cause: Revision },
     /// A new Node.
     CreateNode(Box<Node>),
@@ -29,7 +30,7 @@ pub(crate) enum Write {
 }
 
 impl Write {
-    /// The node whose kubelet writes it.
+    /// The node whose kubelet makes the write.
     pub(crate) fn node(&self) -> &str {
         match self {
             Self::PodStatus { node, .. } | Self::RemovePod { node, .. } => node,
@@ -38,7 +39,7 @@ impl Write {
         }
     }
 
-    /// Whether it is a node's own heartbeat or registration, and not about a pod.
+    /// Whether it is a heartbeat or registration of a node, not a write about a pod.
     fn is_of_node(&self) -> bool {
         match self {
             Self::CreateNode(_) | Self::NodeStatus { .. } | Self::Lease { .. } => true,
@@ -47,8 +48,8 @@ impl Write {
     }
 }
 
-/// The writes in the batches in which they are carried out: those of nodes together, up to [`NODE_BATCH`], each of a pod by
-/// itself. A transaction has one set of causes; for pods, the trace of one would show those of all.
+/// Groups writes into batches: writes of nodes together, up to [`NODE_BATCH`], and each write of a pod by
+/// itself. A transaction has one set of causes; batching pods would attribute all causes to each pod.
 pub(crate) fn batches(writes: Vec<Write>) -> Vec<Vec<Write>> {
     let (nodes, pods): (Vec<_>, Vec<_>) = writes.into_iter().partition(Write::is_of_node);
     let mut batches: Vec<Vec<Write>> = Vec::with_capacity(nodes.len().div_ceil(NODE_BATCH) + pods.len());
@@ -62,31 +63,31 @@ pub(crate) fn batches(writes: Vec<Write>) -> Vec<Vec<Write>> {
     batches
 }
 
-/// The writes one by one, for nodes that have users of their own: a transaction has one user.
+/// Batches of one write each, for nodes with users of their own: a transaction has one user.
 pub(crate) fn singles(writes: Vec<Write>) -> Vec<Vec<Write>> {
     writes.into_iter().map(|write| vec![write]).collect()
 }
 
-/// A write that was carried out.
+/// The result of an executed write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
-    /// The revision that it made; zero if unknown.
+    /// The revision of the write; zero if unknown.
     pub(crate) revision: Revision,
-    /// The object came back with the status that was sent along.
+    /// Whether the returned object has the status that was sent along.
     pub(crate) with_status: bool,
 }
 
-/// A write that was not, and what to do about it.
+/// Why a write failed, which decides what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The object is gone: nothing.
+    /// The object is gone: nothing follows.
     NotFound,
-    /// The object is another or newer one: wait for the informer to show it.
+    /// The object is another or a newer one: wait until the informer shows it.
     Conflict,
-    /// The object to create is there: adopt it.
+    /// The object to create already exists: adopt it.
     AlreadyExists,
-    /// A passing trouble: the same again after a wait.
+    /// A transient failure: retry after a wait.
     Passing(String),
-    /// The server does not accept it: the same again after a long wait, for somebody has to change something.
+    /// The server does not accept the write: retry after a long wait, since a user has to change something.
     Refused(String),
 }

@@ -1,35 +1,35 @@
-//! Addresses: each node's own, each node's slice of the pod network, and the pool of addresses in a slice. Pure.
+//! Addresses: of nodes, the subnets of the pod network, and the pool of addresses in a subnet. Pure.
 
 use crate::config::Network;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 impl Network {
-    /// The network of which `text` (`10.0.0.0/8`) speaks.
+    /// Parses a network such as `10.0.0.0/8`.
     pub fn parse(text: &str) -> Option<Self> {
         let (base, prefix) = text.split_once('/')?;
         let prefix: u8 = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
         Some(Self { base: base.parse().ok()?, prefix })
     }
 
-    /// How many addresses it has.
+    /// The number of addresses.
     pub fn len(&self) -> u64 {
         1 << (32 - u64::from(self.prefix.min(32)))
     }
 
-    /// A network has at least one address.
+    /// Always false: a network has at least one address.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Its `index`-th address, counted from the base; `None` when it has none.
+    /// The `index`-th address, counted from the base; `None` beyond the last.
     pub fn nth(&self, index: u64) -> Option<Ipv4Addr> {
         let offset = u32::try_from(index).ok().filter(|_| index < self.len())?;
         Some(Ipv4Addr::from(u32::from(self.base).wrapping_add(offset)))
     }
 
-    /// The `index`-th of the equal slices that each hold `pods` addresses beside the first and last, and at least 256
-    /// in all; `None` when there are not so many.
+    /// The `index`-th of equal subnets, each with `pods` addresses besides the first and last, and at least
+    /// 256 in all. `None` beyond the last.
     pub fn slice(&self, index: usize, pods: u32) -> Option<Self> {
         let size = (u64::from(pods) + 2).next_power_of_two().max(256);
         let base = self.nth((index as u64).checked_mul(size)?).filter(|_| size <= self.len())?;
@@ -44,8 +44,8 @@ impl std::fmt::Display for Network {
     }
 }
 
-/// The free and taken addresses of a slice. The one that has been free for longest by position is taken next, so an
-/// address is not used again soon.
+/// The free and taken addresses of a subnet. Addresses are taken in order, round robin, so that an address is
+/// not reused soon.
 #[derive(Clone, Debug)]
 pub struct Pool {
     network: Network,
@@ -54,12 +54,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// All of `network` but its first and last address, free.
+    /// A pool of all addresses of `network` except the first and last.
     pub fn new(network: Network) -> Self {
         Self { network, taken: BTreeSet::new(), cursor: 1 }
     }
 
-    /// The next free address after the one taken last, going round; `None` when all are taken.
+    /// Takes the next free address after the one taken last; `None` if all are taken.
     pub fn take(&mut self) -> Option<IpAddr> {
         let usable = self.network.len().saturating_sub(2);
         if self.taken.len() as u64 >= usable {
@@ -74,7 +74,7 @@ impl Pool {
         self.network.nth(index).map(IpAddr::V4)
     }
 
-    /// Marks `ip` as taken. An address outside the slice is not the pool's business.
+    /// Marks `ip` as taken. Addresses outside the subnet are ignored.
     pub fn reserve(&mut self, ip: IpAddr) {
         if let Some(index) = self.index(ip) {
             self.taken.insert(index);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exhausted_pool_says_so_and_goes_on_when_one_is_free() {
+    fn an_exhausted_pool_returns_none_until_an_address_is_freed() {
         let mut pool = Pool::new(Network::parse("10.0.0.0/29").unwrap());
         let taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!(taken.len(), 6);

@@ -1,4 +1,5 @@
-//! One simulated node: what it must write when, as a state and a `step`. Pure; `object` makes what is written.
+//! One simulated node as a state machine with a `step` that yields the node's writes. Pure; `object` builds
+//! the objects to write.
 
 pub mod address;
 pub mod object;
@@ -9,51 +10,50 @@ use jiff::Timestamp;
 use kstore_container_sim::time::later;
 use std::time::Duration;
 
-/// How a node stands with the API.
+/// A node's registration and heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its Node object may not exist yet.
+    /// The Node object may not exist yet.
     Unregistered,
-    /// It heartbeats.
+    /// The node sends heartbeats.
     Alive {
-        /// When its lease is to be renewed.
+        /// When to renew the lease.
         lease: Timestamp,
-        /// When its status is to be posted even if nothing changes.
+        /// When to post the status even if it has not changed.
         status: Timestamp,
     },
-    /// A fault stopped it: it writes nothing. It had registered before, or not.
+    /// A fault stopped the node: it writes nothing.
     Stopped {
-        /// It had registered.
+        /// Whether the node had registered.
         registered: bool,
     },
 }
 
-/// What happens to a node.
+/// An input of a node's state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The process starts.
     Begin,
-    /// Its Node object exists.
+    /// The Node object exists.
     Registered {
-        /// The object stood before this process; its status may be old.
+        /// Whether the object existed before this process, so that its status may be old.
         adopted: bool,
-        /// How far this node's heartbeats are behind those of the first node, so that not all come at once. Beside that, they
-        /// fall on common ticks.
+        /// Offset of this node's heartbeats from those of the first node, so that heartbeats are spread. They
+        /// still fall on common ticks.
         offset: Duration,
     },
-    /// A moment named by [`State::deadline`] has come. `stale` says that the object shows something else than the node
-    /// would say of itself.
+    /// The time of [`State::deadline`] has come.
     Deadline {
-        /// See above.
+        /// Whether the object differs from the node's current status.
         stale: bool,
     },
-    /// A fault stops it.
+    /// A fault stops the node.
     Stop,
-    /// The fault is over.
+    /// The fault has ended.
     Resume,
 }
 
-/// What a node is to write.
+/// A write that a node is to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Create the Node object, or learn that it exists.
@@ -65,7 +65,7 @@ pub enum Output {
 }
 
 impl State {
-    /// When the node has something to do next.
+    /// The time of the next deadline.
     pub fn deadline(&self) -> Option<Timestamp> {
         match *self {
             Self::Unregistered | Self::Stopped { .. } => None,
@@ -74,7 +74,7 @@ impl State {
     }
 }
 
-/// Takes a node on by one input.
+/// Processes one input.
 pub fn step(state: State, input: Input, now: Timestamp) -> (State, Vec<Output>) {
     use Output::{PostStatus, Register, RenewLease};
     let due = |after: Duration| tick_at(later(now, after), HEARTBEAT_TICK);
@@ -92,7 +92,7 @@ pub fn step(state: State, input: Input, now: Timestamp) -> (State, Vec<Output>) 
             (State::Alive { lease, status }, vec![RenewLease, PostStatus])
         }
         (State::Stopped { registered: false }, Input::Resume) => (State::Unregistered, vec![Register]),
-        // A registration that was under way when the fault came.
+        // A registration that was in flight when the fault began.
         (State::Stopped { registered: false }, Input::Registered { .. }) => {
             (State::Stopped { registered: true }, vec![])
         }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use kstore_container_sim::time::between;
 
-    /// The writes of `seconds` seconds as `(second, writes)`.
+    /// The writes within `seconds` seconds, as `(second, writes)`.
     fn heartbeats(mut state: State, seconds: u64, stale: bool) -> Vec<(u64, Vec<Output>)> {
         let mut story = Vec::new();
         while let Some(now) = state.deadline() {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_somebody_else_changed_is_posted_with_the_next_heartbeat() {
+    fn a_status_changed_by_another_writer_is_posted_with_the_next_heartbeat() {
         let story = heartbeats(registered(false).0, 10, true);
         assert_eq!(story, [(10, vec![Output::RenewLease, Output::PostStatus])]);
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_stood_before_is_kept_and_its_status_renewed() {
+    fn an_existing_node_is_adopted_and_its_status_renewed() {
         assert_eq!(registered(true).1, [Output::RenewLease, Output::PostStatus]);
         assert_eq!(registered(false).1, [Output::RenewLease]);
     }

@@ -18,28 +18,28 @@ use std::collections::BTreeMap;
 /// The namespace of node leases.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// What distinguishes one node from the others.
+/// Name and networks of one node.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Its name.
     pub name: String,
     /// Its own address.
     pub ip: String,
-    /// Its slice of the pod network.
+    /// The node's subnet for pods.
     pub network: Network,
 }
 
 impl Identity {
-    /// The identity of node `index`; `None` when the networks are too small for so many nodes.
+    /// The identity of node `index`; `None` if the networks are too small.
     pub fn new(config: &Config, index: usize) -> Option<Self> {
-        // The network's first two addresses are customarily the network itself and its gateway.
+        // By convention the first two addresses are the network itself and its gateway.
         let ip = config.node_network.nth(index as u64 + 2)?.to_string();
         let network = config.pod_network.slice(index, config.pods)?;
         Some(Self { name: config.node_name(index), ip, network })
     }
 }
 
-/// The Node as it registers: ready, for nothing has to come up first.
+/// The Node object for registration. It is ready at once, because nothing has to start first.
 pub fn node(config: &Config, identity: &Identity, now: Timestamp) -> Node {
     let annotations = [("volumes.kubernetes.io/controller-managed-attach-detach", "true")];
     Node {
@@ -72,8 +72,8 @@ pub fn labels(config: &Config, name: &str) -> BTreeMap<String, String> {
     known.into_iter().chain(config.labels.clone()).collect()
 }
 
-/// The status at `now`. From `previous` it keeps the conditions that others own and the time of a transition that did
-/// not happen. `images` are full names and sizes.
+/// The status at `now`. Keeps from `previous` the conditions of other writers and the transition times of
+/// unchanged conditions. `images` are full names and sizes.
 pub fn status(
     config: &Config,
     identity: &Identity,
@@ -140,7 +140,8 @@ fn conditions(previous: Option<&NodeStatus>, now: Timestamp) -> Vec<NodeConditio
     foreign.chain(own).collect()
 }
 
-/// Whether the object shows another health, size or address than the node has; heartbeat times and images do not count.
+/// Whether the object differs from the node in health, size or address. Heartbeat times and images do not
+/// count.
 pub fn stale(ours: &NodeStatus, seen: Option<&NodeStatus>) -> bool {
     let Some(seen) = seen else { return true };
     let conditions = |status: &NodeStatus| {
@@ -153,7 +154,7 @@ pub fn stale(ours: &NodeStatus, seen: Option<&NodeStatus>) -> bool {
         || ours.node_info != seen.node_info
 }
 
-/// Whether the amounts are equal, however they are written: the server stores 1000 as `1k`.
+/// Whether the amounts are equal regardless of notation: the server stores 1000 as `1k`.
 fn same_amounts(
     ours: Option<&BTreeMap<String, Quantity>>,
     seen: Option<&BTreeMap<String, Quantity>>,
@@ -193,7 +194,7 @@ fn node_info(config: &Config, name: &str) -> NodeSystemInfo {
     }
 }
 
-/// The lease of a node, renewed at `now`, owned by its Node object if that exists.
+/// The lease of a node, renewed at `now`; its Node object, if known, owns it.
 pub fn lease(name: &str, node_uid: Option<&str>, now: Timestamp) -> Lease {
     let owner = node_uid.map(|uid| OwnerReference {
         api_version: "v1".to_owned(),
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_amount_that_the_server_writes_otherwise_is_not_stale_and_another_amount_is() {
+    fn equal_amounts_in_other_notation_are_not_stale() {
         let config = Config { memory: "16384Mi".to_owned(), ..Config::default() };
         let identity = Identity::new(&config, 0).unwrap();
         let ours = status(&config, &identity, &[], None, Timestamp::UNIX_EPOCH);

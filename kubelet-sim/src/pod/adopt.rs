@@ -1,4 +1,5 @@
-//! Where a pod's life begins for this process: new, or as its status says when an earlier process left off. Pure.
+//! The initial state of a pod in this process: new, or restored from the status that an earlier process
+//! wrote. Pure.
 
 use super::container::{self, Container, Ended, Phase, Run};
 use super::object::PodObject;
@@ -8,8 +9,8 @@ use crate::runtime::Command;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 
-/// The state of a pod that this process sees for the first time, and what the runtime must take up for it. Containers
-/// that ran go on running; what was under way is begun again.
+/// The state of a pod that this process sees for the first time, and the commands with which the runtime
+/// adopts it. Running containers continue; operations that were in flight are started again.
 pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
     let status = &object.status;
     let started_at = status.start_time.as_ref().map_or(now, |time| time.0);

@@ -1,4 +1,4 @@
-//! One container's life, as a value. How it moves on is decided in `step`; which containers may begin, in `order`.
+//! The state of one container. `step` decides on its transitions, `order` on the containers that may start.
 
 use crate::backoff::Backoff;
 use crate::pod::object::{ContainerSpec, PodObject, RestartPolicy};
@@ -6,66 +6,66 @@ use crate::probe::{Health, Verdict};
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// What role a container has in its pod.
+/// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Runs to its end before the next one begins.
+    /// An init container: ends before the next container starts.
     Init,
-    /// An init container that stays: the next one begins once it has started up.
+    /// A restartable init container: the next container starts once this one has started up.
     Sidecar,
-    /// Begins when all init containers are through.
+    /// A regular container: starts after all init containers.
     Regular,
-    /// Was added to look at the others: begins at once and does not begin again.
+    /// An ephemeral container, added for debugging: starts at once and never restarts.
     Ephemeral,
 }
 
-/// A container: where it stands, and what it remembers of earlier runs.
+/// A container's current state and its earlier runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Its role.
+    /// The role.
     pub kind: Kind,
-    /// Where it stands.
+    /// The current phase.
     pub phase: Phase,
-    /// Runs before the present or latest one.
+    /// Number of runs before the current or latest one.
     pub restarts: u32,
-    /// It has run at least once.
+    /// Whether it has run at least once.
     pub ever_started: bool,
-    /// How its latest run ended, while no newer one has begun.
+    /// The end of its latest run, until a newer one begins.
     pub ended: Option<Ended>,
-    /// How the run before that ended.
+    /// The end of the run before that.
     pub last: Option<Ended>,
-    /// Waits between crashes.
+    /// Back-off after crashes.
     pub crashes: Backoff,
-    /// Waits between failed pulls.
+    /// Back-off after failed pulls.
     pub pulls: Backoff,
 }
 
-/// Where a container stands.
+/// The phase of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Not begun: its turn has not come, or it is about to begin anew.
+    /// Not started: earlier containers come first, or the container is about to restart.
     Waiting,
     /// Its image is being looked up or pulled.
     Image,
-    /// Its image could not be had.
+    /// Its image could not be pulled.
     ImageError(ImageError),
-    /// It cannot be created, for the reason that the kubelet gives. `None` while the API has not yet answered about the
-    /// objects that it refers to.
+    /// It cannot be created, for this reason. `None` while the API has not yet answered about objects that it
+    /// refers to.
     ConfigError(Option<String>),
     /// It is being created and started.
     Starting,
-    /// It runs.
+    /// It is running.
     Running(Run),
-    /// It runs and was told to stop.
+    /// It is running and was told to stop.
     Stopping(Run),
-    /// It ended and may begin anew after `until`; `delay` is what the message says.
+    /// It ended and may restart at `until`; `delay` is shown in the message.
     CrashLoop {
-        /// When it may begin.
+        /// When it may restart.
         until: Timestamp,
-        /// How long the wait is in all.
+        /// Total length of the back-off.
         delay: Duration,
     },
-    /// It ended for good.
+    /// It ended and will not restart.
     Exited,
 }
 
@@ -74,31 +74,31 @@ pub enum Phase {
 pub struct ImageError {
     /// `ErrImagePull`, `ErrImageNeverPull`.
     pub reason: &'static str,
-    /// What the runtime said.
+    /// The runtime's error.
     pub message: String,
-    /// Shown as a back-off rather than as the error.
+    /// Whether it is shown as a back-off instead of the error.
     pub backing_off: bool,
     /// When the pull is tried again.
     pub until: Timestamp,
 }
 
-/// A run under way.
+/// The current run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The runtime's name for it.
+    /// The runtime's id of the run.
     pub id: String,
     /// When it began.
     pub started_at: Timestamp,
-    /// How the application fares.
+    /// The application's health over time.
     pub health: Health,
-    /// What the probes have found.
+    /// The results of the probes.
     pub verdict: Verdict,
 }
 
-/// How a run ended.
+/// A finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The runtime's name for it.
+    /// The runtime's id of the run.
     pub id: String,
     /// Its exit code.
     pub code: i32,
@@ -111,7 +111,7 @@ pub struct Ended {
 }
 
 impl Container {
-    /// A container that has not begun.
+    /// A container that has not started.
     pub fn new(kind: Kind) -> Self {
         Self {
             kind,
@@ -125,7 +125,7 @@ impl Container {
         }
     }
 
-    /// The run under way, told to stop or not.
+    /// The current run, whether or not it was told to stop.
     pub fn run(&self) -> Option<&Run> {
         match &self.phase {
             Phase::Running(run) | Phase::Stopping(run) => Some(run),
@@ -135,42 +135,42 @@ impl Container {
         }
     }
 
-    /// A process exists or is about to: the pod cannot end before it does.
+    /// Whether a process exists or is about to: the pod cannot end before.
     pub fn active(&self) -> bool {
         self.run().is_some() || self.phase == Phase::Starting
     }
 
-    /// It runs and its startup probe has passed.
+    /// Whether it is running and its startup probe has passed.
     pub fn started(&self) -> bool {
         self.run().is_some_and(|run| run.verdict.started)
     }
 
-    /// It runs and is ready; an init container is ready once it is through.
+    /// Whether it is running and ready. An init container is ready once it has succeeded.
     pub fn ready(&self) -> bool {
         match self.kind {
             Kind::Init => self.succeeded(),
-            // Nobody asks.
+            // Readiness of ephemeral containers does not count.
             Kind::Ephemeral => false,
             Kind::Sidecar | Kind::Regular => self.run().is_some_and(|run| run.verdict.ready),
         }
     }
 
-    /// It ended with code zero and stays so.
+    /// Whether it ended with code zero and will not restart.
     pub fn succeeded(&self) -> bool {
         self.phase == Phase::Exited && self.ended.as_ref().is_some_and(|ended| ended.code == 0)
     }
 
-    /// It ended with another code and stays so.
+    /// Whether it ended with another code and will not restart.
     pub fn failed(&self) -> bool {
         self.phase == Phase::Exited && !self.succeeded()
     }
 
-    /// The number that the next run has, counted from zero.
+    /// The number of the next run, counted from zero.
     pub fn next_run(&self) -> u32 {
         if self.ever_started { self.restarts.saturating_add(1) } else { 0 }
     }
 
-    /// When something about it changes without anything happening to it.
+    /// The time of the next deadline.
     pub fn deadline(&self) -> Option<Timestamp> {
         match &self.phase {
             Phase::Running(run) => run.verdict.next,
@@ -181,7 +181,7 @@ impl Container {
         }
     }
 
-    /// Whether a run that ended with `code` is followed by another.
+    /// Whether another run follows a run that ended with `code`.
     pub fn restarts_after(&self, code: i32, policy: RestartPolicy) -> bool {
         match (self.kind, policy) {
             (Kind::Sidecar, _) => true,

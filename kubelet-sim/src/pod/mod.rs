@@ -1,5 +1,5 @@
-//! One pod's life on its node: a state and a `step` that takes it on. Pure: what happens comes in as [`Input`], what is to
-//! be done goes out as [`Output`], and `now` is an argument. What the API shows of it is computed in `status`.
+//! One pod on its node as a state machine with a `step`. Pure: takes an [`Input`] and the time `now`, and
+//! returns [`Output`]s. `status` computes the status that the API shows.
 
 pub mod adopt;
 pub mod container;
@@ -20,21 +20,21 @@ use std::net::IpAddr;
 pub(crate) use raw::Keys;
 pub use step::step;
 
-/// A pod on its node.
+/// The state of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// How far it is.
+    /// The stage of its life.
     pub stage: Stage,
     /// Init containers in order, then the regular ones, then ephemeral ones.
     pub containers: Vec<Container>,
-    /// The address of its network; `None` until there is one, and on the node's own network.
+    /// The pod's address; `None` before its network is set up, and on the host network.
     pub ip: Option<IpAddr>,
-    /// When the kubelet first saw it.
+    /// When the kubelet first saw the pod.
     pub started_at: Timestamp,
 }
 
 impl Pod {
-    /// Whether it may wait for an object that it refers to.
+    /// Whether the pod may wait for an object that it refers to.
     pub fn awaits_sources(&self) -> bool {
         let is_uncreated =
             |container: &Container| matches!(container.phase, container::Phase::ConfigError(_));
@@ -42,78 +42,78 @@ impl Pod {
     }
 }
 
-/// How far a pod is.
+/// The stage of a pod's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Seen; nothing asked of the runtime yet.
+    /// The pod was seen; the runtime has no command for it yet.
     Admitted,
-    /// Its volumes cannot be mounted: what the last events about it said.
+    /// Its volumes cannot be mounted; has the texts of the last events about it.
     Mounting(Vec<String>),
-    /// Its network is being made.
+    /// Its network is being set up.
     Sandbox,
-    /// Its network could not be made and is tried again.
+    /// Its network could not be set up; the time of the next attempt.
     SandboxRetry(Timestamp),
-    /// Its network is up; containers begin, run and restart.
+    /// Its network is set up; containers start, run and restart.
     Active,
-    /// Its containers are being stopped; what still runs is killed at `kill_at`.
+    /// Its containers are being stopped; those still running are killed at `kill_at`.
     Stopping {
-        /// Why.
+        /// Why the pod ends.
         why: Why,
-        /// When the grace is used up.
+        /// The end of the grace period.
         kill_at: Timestamp,
     },
-    /// Nothing runs any more, nor will.
+    /// No container runs or will run.
     Ended(Why),
 }
 
 /// Why a pod ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Its containers did, by themselves.
+    /// Its containers ended by themselves.
     Finished,
-    /// Somebody deleted it.
+    /// A user or controller deleted it.
     Deleted,
-    /// It was active for longer than it may.
+    /// It exceeded its active deadline.
     DeadlineExceeded,
 }
 
-/// What happens to a pod.
+/// An input of a pod's state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The object, or one that it refers to, is new or has changed, or this process has just started.
+    /// The object or an object that it refers to is new or has changed, or this process has just started.
     Observed,
-    /// The runtime reports.
+    /// An event of the runtime.
     Runtime(Event),
-    /// The moment that [`Pod::deadline`] named has come.
+    /// The time of [`Pod::deadline`] has come.
     Deadline,
 }
 
-/// What is to be done.
+/// An output of a pod's state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Ask the runtime.
+    /// Give a command to the runtime.
     Runtime(Command),
     /// Record an event.
     Event(PodEvent),
-    /// Nothing is left of a deleted pod: once its final status is written, remove the object.
+    /// A deleted pod has ended: remove the object once its final status is written.
     Remove,
 }
 
-/// An event about a pod.
+/// A Kubernetes Event about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEvent {
-    /// It tells of trouble.
+    /// Whether it is a warning.
     pub warning: bool,
-    /// Upstream's reason.
+    /// The reason, as in Kubernetes.
     pub reason: &'static str,
-    /// Upstream's text.
+    /// The message, as in Kubernetes.
     pub message: String,
-    /// About which container; `None` for the pod itself.
+    /// The container it is about; `None` for the pod itself.
     pub container: Option<usize>,
 }
 
 impl Pod {
-    /// When something about the pod changes without anything happening to it.
+    /// The time of the next deadline of the pod or a container.
     pub fn deadline(&self, object: &object::PodObject) -> Option<Timestamp> {
         let own = match &self.stage {
             Stage::SandboxRetry(at) => Some(*at),
@@ -128,13 +128,13 @@ impl Pod {
         own.into_iter().chain(self.active_until(object)).min()
     }
 
-    /// Until when the pod may be active.
+    /// The end of the pod's active deadline, if it has one.
     fn active_until(&self, object: &object::PodObject) -> Option<Timestamp> {
         let seconds = u64::try_from(object.spec.active_deadline_seconds?).unwrap_or(0);
         Some(kstore_container_sim::time::later(self.started_at, std::time::Duration::from_secs(seconds)))
     }
 
-    /// Its network is up.
+    /// Whether its network is set up.
     pub fn networked(&self) -> bool {
         matches!(self.stage, Stage::Active | Stage::Stopping { .. })
     }

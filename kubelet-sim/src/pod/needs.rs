@@ -1,25 +1,26 @@
-//! What a pod needs from the API before its volumes can be mounted and its containers created, and what a kubelet says when
-//! it is not there. Pure.
+//! The objects that a pod needs before its volumes can be mounted and its containers created, and the
+//! kubelet's messages if they are missing. Pure.
 
 use super::object::PodObject;
 use super::source::{SourceKey, SourceKind, SourceState, Sources};
 use crate::behavior::{self, ImageUser};
 use std::collections::BTreeSet;
 
-/// Objects that one volume shows.
+/// An object that a volume contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeNeed {
     /// The volume.
     pub volume: String,
     /// The kind of the object.
     pub kind: SourceKind,
-    /// The object's name. That of the claim of an ephemeral volume is the volume's, and follows the pod's.
+    /// The object's name. For an ephemeral volume, the volume's name, which follows the pod's name in the
+    /// claim's.
     pub name: String,
-    /// The object is a claim that is made for this volume of this pod.
+    /// Whether the object is a claim that is created for this volume of this pod.
     pub is_ephemeral: bool,
-    /// The keys that the volume's items name.
+    /// The keys in the volume's items.
     pub keys: Vec<String>,
-    /// The volume can do without the object and without the keys.
+    /// Whether the volume can be mounted without the object and its keys.
     pub optional: bool,
 }
 
@@ -30,40 +31,40 @@ pub struct EnvNeed {
     pub kind: SourceKind,
     /// The object's name.
     pub name: String,
-    /// The one key that is taken; `None` for all of them (`envFrom`).
+    /// The key; `None` for all keys (`envFrom`).
     pub key: Option<String>,
-    /// The container can do without it.
+    /// Whether the container can be created without it.
     pub optional: bool,
 }
 
-/// What a variable of a container's environment holds, as far as sub-paths need it.
+/// The value of an environment variable, as far as sub-paths need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvValue {
-    /// This text, in which `$(NAME)` means an earlier variable.
+    /// A text, in which `$(NAME)` refers to an earlier variable.
     Text(String),
-    /// A value of the pod or of an object, which the kubelet fills in.
+    /// A value from the pod or another object, which the kubelet fills in.
     Filled,
 }
 
-/// What a container needs before it is created. Most containers need nothing, and have none of these.
+/// The needs of a container before it is created. Most containers have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerNeeds {
-    /// In the order in which the kubelet looks them up: `envFrom`, then `env`.
+    /// Environment sources in the kubelet's order: `envFrom`, then `env`.
     pub env: Vec<EnvNeed>,
-    /// The `subPathExpr` of its mounts.
+    /// The `subPathExpr` of its volume mounts.
     pub sub_paths: Vec<String>,
-    /// Its variables, in order; empty without sub-paths.
+    /// Its environment variables, in order; empty if it has no sub-paths.
     pub values: Vec<(String, EnvValue)>,
 }
 
-/// Whether the next step of a pod or container can be taken.
+/// Whether a pod's volumes can be mounted or a container created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Everything is there.
+    /// All needs are met.
     Ready,
     /// The API has not answered yet.
     Unknown,
-    /// It cannot: the kubelet's messages.
+    /// Needs are not met; has the kubelet's messages.
     Blocked(Vec<String>),
 }
 
@@ -92,7 +93,8 @@ fn not_found(kind: SourceKind, name: &str) -> String {
     format!("{} \"{name}\" not found", kind.resource())
 }
 
-/// Whether the volumes of a pod can be mounted. The messages are those of the events `FailedMount`, one for each volume.
+/// Whether the volumes of a pod can be mounted. The messages are those of `FailedMount` events, one per
+/// volume.
 pub fn volumes(pod: &PodObject, sources: &Sources) -> Readiness {
     let needs = pod.spec.volumes.as_slice();
     let mut messages = Vec::new();
@@ -144,7 +146,8 @@ fn volume_problem(pod: &PodObject, need: &VolumeNeed, state: &SourceState) -> Op
     }
 }
 
-/// Whether a container can be created. A message is what its waiting reason `CreateContainerConfigError` says.
+/// Whether a container can be created. The message is that of the waiting reason
+/// `CreateContainerConfigError`.
 pub fn container(pod: &PodObject, index: usize, sources: &Sources) -> Readiness {
     let Some(spec) = pod.container(index) else { return Readiness::Ready };
     if let Some(needs) = spec.needs.as_deref() {
@@ -181,7 +184,7 @@ fn env_problem(pod: &PodObject, need: &EnvNeed, state: &SourceState) -> Option<S
     }
 }
 
-/// Why the kubelet refuses a `subPathExpr`: a variable without a value, or a path that leads out of the volume.
+/// The kubelet's error for a `subPathExpr`: a variable without a value, or a path that leaves the volume.
 fn sub_path_problem(expr: &str, values: &[(String, EnvValue)]) -> Option<String> {
     let mut missing = BTreeSet::new();
     let path = expand(expr, |name| {
@@ -192,7 +195,8 @@ fn sub_path_problem(expr: &str, values: &[(String, EnvValue)]) -> Option<String>
         if text.as_deref() == Some("") {
             missing.insert(name.to_owned());
         }
-        // The text of a value that is filled in does not matter here: its author is the cluster's, not the pod's.
+        // The text of a filled-in value does not matter here: it comes from the cluster, not from the pod's
+        // author.
         text.unwrap_or_else(|| "value".to_owned())
     });
     if !missing.is_empty() {
@@ -207,7 +211,7 @@ fn sub_path_problem(expr: &str, values: &[(String, EnvValue)]) -> Option<String>
         .then(|| format!("unable to provision SubPath `{path}`: must not contain '..'"))
 }
 
-/// The text of a variable, with those before it filled in; `None` if the kubelet fills it in from elsewhere.
+/// The text of a variable, with earlier variables expanded; `None` if the kubelet fills it in.
 fn text_of(values: &[(String, EnvValue)], place: usize) -> Option<String> {
     let EnvValue::Text(text) = &values[place].1 else { return None };
     let before = &values[..place];
@@ -222,7 +226,7 @@ fn text_of(values: &[(String, EnvValue)], place: usize) -> Option<String> {
     if filled && text.is_empty() { None } else { Some(text) }
 }
 
-/// `text` with `$(NAME)` replaced; `$$` is a dollar.
+/// Expands `$(NAME)` in `text`; `$$` is a dollar.
 fn expand(text: &str, mut value: impl FnMut(&str) -> String) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -247,8 +251,7 @@ fn expand(text: &str, mut value: impl FnMut(&str) -> String) -> String {
     out + rest
 }
 
-/// Why the kubelet does not run a container that says `runAsNonRoot`. An image whose user nobody scripted has none, and
-/// runs as root.
+/// The kubelet's error for a container with `runAsNonRoot`. An image without a scripted user runs as root.
 fn root_problem(pod: &PodObject, index: usize) -> Option<String> {
     let spec = pod.container(index)?;
     let (own, general) = (spec.security_context, pod.spec.security_context);
@@ -302,7 +305,7 @@ mod tests {
     use SourceKind::{Claim, ConfigMap, Secret};
 
     #[test]
-    fn a_pod_without_references_needs_nothing_and_holds_nothing() {
+    fn a_pod_without_references_needs_nothing() {
         let plain = pod(
             "{containers: [{name: c, image: i, env: [{name: A, value: b}]}], volumes: [{name: v, emptyDir: {}}]}",
         );

@@ -1,5 +1,5 @@
-//! What the kubelet reads of a Pod. Everything else in the object is skipped when it is decoded, which keeps thousands
-//! of pods small. Not for writing: the API's own types are.
+//! The fields of a Pod that the kubelet reads. Decoding skips all others, which keeps thousands of pods
+//! small. For reading only; writes use the API's own types.
 
 use super::needs::{ContainerNeeds, VolumeNeed};
 use k8s_openapi::api::core::v1::{PodStatus, ResourceRequirements};
@@ -8,19 +8,19 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A Pod as the kubelet sees it.
+/// A Pod with the fields that the kubelet reads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodObject {
-    /// Its identity and lifetime.
+    /// Identity and lifetime.
     pub metadata: PodMeta,
-    /// What it asks for.
+    /// The wanted state.
     pub spec: PodSpec,
-    /// What was last written about it.
+    /// The last written status.
     pub status: PodStatus,
 }
 
-/// Identity and lifetime.
+/// A pod's metadata.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the API's own field names")]
@@ -36,7 +36,7 @@ pub struct PodMeta {
     pub owner_references: Vec<Owner>,
 }
 
-/// An owner, of which only kind and role matter here.
+/// An owner reference.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the API's own field names")]
@@ -47,7 +47,7 @@ pub struct Owner {
     pub controller: bool,
 }
 
-/// What a pod asks for.
+/// A pod's spec.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the API's own field names")]
@@ -59,7 +59,7 @@ pub struct PodSpec {
     pub active_deadline_seconds: Option<i64>,
     pub readiness_gates: Vec<ReadinessGate>,
     pub security_context: SecurityContext,
-    /// The objects that the pod's volumes show; volumes of other kinds are left out.
+    /// The objects in the pod's volumes; volumes of other kinds are left out.
     #[serde(deserialize_with = "super::raw::volumes")]
     pub volumes: Vec<VolumeNeed>,
     pub init_containers: Vec<ContainerSpec>,
@@ -67,7 +67,7 @@ pub struct PodSpec {
     pub ephemeral_containers: Vec<ContainerSpec>,
 }
 
-/// A condition that somebody else sets and readiness waits for.
+/// A condition set by another writer, which readiness waits for.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the API's own field names")]
@@ -75,7 +75,7 @@ pub struct ReadinessGate {
     pub condition_type: String,
 }
 
-/// When ended containers start again.
+/// When ended containers restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum RestartPolicy {
     /// Always.
@@ -87,7 +87,7 @@ pub enum RestartPolicy {
     Never,
 }
 
-/// As which user a pod's or container's processes run.
+/// The user of a pod's or container's processes.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the API's own field names")]
@@ -96,7 +96,7 @@ pub struct SecurityContext {
     pub run_as_user: Option<i64>,
 }
 
-/// One container.
+/// A container's spec.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "super::raw::RawContainer")]
 #[expect(missing_docs, reason = "the API's own field names")]
@@ -113,7 +113,7 @@ pub struct ContainerSpec {
     pub stdin: bool,
     pub command: Vec<String>,
     pub args: Vec<String>,
-    /// What must be there before it is created.
+    /// The objects that it needs before it is created.
     pub needs: Option<Box<ContainerNeeds>>,
 }
 
@@ -124,11 +124,11 @@ pub enum PullPolicy {
     Always,
     /// When the node does not have it.
     IfNotPresent,
-    /// Never: the node has it or the container does not start.
+    /// Never: without the image on the node, the container does not start.
     Never,
 }
 
-/// When a probe looks; what it looks at does not matter here.
+/// The timing of a probe. The probed target does not matter here.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the API's own field names")]
@@ -140,22 +140,22 @@ pub struct ProbeSpec {
 }
 
 impl ProbeSpec {
-    /// Before the first look.
+    /// Time before the first probe.
     pub fn initial_delay(&self) -> Duration {
         Duration::from_secs(positive(self.initial_delay_seconds, 0).into())
     }
 
-    /// Between two looks; never zero.
+    /// Time between two probes; never zero.
     pub fn period(&self) -> Duration {
         Duration::from_secs(positive(self.period_seconds, 10).max(1).into())
     }
 
-    /// Failures in a row that count; at least one.
+    /// Consecutive failures that count as failed; at least one.
     pub fn failure_threshold(&self) -> u32 {
         positive(self.failure_threshold, 3).max(1)
     }
 
-    /// Successes in a row that count; at least one.
+    /// Consecutive successes that count as passed; at least one.
     pub fn success_threshold(&self) -> u32 {
         positive(self.success_threshold, 1).max(1)
     }
@@ -166,7 +166,8 @@ fn positive(value: Option<i32>, default: u32) -> u32 {
 }
 
 impl PodObject {
-    /// Init containers in order, then the regular ones in order, then ephemeral ones, of which more may come.
+    /// Init containers in order, then regular containers in order, then ephemeral ones, which may be added
+    /// later.
     pub fn containers(&self) -> impl Iterator<Item = &ContainerSpec> {
         let PodSpec { init_containers, containers, ephemeral_containers, .. } = &self.spec;
         init_containers.iter().chain(containers).chain(ephemeral_containers)
@@ -177,19 +178,19 @@ impl PodObject {
         self.containers().nth(index)
     }
 
-    /// Somebody asked for the pod to go.
+    /// Whether the pod is being deleted.
     pub fn deleted(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// How long containers get between SIGTERM and SIGKILL; at least a second.
+    /// Time between SIGTERM and SIGKILL; at least a second.
     pub fn grace(&self) -> Duration {
         let asked =
             self.metadata.deletion_grace_period_seconds.or(self.spec.termination_grace_period_seconds);
         Duration::from_secs(asked.map_or(30, |seconds| u64::try_from(seconds).unwrap_or(0)).max(1))
     }
 
-    /// A Job owns the pod.
+    /// Whether a Job owns the pod.
     pub fn of_job(&self) -> bool {
         self.metadata.owner_references.iter().any(|owner| owner.controller && owner.kind == "Job")
     }
@@ -200,7 +201,7 @@ impl PodObject {
         format!("{name}_{namespace}({uid})")
     }
 
-    /// The phase can no longer change.
+    /// Whether the phase can no longer change.
     pub fn terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }

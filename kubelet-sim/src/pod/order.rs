@@ -1,13 +1,13 @@
-//! Which containers may begin now, and which must end: the order of init containers, sidecars and regular ones. Pure.
+//! The order in which init containers, sidecars and regular containers start and stop. Pure.
 //!
-//! Init containers begin one at a time in their order, each when all before it are through: an init container when it
-//! ended with code zero, a sidecar when it has started up. Regular containers begin together after the last. Once every
-//! regular container has ended for good, sidecars end, the last one first. Ephemeral containers wait for nobody, and nobody for
-//! them.
+//! Init containers start one at a time in order, each after the ones before it: an init container counts when
+//! it ended with code zero, a sidecar when it has started up. Regular containers start together after the
+//! last one. Once every regular container has ended without a restart, sidecars stop, the last one first.
+//! Ephemeral containers do not take part in this order.
 
 use crate::pod::container::{Container, Kind, Phase};
 
-/// The containers that may begin, in order.
+/// The containers that may start, in order.
 pub fn startable(containers: &[Container]) -> Vec<usize> {
     let mut found = Vec::new();
     for (index, container) in containers.iter().enumerate() {
@@ -19,7 +19,7 @@ pub fn startable(containers: &[Container]) -> Vec<usize> {
             Kind::Sidecar => container.started(),
             Kind::Regular | Kind::Ephemeral => true,
         };
-        // After the regular containers began, an earlier sidecar's restart holds nothing up.
+        // After the regular containers started, an earlier sidecar's restart does not delay others.
         let begun = containers.iter().any(|c| c.kind == Kind::Regular && c.ever_started);
         if !through && !begun {
             break;
@@ -34,18 +34,18 @@ pub fn startable(containers: &[Container]) -> Vec<usize> {
     found
 }
 
-/// How a pod's containers ended among themselves.
+/// The combined outcome of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Something may still run.
+    /// Containers may still run.
     Open,
-    /// Every regular container ended for good.
+    /// Every regular container ended and will not restart.
     Complete,
-    /// An init container failed for good.
+    /// An init container failed and will not restart.
     InitFailed,
 }
 
-/// Whether the pod's work is over.
+/// The combined outcome of the containers.
 pub fn outcome(containers: &[Container]) -> Outcome {
     if containers.iter().any(|c| c.kind == Kind::Init && c.failed()) {
         return Outcome::InitFailed;
@@ -54,8 +54,8 @@ pub fn outcome(containers: &[Container]) -> Outcome {
     if regular.all(|c| c.phase == Phase::Exited) { Outcome::Complete } else { Outcome::Open }
 }
 
-/// The running containers to stop next when the pod must end: all others before any sidecar, then sidecars one by one
-/// from the last.
+/// The running containers to stop next when the pod must end: first all that are not sidecars, then sidecars
+/// one by one from the last.
 pub fn stoppable(containers: &[Container]) -> Vec<usize> {
     let running = |index: &usize| matches!(containers[*index].phase, Phase::Running(_));
     let others = containers.iter().any(|c| c.kind != Kind::Sidecar && c.active());

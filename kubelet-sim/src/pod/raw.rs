@@ -1,5 +1,5 @@
-//! How the parts of a Pod are read that the kubelet keeps only in extracts: containers, environments and volumes. Decoding
-//! only; what the extracts mean is in `needs`.
+//! Decoding of the parts of a Pod that are kept only as extracts: containers, environments and volumes. The
+//! extracts are defined in `needs`.
 
 use super::needs::{ContainerNeeds, EnvNeed, EnvValue, VolumeNeed};
 use super::object::{ContainerSpec, ProbeSpec, PullPolicy, RestartPolicy, SecurityContext};
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-/// A container as the API writes it.
+/// A container in the API's form.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawContainer {
@@ -51,7 +51,7 @@ struct RawEnvFrom {
     secret_ref: Option<RawSource>,
 }
 
-/// A reference to a ConfigMap or Secret, of whichever form.
+/// A reference to a ConfigMap or Secret, in any of its forms.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawSource {
@@ -167,13 +167,14 @@ fn env_need(config_map: Option<RawSource>, secret: Option<RawSource>, keyed: boo
     Some(EnvNeed { kind, name: source.name, key: keyed.then_some(source.key), optional })
 }
 
-/// The begin of the name of the volume that admission gives to pods, and the ConfigMap in it.
+/// Prefix of the name of the token volume that admission adds to pods.
 const API_ACCESS: &str = "kube-api-access-";
-/// The ConfigMap with the API server's certificate. A controller makes it in every namespace: a kubelet waits for it, and simulated ones do
-/// not. Where no controllers run there is none, and a watch of it in each of thousands of namespaces would tell nothing.
+/// The ConfigMap with the API server's CA certificate. A controller creates it in every namespace. Kubelets
+/// wait for it, simulated ones do not: without controllers it does not exist, and watching it in each of
+/// thousands of namespaces would be useless.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
-/// The objects that a pod's volumes show, in the order of the volumes.
+/// The objects in a pod's volumes, in the order of the volumes.
 pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNeed>, D::Error> {
     let raw: Option<Vec<RawVolume>> = Deserialize::deserialize(from)?;
     let mut needs = Vec::new();
@@ -210,7 +211,7 @@ pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNe
             optional: false,
         }));
     }
-    // A name that validation lets be empty names nothing.
+    // An empty name, which validation allows, refers to nothing.
     needs.retain(|need| !need.name.is_empty());
     needs.shrink_to_fit();
     Ok(needs)

@@ -1,5 +1,5 @@
-//! The ConfigMaps, Secrets and claims that pods refer to, as far as the kubelet knows them: which exist, and which keys they
-//! have. No values. Pure; `manager::sources` feeds it.
+//! The ConfigMaps, Secrets and claims that pods refer to: whether they exist, and their keys, without values.
+//! Pure; `manager::sources` updates it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// The word with which "not found" begins in a kubelet's messages.
+    /// The resource name that begins a kubelet's "not found" messages.
     pub fn resource(self) -> &'static str {
         match self {
             Self::ConfigMap => "configmap",
@@ -25,45 +25,45 @@ impl SourceKind {
     }
 }
 
-/// Which object a pod refers to.
+/// Identifies an object that pods refer to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceKey {
     /// Its kind.
     pub kind: SourceKind,
-    /// Its namespace, which is the pod's.
+    /// Its namespace, which equals the pod's.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
-/// What is known of an object that a pod refers to.
+/// The known state of an object that pods refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceState {
     /// The API has no such object.
     Missing,
     /// It exists and has these keys.
     Present(BTreeSet<String>),
-    /// A claim that is bound to no volume.
+    /// A claim that is not bound to a volume.
     Unbound,
 }
 
-/// What is known of all objects that pods refer to.
+/// The known states of all objects that pods refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Sources(BTreeMap<SourceKey, SourceState>);
 
 impl Sources {
-    /// What is known of this object; `None` while the API has not answered yet.
+    /// The state of an object; `None` while the API has not answered yet.
     pub fn get(&self, key: &SourceKey) -> Option<&SourceState> {
         self.0.get(key)
     }
 
-    /// Takes what the API says of an object. True if that is news.
+    /// Sets the state of an object. True if it has changed.
     pub fn set(&mut self, key: SourceKey, state: SourceState) -> bool {
         let before = self.0.insert(key.clone(), state);
         before.as_ref() != self.0.get(&key)
     }
 
-    /// Forgets an object that no pod refers to any more.
+    /// Removes an object that no pod refers to any more.
     pub fn remove(&mut self, key: &SourceKey) {
         self.0.remove(key);
     }

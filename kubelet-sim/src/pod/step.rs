@@ -1,5 +1,5 @@
-//! The one transition of a pod: apply what happened, let deadlines pass, then do whatever the new state calls for.
-//! Level-triggered: a step with nothing new finds nothing to do.
+//! The transition of a pod: apply the input, process deadlines, then act on the new state. Level-triggered: a
+//! step without changes does nothing.
 
 use super::container::{Container, Ended, ImageError, Kind, Phase, Run};
 use super::needs::{self, Readiness};
@@ -13,8 +13,9 @@ use crate::runtime::{Command, Event};
 use jiff::Timestamp;
 use kstore_container_sim::time::{between, go_duration, later};
 
-/// Takes `pod` on by one input. `object` is its newest known object, whose spec says what should run and whether the pod
-/// is deleted; `sources` is what is known of the objects that it refers to. Outputs are to be carried out in their order.
+/// Processes one input of `pod`. `object` is its newest known object, which has the wanted containers and
+/// whether the pod is deleted. `sources` are the known states of the objects that it refers to. Outputs must
+/// be executed in order.
 pub fn step(
     pod: Pod,
     object: &PodObject,
@@ -97,7 +98,7 @@ impl Step<'_> {
         self.create(index);
     }
 
-    /// Creates and starts a container whose image is there, unless what it refers to is not.
+    /// Creates and starts a container whose image is present, unless objects that it needs are missing.
     fn create(&mut self, index: usize) {
         match needs::container(self.object, index, self.sources) {
             Readiness::Ready => {
@@ -118,7 +119,8 @@ impl Step<'_> {
         }
     }
 
-    /// Looks again at a container that could not be created. After an error the kubelet begins with the image.
+    /// Tries again to create a container that could not be created. After an error the kubelet starts with
+    /// the image.
     fn create_again(&mut self, index: usize) {
         let failed = self.pod.containers[index].phase != Phase::ConfigError(None);
         if failed && needs::container(self.object, index, self.sources) == Readiness::Ready {
@@ -128,7 +130,7 @@ impl Step<'_> {
         }
     }
 
-    /// Makes the pod's network once its volumes can be mounted.
+    /// Sets up the pod's network once its volumes can be mounted.
     fn mount(&mut self) {
         let told = match &self.pod.stage {
             Stage::Mounting(told) => told.clone(),
@@ -228,7 +230,7 @@ impl Step<'_> {
         self.warn(Some(index), "BackOff", message);
     }
 
-    /// Lets deadlines pass.
+    /// Processes expired deadlines.
     fn expire(&mut self) {
         if matches!(self.pod.stage, Stage::SandboxRetry(at) if at <= self.now) {
             self.pod.stage = Stage::Admitted;
@@ -252,7 +254,7 @@ impl Step<'_> {
         }
     }
 
-    /// First the error becomes a back-off; when that is over, the pull is tried again.
+    /// Turns an image error into a back-off; after that, the pull is tried again.
     fn image_error_expired(&mut self, index: usize) {
         let container = &mut self.pod.containers[index];
         let Phase::ImageError(error) = &mut container.phase else { return };
@@ -267,7 +269,7 @@ impl Step<'_> {
         self.warn(Some(index), "Failed", "Error: ImagePullBackOff".to_owned());
     }
 
-    /// Asks the probes anew, and stops a container that they condemn.
+    /// Evaluates the probes, and stops the container if they failed.
     fn judge(&mut self, index: usize) {
         let Some(spec) = self.object.container(index) else { return };
         let Phase::Running(run) = &mut self.pod.containers[index].phase else { return };
@@ -292,7 +294,7 @@ impl Step<'_> {
         self.stop(index, message, self.object.grace());
     }
 
-    /// Begins to end a pod that is deleted, used up its time, or has nothing left to do.
+    /// Begins to end a pod that is deleted, exceeded its deadline, or has completed.
     fn decide_to_end(&mut self) {
         if self.object.deleted() && !self.ending() {
             return self.end(Why::Deleted);
@@ -327,7 +329,7 @@ impl Step<'_> {
         self.pod.stage = Stage::Stopping { why, kill_at: later(self.now, self.object.grace()) };
     }
 
-    /// Does what the state calls for.
+    /// Acts on the current state.
     fn advance(&mut self) {
         match &self.pod.stage {
             Stage::Admitted | Stage::Mounting(_) => self.mount(),

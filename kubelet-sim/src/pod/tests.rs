@@ -216,7 +216,7 @@ struct Case {
 }
 
 #[test]
-fn pods_live_as_their_stories_say() {
+fn pods_follow_their_recorded_stories() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|ext| ext == "yaml"));

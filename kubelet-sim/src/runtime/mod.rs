@@ -1,5 +1,5 @@
-//! The seam between the kubelet's judgement and what runs containers, shaped after CRI: commands go down, events come
-//! back. `sim` makes the events up; a container runtime behind the same trait would report real ones.
+//! The seam between the kubelet's state machines and a container runtime, modeled after CRI: takes commands
+//! and yields events. `sim` simulates the events; a real container runtime could implement the same trait.
 
 pub mod sim;
 
@@ -10,86 +10,89 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the kubelet asks for. Containers are named by their place in [`PodObject::containers`].
+/// A command to the runtime. Containers are identified by their index in [`PodObject::containers`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Make the pod's network. Answered by [`Event::Sandbox`] or [`Event::SandboxFailed`].
+    /// Set up the pod's network. Answered by [`Event::Sandbox`] or [`Event::SandboxFailed`].
     Sandbox,
-    /// Take up a network that was made before this process started. Not answered.
+    /// Adopt a network that was set up before this process started. Not answered.
     AdoptSandbox(IpAddr),
-    /// Have the container's image on the node. Answered by [`Event::Pulling`] and one of the other image events.
+    /// Provide the container's image on the node. Answered by [`Event::Pulling`] and one of the other image
+    /// events.
     Image(usize),
-    /// Create and start the container, its so-many-th run counted from zero. Answered by [`Event::Started`].
+    /// Create and start the container for the run with this number, counted from zero. Answered by
+    /// [`Event::Started`].
     Start(usize, u32),
-    /// Take up a container that was started before this process was. Answered by [`Event::Adopted`].
+    /// Adopt a container that was started before this process. Answered by [`Event::Adopted`].
     Adopt(usize, u32, Timestamp),
-    /// End the container: SIGTERM, and SIGKILL after the grace. Answered by [`Event::Exited`].
+    /// Stop the container: SIGTERM, and SIGKILL after the grace period. Answered by [`Event::Exited`].
     Stop(usize, Duration),
-    /// Give the pod's network back. Not answered.
+    /// Release the pod's network. Not answered.
     RemoveSandbox,
 }
 
-/// What happened.
+/// An event of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The network is up; `None` for a pod on its node's own network.
     Sandbox(Option<IpAddr>),
-    /// The network cannot be made.
+    /// The network cannot be set up.
     SandboxFailed(String),
-    /// A pull began.
+    /// A pull has begun.
     Pulling(usize),
-    /// The node had the image.
+    /// The node already had the image.
     ImagePresent(usize),
     /// The image was pulled.
     Pulled {
-        /// Of which container.
+        /// Index of the container.
         container: usize,
-        /// How long the pull took.
+        /// Duration of the pull.
         took: Duration,
-        /// Its size in bytes.
+        /// Size of the image in bytes.
         size: u64,
     },
     /// The image could not be pulled.
     PullFailed(usize, String),
     /// The node does not have the image and must not pull it.
     NeverPull(usize),
-    /// The container runs.
+    /// The container is running.
     Started {
-        /// Which one.
+        /// Index of the container.
         container: usize,
-        /// The runtime's name for this run.
+        /// The runtime's id of this run.
         id: String,
-        /// What probes would find in it.
+        /// The health that probes will find.
         health: Health,
     },
-    /// The container that was taken up runs.
+    /// The adopted container is running.
     Adopted(usize, Health),
     /// The container ended.
     Exited {
-        /// Which one.
+        /// Index of the container.
         container: usize,
-        /// Its exit code.
+        /// The exit code.
         code: i32,
-        /// It was killed for want of memory.
+        /// Whether it was killed for lack of memory.
         oom: bool,
     },
 }
 
-/// Something that runs containers.
+/// A container runtime.
 pub trait Runtime {
-    /// Begins `command` for `pod`. Returns at once; answers come through [`Runtime::take_due`], possibly at `now`.
+    /// Begins `command` for `pod` and returns at once. Events come from [`Runtime::take_due`], possibly at
+    /// `now`.
     fn submit(&mut self, pod: &PodObject, command: Command, now: Timestamp);
 
-    /// The container's process ends by itself, with this code. Answered by [`Event::Exited`].
+    /// Ends the container's process by itself, with this code. Answered by [`Event::Exited`].
     fn exit(&mut self, pod: &PodObject, container: usize, code: i32, now: Timestamp);
 
-    /// The next event not later than `now`: when it happened, the uid of its pod, and the event. In order of time, and of
-    /// submission where times are equal.
+    /// The next event not later than `now`: its time, the uid of its pod, and the event. Ordered by time,
+    /// then by submission.
     fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)>;
 
     /// When the next event is due.
     fn next_due(&self) -> Option<Timestamp>;
 
-    /// The pod is gone: forget what is under way for it and free what it holds.
+    /// Forgets a deleted pod: cancels its events and frees its resources.
     fn forget(&mut self, uid: &str);
 }

@@ -1,5 +1,6 @@
-//! The simulated runtime: events come when the configured or scripted delay is over, and say what the script says. Pure
-//! but for its generator, whose draws follow from pod, container and run, so that their order does not matter.
+//! The simulated runtime: events come after configured or scripted delays and follow the script. Pure except
+//! for its random generator, which is seeded by pod, container and run, so that the order of draws does not
+//! matter.
 
 use crate::behavior::{self, Delay, Script, When};
 use crate::config::{Delays, Network};
@@ -18,7 +19,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Containers that exist only as entries in an agenda.
+/// A runtime whose containers exist only as scheduled events.
 pub struct SimRuntime {
     delays: Delays,
     seed: u64,
@@ -28,23 +29,23 @@ pub struct SimRuntime {
     sequence: u64,
 }
 
-/// What a node holds.
+/// The images and addresses of a node.
 struct Host {
     images: image::Cache,
     pool: Pool,
 }
 
-/// What a pod holds.
+/// The simulated resources and scheduled events of a pod.
 struct Held {
     node: String,
     ip: Option<IpAddr>,
-    /// Pulls tried so far, per container.
+    /// Number of pulls so far, by container.
     pulls: BTreeMap<usize, u32>,
-    /// Agenda entries by container; the last place is the sandbox's.
+    /// Keys of scheduled events, with the sandbox or container they belong to.
     pending: Vec<(Slot, (Timestamp, u64))>,
 }
 
-/// What an agenda entry belongs to, so that it can be withdrawn.
+/// The owner of a scheduled event, for canceling it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Sandbox,
@@ -58,7 +59,7 @@ impl SimRuntime {
         Self { delays, seed: rng.next_u64(), nodes, agenda, pods, sequence: 0 }
     }
 
-    /// Makes `node` able to run pods with addresses of `network`. A node that is known keeps what it has.
+    /// Adds a node that can run pods with addresses from `network`. A known node keeps its state.
     pub fn add_node(&mut self, node: &str, network: Network) {
         let host = || Host { images: image::Cache::default(), pool: Pool::new(network) };
         self.nodes.entry(node.to_owned()).or_insert_with(host);
@@ -95,7 +96,7 @@ impl SimRuntime {
         });
     }
 
-    /// A generator for one purpose of one run.
+    /// A random generator for one purpose of one run.
     fn rng(&self, pod: &PodObject, purpose: &str, index: usize, run: u32) -> Rng {
         let place = format!("{purpose}/{index}/{run}");
         Rng::seeded(image::hash(self.seed, &[&pod.metadata.uid, &place]))
@@ -129,7 +130,7 @@ impl SimRuntime {
     fn image(&mut self, pod: &PodObject, index: usize, now: Timestamp) {
         let Some(spec) = pod.container(index) else { return };
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
-        // A script that makes pulls fail is about an image that is not there, whoever pulled one of this name before.
+        // If a script makes pulls fail, the image counts as absent, even if another pod pulled it.
         let tried = self.pods.get(pod.metadata.uid.as_str()).and_then(|held| held.pulls.get(&index));
         let missing = script.pull.failures > tried.copied().unwrap_or(0);
         let host = self.nodes.get(&pod.spec.node_name).filter(|_| !missing);
@@ -171,7 +172,7 @@ impl SimRuntime {
         self.schedule_end(pod, &script, index, run, at);
     }
 
-    /// Puts the scripted end of a run that began at `start` on the agenda.
+    /// Schedules the scripted end of a run that began at `start`.
     fn schedule_end(&mut self, pod: &PodObject, script: &Script, index: usize, run: u32, start: Timestamp) {
         if script.crash_times.is_some_and(|times| run >= times) {
             return;
@@ -189,16 +190,16 @@ impl SimRuntime {
         self.schedule(pod, Slot::Container(index), later(start, after), event);
     }
 
-    /// How long a run lasts; `None` is for ever. Init containers end at once, those of Jobs after the configured time.
+    /// Duration of a run; `None`: for ever. Init containers end at once, those of Jobs after the configured time.
     fn run_time(&self, pod: &PodObject, script: &Script, index: usize) -> Option<Delay> {
         let at_once = Delay::Fixed(Duration::ZERO);
         let kind = kind_of(pod, index, pod.container(index)?);
         if matches!(program::of(pod, index), Program::Shell(_)) {
-            // Its command says when.
+            // The container's command decides.
             return None;
         }
         match (script.run, script.exit_code, kind) {
-            // It is there to look at how the others fare, and shares their script.
+            // Ephemeral containers are for debugging: the script of the pod does not end their runs.
             (_, _, Kind::Ephemeral) => None,
             (Some(run), _, _) => Some(run),
             (None, Some(_), _) | (None, None, Kind::Init) => Some(at_once),

@@ -1,4 +1,4 @@
-//! The pod's conditions, by upstream's rules.
+//! The conditions of a pod, by the kubelet's rules.
 
 use super::OWNED;
 use super::phase::initialized;
@@ -9,7 +9,7 @@ use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 
-/// True, or false with a reason and a message.
+/// The value of a condition, with reason and message.
 struct Finding {
     status: bool,
     reason: Option<&'static str>,
@@ -30,7 +30,8 @@ impl Finding {
     }
 }
 
-/// Foreign conditions as they are, then the kubelet's own in its order. A transition time moves when the status does.
+/// The conditions of other writers unchanged, then the kubelet's own in its order. A transition time changes
+/// only with the status.
 pub(super) fn conditions(
     pod: &Pod,
     object: &PodObject,

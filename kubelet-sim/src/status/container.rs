@@ -1,4 +1,4 @@
-//! The status of each container.
+//! The statuses of containers.
 
 use crate::image;
 use crate::pod::Pod;
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kstore_container_sim::time::go_duration;
 
-/// One status per container, in their order.
+/// The statuses of all containers, in their order.
 pub(super) fn statuses(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
     let pairs = object.containers().zip(&pod.containers);
     pairs.map(|(spec, container)| status(container, spec, object)).collect()
@@ -42,7 +42,7 @@ fn status(container: &Container, spec: &ContainerSpec, object: &PodObject) -> Co
     }
 }
 
-/// The state shown, and the earlier end beside it.
+/// The state to show, and the previous end for `lastState`.
 fn states<'a>(
     container: &'a Container,
     spec: &ContainerSpec,
@@ -88,12 +88,12 @@ fn states<'a>(
     }
 }
 
-/// Whether it is a container's turn.
+/// Whether the container's turn to start has come.
 fn has_begun(container: &Container) -> bool {
     matches!(container.phase, Phase::Image | Phase::ConfigError(_) | Phase::Starting)
 }
 
-/// What a container that has not begun waits for: pods with init containers are initializing.
+/// The waiting reason of a container that has not started: pods with init containers are initializing.
 fn default_reason(container: &Container, object: &PodObject) -> &'static str {
     if !has_begun(container) && !object.spec.init_containers.is_empty() {
         "PodInitializing"

@@ -1,4 +1,4 @@
-//! What the API shows of a pod: its status as a pure function of the machine's state. Nothing here decides anything.
+//! A pod's status as the API shows it, as a pure function of its state machine. Decides nothing.
 
 mod condition;
 mod container;
@@ -13,18 +13,18 @@ use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodStatus};
 
-/// The kinds of conditions that the kubelet owns, in the order in which it writes them.
+/// The types of the conditions that the kubelet owns, in the order in which it writes them.
 pub const OWNED: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// The statuses of all containers, in their order, as [`compute`] shows them.
+/// The statuses of all containers, in their order, as in [`compute`].
 pub(crate) fn containers(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
     container::statuses(pod, object)
 }
 
-/// What the kubelet says of `pod` at `now`; the fields that others own are left out. `host_ip` is its node's address. Of
-/// `previous`, the newest known status of the object, it keeps the conditions that others own and the time of a transition
-/// that did not happen. A terminal phase never changes.
+/// The status of `pod` at `now`, without fields that the kubelet does not own. `host_ip` is its node's address.
+/// Keeps from `previous`, the newest known status of the object, the conditions of other writers and the
+/// transition times of unchanged conditions. A terminal phase never changes.
 pub fn compute(
     pod: &Pod,
     object: &PodObject,
@@ -68,8 +68,8 @@ pub fn compute(
     }
 }
 
-/// Whether `seen` tells a watcher what `ours` tells it, as far as the kubelet answers for it. Looks at the essence only,
-/// so that a field which a server adds or leaves out starts no quarrel.
+/// Whether `seen` shows the same as `ours` in the essential fields that the kubelet owns. Other fields are
+/// ignored, so that a server that adds or omits fields causes no repeated writes.
 pub fn agrees(ours: &PodStatus, seen: &PodStatus) -> bool {
     let conditions = |status: &PodStatus| {
         let all = status.conditions.clone().unwrap_or_default();
@@ -83,12 +83,13 @@ pub fn agrees(ours: &PodStatus, seen: &PodStatus) -> bool {
     ours.phase == seen.phase && conditions(ours) == conditions(seen) && containers(ours) == containers(seen)
 }
 
-/// The conditions of `status` that others own.
+/// The conditions of `status` that the kubelet does not own.
 pub fn foreign(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
     status.conditions.iter().flatten().filter(|c| !OWNED.contains(&c.type_.as_str()))
 }
 
-/// Whether writing `b` after `a` would tell nothing new: all that the kubelet owns is equal.
+/// Whether both statuses are equal in all fields that the kubelet owns, so that writing `b` after `a` changes
+/// nothing.
 pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
     fn own(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
         status.conditions.iter().flatten().filter(|c| OWNED.contains(&c.type_.as_str()))
@@ -103,7 +104,7 @@ pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
         && own(a).eq(own(b))
 }
 
-/// Whether `b` differs from `a` in nothing but the generation that it observed.
+/// Whether `b` differs from `a` only in the observed generation.
 pub fn same_but_generation(a: &PodStatus, b: &PodStatus) -> bool {
     let mut a = a.clone();
     a.observed_generation = b.observed_generation;
@@ -119,7 +120,7 @@ fn some(statuses: &[ContainerStatus]) -> Option<Vec<ContainerStatus>> {
     (!statuses.is_empty()).then(|| statuses.to_vec())
 }
 
-/// The digest reference that a pull of `image` would have given.
+/// The digest reference of an image as a pull returns it.
 fn image_id(reference: &str) -> String {
     image::digest_reference(reference)
 }

@@ -1,15 +1,15 @@
-//! The phase of a pod, by upstream's rules in upstream's order.
+//! The phase of a pod, by the kubelet's rules in the kubelet's order.
 
 use crate::pod::container::{Container, Kind, Phase};
 use crate::pod::object::{PodObject, RestartPolicy};
 use crate::pod::{Pod, Stage, Why};
 
-/// The phase; the first rule that applies:
+/// The phase of a pod. The first rule that applies decides:
 ///
-/// 1. A terminal phase stays. 2. A pod past its deadline is `Failed`, once nothing runs. 3. An init container failed for
-///    good: `Failed`. 4. Init containers are not through and no regular one has ever started: `Pending`. 5. A regular
-///    container has never run: `Pending`. 6. One runs: `Running`. 7. All are over for good: `Succeeded` if all ended with
-///    code zero, else `Failed`. 8. All have ended and some will start again: `Running`.
+/// 1. A terminal phase stays. 2. A pod past its deadline is `Failed` once no container runs. 3. An init container failed without a restart:
+///    `Failed`. 4. Init containers are not complete and no regular container has ever started: `Pending`. 5. A regular container has
+///    never started: `Pending`. 6. A regular container runs: `Running`. 7. All have ended without a restart: `Succeeded` if all ended with
+///    code zero, else `Failed`. 8. All have ended and some will restart: `Running`.
 pub(super) fn phase(pod: &Pod, object: &PodObject, previous: Option<&str>) -> &'static str {
     match previous {
         Some("Succeeded") => return "Succeeded",
@@ -43,7 +43,7 @@ pub(super) fn phase(pod: &Pod, object: &PodObject, previous: Option<&str>) -> &'
     if !regular().all(|c| c.phase == Phase::Exited) {
         return "Running";
     }
-    // Sidecars may still be stopping; the phase waits for them, since nothing may run in a terminal pod.
+    // Sidecars may still be stopping; the phase waits for them, since no container may run in a terminal pod.
     if !ended {
         return "Running";
     }
@@ -53,7 +53,7 @@ pub(super) fn phase(pod: &Pod, object: &PodObject, previous: Option<&str>) -> &'
     }
 }
 
-/// An init container or sidecar that no longer holds up the ones after it.
+/// Whether the containers after this one may start, as far as it is concerned.
 pub(super) fn initialized(container: &Container) -> bool {
     match container.kind {
         Kind::Init => container.succeeded(),

@@ -1,24 +1,24 @@
-//! [`CpuCounters`]: processor time that grows with each sample of a node. Pure.
+//! [`CpuCounters`]: processor time of a node, which grows with each sample. Pure.
 
 use super::PodUsage;
 use jiff::Timestamp;
 use kstore_container_sim::time::between;
 use std::collections::BTreeMap;
 
-/// Processor time of a node, its pods and their containers, in billionths of a second. Never decreases, as counters of Prometheus must
-/// not: between two samples a container has used what the second one says, since its start before the first. Holds only pods and
-/// containers of the last sample.
+/// Processor time of a node, its pods and their containers, in billionths of a second. Never decreases, as
+/// Prometheus counters must not. Between two samples a container is assumed to have used what the later
+/// sample shows; before the first, since its start. Holds only the pods and containers of the last sample.
 #[derive(Debug, Default)]
 pub(crate) struct CpuCounters {
     total: u64,
-    /// By uid.
+    /// Counters of pods by uid.
     pods: BTreeMap<String, PodCounter>,
 }
 
 #[derive(Debug, Default)]
 struct PodCounter {
     total: u64,
-    /// By the name of the container.
+    /// Counters of runs by container name.
     runs: BTreeMap<String, RunCounter>,
 }
 
@@ -27,12 +27,12 @@ struct PodCounter {
 struct RunCounter {
     started: Timestamp,
     total: u64,
-    /// The end of what is counted.
+    /// The time up to which usage is counted.
     until: Timestamp,
 }
 
 impl CpuCounters {
-    /// Counts until `at`, writes their processor time into `pods`, and returns that of the node.
+    /// Counts usage until `at`, writes processor times into `pods`, and returns that of the node.
     pub(super) fn advance(&mut self, at: Timestamp, pods: &mut [PodUsage]) -> u64 {
         let mut before = std::mem::take(&mut self.pods);
         for pod in pods {
@@ -57,7 +57,7 @@ impl CpuCounters {
     }
 }
 
-/// Processor time of so many billionths of a processor; zero if `to` is not later than `from`.
+/// Processor time for a constant usage in billionths of a processor; zero if `to` is not later than `from`.
 fn core_nanos(nano_cores: u64, from: Timestamp, to: Timestamp) -> u64 {
     let nanos = u128::from(nano_cores).saturating_mul(between(from, to).as_nanos()) / 1_000_000_000;
     u64::try_from(nanos).unwrap_or(u64::MAX)

@@ -1,6 +1,7 @@
-//! What the containers of a node use, and the two documents in which a kubelet shows it: `summary` (JSON) and `resource_metrics`
-//! (Prometheus' text). Pure: the caller brings the node's pods and the time. What a container uses is what its pod's annotations `cpu`
-//! and `memory` say at that moment; without them it uses nothing.
+//! Resource usage of a node's containers, and the two kubelet documents that show it: `summary` (JSON) and
+//! `resource_metrics` (Prometheus text). Pure: the caller provides the node's pods and the time. A
+//! container's usage is what its pod's annotations `cpu` and `memory` say at that moment; without them it is
+//! zero.
 
 mod counters;
 mod resource_metrics;
@@ -14,21 +15,21 @@ use crate::behavior;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 
-/// What a running container uses.
+/// The usage of a running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ContainerUsage {
     name: String,
     /// Start of this run.
     started: Timestamp,
-    /// Billionths of a processor.
+    /// Processor usage in billionths of a processor.
     nano_cores: u64,
-    /// Bytes.
+    /// Memory usage in bytes.
     memory: u64,
     /// Processor time since the start, in billionths of a second.
     cpu_nanos: u64,
 }
 
-/// What the running containers of a pod use.
+/// The usage of a pod's running containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PodUsage {
     namespace: String,
@@ -36,7 +37,7 @@ struct PodUsage {
     uid: String,
     started: Option<Timestamp>,
     containers: Vec<ContainerUsage>,
-    /// Processor time of all runs of its containers that were seen, in billionths of a second.
+    /// Processor time of all observed runs of its containers, in billionths of a second.
     cpu_nanos: u64,
 }
 
@@ -50,20 +51,21 @@ impl PodUsage {
     }
 }
 
-/// What the pods of a node use at one moment.
+/// The usage of a node's pods at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeUsage {
     name: String,
-    /// The moment.
+    /// The time of the sample.
     at: Timestamp,
     /// Pods with a running container, in the order in which they were listed.
     pods: Vec<PodUsage>,
-    /// Processor time of all runs of containers that were seen, in billionths of a second.
+    /// Processor time of all observed runs of containers, in billionths of a second.
     cpu_nanos: u64,
 }
 
 impl NodeUsage {
-    /// What the pods of the node `name` use at `at`. Processor time is counted in `counters`, which belong to this node.
+    /// Samples the usage of the pods of node `name` at `at`. Counts processor time in `counters`, which
+    /// belong to this node.
     pub(crate) fn sample(name: &str, pods: &[Pod], at: Timestamp, counters: &mut CpuCounters) -> Self {
         let mut pods: Vec<PodUsage> = pods.iter().filter_map(of_pod).collect();
         let cpu_nanos = counters.advance(at, &mut pods);
@@ -83,7 +85,7 @@ fn saturating_sum(amounts: impl Iterator<Item = u64>) -> u64 {
     amounts.fold(0, u64::saturating_add)
 }
 
-/// What a pod uses, before its processor time is counted; `None` if no container runs.
+/// The usage of a pod without processor time; `None` if no container runs.
 fn of_pod(pod: &Pod) -> Option<PodUsage> {
     let status = pod.status.as_ref()?;
     let annotations = pod.metadata.annotations.clone().unwrap_or_default();

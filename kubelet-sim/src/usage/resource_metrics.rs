@@ -1,9 +1,10 @@
-//! The document `/metrics/resource` of a kubelet, in Prometheus' text format: names, types and labels are the kubelet's.
+//! The kubelet document `/metrics/resource`, in Prometheus text format with the kubelet's names, types and
+//! labels.
 
 use super::{ContainerUsage, NodeUsage, PodUsage};
 use std::fmt::Write as _;
 
-/// The document of a sample.
+/// The document for a sample.
 pub(crate) fn resource_metrics(usage: &NodeUsage) -> String {
     let mut page = Page { text: String::new(), millis: usage.at.as_millisecond() };
     let containers = || usage.pods.iter().flat_map(|pod| pod.containers.iter().map(move |one| (pod, one)));
@@ -41,20 +42,20 @@ pub(crate) fn resource_metrics(usage: &NodeUsage) -> String {
     page.text
 }
 
-/// Labels of a pod or of its container. Names of Kubernetes' objects have no character that needs escaping.
+/// The labels of a pod or container. Names of Kubernetes objects have no characters that need escaping.
 fn of(pod: &PodUsage, container: Option<&ContainerUsage>) -> String {
     let own = container.map(|one| format!("container=\"{}\",", one.name)).unwrap_or_default();
     format!("{{{own}namespace=\"{}\",pod=\"{}\"}}", pod.namespace, pod.name)
 }
 
-/// Prometheus' values are doubles, which hold months of processor time to the microsecond.
+/// Prometheus values are doubles, which represent months of processor time to the microsecond.
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
 struct Page {
     text: String,
-    /// The time of the sample, in thousandths of a second since 1970.
+    /// The time of the sample, in milliseconds since 1970.
     millis: i64,
 }
 

@@ -1,12 +1,12 @@
-//! The document `/stats/summary` of a kubelet, in JSON: usage of processors and memory. Figures that a simulated node does not have
-//! (file systems, networks, swap) are left out, as the format allows.
+//! The kubelet document `/stats/summary`, in JSON: processor and memory usage. Values that a simulated node
+//! does not have (file systems, networks, swap) are left out, as the format allows.
 
 use super::{ContainerUsage, NodeUsage, PodUsage};
 use jiff::Timestamp;
 use kstore_api::meta::format_time;
 use serde_json::{Value, json};
 
-/// The document of a sample.
+/// The document for a sample.
 pub(crate) fn summary(usage: &NodeUsage) -> Value {
     let at = format_time(usage.at);
     let mut node = figures(&at, usage.nano_cores(), usage.cpu_nanos, usage.memory());

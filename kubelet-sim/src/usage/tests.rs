@@ -30,7 +30,7 @@ fn using(cpu: &str, memory: &str) -> Value {
 }
 
 #[test]
-fn running_containers_use_what_their_annotations_say_and_others_nothing() {
+fn running_containers_use_the_annotated_amounts_and_others_nothing() {
     let ended = json!({"name": "b", "image": "x", "imageID": "x", "ready": false, "restartCount": 0,
         "state": {"terminated": {"exitCode": 0}}});
     let mut own = using("100m", "64Mi");

@@ -1,4 +1,4 @@
-//! The files that flags about webhooks name, read and made into what the apiserver is started with. Errors name the flag and the file.
+//! Settings of authentication and authorization, read from the files that the flags name. Errors name the flag and the file.
 
 mod authentication_file;
 mod authorization_file;
@@ -32,7 +32,7 @@ pub(crate) fn remote(flag: &str, file: &Path) -> anyhow::Result<Remote> {
     Remote::new(&config).with_context(cannot)
 }
 
-/// Who knows bearer tokens, beside the keys of service accounts.
+/// The authenticators of bearer tokens beside service accounts.
 pub(crate) fn bearers(wanted: &Authentication, rng: &Rng) -> anyhow::Result<Bearers> {
     let webhook = match &wanted.webhook {
         None => None,
@@ -45,7 +45,7 @@ pub(crate) fn bearers(wanted: &Authentication, rng: &Rng) -> anyhow::Result<Bear
     Ok(Bearers { file: None, bootstrap: wanted.bootstrap_tokens, issuers, webhook })
 }
 
-/// Issuers of OpenID Connect.
+/// The configured OpenID Connect issuers.
 fn issuers(from: Option<&IssuersFrom>) -> anyhow::Result<Option<Issuers>> {
     match from {
         None => Ok(None),
@@ -67,7 +67,7 @@ fn issuers(from: Option<&IssuersFrom>) -> anyhow::Result<Option<Issuers>> {
     }
 }
 
-/// Who may do what.
+/// The authorization modes.
 pub(crate) fn modes(wanted: Option<&Authorization>, rng: &Rng) -> anyhow::Result<Modes> {
     match wanted {
         None => Ok(Modes::default()),

@@ -1,4 +1,4 @@
-//! The flags of the etcd API's door. Not how it is opened: that is `etcd_door`.
+//! The flags of the etcd API's listener. The module `etcd_door` opens it.
 
 use super::{ETCD_API, ListenAddress, UsageError};
 use clap::Args;
@@ -55,18 +55,18 @@ impl FromStr for EtcdAddress {
     }
 }
 
-/// Where and to whom the etcd API is open.
+/// The settings of the etcd API's listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdDoor {
-    /// Where it listens.
+    /// The address or socket file to listen on.
     pub listen: EtcdAddress,
-    /// Name of the member in the member list, if not the usual one.
+    /// The member's name in the member list; `None`: the default.
     pub name: Option<String>,
-    /// The URL told to clients, if it is not where it listens.
+    /// The URL that is advertised to clients; `None`: derived from `listen`.
     pub advertise: Option<String>,
-    /// With what it is encrypted, if it is.
+    /// The files of TLS; `None`: connections are not encrypted.
     pub tls: Option<EtcdTls>,
-    /// Clients that show no certificate may come from other machines.
+    /// Whether clients on other machines need no certificate.
     pub anyone: bool,
 }
 
@@ -77,17 +77,17 @@ pub struct EtcdTls {
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
-    /// Who certifies clients, if they must be certified.
+    /// The certificate authorities of clients; `None`: clients need no certificate.
     pub clients: Option<PathBuf>,
 }
 
 impl EtcdArgs {
-    /// Whether there is to be one.
+    /// Whether `--etcd-listen` is set.
     pub(super) fn is_given(&self) -> bool {
         self.etcd_listen.is_some()
     }
 
-    /// The door, if there is to be one.
+    /// The settings of the listener, if `--etcd-listen` is set.
     pub(super) fn into_door(self) -> Result<Option<EtcdDoor>, UsageError> {
         let tls = match (self.etcd_cert_file, self.etcd_key_file) {
             (Some(certificate), Some(key)) => {

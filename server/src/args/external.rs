@@ -40,16 +40,16 @@ pub(super) struct ExternalArgs {
     etcd_password_file: Option<PathBuf>,
 }
 
-/// An etcd that is not ours.
+/// The settings of an external etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalEtcd {
     /// The members' client URLs; at least one.
     pub servers: Vec<Url>,
-    /// Who certifies them, if TLS is spoken.
+    /// The file of the certificate authorities of the members, for TLS.
     pub authority: Option<PathBuf>,
-    /// Our certificate chain and its key, if we show one.
+    /// The files of the client certificate chain and its key, if there is one.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// What our keys begin with.
+    /// The prefix of all keys.
     pub prefix: String,
     /// How often it is compacted; zero: never.
     pub compaction: Duration,

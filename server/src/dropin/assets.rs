@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Makes the folder and prints the line that tells harnesses of it.
+/// Makes the folder and prints the line with its path that test harnesses read.
 pub(crate) fn make(args: &AssetsArgs) -> anyhow::Result<ExitCode> {
     let directory = &args.dir;
     let shown = directory.display();

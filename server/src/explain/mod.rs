@@ -38,7 +38,7 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
             client.get_path(&query(resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
         let trace: Trace = serde_json::from_slice(&answer).context("the server's answer is no trace")?;
         let text = shown(trace.filtered(&filter), args.output, args.all)?;
-        // Nobody may be reading any more (a pager that was left).
+        // The write fails if the reader, such as a pager, has ended; that is not an error.
         let _ = std::io::stdout().write_all(text.as_bytes());
         Ok(ExitCode::SUCCESS)
     })

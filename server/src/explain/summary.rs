@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A tree of more writes than this is summed up, unless everything is asked for: more lines than that nobody reads.
+/// A tree of more writes than this is summed up unless `--all` is set: it would be too long to read.
 pub(crate) const SUMMARY_FROM: usize = 200;
 /// First writes that a summary shows.
 const ROOTS: usize = 20;

@@ -1,4 +1,4 @@
-//! The causal tree as the server tells it, and the parts of it that were asked for. Pure; not its text (see `tree`).
+//! The causal tree as the server returns it, and the filter that selects parts of it. Pure; `tree` renders it as text.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

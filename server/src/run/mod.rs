@@ -157,7 +157,7 @@ async fn end_within_grace(child: &mut Child) -> anyhow::Result<ExitStatus> {
 fn send(child: &Child, signal: rustix::process::Signal) {
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
     if let Some(id) = id {
-        // It may have ended in between; then there is nobody to tell.
+        // The command may have ended since; then the signal is not needed.
         let _ = rustix::process::kill_process(id, signal);
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn answer(output: Output, answer: &Value) {
         Output::Json => format!("{answer}\n"),
         Output::Table => rows(answer, 0),
     };
-    // Nobody may be reading any more.
+    // The write fails if the reader has ended; that is not an error.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 

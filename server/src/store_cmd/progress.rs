@@ -1,4 +1,4 @@
-//! How far long work is, for a person who waits at a terminal. Says nothing to a file or a pipe.
+//! A percentage for long work, shown only if standard error is a terminal.
 
 use std::io::{IsTerminal, Write};
 

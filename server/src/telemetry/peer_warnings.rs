@@ -1,5 +1,5 @@
-//! [`PeerWarnings`]: libraries warn of what peers send, a line for each odd frame. A peer that sends many would fill the log, and hide
-//! everything else in it.
+//! [`PeerWarnings`]: a limit on the warnings that libraries log about frames of peers. Without it, a peer that sends many odd frames
+//! would fill the log and hide everything else in it.
 
 use kstore_apiserver::limits::REPEATED_WARNING;
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// The libraries that speak with peers.
+/// The libraries that implement the protocols of connections.
 const LIBRARIES: [&str; 4] = ["h2", "hyper", "rustls", "tokio_rustls"];
 
-/// Lets each warning of these libraries, by its place in their source, into the log at most once in [`REPEATED_WARNING`]. What is below
-/// a warning is written only by those who ask for it with RUST_LOG, and then all of it.
+/// A filter that logs each warning of these libraries, identified by its file and line, at most once in [`REPEATED_WARNING`]. Events
+/// below the level of warnings are not limited: RUST_LOG alone enables them.
 #[derive(Debug, Default)]
 pub(super) struct PeerWarnings {
     /// When each warning was written last, by file and line.

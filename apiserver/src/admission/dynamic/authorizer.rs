@@ -1,43 +1,45 @@
-//! What expressions hear when they ask the variable `authorizer`: the decisions of this server's authorizer.
+//! The CEL variable `authorizer` of admission expressions: decisions of this server's authorizer.
 
 use crate::authn::UserInfo;
-use crate::authz::{Attributes, Authorizer, Decision, More, NotNow, Target};
+use crate::authz::{Attributes, Authorizer, Decision, More, Target, WebhookNeeded};
 use futures::future::BoxFuture;
 use kstore_api::expression::authorizer::{self as expression, AccessCheck, AccessTarget, Subject};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// What expressions about one request have asked that webhooks have to be asked for. Clones share it.
+/// Access checks of the expressions about one request, with the answers of authorization webhooks. Clones
+/// share them.
 #[derive(Clone, Default)]
-pub(super) struct Access(Arc<Mutex<Asked>>);
+pub(super) struct AccessChecks(Arc<Mutex<AccessState>>);
 
 #[derive(Default)]
-struct Asked {
+struct AccessState {
     answers: Vec<(UserInfo, AccessCheck, expression::Decision)>,
-    open: Vec<(UserInfo, AccessCheck)>,
+    unanswered: Vec<(UserInfo, AccessCheck)>,
 }
 
-impl Access {
-    /// The answer, if there is one; otherwise the decision is made again once [`Access::pending`] has completed.
+impl AccessChecks {
+    /// The answer, if it is known. Otherwise records the check: the decision is made again once
+    /// [`AccessChecks::pending`] has completed.
     fn answer(&self, user: &UserInfo, check: &AccessCheck) -> expression::Decision {
         let mut asked = self.0.lock();
         let known = asked.answers.iter().find(|(of, about, _)| of == user && about == check);
         if let Some((_, _, answer)) = known {
             return answer.clone();
         }
-        asked.open.push((user.clone(), check.clone()));
+        asked.unanswered.push((user.clone(), check.clone()));
         expression::Decision::default()
     }
 
-    /// Obtains the answers that the last evaluation missed; `None` if it missed none.
+    /// Obtains the answers that the last evaluation lacked; `None` if it lacked none.
     pub(super) fn pending(&self, authorizer: &Arc<Authorizer>) -> Option<BoxFuture<'static, ()>> {
-        let open = std::mem::take(&mut self.0.lock().open);
-        if open.is_empty() {
+        let unanswered = std::mem::take(&mut self.0.lock().unanswered);
+        if unanswered.is_empty() {
             return None;
         }
         let (access, authorizer) = (self.clone(), authorizer.clone());
         Some(Box::pin(async move {
-            for (user, check) in open {
+            for (user, check) in unanswered {
                 let asked = attributes(&user, &check);
                 let found = answer(authorizer.decide(&asked).await);
                 access.0.lock().answers.push((user, check, found));
@@ -57,7 +59,7 @@ fn answer(decision: Decision) -> expression::Decision {
 fn attributes<'a>(user: &'a UserInfo, check: &'a AccessCheck) -> Attributes<'a> {
     let target = match &check.target {
         AccessTarget::Path(path) => Target::Path(path),
-        // Selectors narrow a check; the modes decide about the whole.
+        // Selectors would narrow a check; without them the modes decide about all objects.
         AccessTarget::Resource(access) => Target::Resource {
             group: &access.group,
             resource: &access.resource,
@@ -69,14 +71,14 @@ fn attributes<'a>(user: &'a UserInfo, check: &'a AccessCheck) -> Attributes<'a> 
     Attributes { user, verb: &check.verb, target, more: More::default() }
 }
 
-/// Decides for the expressions about one request.
+/// The authorizer for the expressions about one request.
 pub(super) struct RequesterAuthorizer {
-    /// The authorizer of the server.
+    /// The server's authorizer.
     pub(super) authorizer: Arc<Authorizer>,
-    /// Who sent the request.
+    /// The user that sent the request.
     pub(super) requester: UserInfo,
-    /// What had to be asked.
-    pub(super) access: Access,
+    /// The checks that need a webhook.
+    pub(super) access: AccessChecks,
 }
 
 impl expression::Authorizer for RequesterAuthorizer {
@@ -91,7 +93,7 @@ impl expression::Authorizer for RequesterAuthorizer {
         };
         match self.authorizer.now(&attributes(user, check)) {
             Ok(decision) => answer(decision),
-            Err(NotNow) => self.access.answer(user, check),
+            Err(WebhookNeeded) => self.access.answer(user, check),
         }
     }
 }

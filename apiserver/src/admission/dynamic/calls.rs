@@ -1,9 +1,9 @@
-//! [`Calls`]: the calls to webhooks that one request has made, with their answers. A decision about the request is a synchronous
-//! function that runs again whenever it meets a call without an answer (see [`Undecided`]): it finds the answers of the earlier
-//! run in the order in which it asks.
+//! [`Calls`]: the webhook calls that one request has made, with their answers. A decision about the request
+//! is a synchronous function that runs again whenever it meets a call without an answer (see [`Undecided`]).
+//! Each run finds the answers of earlier runs in the order in which it asks.
 
-use super::authorizer::{Access, RequesterAuthorizer};
-use super::configured::Configurations;
+use super::authorizer::{AccessChecks, RequesterAuthorizer};
+use super::configurations::Configurations;
 use crate::admission::Remarks;
 use crate::audit;
 use crate::authn::UserInfo;
@@ -26,81 +26,82 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The calls of one request. The configurations of the webhooks are those at its beginning.
+/// The webhook calls of one request. Uses the webhook configurations from the beginning of the request.
 pub(crate) struct Calls {
     configured: Arc<Configurations>,
-    around: Arc<Around>,
-    log: Arc<Mutex<Log>>,
-    access: Access,
+    dependencies: Arc<Dependencies>,
+    log: Arc<Mutex<DecisionLog>>,
+    access: AccessChecks,
 }
 
-/// What calls and expressions need beside the request. Shared by all requests.
-pub(super) struct Around {
-    /// The cluster that resolves Services.
+/// The dependencies of calls and expressions. Shared by all requests.
+pub(super) struct Dependencies {
+    /// The cluster, for resolving Services.
     pub(super) cluster: Arc<dyn Lookup>,
-    /// The way to webhooks.
+    /// The client of webhooks.
     pub(super) outbound: Arc<dyn Outbound>,
-    /// What expressions ask.
+    /// The authorizer for expressions.
     pub(super) authorizer: Arc<Authorizer>,
     /// The source of uids.
     pub(super) nondet: Nondet,
-    /// Counts the calls.
+    /// Metrics of webhook calls.
     pub(super) metrics: Arc<AdmissionWebhooks>,
-    /// When the server began, from where the time of checks is measured.
+    /// The start of the server, relative to which policy checks are timed.
     pub(super) began: Instant,
-    /// Counts the checks of policies.
+    /// Metrics of policy checks.
     pub(super) policy_metrics: Arc<AdmissionPolicies>,
 }
 
-/// What was asked and answered about one state of the object.
+/// The calls and answers about one state of the object, and the results of the running decision.
 #[derive(Default)]
-struct Log {
-    /// Names the state of the object: its resourceVersion.
+struct DecisionLog {
+    /// Identifies the state of the object: its resourceVersion.
     state: String,
-    /// The answers to what the decision asked, in order; each to calls that were made at once.
+    /// The answers to the decision's calls, in order. Each item answers calls that were made concurrently.
     answers: Vec<Vec<Reply>>,
-    /// How many of the answers the running decision has seen.
+    /// The number of answers that the running decision has used.
     seen: usize,
-    /// Texts for `Warning` headers, by the running decision.
+    /// Texts for `Warning` headers from the running decision.
     warnings: Vec<String>,
-    /// Notes for the audit log, by the running decision. None if the request is not recorded.
+    /// Audit annotations from the running decision. Empty if the request is not audited.
     notes: Vec<AuditAnnotation>,
-    /// What policies found, by the running decision; at most [`POLICY_CHECKS`].
+    /// Policy checks of the running decision; at most [`POLICY_CHECKS`].
     checks: Vec<PolicyCheck>,
 }
 
-/// One call to a webhook, ready to be sent.
-pub(super) struct Question {
+/// A call to a webhook, ready to be sent.
+pub(super) struct WebhookCall {
     /// The webhook.
     pub(super) hook: Arc<Webhook>,
     /// The uid of the review, which the answer must repeat.
     pub(super) uid: String,
     /// The operation of the request.
     pub(super) operation: Operation,
-    /// What is sent.
+    /// The call to send.
     pub(super) call: Call,
 }
 
-/// What became of a call.
+/// The result of a call.
 type Reply = Arc<Result<Answer, CallError>>;
 
 impl Calls {
-    /// Nothing was asked yet.
-    pub(super) fn new(configured: Arc<Configurations>, around: Arc<Around>) -> Self {
-        Self { configured, around, log: Arc::default(), access: Access::default() }
+    /// No calls yet, by these configurations.
+    pub(super) fn new(configured: Arc<Configurations>, dependencies: Arc<Dependencies>) -> Self {
+        Self { configured, dependencies, log: Arc::default(), access: AccessChecks::default() }
     }
 
-    /// Calls of a write that webhooks do not see.
+    /// The calls of a write that webhooks do not see.
     pub(crate) fn none(&self) -> Self {
-        Self::new(Arc::default(), self.around.clone())
+        Self::new(Arc::default(), self.dependencies.clone())
     }
 
-    /// Whether webhooks or policies may match requests of this operation and plural. Else no decision waits.
+    /// Whether webhooks or policies may match requests of this operation and plural. If not, no decision is
+    /// pending.
     pub(crate) fn may_match(&self, operation: Operation, plural: &str) -> bool {
         self.configured.may_match(operation, plural)
     }
 
-    /// Begins a decision about the state of the object with this name. Answers about another state no longer count.
+    /// Begins a decision about this state of the object. Answers about another state are dropped.
     pub(crate) fn begin(&self, state: &str) {
         let mut log = self.log.lock();
         if log.state != state {
@@ -113,7 +114,7 @@ impl Calls {
         log.checks.clear();
     }
 
-    /// What webhooks and policies warned of in the last decision.
+    /// Takes the warnings of webhooks and policies from the last decision.
     pub(crate) fn warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.log.lock().warnings)
     }
@@ -122,19 +123,21 @@ impl Calls {
         &self.configured
     }
 
-    /// What expressions about a request of this user ask about access. Each question is decided once.
+    /// The authorizer for expressions about a request of this user. Each check is decided once.
     pub(super) fn authorizer(&self, user: &UserInfo) -> RequestAuthorizer {
-        let (authorizer, requester) = (self.around.authorizer.clone(), user.clone());
+        let (authorizer, requester) = (self.dependencies.authorizer.clone(), user.clone());
         let access = self.access.clone();
         RequestAuthorizer::new(Arc::new(RequesterAuthorizer { authorizer, requester, access }))
     }
 
-    /// Ends an evaluation whose expressions asked about access what only a webhook can answer: it is made again with the answers.
+    /// Ends an evaluation whose expressions need an authorization webhook: it is repeated with the answers.
     ///
     /// # Errors
     /// [`Undecided::Pending`].
-    pub(super) fn settle_access(&self) -> Result<(), Undecided> {
-        self.access.pending(&self.around.authorizer).map_or(Ok(()), |asking| Err(Undecided::Pending(asking)))
+    pub(super) fn check_access_answers(&self) -> Result<(), Undecided> {
+        self.access
+            .pending(&self.dependencies.authorizer)
+            .map_or(Ok(()), |asking| Err(Undecided::Pending(asking)))
     }
 
     /// Adds texts for `Warning` headers.
@@ -142,7 +145,7 @@ impl Calls {
         self.log.lock().warnings.extend_from_slice(texts);
     }
 
-    /// Adds what the plugins of the server say.
+    /// Adds warnings and audit annotations of in-tree plugins.
     pub(in crate::admission) fn take(&self, remarks: Remarks) {
         let Remarks { warnings, notes, .. } = remarks;
         if !warnings.is_empty() || !notes.is_empty() {
@@ -152,7 +155,7 @@ impl Calls {
         }
     }
 
-    /// Adds notes for the audit log, if the request is recorded.
+    /// Adds audit annotations, if the request is audited.
     pub(super) fn note(&self, notes: impl FnOnce() -> Vec<AuditAnnotation>) {
         if audit::is_recording() {
             let notes = notes();
@@ -160,18 +163,19 @@ impl Calls {
         }
     }
 
-    /// A uid for a review.
+    /// A new uid for a review.
     pub(super) fn uid(&self) -> String {
-        self.around.nondet.rng.uuid()
+        self.dependencies.nondet.rng.uuid()
     }
 
-    /// The answers to calls that are made at once, in their order. `questions` makes the calls if they were not made yet.
+    /// The answers to concurrent calls, in their order. `questions` makes the calls if they were not made
+    /// yet.
     ///
     /// # Errors
-    /// [`Undecided::Pending`] until the answers are there; or why the calls cannot be made.
+    /// [`Undecided::Pending`] until the answers have arrived; or why the calls cannot be made.
     pub(super) fn ask(
         &self,
-        questions: impl FnOnce() -> Result<Vec<Result<Question, CallError>>, Status>,
+        questions: impl FnOnce() -> Result<Vec<Result<WebhookCall, CallError>>, Status>,
     ) -> Result<Vec<Reply>, Undecided> {
         let mut log = self.log.lock();
         if let Some(replies) = log.answers.get(log.seen) {
@@ -188,28 +192,28 @@ impl Calls {
         })))
     }
 
-    fn send(&self, question: Result<Question, CallError>) -> impl Future<Output = Reply> + Send + use<> {
-        let around = self.around.clone();
+    fn send(&self, question: Result<WebhookCall, CallError>) -> impl Future<Output = Reply> + Send + use<> {
+        let dependencies = self.dependencies.clone();
         async move {
-            let Question { hook, uid, operation, call } = match question {
+            let WebhookCall { hook, uid, operation, call } = match question {
                 Ok(question) => question,
                 Err(error) => return Arc::new(Err(error)),
             };
             let (client, seconds) = (call.client.clone(), call.seconds());
             let began = Instant::now();
-            let answer = around.outbound.post(around.cluster.clone(), call).await;
+            let answer = dependencies.outbound.post(dependencies.cluster.clone(), call).await;
             let answer = answer
                 .map_err(|why| CallError::no_answer(&hook.name, client.post_error(Some(seconds), why)))
                 .and_then(|answer| read(&hook, &uid, &answer));
-            around.metrics.observe(&hook, operation, began.elapsed(), &answer);
+            dependencies.metrics.observe(&hook, operation, began.elapsed(), &answer);
             Arc::new(answer)
         }
     }
 
-    /// The answer of a webhook; its warnings and notes are kept.
+    /// The answer of a webhook. Its warnings and audit annotations are recorded.
     ///
     /// # Errors
-    /// There was no answer, or it cannot be used.
+    /// If there was no answer, or it is invalid.
     pub(super) fn read(&self, reply: &Reply) -> Result<Answer, CallError> {
         let answer = (**reply).clone()?;
         self.warn(&answer.warnings);
@@ -220,7 +224,7 @@ impl Calls {
 
 impl CheckObserver for Calls {
     fn elapsed(&self) -> Duration {
-        self.around.began.elapsed()
+        self.dependencies.began.elapsed()
     }
 
     fn observe(&self, check: PolicyCheck) {
@@ -231,7 +235,7 @@ impl CheckObserver for Calls {
     }
 }
 
-/// The request is judged: the checks and notes of its last decision count.
+/// Publishes audit annotations and policy checks of the last decision when the request is done.
 impl Drop for Calls {
     fn drop(&mut self) {
         let notes = std::mem::take(&mut self.log.lock().notes);
@@ -239,7 +243,7 @@ impl Drop for Calls {
             trail.annotate(notes);
         }
         for check in std::mem::take(&mut self.log.lock().checks) {
-            self.around.policy_metrics.observe(&check);
+            self.dependencies.policy_metrics.observe(&check);
         }
     }
 }

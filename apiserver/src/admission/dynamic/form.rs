@@ -1,4 +1,5 @@
-//! Objects in the version that a webhook's rules name: the version of the request, or an equivalent one to which they are converted.
+//! Conversion of objects to the version that a webhook's rules name: the request's version or an equivalent
+//! one.
 
 use crate::kinds::Kinds;
 use crate::pipeline::in_version;
@@ -10,8 +11,8 @@ use kstore_api::status::Status;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The other version in which a webhook sees the objects of a request; `None` if it sees them as the request has them. A body of a
-/// subresource that is a kind of its own, such as a Scale, is the same in all versions.
+/// The equivalent version in which a webhook sees a request's objects; `None` if it is the request's. The
+/// body of a subresource with a kind of its own, such as Scale, is the same in all versions.
 pub(super) fn other_version(
     kinds: &Kinds,
     attributes: &Attributes<'_>,
@@ -25,7 +26,7 @@ pub(super) fn other_version(
     served.map(|served| served.resource)
 }
 
-/// An object of the request, which has the version `own`, in the version `row`.
+/// Converts an object from version `own` of the request to version `row`.
 ///
 /// # Errors
 /// 500 if it cannot be converted.
@@ -40,11 +41,11 @@ pub(super) fn converted<'v>(
     }
 }
 
-/// An object of the request as webhooks and policies see it: in the version that their rules name, with the zero members that Kubernetes
-/// always prints (`resources: {}`), which objects have here only when they are stored.
+/// The object as webhooks and policies see it: in the version that their rules name, with the zero values
+/// that Kubernetes always prints (`resources: {}`). Objects have these here only after they are stored.
 ///
 /// # Errors
-/// As [`converted`].
+/// The errors of [`converted`].
 pub(super) fn shown<'v>(
     kinds: &Kinds,
     object: &'v Value,
@@ -54,7 +55,7 @@ pub(super) fn shown<'v>(
     Ok(filled(converted(kinds, object, versions)?, kind))
 }
 
-/// An object of this kind with the zero members that Kubernetes always prints; one of a custom kind as it is.
+/// Adds the zero values that Kubernetes always prints. Custom objects stay unchanged.
 pub(super) fn filled<'v>(object: Cow<'v, Value>, kind: GroupVersionKind<'_>) -> Cow<'v, Value> {
     let Some(ty) = schema::of(kind.group, kind.version, kind.kind) else { return object };
     let mut object = object.into_owned();
@@ -62,10 +63,10 @@ pub(super) fn filled<'v>(object: Cow<'v, Value>, kind: GroupVersionKind<'_>) -> 
     Cow::Owned(object)
 }
 
-/// An object in the version `row`, in the version `own` of the request again.
+/// Converts an object from version `row` back to version `own` of the request.
 ///
 /// # Errors
-/// As [`converted`].
+/// The errors of [`converted`].
 pub(super) fn restored(
     kinds: &Kinds,
     object: Value,

@@ -1,10 +1,10 @@
-//! Dynamic admission: the webhooks and policies that are configured by objects of the cluster. Holds their compiled configurations, asks
-//! them and applies what they answer. What they may say and how it is worded is `kstore_api::admission`'s; the plugins of the server are the
-//! modules beside this one.
+//! Dynamic admission: webhooks and policies that are configured by objects of the cluster. Holds their
+//! compiled configurations, calls them and applies their answers. Matching, reviews and error texts are in
+//! `kstore_api::admission`; in-tree plugins are the modules beside this one.
 
 mod authorizer;
 mod calls;
-mod configured;
+mod configurations;
 mod form;
 pub(super) mod mutating;
 mod options;
@@ -21,8 +21,8 @@ use crate::lookup::Lookup;
 use crate::metrics::{AdmissionPolicies, AdmissionWebhooks};
 use crate::outbound::Outbound;
 use crate::request::Target;
-use calls::Around;
-use configured::Configured;
+use calls::Dependencies;
+use configurations::ConfigurationCache;
 use kstore_api::admission::equivalent::{Equivalent, equivalents};
 use kstore_api::admission::{Attributes, ClusterFacts, GroupVersionKind, UserInfo};
 use kstore_api::kind::{self, Resource};
@@ -32,16 +32,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 
-/// The configurations of one server, compiled, and what they need beside the request. Shared by all requests.
+/// The compiled configurations of one server and the dependencies of calls. Shared by all requests.
 pub(crate) struct Dynamic {
-    configured: Configured,
-    around: Arc<Around>,
-    /// Whether the policies were costly when a request last asked for them.
+    configured: ConfigurationCache,
+    dependencies: Arc<Dependencies>,
+    /// Whether the policies were costly as of the last request that used them.
     is_costly: AtomicBool,
 }
 
 impl Dynamic {
-    /// Over the cluster that holds the configurations.
+    /// Dynamic admission for the cluster that holds the configurations.
     pub(crate) fn new(
         cluster: Arc<dyn Lookup>,
         authorizer: Arc<Authorizer>,
@@ -49,39 +49,41 @@ impl Dynamic {
         nondet: Nondet,
     ) -> Self {
         let (metrics, policy_metrics, began) = (Arc::default(), Arc::default(), Instant::now());
-        let around = Around { cluster, outbound, authorizer, nondet, metrics, policy_metrics, began };
-        let (configured, is_costly) = (Configured::default(), AtomicBool::new(false));
-        Self { configured, around: Arc::new(around), is_costly }
+        let dependencies =
+            Dependencies { cluster, outbound, authorizer, nondet, metrics, policy_metrics, began };
+        let (configured, is_costly) = (ConfigurationCache::default(), AtomicBool::new(false));
+        Self { configured, dependencies: Arc::new(dependencies), is_costly }
     }
 
-    /// What is counted about calls to webhooks and checks of policies.
+    /// The metrics of webhook calls and policy checks.
     pub(crate) fn metrics(&self) -> (Arc<AdmissionWebhooks>, Arc<AdmissionPolicies>) {
-        (self.around.metrics.clone(), self.around.policy_metrics.clone())
+        (self.dependencies.metrics.clone(), self.dependencies.policy_metrics.clone())
     }
 
-    /// What one request calls: by the configurations that are stored now, which judge it to its end.
+    /// The calls of one request. The configurations stored now judge it to its end.
     pub(crate) fn calls(&self) -> Calls {
-        let configurations = self.configured.now(&*self.around.cluster);
+        let configurations = self.configured.now(&*self.dependencies.cluster);
         self.is_costly.store(configurations.is_costly(), Ordering::Relaxed);
-        Calls::new(configurations, self.around.clone())
+        Calls::new(configurations, self.dependencies.clone())
     }
 
-    /// Whether policies took several milliseconds for one request so far, as of the last request that they could match.
+    /// Whether policies have taken several milliseconds for one request, as of the last request that they
+    /// could match.
     pub(crate) fn is_costly(&self) -> bool {
         self.is_costly.load(Ordering::Relaxed)
     }
 }
 
-/// One request as webhooks see it, but for its objects.
+/// A request as webhooks see it, without its objects.
 #[derive(Clone, Copy)]
 pub(crate) struct Admitted<'a> {
-    /// What plugins see.
+    /// The request as in-tree plugins see it.
     pub(crate) subject: Subject<'a>,
     /// The resource in the version of the request. Its name is not used.
     pub(crate) target: &'a Target,
     /// The options of the request.
     pub(crate) options: Options<'a>,
-    /// The calls to webhooks so far.
+    /// The webhook calls so far.
     pub(crate) calls: &'a Calls,
 }
 
@@ -92,18 +94,18 @@ impl Admitted<'_> {
     }
 }
 
-/// What all webhooks and policies of one step see alike.
-struct Scene {
+/// The parts of a request that are the same for all webhooks and policies of one step.
+struct RequestContext {
     kinds: Arc<Kinds>,
     options: Option<Value>,
     namespace: Option<Arc<Value>>,
     equivalents: Vec<Equivalent>,
-    /// The resources of `equivalents`.
+    /// The served resources of `equivalents`.
     served: Vec<Served>,
 }
 
-impl Scene {
-    /// Reads what matching needs. `cluster` is as the request sees it.
+impl RequestContext {
+    /// Reads the data that matching needs. `cluster` is the request's view.
     fn of(cluster: &dyn Lookup, admitted: &Admitted<'_>) -> Self {
         let subject = &admitted.subject;
         let namespace = namespace_of(subject);
@@ -162,7 +164,7 @@ impl Scene {
     }
 }
 
-/// A request about a Namespace is also one in that namespace.
+/// The namespace of a request. A request about a Namespace is also one in that namespace.
 fn namespace_of<'a>(subject: &Subject<'a>) -> &'a str {
     let is_namespace = subject.resource.group.is_empty() && subject.resource.plural == "namespaces";
     if is_namespace { subject.name } else { subject.namespace }

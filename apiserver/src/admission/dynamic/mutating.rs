@@ -1,8 +1,8 @@
-//! Mutating webhooks: called one after the other, each with what the one before made of the object.
+//! Mutating webhooks: called one after the other, each with the object as the one before changed it.
 
-use super::calls::Question;
+use super::calls::WebhookCall;
 use super::form::{other_version, restored, shown};
-use super::{Admitted, Scene};
+use super::{Admitted, RequestContext};
 use crate::lookup::Lookup;
 use crate::outbound::Call;
 use crate::undecided::Undecided;
@@ -13,10 +13,11 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lets the webhooks that match change the object, in one round. `new` is absent for a deletion, which they can only refuse.
+/// Calls the matching webhooks in one round, which may change the object. `new` is absent for a deletion,
+/// which they can only refuse.
 ///
 /// # Errors
-/// The first refusal; or that an answer is awaited.
+/// The first refusal; or pending, if an answer is missing.
 pub(crate) fn mutate(
     cluster: &dyn Lookup,
     admitted: &Admitted<'_>,
@@ -29,21 +30,21 @@ pub(crate) fn mutate(
     if !hooks.has_candidates(subject.operation, subject.resource.plural) {
         return Ok(());
     }
-    let scene = Scene::of(cluster, admitted);
+    let context = RequestContext::of(cluster, admitted);
     rounds.begin(Plugin::Webhooks, new.as_deref());
     for hook in hooks.candidates(subject.operation, subject.resource.plural) {
-        let attributes = scene.attributes(admitted, new.as_deref(), old);
+        let attributes = context.attributes(admitted, new.as_deref(), old);
         if attributes.is_exempt() {
             return Ok(());
         }
-        let Some(form) = hook.matches(&attributes, &scene.facts())? else { continue };
-        if !conditions_match(&scene, admitted, hook, &attributes, form)?
+        let Some(form) = hook.matches(&attributes, &context.facts())? else { continue };
+        if !conditions_match(&context, admitted, hook, &attributes, form)?
             || !rounds.should_run(Plugin::Webhooks, &hook.uid)
         {
             continue;
         }
         hook.check_dry_run(&attributes)?;
-        let changed = call(&scene, admitted, (hook, rounds.round()), &attributes, form)?;
+        let changed = call(&context, admitted, (hook, rounds.round()), &attributes, form)?;
         let is_changed = changed.as_ref().is_some_and(|changed| new.as_deref() != Some(changed));
         admitted.calls.note(|| vec![audit::mutation(hook, rounds.round(), is_changed)]);
         rounds.ran(Plugin::Webhooks, &hook.uid, hook.reinvoke_if_needed, is_changed);
@@ -55,12 +56,12 @@ pub(crate) fn mutate(
     Ok(())
 }
 
-/// Whether the match conditions of a webhook are true for the request in the form that its rules name.
+/// Whether a webhook's match conditions are true for the request, in the version that its rules name.
 ///
 /// # Errors
-/// 403 if a condition has no value and none is false, where the failure policy is `Fail`.
+/// 403 if a condition fails to evaluate and none is false, under the failure policy `Fail`.
 pub(super) fn conditions_match(
-    scene: &Scene,
+    context: &RequestContext,
     admitted: &Admitted<'_>,
     hook: &Webhook,
     attributes: &Attributes<'_>,
@@ -69,7 +70,7 @@ pub(super) fn conditions_match(
     if !hook.has_conditions() {
         return Ok(true);
     }
-    let kinds = &scene.kinds;
+    let kinds = &context.kinds;
     let versions = (admitted.subject.resource, other_version(kinds, attributes, &form));
     let shown = |object| shown(kinds, object, versions, form.kind);
     let object = attributes.object.map(shown).transpose()?;
@@ -77,19 +78,19 @@ pub(super) fn conditions_match(
     let authorizer = admitted.calls.authorizer(admitted.subject.user);
     let matched =
         hook.conditions_match(attributes, form, object.as_deref(), old.as_deref(), Some(&authorizer));
-    admitted.calls.settle_access()?;
+    admitted.calls.check_access_answers()?;
     Ok(matched?)
 }
 
-/// What one webhook makes of the object; `None` if it leaves it as it is.
+/// Calls one webhook and returns the changed object; `None` if the webhook does not change it.
 fn call(
-    scene: &Scene,
+    context: &RequestContext,
     admitted: &Admitted<'_>,
     (hook, round): (&Arc<Webhook>, u8),
     attributes: &Attributes<'_>,
     form: MatchedForm<'_>,
 ) -> Result<Option<Value>, Undecided> {
-    let kinds = &scene.kinds;
+    let kinds = &context.kinds;
     let versions = (admitted.subject.resource, other_version(kinds, attributes, &form));
     let shown = |object| shown(kinds, object, versions, form.kind);
     let object = attributes.object.map(shown).transpose()?;
@@ -99,7 +100,7 @@ fn call(
     let answer = match admitted.calls.read(&replies[0]) {
         Ok(answer) => answer,
         Err(error) => {
-            passed_over(hook, &error)?;
+            apply_failure_policy(hook, &error)?;
             admitted.calls.note(|| vec![audit::failed_open(hook, round, hook.index)]);
             return Ok(None);
         }
@@ -112,7 +113,7 @@ fn call(
     Ok(Some(patched))
 }
 
-/// A call to a webhook with the objects in the form that its rules name.
+/// A call to a webhook with the objects in the version that its rules name.
 pub(super) fn question(
     admitted: &Admitted<'_>,
     hook: &Arc<Webhook>,
@@ -120,7 +121,7 @@ pub(super) fn question(
     form: MatchedForm<'_>,
     object: Option<&Value>,
     old: Option<&Value>,
-) -> Result<Question, CallError> {
+) -> Result<WebhookCall, CallError> {
     let client = hook.client.clone();
     let client =
         client.ok_or_else(|| CallError::no_client(&hook.name, "it has neither a URL nor a service"))?;
@@ -128,18 +129,18 @@ pub(super) fn question(
     let body = review::encode_request(hook, attributes, form, &uid, object, old)?;
     let timeout = Duration::from_secs(hook.timeout_seconds.into());
     let operation = attributes.operation;
-    Ok(Question { hook: hook.clone(), uid, operation, call: Call { client, timeout, body: body.into() } })
+    Ok(WebhookCall { hook: hook.clone(), uid, operation, call: Call { client, timeout, body: body.into() } })
 }
 
-/// What a failed call means: nothing, where the webhook's failure policy is `Ignore`.
+/// Applies the webhook's failure policy to a failed call: `Ignore` logs it.
 ///
 /// # Errors
-/// 500 otherwise.
-pub(super) fn passed_over(hook: &Webhook, error: &CallError) -> Result<(), Status> {
+/// 500 under the failure policy `Fail`.
+pub(super) fn apply_failure_policy(hook: &Webhook, error: &CallError) -> Result<(), Status> {
     match hook.failure_policy {
         FailurePolicy::Fail => Err(error.status()),
         FailurePolicy::Ignore => {
-            tracing::warn!(webhook = &*hook.name, %error, "a webhook failed and is passed over");
+            tracing::warn!(webhook = &*hook.name, %error, "a webhook failed and is ignored by its failure policy");
             Ok(())
         }
     }

@@ -6,18 +6,18 @@ use serde_json::{Map, Value, json};
 /// The options of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Options<'a> {
-    /// Of a creation.
+    /// Options of a create.
     Create(&'a WriteOptions),
-    /// Of an update or patch.
+    /// Options of an update or patch.
     Update(&'a WriteOptions),
-    /// Of a deletion.
+    /// Options of a deletion.
     Delete(&'a DeleteOptions, &'a WriteOptions),
-    /// A stream has none.
+    /// A stream has no options.
     None,
 }
 
 impl Options<'_> {
-    /// Whether nothing will be stored.
+    /// Whether the request is a dry run.
     pub(crate) fn is_dry_run(&self) -> bool {
         match self {
             Self::Create(options) | Self::Update(options) | Self::Delete(_, options) => options.dry_run,
@@ -25,7 +25,7 @@ impl Options<'_> {
         }
     }
 
-    /// The object, with `apiVersion` and `kind`.
+    /// The options object with `apiVersion` and `kind`.
     pub(crate) fn to_json(self) -> Option<Value> {
         let (kind, write) = match self {
             Self::Create(options) => ("CreateOptions", options),

@@ -1,8 +1,9 @@
-//! Admission policies: what a ValidatingAdmissionPolicy or MutatingAdmissionPolicy asks of the cluster, and what becomes of its verdict.
-//! Evaluation is `kstore_api::admission::policy`'s.
+//! Admission policies: provides the cluster state that ValidatingAdmissionPolicies and
+//! MutatingAdmissionPolicies use, and applies their verdicts. They are evaluated in
+//! `kstore_api::admission::policy`.
 
 use super::form::{converted, filled};
-use super::{Admitted, Scene};
+use super::{Admitted, RequestContext};
 use crate::lookup::Lookup;
 use crate::pipeline::in_version;
 use crate::undecided::Undecided;
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Lets the mutating policies that match change the object, in one round.
+/// Applies the matching mutating policies to the object, in one round.
 ///
 /// # Errors
 /// The first refusal.
@@ -34,33 +35,33 @@ pub(crate) fn mutate(
     if !policies.has_candidates(subject.operation, subject.resource.plural) {
         return Ok(());
     }
-    let scene = Scene::of(cluster, admitted);
-    let attributes = scene.attributes(admitted, Some(new), old);
+    let context = RequestContext::of(cluster, admitted);
+    let attributes = context.attributes(admitted, Some(new), old);
     if attributes.is_exempt() {
         return Ok(());
     }
     let object = filled(Cow::Borrowed(&*new), attributes.kind);
     let attributes = Attributes { object: Some(&object), ..attributes };
-    let seen = Seen { scene: &scene, admitted, cluster };
+    let seen = PolicyCluster { context: &context, admitted, cluster };
     let authorizer = admitted.calls.authorizer(subject.user);
     let request = PolicyRequest {
         attributes,
-        facts: scene.facts(),
+        facts: context.facts(),
         cluster: &seen,
         authorizer: Some(&authorizer),
         checks: admitted.calls,
     };
     let changed = policies.admit(&request, rounds);
-    admitted.calls.settle_access()?;
+    admitted.calls.check_access_answers()?;
     if let Some(mut changed) = changed? {
-        // The zero members go again until the object is stored.
+        // Decoding removes the added zero values again; the object gets them when it is stored.
         admitted.target.decode_admitted(&mut changed)?;
         *new = changed;
     }
     Ok(())
 }
 
-/// Asks the validating policies that match.
+/// Evaluates the matching validating policies.
 ///
 /// # Errors
 /// The first refusal.
@@ -75,44 +76,44 @@ pub(crate) fn validate(
     if !policies.has_candidates(subject.operation, subject.resource.plural) {
         return Ok(());
     }
-    let scene = Scene::of(cluster, admitted);
-    let attributes = scene.attributes(admitted, new, old);
+    let context = RequestContext::of(cluster, admitted);
+    let attributes = context.attributes(admitted, new, old);
     if attributes.is_exempt() {
         return Ok(());
     }
     let object = new.map(|new| filled(Cow::Borrowed(new), attributes.kind));
     let attributes = Attributes { object: object.as_deref(), ..attributes };
-    let seen = Seen { scene: &scene, admitted, cluster };
+    let seen = PolicyCluster { context: &context, admitted, cluster };
     let authorizer = admitted.calls.authorizer(subject.user);
     let request = PolicyRequest {
         attributes,
-        facts: scene.facts(),
+        facts: context.facts(),
         cluster: &seen,
         authorizer: Some(&authorizer),
         checks: admitted.calls,
     };
     let outcome = policies.admit(&request);
-    admitted.calls.settle_access()?;
+    admitted.calls.check_access_answers()?;
     admitted.calls.warn(&outcome.warnings);
     admitted.calls.note(|| outcome.audit_annotations.clone());
     outcome.denial.map_or(Ok(()), |status| Err(status.into()))
 }
 
 /// The cluster as the policies of one request see it.
-struct Seen<'a> {
-    scene: &'a Scene,
+struct PolicyCluster<'a> {
+    context: &'a RequestContext,
     admitted: &'a Admitted<'a>,
     cluster: &'a dyn Lookup,
 }
 
-impl Seen<'_> {
+impl PolicyCluster<'_> {
     /// The served resource of a parameter kind.
     fn params_of(&self, kind: &ParamKind) -> Option<crate::kinds::Served> {
         let (group, version) = split_api_version(&kind.api_version);
-        self.scene.kinds.lookup_kind(group, version, &kind.kind)
+        self.context.kinds.lookup_kind(group, version, &kind.kind)
     }
 
-    /// A stored parameter in the version that its policy names.
+    /// A stored parameter object in the version that its policy names.
     fn read(served: &crate::kinds::Served, stored: &Arc<Value>) -> Option<Value> {
         match &served.custom {
             Some(custom) => custom.read((**stored).clone()).ok(),
@@ -121,16 +122,16 @@ impl Seen<'_> {
     }
 }
 
-impl Cluster for Seen<'_> {
+impl Cluster for PolicyCluster<'_> {
     fn convert(&self, object: &Value, to: GroupVersionKind<'_>) -> Result<Value, String> {
-        let row = self.scene.row_of(to).ok_or_else(|| format!("{to} is not served"))?;
+        let row = self.context.row_of(to).ok_or_else(|| format!("{to} is not served"))?;
         let versions = (self.admitted.subject.resource, Some(row));
-        let converted = converted(&self.scene.kinds, object, versions);
+        let converted = converted(&self.context.kinds, object, versions);
         converted.map(Cow::into_owned).map_err(|status| status.message)
     }
 
     fn object_type(&self, kind: GroupVersionKind<'_>) -> Option<ObjectType<'_>> {
-        let custom = self.scene.served.iter().filter_map(|served| served.custom.as_ref());
+        let custom = self.context.served.iter().filter_map(|served| served.custom.as_ref());
         let mut custom =
             custom.filter(|custom| custom.row().version == kind.version && custom.row().kind == kind.kind);
         match custom.next() {
@@ -140,8 +141,8 @@ impl Cluster for Seen<'_> {
     }
 
     fn complete(&self, kind: GroupVersionKind<'_>, mut object: Value) -> Result<Value, Status> {
-        let Some(row) = self.scene.row_of(kind) else { return Ok(object) };
-        match self.scene.kinds.custom(row) {
+        let Some(row) = self.context.row_of(kind) else { return Ok(object) };
+        match self.context.kinds.custom(row) {
             None => {
                 complete_built_in(row, object).map(|object| filled(Cow::Owned(object), kind).into_owned())
             }

@@ -1,8 +1,8 @@
-//! Validating webhooks: called at once with the final object.
+//! Validating webhooks: called concurrently with the final object.
 
 use super::form::{other_version, shown};
-use super::mutating::{conditions_match, passed_over, question};
-use super::{Admitted, Scene};
+use super::mutating::{apply_failure_policy, conditions_match, question};
+use super::{Admitted, RequestContext};
 use crate::lookup::Lookup;
 use crate::undecided::Undecided;
 use kstore_api::admission::{MatchedForm, Webhook, audit};
@@ -10,10 +10,11 @@ use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Asks the webhooks that match. All of them answer before the first refusal, in the order of the webhooks, is returned.
+/// Calls the matching webhooks. Waits for all answers and returns the first refusal, in the order of the
+/// webhooks.
 ///
 /// # Errors
-/// The first refusal; or that answers are awaited.
+/// The first refusal; or pending, if answers are missing.
 pub(crate) fn validate(
     cluster: &dyn Lookup,
     admitted: &Admitted<'_>,
@@ -25,15 +26,15 @@ pub(crate) fn validate(
     if !hooks.has_candidates(subject.operation, subject.resource.plural) {
         return Ok(());
     }
-    let scene = Scene::of(cluster, admitted);
-    let attributes = scene.attributes(admitted, new, old);
+    let context = RequestContext::of(cluster, admitted);
+    let attributes = context.attributes(admitted, new, old);
     if attributes.is_exempt() {
         return Ok(());
     }
     let mut matched: Vec<(&Arc<Webhook>, MatchedForm<'_>)> = Vec::new();
     for hook in hooks.candidates(subject.operation, subject.resource.plural) {
-        let Some(form) = hook.matches(&attributes, &scene.facts())? else { continue };
-        if !conditions_match(&scene, admitted, hook, &attributes, form)? {
+        let Some(form) = hook.matches(&attributes, &context.facts())? else { continue };
+        if !conditions_match(&context, admitted, hook, &attributes, form)? {
             continue;
         }
         hook.check_dry_run(&attributes)?;
@@ -44,7 +45,7 @@ pub(crate) fn validate(
     }
     let replies = admitted.calls.ask(|| {
         let question = |(hook, form): &(&Arc<Webhook>, MatchedForm<'_>)| {
-            let kinds = &scene.kinds;
+            let kinds = &context.kinds;
             let versions = (subject.resource, other_version(kinds, &attributes, form));
             let shown = |object| shown(kinds, object, versions, form.kind);
             let (new, old) = (new.map(shown).transpose()?, old.map(shown).transpose()?);
@@ -56,7 +57,7 @@ pub(crate) fn validate(
     for (index, ((hook, _), reply)) in matched.iter().zip(replies).enumerate() {
         let said = match admitted.calls.read(&reply) {
             Ok(answer) => answer.verdict.map(drop),
-            Err(error) => passed_over(hook, &error).inspect(|()| {
+            Err(error) => apply_failure_policy(hook, &error).inspect(|()| {
                 admitted.calls.note(|| vec![audit::failed_open(hook, 0, index)]);
             }),
         };

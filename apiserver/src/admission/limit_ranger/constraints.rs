@@ -1,11 +1,11 @@
-//! The bounds of LimitRanges, in Kubernetes' words.
+//! Checks against the bounds of LimitRanges, with Kubernetes' texts.
 
 use super::{quantity, totals};
 use kstore_api::object::{list, text};
 use kstore_api::quantity::Quantity;
 use serde_json::{Value, json};
 
-/// What a pod violates: bounds of containers by each of its containers, bounds of pods by all of them together.
+/// The violations of a pod: container bounds apply to each container, pod bounds to their total.
 pub(super) fn of_pod(pod: &Value, limits: &[Value]) -> Vec<String> {
     let mut texts = Vec::new();
     for limit in limits {
@@ -29,7 +29,7 @@ pub(super) fn of_pod(pod: &Value, limits: &[Value]) -> Vec<String> {
     unique(texts)
 }
 
-/// What a volume claim violates. Only what it requests counts.
+/// The violations of a volume claim. Only its requests count.
 pub(super) fn of_claim(claim: &Value, limits: &[Value]) -> Vec<String> {
     let requests = &claim["spec"]["resources"]["requests"];
     let mut texts = Vec::new();
@@ -57,7 +57,7 @@ fn check(limit: &Value, resources: &Value, texts: &mut Vec<String>) {
     }
 }
 
-/// A text is said once, however many containers violate the bound by the same amount.
+/// Removes duplicates: containers may violate a bound by the same amount.
 fn unique(texts: Vec<String>) -> Vec<String> {
     let mut once: Vec<String> = Vec::with_capacity(texts.len());
     for text in texts {
@@ -68,7 +68,7 @@ fn unique(texts: Vec<String>) -> Vec<String> {
     once
 }
 
-/// A bound of one resource for all that is of one type.
+/// A bound on one resource for objects of one type.
 struct Bound<'r> {
     resource: &'r str,
     of: &'r str,
@@ -121,7 +121,7 @@ impl Bound<'_> {
         }
     }
 
-    /// How many times the request the limit may be.
+    /// Checks the maximum ratio of limit to request.
     fn ratio(&self, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
         let Self { resource, of, amount } = self;
         let begin = format!("{resource} max limit to request ratio per {of} is {amount}");

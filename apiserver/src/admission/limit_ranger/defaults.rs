@@ -1,14 +1,14 @@
-//! The requests and limits that containers get from LimitRanges.
+//! Default requests and limits of containers from LimitRanges.
 
 use kstore_api::meta;
 use kstore_api::object::text;
 use serde_json::{Map, Value};
 
-/// The annotation that lists, per container, the requests and limits that LimitRanger set.
+/// Annotation that lists, per container, the requests and limits that LimitRanger set.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-/// Gives the containers of a pod the requests and limits that they lack and that the limits of a range name. Containers added to a
-/// running pod for debugging have no resources.
+/// Adds missing requests and limits to the containers of a pod, from the defaults in `limits`. Ephemeral
+/// containers have no resources.
 pub(super) fn fill(pod: &mut Value, limits: &[Value]) {
     let (requests, maxima) = (defaults(limits, "defaultRequest"), defaults(limits, "default"));
     if requests.is_empty() && maxima.is_empty() {
@@ -34,7 +34,8 @@ pub(super) fn fill(pod: &mut Value, limits: &[Value]) {
     }
 }
 
-/// The defaults of one side over all limits of containers. Of several for one resource the last counts.
+/// The defaults of one side from all limits of type Container. If several name a resource, the last one
+/// counts.
 fn defaults<'r>(limits: &'r [Value], side: &str) -> Map<String, Value> {
     let of_containers = limits.iter().filter(|limit| limit["type"] == "Container");
     let named: Vec<&'r Map<String, Value>> =
@@ -42,7 +43,7 @@ fn defaults<'r>(limits: &'r [Value], side: &str) -> Map<String, Value> {
     named.into_iter().flatten().map(|(name, amount)| (name.clone(), amount.clone())).collect()
 }
 
-/// Adds what a container lacks on one side, and returns the names of what was added, sorted.
+/// Adds missing resources to one side of a container, and returns their names, sorted.
 fn fill_side<'d>(container: &mut Value, side: &str, resources: &'d Map<String, Value>) -> Vec<&'d str> {
     let Some(container) = container.as_object_mut() else { return Vec::new() };
     let lacking: Vec<(&String, &Value)> = {

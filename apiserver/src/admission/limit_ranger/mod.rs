@@ -1,5 +1,6 @@
-//! LimitRanger: pods get the default requests and limits of the LimitRanges of their namespace, and pods and volume claims must stay
-//! within the bounds of these. Resources of a running pod are judged when they are resized.
+//! LimitRanger: pods get the default requests and limits of their namespace's LimitRanges, and pods and
+//! volume claims must stay within its bounds. Changed resources of a running pod are checked when it is
+//! resized.
 
 mod constraints;
 mod defaults;
@@ -45,7 +46,7 @@ impl Plugin for LimitRanger {
             "pods" => constraints::of_pod,
             _ => constraints::of_claim,
         };
-        // The first range that is violated refuses, as in Kubernetes.
+        // The first violated LimitRange refuses, as in Kubernetes.
         for range in ranges(cluster, subject) {
             let mut texts = violations(new, limits(&range));
             match texts.len() {
@@ -58,8 +59,8 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// New pods and resizes of pods, and every write of claims. The containers of a pod are otherwise never changed. What is being
-/// deleted is left alone.
+/// Whether the plugin checks a request: new pods, resizes of pods, and all writes of claims. Other updates
+/// cannot change a pod's resources. Objects that are being deleted are not checked.
 fn is_judged(subject: &Subject<'_>, old: Option<&Value>) -> bool {
     if old.is_some_and(meta::is_being_deleted) {
         return false;
@@ -72,7 +73,7 @@ fn is_judged(subject: &Subject<'_>, old: Option<&Value>) -> bool {
     }
 }
 
-/// The LimitRanges of the subject's namespace, in the order of their names.
+/// The LimitRanges of the request's namespace, in name order.
 fn ranges(cluster: &dyn Lookup, subject: &Subject<'_>) -> Vec<Arc<Value>> {
     static ROW: OnceLock<&'static Resource> = OnceLock::new();
     cluster.list(ROW.get_or_init(|| row("", "v1", "limitranges")), subject.namespace)
@@ -82,7 +83,7 @@ fn limits(range: &Value) -> &[Value] {
     list(&range["spec"]["limits"])
 }
 
-/// The quantity of a resource in a list of resources, if it is named there.
+/// The quantity of a resource in a resource list, if it is present.
 fn quantity(resources: &Value, name: &str) -> Option<Quantity> {
     match &resources[name] {
         Value::String(text) => Quantity::parse(text).ok(),

@@ -1,4 +1,4 @@
-//! Defaults and bounds, over ranges and pods.
+//! Defaults and bounds of LimitRanges.
 
 use super::{constraints, defaults, totals};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn container(name: &str, requests: Value, limits: Value) -> Value {
 }
 
 #[test]
-fn containers_get_what_they_lack_and_the_annotation_names_it() {
+fn missing_resources_are_defaulted_and_listed_in_an_annotation() {
     let limits = [json!({ "type": "Container",
         "default": { "cpu": "500m", "memory": "256Mi" }, "defaultRequest": { "cpu": "250m", "memory": "256Mi" } })];
     let init = json!({ "initContainers": [{ "name": "z" }] });
@@ -41,14 +41,14 @@ fn containers_get_what_they_lack_and_the_annotation_names_it() {
 }
 
 #[test]
-fn lists_that_a_pod_lacks_are_not_made() {
+fn absent_container_lists_are_not_created() {
     let mut own = pod(json!([{ "name": "x" }]), json!({}));
     defaults::fill(&mut own, &[json!({ "type": "Container", "default": { "cpu": "1" } })]);
     assert!(own["spec"].get("initContainers").is_none());
 }
 
 #[test]
-fn ranges_without_defaults_of_containers_change_nothing() {
+fn limit_ranges_without_container_defaults_change_nothing() {
     let mut own = pod(json!([{ "name": "x" }]), json!({}));
     let before = own.clone();
     defaults::fill(
@@ -126,7 +126,7 @@ fn each_bound_has_its_text() {
 }
 
 #[test]
-fn several_containers_say_the_same_thing_once() {
+fn equal_violations_of_containers_are_reported_once() {
     let limit = json!({ "type": "Container", "max": { "cpu": "1" } });
     let own = |name| container(name, json!({}), json!({ "cpu": "2" }));
     let pod = pod(json!([own("a"), own("b")]), json!({ "initContainers": [own("c")] }));
@@ -134,7 +134,7 @@ fn several_containers_say_the_same_thing_once() {
 }
 
 #[test]
-fn a_pod_is_the_sum_of_its_containers_or_a_moment_of_its_start() {
+fn pod_totals_are_the_maximum_of_running_and_initialization() {
     let sidecar =
         json!({ "name": "s", "restartPolicy": "Always", "resources": { "requests": { "cpu": "100m" } } });
     let init = json!({ "name": "i", "resources": { "requests": { "cpu": "3" } } });
@@ -165,7 +165,7 @@ fn a_pod_is_the_sum_of_its_containers_or_a_moment_of_its_start() {
 }
 
 #[test]
-fn claims_are_bounded_by_what_they_request() {
+fn claims_are_bounded_by_their_requests() {
     let limits = [
         json!({ "type": "PersistentVolumeClaim", "min": { "storage": "1Gi" }, "max": { "storage": "2Gi" } }),
         json!({ "type": "Container", "max": { "storage": "1" } }),

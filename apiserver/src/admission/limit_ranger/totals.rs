@@ -1,4 +1,4 @@
-//! What the containers of a pod request, or are limited to, together.
+//! Total requests or limits of a pod's containers.
 
 use super::quantity;
 use kstore_api::object::{list, text};
@@ -6,14 +6,14 @@ use kstore_api::quantity::Quantity;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Resources that can be stated for a pod as a whole, beside huge pages.
+/// Resources that can be set for a pod as a whole, besides huge pages.
 const OF_PODS: [&str; 2] = ["cpu", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
 
 type Amounts = BTreeMap<String, Quantity>;
 
-/// The sum over containers and sidecars, or what one moment of initialisation needs if that is more. What is stated for the pod as a
-/// whole replaces the sum. Overhead does not count.
+/// The sum over containers and sidecars, or the maximum needed during initialization if that is more.
+/// Pod-level resources replace the sum. Overhead does not count.
 pub(super) fn of_pod(pod: &Value, side: &str) -> BTreeMap<String, String> {
     let spec = &pod["spec"];
     let mut running = Amounts::new();

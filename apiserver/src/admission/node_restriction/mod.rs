@@ -1,5 +1,6 @@
-//! What a node may write, beyond what the Node authorizer can tell from a request's URL: its own Node without labels and taints that steer
-//! pods, the status of pods bound to it, mirror pods, tokens of its pods. The rules are pure; this file finds which rule a request meets.
+//! NodeRestriction: limits what a node may write, beyond what the Node authorizer can tell from a request's
+//! URL: its own Node without labels and taints that steer pods, the status of pods bound to it, mirror pods,
+//! and tokens of its pods. The rules are pure; this file selects the rule for a request.
 
 mod node;
 mod pod;
@@ -17,22 +18,22 @@ use serde_json::Value;
 
 /// The namespace of the nodes' Leases.
 const LEASES: &str = "kube-node-lease";
-/// Signers of a kubelet's certificates, for the API and for its own port.
+/// Signers of a kubelet's client and serving certificates.
 const KUBELET_SIGNERS: [&str; 2] =
     ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"];
 
-/// Why a node may not do something.
+/// Why a node's request is refused.
 #[derive(Debug)]
 enum Refusal {
     /// 403 with this text.
     Forbidden(String),
-    /// 404: the object of this name that the request depends on.
+    /// 404: the object with this name, which the request depends on, does not exist.
     NotFound(&'static Resource, String),
 }
 
 type Verdict = Result<(), Refusal>;
 
-/// A refusal with this text.
+/// A 403 with this text.
 fn refuse(text: impl Into<String>) -> Verdict {
     Err(Refusal::Forbidden(text.into()))
 }
@@ -62,15 +63,15 @@ impl Plugin for NodeRestriction {
         _: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        // As upstream, what other plugins make of the object is not looked at.
+        // As in Kubernetes, changes by other plugins are not checked.
         if subject.operation == Operation::Delete { restrict(cluster, subject, None, old) } else { Ok(()) }
     }
 }
 
-/// Checks a request, if a node makes it.
+/// Checks a request, if a node sends it.
 ///
 /// # Errors
-/// 403 if the node may not do that; 404 if the pod or node that it is about does not exist.
+/// 403 if the node may not do that; 404 if the pod or node that the request depends on does not exist.
 pub(super) fn restrict(
     cluster: &dyn Lookup,
     subject: &Subject<'_>,
@@ -83,16 +84,17 @@ pub(super) fn restrict(
         return Err(subject.forbidden(&text));
     }
     let null = Value::Null;
-    let asked = Asked { name, cluster, subject, new: new.unwrap_or(&null), old: old.unwrap_or(&null) };
-    asked.judge().map_err(|refusal| match refusal {
+    let request =
+        NodeRequest { name, cluster, subject, new: new.unwrap_or(&null), old: old.unwrap_or(&null) };
+    request.check().map_err(|refusal| match refusal {
         Refusal::Forbidden(text) => subject.forbidden(&text),
         Refusal::NotFound(resource, name) => Status::not_found(resource, &name),
     })
 }
 
 /// A request of a node. Absent objects are null.
-struct Asked<'a> {
-    /// The node.
+struct NodeRequest<'a> {
+    /// The node's name.
     name: &'a str,
     cluster: &'a dyn Lookup,
     subject: &'a Subject<'a>,
@@ -100,8 +102,8 @@ struct Asked<'a> {
     old: &'a Value,
 }
 
-impl Asked<'_> {
-    fn judge(&self) -> Verdict {
+impl NodeRequest<'_> {
+    fn check(&self) -> Verdict {
         let (node, operation) = (self.name, self.subject.operation);
         let resource = self.subject.resource;
         match (resource.group, resource.plural, self.subject.subresource) {
@@ -109,7 +111,7 @@ impl Asked<'_> {
             ("", "pods", "status") => pod::status(node, self.new, self.old),
             ("", "pods", "eviction") => {
                 let pod = self.get(row("", "v1", "pods"), self.subject.namespace, self.subject.name)?;
-                // Kubernetes quotes the node's name everywhere but here.
+                // Kubernetes quotes the node's name everywhere except here.
                 require(is_on(&pod, node), || {
                     format!("node {node} can only evict pods with spec.nodeName set to itself")
                 })
@@ -131,7 +133,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The object, which the request depends on.
+    /// An object that the request depends on.
     fn get(
         &self,
         resource: &'static Resource,
@@ -172,7 +174,7 @@ impl Asked<'_> {
         }
     }
 
-    /// A token that the node asks for.
+    /// Checks a TokenRequest.
     fn token(&self) -> Verdict {
         let name = token::pod_of(self.new)?;
         let pod = self.get(row("", "v1", "pods"), self.subject.namespace, name)?;
@@ -188,14 +190,14 @@ impl Asked<'_> {
         self.own("node lease")
     }
 
-    /// Whether the object has the node's name.
+    /// Checks that the object has the node's name.
     fn own(&self, kind: &str) -> Verdict {
         require(self.subject.name == self.name, || {
             format!("can only access {kind} with the same name as the requesting node")
         })
     }
 
-    /// Updates are a matter of the Node authorizer.
+    /// Checks creates and deletes of a ResourceSlice. The Node authorizer checks updates.
     fn slice(&self) -> Verdict {
         let (slice, action) = match self.subject.operation {
             Operation::Create => (self.new, "create"),
@@ -207,7 +209,7 @@ impl Asked<'_> {
         })
     }
 
-    /// A request for a certificate of a kubelet.
+    /// Checks a CertificateSigningRequest for a kubelet's certificate.
     fn signing_request(&self) -> Verdict {
         let spec = &self.new["spec"];
         if !KUBELET_SIGNERS.iter().any(|signer| spec["signerName"] == *signer) {
@@ -221,7 +223,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether an object says that it belongs to the node.
+/// Whether the object's `spec.nodeName` is the node.
 fn is_on(object: &Value, node: &str) -> bool {
     object["spec"]["nodeName"] == node
 }

@@ -1,10 +1,10 @@
-//! What a node may say of itself. Pure; the texts are Kubernetes'.
+//! Rules for a node's writes to its own Node. Pure; the texts are Kubernetes'.
 
 use super::{Verdict, require};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Labels that a kubelet sets.
+/// Labels that a kubelet may set.
 const KUBELET_LABELS: [&str; 10] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
@@ -17,12 +17,12 @@ const KUBELET_LABELS: [&str; 10] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
 ];
-/// Prefixes of labels that a kubelet may use as it likes.
+/// Prefixes of labels that a kubelet may set freely.
 const KUBELET_PREFIXES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// The prefix of labels by which pods are kept away from nodes that might say of themselves what they like.
+/// Prefix of labels that nodes cannot set, so that pods can be restricted by them.
 const RESTRICTED: &str = "node-restriction.kubernetes.io";
 
-/// A Node that the node itself creates.
+/// Checks a Node that the node itself creates.
 pub(super) fn created(node: &str, new: &Value) -> Verdict {
     require(new["spec"]["configSource"].is_null(), || {
         format!("node {node:?} is not allowed to create pods with a non-nil configSource")
@@ -33,7 +33,7 @@ pub(super) fn created(node: &str, new: &Value) -> Verdict {
     })
 }
 
-/// A change of the node's Node, or of its status.
+/// Checks an update of the node's Node or its status.
 pub(super) fn updated(node: &str, new: &Value, old: &Value) -> Verdict {
     let source = &new["spec"]["configSource"];
     require(source.is_null() || *source == old["spec"]["configSource"], || {
@@ -49,13 +49,13 @@ pub(super) fn updated(node: &str, new: &Value, old: &Value) -> Verdict {
     })
 }
 
-/// Whether two lists are equal, where an absent one is empty.
+/// Whether two lists are equal; an absent list is empty.
 fn same_list(a: &Value, b: &Value) -> bool {
     let items = |list: &Value| list.as_array().map_or_else(Vec::new, Clone::clone);
     a == b || items(a) == items(b)
 }
 
-/// The labels that differ and that a node may not set, in order.
+/// The changed labels that a node may not set, in order.
 fn forbidden<'v>(new: &'v Value, old: &'v Value) -> Vec<&'v str> {
     let keys = |labels: &'v Value| labels.as_object().into_iter().flat_map(|labels| labels.keys());
     let all: BTreeSet<&str> = keys(new).chain(keys(old)).map(String::as_str).collect();

@@ -1,14 +1,15 @@
-//! What a node may do to pods and to their claims. Pure; the texts are Kubernetes'.
+//! Rules for a node's writes to pods and their claims. Pure; the texts are Kubernetes'.
 
 use super::{Refusal, Verdict, is_on, refuse, require};
 use crate::pod_references::{self, items};
 use kstore_api::meta;
 use serde_json::Value;
 
-/// Marks the image of a pod that a node runs by itself.
+/// Annotation of mirror pods, which represent pods that a node runs by itself.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// A pod that a node creates: a mirror pod of its own, which refers to nothing in the API. `uid` looks up the node's.
+/// Checks a pod that a node creates: a mirror pod of its own without references to API objects. `uid` looks
+/// up the node's uid.
 pub(super) fn created(node: &str, pod: &Value, uid: impl FnOnce() -> Result<String, Refusal>) -> Verdict {
     require(meta::annotation(pod, MIRROR).is_some(), || {
         format!("pod does not have {MIRROR:?} annotation, node {node:?} can only create mirror pods")
@@ -20,7 +21,7 @@ pub(super) fn created(node: &str, pod: &Value, uid: impl FnOnce() -> Result<Stri
     refers_to_nothing(node, &pod["spec"])
 }
 
-/// The one owner of a mirror pod is its node.
+/// Checks that the node is the only owner of a mirror pod.
 fn owned(node: &str, owners: &Value, uid: impl FnOnce() -> Result<String, Refusal>) -> Verdict {
     let can_only =
         |what: &str| refuse(format!("node {node:?} can only create pods with {what} set to itself"));
@@ -67,7 +68,7 @@ fn refers_to_nothing(node: &str, spec: &Value) -> Verdict {
     refuse(format!("node {node:?} can not create pods that reference {what}"))
 }
 
-/// The status of a pod, which a node reports for the pods bound to it.
+/// Checks an update of a pod's status, which a node reports for the pods bound to it.
 pub(super) fn status(node: &str, new: &Value, old: &Value) -> Verdict {
     require(is_on(old, node), || {
         format!("node {node:?} can only update pod status for pods with spec.nodeName set to itself")
@@ -79,7 +80,7 @@ pub(super) fn status(node: &str, new: &Value, old: &Value) -> Verdict {
         let all = items(&pod["status"]["resourceClaimStatuses"]);
         all.map(|claim| (claim["name"].clone(), claim["resourceClaimName"].clone())).collect()
     };
-    // The last word is spelled as Kubernetes does.
+    // `statues` is Kubernetes' spelling.
     require(claims(new) == claims(old), || format!("node {node:?} cannot update resource claim statues"))?;
     let extended = |pod: &Value| pod["status"]["extendedResourceClaimStatus"].clone();
     require(extended(new) == extended(old), || {
@@ -87,7 +88,7 @@ pub(super) fn status(node: &str, new: &Value, old: &Value) -> Verdict {
     })
 }
 
-/// The status of a claim: a node reports only how its volume grew.
+/// Checks an update of a claim's status: a node reports only the resizing of its volume.
 pub(super) fn claim_status(node: &str, new: &Value, old: &Value) -> Verdict {
     const REPORTED: [&str; 4] = ["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"];
     let rest = |claim: &Value| {

@@ -1,4 +1,4 @@
-//! What node `n1` may write, with the texts that a Kubernetes apiserver of 1.36 answered.
+//! Permitted and refused writes of node `n1`, with the texts of a Kubernetes apiserver 1.36.
 
 use super::*;
 use crate::authn::UserInfo;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The rest of a resource's path, an object and what is the matter with it: "" if nothing.
+/// The rest of a resource's path, an object, and the expected error: "" if allowed.
 type Case = (Operation, &'static str, Value, &'static str);
 
 fn pod(name: &str, node: &str, rest: Value) -> Value {
@@ -36,7 +36,7 @@ fn cluster() -> std::sync::Arc<MapLookup> {
     ])
 }
 
-/// What the plugin says of a request of node `n1` about the object or subresource.
+/// The plugin's error for a request of node `n1` about an object or subresource.
 fn ask(operation: Operation, path: &str, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
     let (plural, subresource) = path.split_once('/').unwrap_or((path, ""));
     let (group, plural) = plural.rsplit_once(':').unwrap_or(("", plural));
@@ -52,11 +52,11 @@ fn hold(cases: Vec<Case>) {
     for (operation, path, object, expected) in cases {
         let old = (operation != Operation::Create).then_some(&object);
         let new = (operation != Operation::Delete).then_some(&object);
-        told(ask(operation, path, new, old), expected, &object);
+        check(ask(operation, path, new, old), expected, &object);
     }
 }
 
-fn told(verdict: Result<(), Status>, expected: &str, about: &Value) {
+fn check(verdict: Result<(), Status>, expected: &str, about: &Value) {
     let text = verdict.err().map(|status| status.message).unwrap_or_default();
     let text = text.split_once(" is forbidden: ").map_or(text.as_str(), |(_, why)| why);
     assert_eq!(text, expected, "{about}");
@@ -81,7 +81,7 @@ fn mirror(spec: Value, owner: Value) -> Value {
 }
 
 #[test]
-fn a_node_creates_mirror_pods_of_its_own_that_refer_to_nothing() {
+fn a_node_can_create_only_its_mirror_pods_without_references() {
     use Operation::Create;
     let none = || json!({});
     let volume = |volume: Value| json!({"volumes": [volume]});
@@ -148,7 +148,7 @@ fn a_node_creates_mirror_pods_of_its_own_that_refer_to_nothing() {
 }
 
 #[test]
-fn a_node_deletes_evicts_and_reports_on_the_pods_bound_to_it() {
+fn a_node_can_delete_evict_and_update_the_status_of_its_pods_only() {
     use Operation::{Create, Delete, Update};
     let (own, other) = (|| pod("p1", "n1", json!({})), || pod("p2", "n2", json!({})));
     hold(vec![
@@ -180,18 +180,18 @@ fn a_node_deletes_evicts_and_reports_on_the_pods_bound_to_it() {
     let labelled =
         pod("p1", "n1", json!({"metadata": {"name": "p1", "namespace": "a1", "labels": {"a": "b"}}}));
     let verdict = ask(Update, "pods/status", Some(&labelled), Some(&own()));
-    told(verdict, "node \"n1\" cannot update labels through pod status", &labelled);
+    check(verdict, "node \"n1\" cannot update labels through pod status", &labelled);
     let claimed = pod(
         "p1",
         "n1",
         json!({"status": {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "y"}]}}),
     );
     let verdict = ask(Update, "pods/status", Some(&claimed), Some(&own()));
-    told(verdict, "node \"n1\" cannot update resource claim statues", &claimed);
+    check(verdict, "node \"n1\" cannot update resource claim statues", &claimed);
 }
 
 #[test]
-fn a_node_writes_its_own_node_without_labels_and_taints_that_steer_pods() {
+fn a_node_cannot_set_restricted_labels_and_taints_of_its_node() {
     use Operation::{Create, Update};
     let node = |name: &str, labels: Value, spec: Value| json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
     let created =
@@ -256,12 +256,12 @@ fn a_node_writes_its_own_node_without_labels_and_taints_that_steer_pods() {
         ),
     ] {
         let new = changed(change);
-        told(ask(Update, "nodes", Some(&new), Some(&old)), expected, &new);
+        check(ask(Update, "nodes", Some(&new), Some(&old)), expected, &new);
     }
 }
 
 #[test]
-fn a_node_asks_for_tokens_that_its_pods_mount() {
+fn a_node_can_request_only_tokens_that_its_pods_mount() {
     let request = |account: &str, audiences: &[&str], reference: Value| {
         json!({
             "metadata": {"namespace": "a1", "name": account},
@@ -300,7 +300,7 @@ fn a_node_asks_for_tokens_that_its_pods_mount() {
 }
 
 #[test]
-fn other_objects_of_a_node_have_its_name() {
+fn a_node_can_write_only_leases_and_csi_nodes_of_its_name() {
     use Operation::{Create, Delete, Update};
     let named = |namespace: &str, name: &str| json!({"metadata": {"namespace": namespace, "name": name}});
     let slice = |node: &str| json!({"metadata": {"name": "s"}, "spec": {"nodeName": node}});
@@ -345,14 +345,14 @@ fn other_objects_of_a_node_have_its_name() {
     let mut grown = claim.clone();
     grown["metadata"]["resourceVersion"] = json!("");
     grown["status"]["capacity"] = json!({"storage": "2Gi"});
-    told(ask(Update, "persistentvolumeclaims/status", Some(&grown), Some(&claim)), "", &grown);
+    check(ask(Update, "persistentvolumeclaims/status", Some(&grown), Some(&claim)), "", &grown);
     grown["metadata"]["labels"] = json!({"a": "b"});
     let text = "node \"n1\" is not allowed to update fields other than status.capacity and status.conditions";
-    told(ask(Update, "persistentvolumeclaims/status", Some(&grown), Some(&claim)), text, &grown);
+    check(ask(Update, "persistentvolumeclaims/status", Some(&grown), Some(&claim)), text, &grown);
 }
 
 #[test]
-fn a_node_asks_for_certificates_in_its_own_name() {
+fn a_node_can_request_only_certificates_of_its_own_name() {
     let request = |name: &str| {
         use base64::Engine as _;
         let mut parameters = rcgen::CertificateParams::default();
@@ -380,7 +380,7 @@ fn a_node_asks_for_certificates_in_its_own_name() {
 }
 
 #[test]
-fn others_are_not_restricted_and_a_node_without_a_name_may_do_nothing() {
+fn other_users_are_not_restricted_and_unnamed_nodes_are_refused() {
     let node = json!({"metadata": {"name": "n2"}});
     let asked = |name: &str, group: &str| {
         let user = UserInfo::new(name, [group]);
@@ -396,7 +396,11 @@ fn others_are_not_restricted_and_a_node_without_a_name_may_do_nothing() {
         };
         restrict(&*cluster(), &subject, Some(&node), None)
     };
-    told(asked("mallory", "system:nodes"), "", &node);
-    told(asked("system:node:n1", "system:masters"), "", &node);
-    told(asked("system:node:", "system:nodes"), "could not determine node from user \"system:node:\"", &node);
+    check(asked("mallory", "system:nodes"), "", &node);
+    check(asked("system:node:n1", "system:masters"), "", &node);
+    check(
+        asked("system:node:", "system:nodes"),
+        "could not determine node from user \"system:node:\"",
+        &node,
+    );
 }

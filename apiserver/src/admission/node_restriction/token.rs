@@ -1,4 +1,4 @@
-//! Which tokens a node may ask for: those that its pods mount. The texts are Kubernetes'.
+//! Rules for a node's TokenRequests: only tokens that its pods mount. The texts are Kubernetes'.
 
 use super::{Refusal, Verdict, refuse, require, row};
 use crate::lookup::Lookup;
@@ -6,7 +6,7 @@ use crate::pod_references::{self, items};
 use kstore_api::meta;
 use serde_json::Value;
 
-/// The pod that a token is asked for.
+/// The name of the pod to which the token is to be bound.
 pub(super) fn pod_of(request: &Value) -> Result<&str, Refusal> {
     let reference = &request["spec"]["boundObjectRef"];
     let name = reference["name"].as_str().unwrap_or_default();
@@ -20,7 +20,7 @@ pub(super) fn pod_of(request: &Value) -> Result<&str, Refusal> {
     Ok(name)
 }
 
-/// Whether the token is bound to this very pod, and the pod to the node.
+/// Checks that the token is bound to this very pod, and the pod to the node.
 pub(super) fn bound(node: &str, request: &Value, pod: &Value) -> Verdict {
     let uid = request["spec"]["boundObjectRef"]["uid"].as_str().unwrap_or_default();
     require(uid == meta::uid(pod), || {
@@ -34,7 +34,7 @@ pub(super) fn bound(node: &str, request: &Value, pod: &Value) -> Verdict {
     })
 }
 
-/// Whether the pod mounts tokens for the audience that the node asks for. Without an audience it is the API server's.
+/// Checks that the pod mounts tokens for the requested audience. Without an audience it is the API server's.
 pub(super) fn audience(node: &str, request: &Value, is_offered: impl FnOnce(&str) -> bool) -> Verdict {
     let mut audiences = items(&request["spec"]["audiences"]).filter_map(Value::as_str);
     let audience = audiences.next().unwrap_or_default();
@@ -49,7 +49,7 @@ pub(super) fn audience(node: &str, request: &Value, is_offered: impl FnOnce(&str
     })
 }
 
-/// Whether a volume of the pod holds tokens for an audience, or the driver of one of its volumes asks for them.
+/// Whether a volume of the pod projects tokens for an audience, or the CSI driver of a volume requests them.
 pub(super) fn is_offered(audience: &str, pod: &Value, cluster: &dyn Lookup) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let projected = pod_references::projections(&pod["spec"])

@@ -1,9 +1,10 @@
-//! PodSecurity: the labels `pod-security.kubernetes.io/*` of a namespace hold its pods to a level. `enforce` refuses pods, `audit` notes
-//! and `warn` warns; templates of pods in workloads are only noted and warned of. A namespace whose `enforce` becomes stricter is
-//! changed all the same, with warnings about its pods that violate it.
+//! PodSecurity: labels `pod-security.kubernetes.io/*` of a namespace restrict its pods to a level. `enforce`
+//! refuses pods, `audit` adds audit annotations and `warn` warnings; pod templates of workloads only get
+//! annotations and warnings. A namespace can be changed to a stricter `enforce` level, with warnings about
+//! existing pods that violate it.
 //!
-//! There is no configuration file of the plugin: no namespace, user or runtime class is exempt, and namespaces without labels are
-//! privileged. Pods of a changed namespace are looked at in the order of their names, up to [`POD_SECURITY_PODS`].
+//! The plugin has no configuration file: no namespace, user or runtime class is exempt, and namespaces
+//! without labels are privileged. Existing pods are checked in name order, up to [`POD_SECURITY_PODS`].
 
 mod checks;
 mod policy;
@@ -22,7 +23,7 @@ use policy::{Level, LevelVersion, Policy};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The kinds with pods or templates of pods, and namespaces.
+/// Kinds with pods or pod templates, and namespaces.
 pub(super) const KINDS: &[(&str, &str)] = &[
     ("", "pods"),
     ("", "namespaces"),
@@ -36,14 +37,14 @@ pub(super) const KINDS: &[(&str, &str)] = &[
     ("batch", "cronjobs"),
 ];
 
-/// Subresources of pods that do not change what containers may do.
+/// Subresources of pods that do not change the permissions of containers.
 const HARMLESS: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
-/// What the labels of namespaces and the annotations of audit events begin with.
+/// Prefix of namespace labels and audit annotations.
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// The name of a label of namespaces, or of an annotation of audit events.
+/// The full name of a label or audit annotation.
 fn name_of(label: &str) -> String {
     format!("{PREFIX}{label}")
 }
@@ -156,7 +157,7 @@ fn would_violate(wanted: LevelVersion, found: &[Violation]) -> String {
     format!("would violate PodSecurity \"{wanted}\": {}", details(found))
 }
 
-/// The reasons, each with its detail.
+/// The reasons of the violations with their details.
 fn details(found: &[Violation]) -> String {
     let texts = found.iter().map(|one| match one.detail.as_str() {
         "" => one.reason.clone(),
@@ -189,7 +190,7 @@ fn review_namespace(
     Ok(())
 }
 
-/// The pods of a namespace that violate a level. Pods with the same violations are named once.
+/// Warnings about existing pods that violate a level. Pods with the same violations share one text.
 fn warnings_about_pods(cluster: &dyn Lookup, namespace: &str, wanted: LevelVersion) -> Vec<String> {
     let (pods, total) = cluster.first(crate::token::core("pods"), namespace, POD_SECURITY_PODS);
     let mut by_reasons: BTreeMap<String, (String, usize)> = BTreeMap::new();

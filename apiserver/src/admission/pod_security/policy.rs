@@ -1,11 +1,11 @@
-//! What the labels of a namespace ask for: a level and a version for each mode.
+//! The Pod Security policy in a namespace's labels: a level and a version for each mode.
 
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::meta;
 use serde_json::Value;
 use std::fmt;
 
-/// How much a pod may do; the strictest is the greatest.
+/// A Pod Security level; the strictest is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Privileged,
@@ -24,7 +24,7 @@ impl Level {
     }
 }
 
-/// The version of Kubernetes whose controls are meant.
+/// The Kubernetes version of the controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     Latest,
@@ -46,7 +46,7 @@ impl Version {
     }
 }
 
-/// Controls of a level as they are at a version.
+/// The controls of a level at a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LevelVersion {
     pub(super) level: Level,
@@ -54,7 +54,7 @@ pub(super) struct LevelVersion {
 }
 
 impl LevelVersion {
-    /// No controls.
+    /// The level without controls.
     pub(super) const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
 }
 
@@ -72,25 +72,25 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// What the three modes of a namespace hold pods to.
+/// The levels of the three modes of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// Violations are refused.
+    /// Pods that violate this level are refused.
     pub(super) enforce: LevelVersion,
-    /// Violations are noted in the audit log.
+    /// Violations of this level are noted in the audit log.
     pub(super) audit: LevelVersion,
-    /// Violations are warned of.
+    /// Violations of this level yield warnings.
     pub(super) warn: LevelVersion,
 }
 
 impl Policy {
-    /// The policy of a namespace, and what is wrong with its labels. A label that is wrong means the strictest level for `enforce`
-    /// and none for the others.
+    /// Parses the policy in a namespace's labels, with the errors. An invalid label means restricted for
+    /// `enforce`, and no controls for the other modes.
     pub(super) fn of(namespace: &Value) -> (Self, ErrorList) {
         let none = LevelVersion::PRIVILEGED;
         let mut policy = Self { enforce: none, audit: none, warn: none };
         let mut errors = ErrorList::new();
-        // Most namespaces have no such label, and every new pod asks.
+        // Most namespaces have no such label, and every new pod reads the policy.
         let mut labels = meta::labels(namespace).into_iter().flat_map(|labels| labels.keys());
         if !labels.any(|key| key.starts_with(super::PREFIX)) {
             return (policy, errors);
@@ -111,7 +111,7 @@ impl Policy {
         }
         let warned_version = labels.version("warn-version", &mut errors);
         policy.warn.version = warned_version.unwrap_or(Version::Latest);
-        // What would be refused later, when a controller makes pods of a template, is warned of.
+        // Without its own level, `warn` warns about templates whose pods `enforce` would refuse later.
         let is_enforced = matches!(enforced, Some(Some(_))) && policy.enforce.level > policy.warn.level;
         if warned.is_none() && is_enforced {
             policy.warn.level = policy.enforce.level;
@@ -132,7 +132,7 @@ struct Labels<'n> {
 }
 
 impl Labels<'_> {
-    /// A label's meaning: `None` if there is no such label, `Some(None)` if it is wrong.
+    /// Parses a label: `None` if it is absent, `Some(None)` if it is invalid.
     fn read<T>(
         self,
         name: &str,

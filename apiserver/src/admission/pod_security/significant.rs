@@ -1,10 +1,10 @@
-//! Which changes of a pod are judged again. Of what containers may do only their images can change later, and containers for debugging
-//! can be added.
+//! Updates of a pod that are checked again. Of all that the controls check, only images can change later, and
+//! ephemeral containers can be added.
 
 use kstore_api::object::list;
 use serde_json::Value;
 
-/// Whether a change can make a pod violate what it did not violate before.
+/// Whether an update can introduce a violation.
 pub(super) fn is_significant(pod: &Value, old: &Value) -> bool {
     let (spec, old) = (&pod["spec"], &old["spec"]);
     let are_changed = ["containers", "initContainers"].into_iter().any(|name| {

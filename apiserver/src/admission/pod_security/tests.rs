@@ -1,4 +1,4 @@
-//! Labels, modes and what is judged again.
+//! Labels, modes and repeated checks.
 
 use super::policy::{Level, LevelVersion, Policy, Version};
 use super::{PodSecurity, significant::is_significant};
@@ -28,10 +28,10 @@ fn privileged(name: &str) -> Value {
     )
 }
 
-/// Names and values of annotations.
+/// Names and values of audit annotations.
 type Notes = Vec<(String, String)>;
 
-/// What the plugin says about a write in a cluster: its verdict, warnings, and notes without the prefix of their names.
+/// The plugin's verdict on a write, with warnings and audit annotations (without the prefix of their names).
 fn review(
     cluster: impl IntoIterator<Item = Value>,
     subresource: &'static str,
@@ -75,7 +75,7 @@ fn labels_choose_level_and_version_of_each_mode() {
 }
 
 #[test]
-fn wrong_labels_are_errors_and_mean_the_strictest_that_is_enforced() {
+fn invalid_labels_are_errors_and_enforce_restricted() {
     let wrong = [("enforce", "strict"), ("audit", ""), ("warn", "Baseline")];
     let (policy, errors) = Policy::of(&namespace(&wrong));
     assert_eq!(errors.len(), 3);
@@ -106,7 +106,7 @@ fn wrong_labels_are_errors_and_mean_the_strictest_that_is_enforced() {
 }
 
 #[test]
-fn each_mode_says_what_it_finds() {
+fn each_mode_reports_its_violations() {
     let text = "privileged (container \"c\" must not set securityContext.privileged=true)";
     let (verdict, warnings, notes) = review([namespace(&[])], "", &privileged("p"), None);
     assert_eq!((verdict.is_ok(), warnings.len()), (true, 0));
@@ -128,7 +128,7 @@ fn each_mode_says_what_it_finds() {
 }
 
 #[test]
-fn templates_are_warned_of_and_not_refused() {
+fn violating_templates_yield_warnings_and_are_not_refused() {
     let template = json!({ "metadata": {}, "spec": privileged("p")["spec"] });
     let object = |api_version: &str, kind: &str, content: (&str, Value)| {
         let mut object =
@@ -161,7 +161,7 @@ fn templates_are_warned_of_and_not_refused() {
 }
 
 #[test]
-fn only_new_images_and_new_containers_are_judged_again() {
+fn only_new_images_and_containers_are_checked_again() {
     let bad = privileged("p");
     let mut labelled = bad.clone();
     labelled["metadata"]["labels"] = json!({ "a": "b" });
@@ -178,7 +178,7 @@ fn only_new_images_and_new_containers_are_judged_again() {
 }
 
 #[test]
-fn a_stricter_namespace_warns_of_its_pods_once_for_each_kind_of_violation() {
+fn a_stricter_namespace_warns_once_per_kind_of_violation() {
     let host = |name: &str| pod(name, json!({ "hostNetwork": true, "containers": [] }));
     let pods = || {
         [

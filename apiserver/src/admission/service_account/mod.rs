@@ -1,5 +1,5 @@
-//! Every pod runs as a service account: the account must exist, and its token and pull secrets are given to the pod. Tokens themselves are
-//! issued when a kubelet asks for them: see `token`.
+//! ServiceAccount: every pod runs as an existing service account and gets its token volume and its pull
+//! secrets. Tokens are issued when a kubelet requests them: see `token`.
 
 mod secrets;
 mod token_volume;
@@ -13,10 +13,11 @@ use kstore_nondet::Rng;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The account of pods that name none. A controller makes it in every namespace. A pod is admitted before that, as if the account were
-/// there and empty; Kubernetes waits for the account instead, and refuses the pod after a second.
+/// The account of pods that name none. A controller creates it in every namespace. Until then pods are
+/// admitted as if it existed without any settings; Kubernetes instead waits a second for the account and then
+/// refuses the pod.
 const DEFAULT: &str = "default";
-/// Marks the image of a pod that a node runs by itself; such pods have no account.
+/// Annotation of mirror pods, which represent pods that a node runs by itself; they have no account.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 pub(super) struct ServiceAccount;
@@ -84,14 +85,14 @@ fn is_about_ephemeral_containers(subject: &Subject<'_>) -> bool {
         && (resource.group, resource.plural) == ("", "pods")
 }
 
-/// The account that a pod's `spec` names, also by the deprecated field; "" for none.
+/// The account that a pod's `spec` names, including by the deprecated field; "" if it names none.
 fn account_name(spec: &Value) -> &str {
     let named =
         ["serviceAccountName", "serviceAccount"].map(|field| spec[field].as_str().unwrap_or_default());
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
 
-/// The account of this name; none if it is the default one and does not exist yet.
+/// The account with this name; `None` if it is the default account and does not exist yet.
 ///
 /// # Errors
 /// 403 if another account does not exist.
@@ -106,7 +107,7 @@ fn account(cluster: &dyn Lookup, subject: &Subject<'_>, name: &str) -> Result<Op
     Ok(account)
 }
 
-/// Checks the Secrets that a pod refers to, if its account says that they are limited to those that it names.
+/// Checks the Secrets that a pod refers to, if its account limits pods to the Secrets that it lists.
 fn check(subject: &Subject<'_>, account: &Value, name: &str, spec: &Value) -> Result<(), Status> {
     if !secrets::are_limited(account) {
         return Ok(());
@@ -118,7 +119,7 @@ fn check(subject: &Subject<'_>, account: &Value, name: &str, spec: &Value) -> Re
     refused.map_or(Ok(()), |text| Err(subject.forbidden(&text)))
 }
 
-/// A mirror pod describes what a node runs without the API: it may use neither an account nor what the API keeps secret.
+/// Checks a mirror pod, which may use neither an account nor secrets, since the API did not create it.
 fn check_mirror(subject: &Subject<'_>, spec: &Value) -> Result<(), Status> {
     let projects = |member: &str| pod_references::projections(spec).any(|source| source[member].is_object());
     let why = if !account_name(spec).is_empty() {
@@ -137,7 +138,7 @@ fn check_mirror(subject: &Subject<'_>, spec: &Value) -> Result<(), Status> {
     Err(subject.forbidden(why))
 }
 
-/// A pod without pull secrets of its own uses the account's.
+/// Copies the account's pull secrets to a pod that has none.
 fn copy_pull_secrets(account: &Value, spec: &mut Value) {
     let has = |value: &Value| value["imagePullSecrets"].as_array().is_some_and(|list| !list.is_empty());
     if has(account) && !has(spec) {

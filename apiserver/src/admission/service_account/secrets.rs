@@ -1,20 +1,21 @@
-//! Which Secrets a pod may refer to, where its account limits them to those that it names. Pure; the texts are Kubernetes'.
+//! Limits on a pod's Secrets, for accounts that restrict pods to the Secrets that they list. Pure; the texts
+//! are Kubernetes'.
 
 use crate::pod_references::items;
 use kstore_api::meta;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The annotation of an account that limits Secrets.
+/// Annotation of an account that limits Secrets.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// Whether the account limits Secrets.
 pub(super) fn are_limited(account: &Value) -> bool {
-    // What Go's `ParseBool` takes for true.
+    // The values that Go's `ParseBool` parses as true.
     matches!(meta::annotation(account, ENFORCE), Some("1" | "t" | "T" | "TRUE" | "true" | "True"))
 }
 
-/// The first reference of a pod's `spec` that `account`, of this name, does not allow.
+/// The error of the first reference in a pod's `spec` that the account with this name does not allow.
 pub(super) fn refused(account: &Value, name: &str, spec: &Value) -> Option<String> {
     let mountable = Mountable::of(account, name);
     let mut volumes = items(&spec["volumes"]).filter(|volume| volume["secret"].is_object());
@@ -39,12 +40,12 @@ pub(super) fn refused(account: &Value, name: &str, spec: &Value) -> Option<Strin
         .or_else(of_pull)
 }
 
-/// The same for the ephemeral containers of a pod that runs.
+/// The error of the first such reference in ephemeral containers, which are added to a running pod.
 pub(super) fn refused_of_ephemeral(account: &Value, name: &str, spec: &Value) -> Option<String> {
     Mountable::of(account, name).refuse_env(&spec["ephemeralContainers"], "ephemeral container")
 }
 
-/// The Secrets that an account names.
+/// The Secrets that an account lists.
 struct Mountable<'a> {
     account: &'a str,
     secrets: BTreeSet<&'a str>,
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_that_the_account_does_not_name_are_refused() {
+    fn secrets_that_the_account_does_not_list_are_refused() {
         let key = |secret: &str| json!([{"name": "c", "env": [{"name": "E", "valueFrom": {"secretKeyRef": {"name": secret}}}]}]);
         let whole = |secret: &str| json!([{"name": "c", "envFrom": [{"secretRef": {"name": secret}}]}]);
         let volume = |secret: &str| json!([{"name": "v", "secret": {"secretName": secret}}]);
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_is_a_boolean_of_go() {
+    fn the_annotation_is_parsed_like_a_go_boolean() {
         let says = |text: &str| are_limited(&json!({"metadata": {"annotations": {ENFORCE: text}}}));
         assert!(says("true") && says("1") && !says("yes") && !says("false"));
         assert!(!are_limited(&Value::Null));

@@ -1,24 +1,25 @@
-//! The volume through which the containers of a pod reach the API: the token of its account, the certificate of the API server and the
-//! pod's namespace. Pure.
+//! The volume through which a pod's containers access the API: the account's token, the CA certificate of the
+//! API server and the pod's namespace. Pure.
 
 use serde_json::{Value, json};
 
-/// Where programs in containers look for the token.
+/// The path at which clients in containers look for the token.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The begin of the volume's name.
+/// Prefix of the volume's name.
 const PREFIX: &str = "kube-api-access-";
-/// How long a token lasts. By the seven seconds the API server recognizes the tokens of pods.
+/// Lifetime of the token. The API server recognizes tokens of pods by the extra seven seconds.
 const EXPIRATION_SECONDS: u32 = 3607;
-/// Permissions of the files, 0644.
+/// Permissions of the files: 0644.
 const MODE: u32 = 420;
 
-/// Whether a pod gets the token: the pod's own wish, else its account's, else yes.
+/// Whether a pod gets the token: as the pod sets it, else as its account sets it, else yes.
 pub(super) fn is_wanted(account: &Value, spec: &Value) -> bool {
     let wish = |value: &Value| value["automountServiceAccountToken"].as_bool();
     wish(spec).or_else(|| wish(account)).unwrap_or(true)
 }
 
-/// Mounts the token in every container that mounts nothing in its place. A pod that has such a volume already gets no second one.
+/// Mounts the token in every container without a mount at its path. A pod with such a volume gets no second
+/// one.
 pub(super) fn mount(spec: &mut Value, suffix: impl FnOnce() -> String) {
     let existing = spec["volumes"].as_array().into_iter().flatten();
     let existing =
@@ -45,7 +46,7 @@ pub(super) fn mount(spec: &mut Value, suffix: impl FnOnce() -> String) {
     }
 }
 
-/// The mounts of a container, made if there are none; `None` for what is no container.
+/// The mounts of a container, created if absent; `None` if the value is not an object.
 fn mounts_of(container: &mut Value) -> Option<&mut Vec<Value>> {
     let mounts = container.as_object_mut()?.entry("volumeMounts").or_insert_with(|| json!([]));
     if mounts.is_null() {
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn every_container_mounts_the_token_unless_something_is_there() {
+    fn every_container_mounts_the_token_unless_its_path_is_taken() {
         let own = json!({"name": "e", "mountPath": MOUNT_PATH});
         let token = json!({"name": "kube-api-access-abcde", "readOnly": true, "mountPath": MOUNT_PATH});
         let spec = mounted(json!({
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_containers_all_mount_something_gets_no_volume() {
+    fn a_pod_whose_containers_all_mount_the_path_gets_no_volume() {
         let spec =
             json!({"containers": [{"name": "c", "volumeMounts": [{"name": "e", "mountPath": MOUNT_PATH}]}]});
         assert_eq!(mounted(spec.clone()), spec);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wish_of_the_pod_counts_before_that_of_its_account() {
+    fn automounting_is_set_by_the_pod_before_its_account() {
         let says = |wish: Option<bool>| json!({"automountServiceAccountToken": wish});
         for (account, pod, expected) in [
             (None, None, true),

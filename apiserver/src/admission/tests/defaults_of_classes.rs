@@ -1,4 +1,4 @@
-//! What claims, volumes and Ingresses get, and whether claims may grow.
+//! Defaults from classes for claims, volumes and Ingresses, and the growth of claims.
 
 use super::{Case, Operation};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn claim(spec: Value, phase: &str) -> Value {
 }
 
 #[test]
-fn claims_and_volumes_are_protected_from_the_beginning() {
+fn new_claims_and_volumes_have_a_protection_finalizer() {
     let case = Case::create([]);
     let finalizers = |object: Value| case.admit(object).unwrap()["metadata"]["finalizers"].clone();
     assert_eq!(finalizers(claim(json!({}), "Pending")), json!(["kubernetes.io/pvc-protection"]));
@@ -22,7 +22,7 @@ fn claims_and_volumes_are_protected_from_the_beginning() {
 }
 
 #[test]
-fn a_claim_grows_only_where_its_class_lets_it() {
+fn a_claim_can_grow_only_if_its_class_allows_expansion() {
     let storage = |name: &str, grows: bool| {
         json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "x",
             "metadata": { "name": name }, "allowVolumeExpansion": grows })

@@ -1,10 +1,10 @@
-//! Plugins that run only where they are switched on.
+//! Plugins that are disabled by default.
 
 use super::{Case, Operation, PluginSwitches, UserInfo, namespace, pod};
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 
-/// A case with one more plugin.
+/// A test case with one more plugin enabled.
 fn with(plugin: &'static str, cluster: impl IntoIterator<Item = Value>) -> Case {
     let switches = PluginSwitches { enabled: [plugin].into(), ..PluginSwitches::default() };
     Case { switches, ..Case::create(cluster) }
@@ -14,7 +14,7 @@ fn text(admitted: Result<Value, Status>) -> Result<(), String> {
     admitted.map(|_| ()).map_err(|status| status.message)
 }
 
-/// The namespace of the cases with an annotation.
+/// The namespace of the test cases, with an annotation.
 fn annotated(key: &str, value: &str) -> Value {
     let mut namespace = namespace("a", "Active");
     namespace["metadata"]["annotations"] = json!({ key: value });
@@ -22,7 +22,7 @@ fn annotated(key: &str, value: &str) -> Value {
 }
 
 #[test]
-fn optional_plugins_run_only_if_they_are_switched_on() {
+fn optional_plugins_run_only_if_enabled() {
     let containers = json!({ "containers": [{ "name": "c", "image": "i", "imagePullPolicy": "Never" }] });
     let policy = |case: &Case| {
         let admitted = case.admit(pod(containers.clone())).unwrap();
@@ -45,7 +45,7 @@ fn optional_plugins_run_only_if_they_are_switched_on() {
 }
 
 #[test]
-fn the_node_selector_of_a_namespace_holds_for_its_pods() {
+fn the_node_selector_of_a_namespace_applies_to_its_pods() {
     let key = "scheduler.alpha.kubernetes.io/node-selector";
     let case = with("PodNodeSelector", [annotated(key, "a=b, c=d")]);
     let admitted = case.admit(pod(json!({ "nodeSelector": { "x": "y", "a": "b" } }))).unwrap();
@@ -59,7 +59,7 @@ fn the_node_selector_of_a_namespace_holds_for_its_pods() {
 }
 
 #[test]
-fn owner_references_take_permission_to_delete() {
+fn owner_references_require_permission_to_delete() {
     let rules = |rules: Value| {
         let rbac = |kind: &str, extra: Value| {
             let mut object = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": "x" } });
@@ -123,7 +123,7 @@ fn services_get_no_new_external_addresses() {
 }
 
 #[test]
-fn required_anti_affinity_is_about_hosts() {
+fn required_anti_affinity_is_limited_to_hosts() {
     let ask = |key: &str| {
         let term = json!({ "topologyKey": key });
         let spec = json!({ "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [term] } } });
@@ -137,7 +137,7 @@ fn required_anti_affinity_is_about_hosts() {
 }
 
 #[test]
-fn extended_resources_are_tolerated() {
+fn pods_tolerate_taints_of_their_extended_resources() {
     let requests = json!({ "example.com/gpu": "1", "cpu": "1", "kubernetes.io/x": "1" });
     let spec = json!({ "containers": [{ "name": "c", "resources": { "requests": requests } }] });
     let admitted = with("ExtendedResourceToleration", []).admit(pod(spec)).unwrap();
@@ -147,7 +147,7 @@ fn extended_resources_are_tolerated() {
 }
 
 #[test]
-fn a_namespace_says_what_its_pods_tolerate() {
+fn a_namespace_sets_default_and_allowed_tolerations() {
     let wide = json!([{ "key": "a", "operator": "Exists" }]).to_string();
     let defaults = with(
         "PodTolerationRestriction",

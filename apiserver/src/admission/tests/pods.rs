@@ -1,4 +1,4 @@
-//! What becomes of pods with runtime classes and on nodes with a place.
+//! Pods with runtime classes, and on nodes with topology labels.
 
 use super::{Case, Operation, pod};
 use crate::testing::MapLookup;
@@ -11,7 +11,7 @@ fn class(name: &str, extra: &Value) -> Value {
 }
 
 #[test]
-fn a_pod_takes_over_overhead_and_scheduling_of_its_runtime_class() {
+fn a_pod_gets_overhead_and_scheduling_of_its_runtime_class() {
     let toleration = json!({ "key": "rt", "operator": "Exists" });
     let heavy = json!({ "overhead": { "podFixed": { "cpu": "10m" } },
         "scheduling": { "nodeSelector": { "rt": "a" }, "tolerations": [toleration] } });
@@ -52,7 +52,7 @@ fn a_pod_takes_over_overhead_and_scheduling_of_its_runtime_class() {
 }
 
 #[test]
-fn a_pod_gets_the_labels_of_its_nodes_place() {
+fn a_pod_gets_the_topology_labels_of_its_node() {
     let labels =
         json!({ "topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "other": "o" });
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "labels": labels } });

@@ -1,4 +1,5 @@
-//! [`Keys`]: the public keys of an issuer, found by its configuration document and fetched again when a token names another key.
+//! [`Keys`]: the public keys of an issuer, discovered through its configuration document and fetched again if
+//! a token names another key.
 
 use super::IssuerError;
 use crate::limits;
@@ -13,23 +14,23 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long a document may take.
-const CALL: Duration = Duration::from_secs(10);
-/// Keys are not fetched more often, whatever tokens claim.
-const REST: Duration = Duration::from_secs(5);
-/// Where an issuer's configuration is.
+/// Timeout of fetching a document.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Minimum time between fetches, whatever keys tokens name.
+const FETCH_INTERVAL_MIN: Duration = Duration::from_secs(5);
+/// Path of an issuer's configuration document below its URL.
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 
-/// A key of an issuer.
+/// A public key of an issuer.
 pub(super) struct Key {
     pub(super) id: Option<String>,
     pub(super) decoding: DecodingKey,
 }
 
-/// What came of fetching keys.
+/// The result of fetching keys.
 type Fetched = Result<Arc<Vec<Key>>, String>;
 
-/// The keys of an issuer.
+/// The cached public keys of an issuer.
 pub(super) struct Keys {
     issuer: String,
     discovery: Remote,
@@ -51,7 +52,7 @@ struct Configuration {
 }
 
 #[derive(Deserialize)]
-struct Set {
+struct KeySet {
     keys: Vec<Value>,
 }
 
@@ -73,22 +74,22 @@ impl Keys {
         })
     }
 
-    /// The keys; the `newest` ones are fetched, unless that was done a moment ago.
+    /// The keys. Fetches them if there are none yet or `newest` is set, but not if they were just fetched.
     ///
     /// # Errors
-    /// They cannot be fetched, or could not a moment ago.
+    /// The keys cannot be fetched, or could not a moment ago.
     pub(super) async fn get(&self, newest: bool) -> Fetched {
-        // Those who wait for the lock find what the first one has fetched.
+        // Callers that waited for the lock use the keys that its first holder fetched.
         let mut fetched = self.fetched.lock().await;
         if let Some((at, keys)) = &*fetched
-            && (at.elapsed() < REST || (keys.is_ok() && !newest))
+            && (at.elapsed() < FETCH_INTERVAL_MIN || (keys.is_ok() && !newest))
         {
             return keys.clone();
         }
         let keys = self.fetch().await.map(Arc::new);
         if let Err(why) = &keys {
-            tracing::warn!(why, issuer = self.issuer, "the keys of an issuer of tokens cannot be fetched");
-            // Old keys are better than none.
+            tracing::warn!(why, issuer = self.issuer, "cannot fetch the keys of an OpenID Connect issuer");
+            // Old keys are still valid for most tokens.
             if let Some((at, Ok(known))) = &mut *fetched {
                 *at = Instant::now();
                 return Ok(known.clone());
@@ -100,21 +101,21 @@ impl Keys {
 
     async fn fetch(&self) -> Result<Vec<Key>, String> {
         let configuration: Configuration =
-            read(self.discovery.get(&self.path, CALL).await, self.discovery.url())?;
+            read(self.discovery.get(&self.path, FETCH_TIMEOUT).await, self.discovery.url())?;
         if configuration.issuer != self.issuer {
-            return Err(format!("the issuer calls itself {:?}", configuration.issuer));
+            return Err(format!("the configuration document names the issuer {:?}", configuration.issuer));
         }
         let url = &configuration.jwks_uri;
         let (set, path) = remote(url, &self.authorities).map_err(|error| error.to_string())?;
-        let set: Set = read(set.get(&path, CALL).await, url)?;
+        let set: KeySet = read(set.get(&path, FETCH_TIMEOUT).await, url)?;
         let keys = set.keys.into_iter().take(limits::OIDC_KEYS).filter_map(|key| {
-            // Keys for other uses, and of kinds that nothing here verifies, are left out.
+            // Keys for encryption, and of unsupported kinds, are skipped.
             if key["use"] == "enc" {
                 return None;
             }
             let key: Jwk = serde_json::from_value(key).ok()?;
             let id = key.common.key_id.clone();
-            // A secret that is published signs nothing.
+            // A published symmetric key must not verify anything.
             let is_secret = matches!(key.algorithm, jsonwebtoken::jwk::AlgorithmParameters::OctetKey(_));
             let decoding = DecodingKey::from_jwk(&key).ok().filter(|_| !is_secret)?;
             Some(Key { id, decoding })
@@ -123,7 +124,7 @@ impl Keys {
     }
 }
 
-/// The way to the server of a URL, and the path there.
+/// A client of the URL's server, and the path of the URL.
 fn remote(url: &str, authorities: &[u8]) -> Result<(Remote, String), IssuerError> {
     let config =
         RemoteConfig { server: url.to_owned(), authorities: authorities.to_vec(), ..RemoteConfig::default() };

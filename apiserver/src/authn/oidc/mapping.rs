@@ -1,4 +1,5 @@
-//! Whom a token speaks for, by what it claims: claims with a prefix, or expressions (CEL) over `claims`, and rules that must hold. Pure.
+//! Maps the claims of a token to a user: prefixed claims, or CEL expressions over `claims`, and rules that
+//! must hold. Pure.
 
 use crate::authn::UserInfo;
 use kstore_api::expression::plain::Expression;
@@ -7,58 +8,58 @@ use serde_json::{Value, json};
 const CLAIMS: &str = "claims";
 const USER: &str = "user";
 
-/// Where a part of a user comes from.
+/// The source of one field of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A claim, behind a prefix.
+    /// The value of a claim, with a prefix.
     Claim {
-        /// Its name.
+        /// The name of the claim.
         claim: String,
-        /// What stands before its value.
+        /// Text that is prepended to the value.
         prefix: String,
     },
-    /// An expression over `claims`.
+    /// A CEL expression over `claims`.
     Expression(String),
 }
 
-/// A rule about claims.
+/// A validation rule for claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimRule {
-    /// A claim must have this value.
+    /// A claim must have a certain value.
     Required {
-        /// Its name.
+        /// The name of the claim.
         claim: String,
-        /// Its value.
+        /// The required value.
         value: String,
     },
-    /// An expression over `claims` must be true.
+    /// A CEL expression over `claims` that must be true.
     Expression {
         /// The expression.
         expression: String,
-        /// What is said if it is not.
+        /// The error message if it is false.
         message: String,
     },
 }
 
-/// A rule about the user that was made of claims: an expression over `user` must be true.
+/// A validation rule for the mapped user: a CEL expression over `user` that must be true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserRule {
     /// The expression.
     pub expression: String,
-    /// What is said if it is not true.
+    /// The error message if it is false.
     pub message: String,
 }
 
-/// Whom a token speaks for.
+/// The mapping from claims to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappingConfig {
-    /// The name.
+    /// The source of the user name.
     pub username: Source,
-    /// The groups.
+    /// The source of the groups, if any.
     pub groups: Option<Source>,
-    /// The uid: a claim without prefix, or an expression.
+    /// The source of the uid: a claim without prefix, or an expression.
     pub uid: Option<Source>,
-    /// Further fields: key, and expression.
+    /// Extra fields: key and CEL expression.
     pub extra: Vec<(String, String)>,
     /// Rules about claims.
     pub claim_rules: Vec<ClaimRule>,
@@ -66,11 +67,11 @@ pub struct MappingConfig {
     pub user_rules: Vec<UserRule>,
 }
 
-/// An expression that is none.
+/// An invalid expression of a mapping.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {reason}")]
 pub struct MappingError {
-    /// Where it stands.
+    /// The configuration field.
     pub field: String,
     /// What is wrong with it.
     pub reason: String,
@@ -139,10 +140,10 @@ impl Mapping {
         })
     }
 
-    /// The user of verified claims.
+    /// Maps verified claims to a user.
     ///
     /// # Errors
-    /// The rule that does not hold, or the part that the claims do not tell.
+    /// The violated rule, or the field that the claims do not yield.
     pub(super) fn user(&self, claims: &Value) -> Result<UserInfo, String> {
         for rule in &self.claim_rules {
             rule.check(claims)?;
@@ -168,7 +169,7 @@ impl Mapping {
             json!({"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra});
         for (rule, message) in &self.user_rules {
             if !rule.is_true(&[(USER, &shown)])? {
-                return Err(said(message, rule.text()));
+                return Err(rule_failure(message, rule.text()));
             }
         }
         let named = UserInfo::new(std::mem::take(&mut user.username), std::mem::take(&mut user.groups));
@@ -199,13 +200,13 @@ impl CompiledRule {
             },
             Self::Expression(rule, message) => match rule.is_true(&[(CLAIMS, claims)])? {
                 true => Ok(()),
-                false => Err(said(message, rule.text())),
+                false => Err(rule_failure(message, rule.text())),
             },
         }
     }
 }
 
-fn said(message: &str, expression: &str) -> String {
+fn rule_failure(message: &str, expression: &str) -> String {
     match message.is_empty() {
         true => format!("validation expression '{expression}' failed"),
         false => format!("validation expression '{expression}' failed: {message}"),
@@ -216,16 +217,16 @@ fn text(source: &Compiled, claims: &Value) -> Result<String, String> {
     match source {
         Compiled::Claim { claim, prefix } => match claims[claim].as_str() {
             Some(found) => Ok(format!("{prefix}{found}")),
-            None => Err(format!("claim {claim} is no text, or not there")),
+            None => Err(format!("claim {claim} is missing or not a string")),
         },
         Compiled::Expression(expression) => match expression.value(&[(CLAIMS, claims)])? {
             Value::String(text) => Ok(text),
-            _ => Err(format!("expression '{}' is no text", expression.text())),
+            _ => Err(format!("expression '{}' does not evaluate to a string", expression.text())),
         },
     }
 }
 
-/// A claim of groups may be missing, and may be one text.
+/// The group names of a source. A claim may be missing or a single text.
 fn texts(source: &Compiled, claims: &Value) -> Result<Vec<String>, String> {
     match source {
         Compiled::Claim { claim, prefix } => {
@@ -239,7 +240,7 @@ fn texts(source: &Compiled, claims: &Value) -> Result<Vec<String>, String> {
 }
 
 fn strings(value: &Value, what: &str) -> Result<Vec<String>, String> {
-    let wrong = || format!("{what} is neither a text nor a list of texts");
+    let wrong = || format!("{what} is neither a string nor a list of strings");
     match value {
         Value::Null => Ok(Vec::new()),
         Value::String(one) if one.is_empty() => Ok(Vec::new()),
@@ -311,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn claims_that_do_not_tell_are_refused() {
+    fn insufficient_claims_are_refused() {
         let required = |value: &str| MappingConfig {
             claim_rules: vec![ClaimRule::Required { claim: "hd".into(), value: value.into() }],
             ..config(claim("sub", ""))
         };
         for (config, claims, want) in [
-            (config(claim("sub", "")), json!({}), "claim sub is no text"),
-            (config(claim("sub", "")), json!({"sub": 1}), "claim sub is no text"),
+            (config(claim("sub", "")), json!({}), "claim sub is missing or not a string"),
+            (config(claim("sub", "")), json!({"sub": 1}), "claim sub is missing or not a string"),
             (config(claim("sub", "")), json!({"sub": ""}), "the username is empty"),
             (
                 config(claim("email", "")),
@@ -333,11 +334,15 @@ mod tests {
             (required("a"), json!({"sub": "x"}), "required claim hd not present"),
             (required("a"), json!({"sub": "x", "hd": "b"}), "required claim hd value does not match"),
             (config(Source::Expression("claims.none".into())), json!({}), "no such key"),
-            (config(Source::Expression("claims.sub".into())), json!({"sub": 1}), "is no text"),
+            (
+                config(Source::Expression("claims.sub".into())),
+                json!({"sub": 1}),
+                "does not evaluate to a string",
+            ),
             (
                 MappingConfig { groups: Some(claim("g", "")), ..config(claim("sub", "")) },
                 json!({"sub": "x", "g": [1]}),
-                "neither a text",
+                "neither a string",
             ),
         ] {
             let refused = user(&config, &claims).unwrap_err();

@@ -1,5 +1,5 @@
-//! [`Issuers`]: servers of OpenID Connect whose tokens (JWTs) are good here. `mapping` makes a user of what a token claims, pure; `keys`
-//! fetches the keys that tokens are signed with. Not the tokens of service accounts.
+//! [`Issuers`]: OpenID Connect issuers whose tokens (JWTs) are accepted. `mapping` maps claims to a user;
+//! `keys` fetches the keys that sign tokens. Tokens of service accounts are in `service_account`.
 
 mod keys;
 mod mapping;
@@ -20,46 +20,46 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// A token is taken this long before its `nbf`, for clocks that differ.
+/// Seconds by which a token is accepted before its `nbf`, for clock skew.
 const EARLY: i64 = 300;
 
-/// One issuer, and whom its tokens speak for.
+/// The configuration of one issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuerConfig {
     /// The `iss` of its tokens: a URL that begins with `https://`.
     pub url: String,
-    /// Where its configuration is, if not below its URL.
+    /// The URL of its configuration document, if it is not below the issuer's URL.
     pub discovery_url: Option<String>,
-    /// Authorities of its certificate (PEM); empty: those of the machine.
+    /// Authorities of its server certificate (PEM); empty: those of the system.
     pub authorities: Vec<u8>,
-    /// A token must be for one of them.
+    /// Accepted audiences: a token must be for one of them.
     pub audiences: Vec<String>,
-    /// Algorithms that tokens may be signed with, by their names in tokens.
+    /// Accepted signing algorithms, by their names in tokens.
     pub algorithms: Vec<String>,
-    /// Whom a token speaks for.
+    /// Maps claims to a user.
     pub mapping: MappingConfig,
 }
 
-/// The algorithms that tokens may be signed with where nothing else is said.
+/// The signing algorithms that are accepted by default.
 pub const ALGORITHMS: [&str; 8] = ["RS256", "RS384", "RS512", "ES256", "ES384", "PS256", "PS384", "PS512"];
 
-/// An issuer that cannot be used.
+/// Why the configuration of an issuer is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum IssuerError {
-    /// Its address or authorities.
+    /// Its URL or authorities are invalid.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// An algorithm that does not exist, or whose signatures need no private key.
+    /// An algorithm that is unknown or symmetric.
     #[error(
         "the signing algorithm {0:?} is not one of RS256, RS384, RS512, ES256, ES384, PS256, PS384, PS512"
     )]
     Algorithm(String),
-    /// An expression that is none.
+    /// An expression is invalid.
     #[error(transparent)]
     Mapping(#[from] MappingError),
 }
 
-/// The issuers whose tokens are good. Each has another URL.
+/// The accepted issuers, with distinct URLs.
 pub struct Issuers {
     issuers: Vec<Issuer>,
     results: Family<(String, &'static str), Counter>,
@@ -79,19 +79,19 @@ struct Issuer {
 }
 
 impl Issuers {
-    /// These issuers. Nothing is fetched before the first token comes.
+    /// Issuers from their configurations. Keys are fetched only when a token needs them.
     ///
     /// # Errors
-    /// The first that cannot be used.
+    /// The first invalid configuration.
     pub fn new(configs: Vec<IssuerConfig>) -> Result<Self, IssuerError> {
         let issuers = configs.into_iter().map(Issuer::new).collect::<Result<_, _>>()?;
         Ok(Self { issuers, results: Family::new(Counter::default) })
     }
 
-    /// The user that a token speaks for; `None` if none of the issuers is the token's.
+    /// Authenticates a token; `None` if none of the issuers issued it.
     ///
     /// # Errors
-    /// Why the token is not good, or could not be checked.
+    /// Why the token is invalid, or could not be verified.
     pub(crate) async fn identity(
         &self,
         token: &str,
@@ -106,14 +106,14 @@ impl Issuers {
         user.map(|user| Some(Arc::new(user)))
     }
 
-    /// When a token that was found good expires.
+    /// The expiry of a token that was accepted before.
     pub(crate) fn expires(&self, token: &str) -> Option<Timestamp> {
         let claims = unverified(token)?;
         let is_ours = self.issuers.iter().any(|issuer| claims["iss"] == issuer.config.url.as_str());
         is_ours.then(|| Timestamp::from_second(seconds(&claims["exp"])?).ok()).flatten()
     }
 
-    /// Writes the counters.
+    /// Writes the metrics.
     pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
         let name = "kstore_oidc_tokens_total";
         page.head(name, "counter", "Tokens of OpenID Connect issuers that were checked.");
@@ -123,7 +123,7 @@ impl Issuers {
     }
 }
 
-/// The claims of a token, unverified; `None` if the token is too long or no JWT.
+/// The claims of a token without verification; `None` if the token is too long or not a JWT.
 fn unverified(token: &str) -> Option<Value> {
     if token.len() > limits::OIDC_TOKEN_BYTES {
         return None;
@@ -138,7 +138,7 @@ fn issuer_of(token: &str) -> Option<String> {
     unverified(token)?["iss"].as_str().map(str::to_owned)
 }
 
-/// A time in a token, which may have a fraction.
+/// A time in seconds, which may have a fraction.
 fn seconds(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_f64().map(|seconds| seconds as i64))
 }
@@ -156,7 +156,7 @@ impl Issuer {
 
     async fn identity(&self, token: &str, now: Timestamp) -> Result<UserInfo, String> {
         let header =
-            jsonwebtoken::decode_header(token).map_err(|error| format!("no good header: {error}"))?;
+            jsonwebtoken::decode_header(token).map_err(|error| format!("invalid header: {error}"))?;
         if !self.algorithms.contains(&header.alg) {
             return Err(format!("signed with {:?}, which is not allowed", header.alg));
         }
@@ -173,13 +173,13 @@ impl Issuer {
                     return self.accept(&claims, now);
                 }
             }
-            // The issuer may have new keys.
+            // The issuer may have rotated its keys.
             tried = Some(keys);
         }
         Err("no key of the issuer verifies the signature".to_owned())
     }
 
-    /// The user of claims with a good signature.
+    /// Checks the claims of a token with a valid signature, and maps them to a user.
     fn accept(&self, claims: &Value, now: Timestamp) -> Result<UserInfo, String> {
         if claims["iss"] != self.config.url.as_str() {
             return Err("the token is another issuer's".to_owned());
@@ -196,7 +196,7 @@ impl Issuer {
         match seconds(&claims["exp"]) {
             Some(end) if now < end => {}
             Some(_) => return Err("token is expired".to_owned()),
-            None => return Err("the token has no end".to_owned()),
+            None => return Err("the token has no expiry".to_owned()),
         }
         if seconds(&claims["nbf"]).is_some_and(|begin| now + EARLY < begin) {
             return Err("the token is not valid yet".to_owned());
@@ -205,10 +205,11 @@ impl Issuer {
     }
 }
 
-/// The claims of a token if this key signed it. A key of another kind than the algorithm's signs nothing.
+/// The claims of a token if the key verifies its signature. A key of another kind than the algorithm's
+/// verifies nothing.
 fn verified(token: &str, algorithm: Algorithm, key: &DecodingKey) -> Option<Value> {
     let mut validation = Validation::new(algorithm);
-    // Times and audiences are judged by the server's clock and rules.
+    // `accept` checks times and audiences, with the server's clock.
     (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
     validation.required_spec_claims.clear();
     jsonwebtoken::decode::<Value>(token, key, &validation).ok().map(|decoded| decoded.claims)

@@ -1,4 +1,4 @@
-//! Tokens of real issuers, good and hostile.
+//! Tokens of real issuers, valid and forged.
 
 use super::*;
 use crate::outbound::test_server::{Reply, TestServer};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 const NOW: i64 = 1_000_000;
 
-/// An issuer on loopback, and the key that it signs with.
+/// An issuer on loopback, with its signing key.
 struct Provider {
     server: TestServer,
     keys: Arc<Mutex<Value>>,
@@ -85,7 +85,7 @@ async fn name(issuers: &Issuers, token: &str) -> Result<Option<String>, String> 
 }
 
 #[tokio::test]
-async fn a_good_token_is_its_users_and_keys_are_fetched_once() {
+async fn a_valid_token_authenticates_its_user_and_keys_are_fetched_once() {
     let provider = provider().await;
     let issuers = Issuers::new(vec![provider.config()]).unwrap();
     let token = provider.sign(&provider.claims());
@@ -100,7 +100,7 @@ async fn a_good_token_is_its_users_and_keys_are_fetched_once() {
 }
 
 #[tokio::test]
-async fn hostile_tokens_speak_for_nobody() {
+async fn forged_and_invalid_tokens_are_refused() {
     let provider = provider().await;
     let issuers = Issuers::new(vec![provider.config()]).unwrap();
     let good = provider.sign(&provider.claims());
@@ -125,10 +125,10 @@ async fn hostile_tokens_speak_for_nobody() {
         (changed("aud", json!("other")), "expected an audience"),
         (changed("aud", json!(null)), "expected an audience"),
         (changed("exp", json!(NOW)), "token is expired"),
-        (changed("exp", json!(null)), "the token has no end"),
-        (changed("exp", json!("later")), "the token has no end"),
+        (changed("exp", json!(null)), "the token has no expiry"),
+        (changed("exp", json!("later")), "the token has no expiry"),
         (changed("nbf", json!(NOW + 301)), "not valid yet"),
-        (none, "no good header"),
+        (none, "invalid header"),
         (unsigned, "no key of the issuer"),
         (confused, "which is not allowed"),
         (exchanged, "no key of the issuer"),
@@ -148,12 +148,12 @@ async fn hostile_tokens_speak_for_nobody() {
         assert_eq!(name(&issuers, &stranger).await, Ok(None));
     }
     let huge = changed("padding", json!("x".repeat(limits::OIDC_TOKEN_BYTES)));
-    assert_eq!(name(&issuers, &huge).await, Ok(None), "too long to be looked at");
+    assert_eq!(name(&issuers, &huge).await, Ok(None), "too long to be decoded");
     assert!(provider.server.count() <= 4, "tokens cannot make the server fetch again and again");
 }
 
 #[tokio::test]
-async fn new_keys_of_an_issuer_are_found() {
+async fn rotated_keys_of_an_issuer_are_fetched() {
     let mut provider = provider().await;
     let issuers = Issuers::new(vec![provider.config()]).unwrap();
     assert!(name(&issuers, &provider.sign(&provider.claims())).await.is_ok());
@@ -169,7 +169,7 @@ async fn new_keys_of_an_issuer_are_found() {
 }
 
 #[tokio::test]
-async fn an_issuer_must_be_reachable_and_be_who_it_says() {
+async fn an_issuer_must_be_reachable_and_name_itself_in_its_configuration() {
     let provider = provider().await;
     let token = provider.sign(&provider.claims());
     let other = TestServer::start(|_| Reply::Hangup).await;
@@ -184,7 +184,7 @@ async fn an_issuer_must_be_reachable_and_be_who_it_says() {
     let lying =
         IssuerConfig { discovery_url, authorities: liar.authority.clone().into(), ..provider.config() };
     let refused = name(&Issuers::new(vec![lying]).unwrap(), &token).await.unwrap_err();
-    assert_eq!(refused, "the issuer calls itself \"https://liar\"");
+    assert_eq!(refused, "the configuration document names the issuer \"https://liar\"");
     for (algorithms, url) in [
         (vec!["HS256".to_owned()], provider.url()),
         (vec!["none".to_owned()], provider.url()),

@@ -1,4 +1,4 @@
-//! Tokens that real servers know: good, slow, failing, lying, and with a wrong certificate.
+//! Token webhooks that are valid, slow, failing, lying, or have a wrong certificate.
 
 use super::*;
 use crate::authn::AUTHENTICATED;
@@ -23,7 +23,7 @@ async fn ann() -> TestServer {
 }
 
 #[tokio::test]
-async fn a_known_token_is_its_users_and_answers_are_kept() {
+async fn a_known_token_authenticates_its_user_and_answers_are_cached() {
     let server = ann().await;
     let webhook = webhook(&server.config(), MINUTE);
     for _ in 0..3 {
@@ -36,9 +36,9 @@ async fn a_known_token_is_its_users_and_answers_are_kept() {
         assert_eq!(user.extra["k"], ["v"]);
         assert_eq!(webhook.identity("bobs", &["api"]).await, Ok(None));
     }
-    assert_eq!(server.count(), 2, "success and failure are kept");
+    assert_eq!(server.count(), 2, "success and failure are cached");
     assert!(webhook.identity("anns", &["other"]).await.unwrap().is_some());
-    assert_eq!(server.count(), 3, "other audiences are another question");
+    assert_eq!(server.count(), 3, "other audiences have another cache entry");
     let sent = server.requests.lock()[0].json();
     assert_eq!(sent["apiVersion"], "authentication.k8s.io/v1");
     assert_eq!(sent["spec"], json!({"token": "anns", "audiences": ["api"]}));
@@ -49,7 +49,7 @@ async fn a_known_token_is_its_users_and_answers_are_kept() {
 }
 
 #[tokio::test]
-async fn without_a_time_to_keep_answers_each_question_is_asked() {
+async fn without_a_cache_time_the_webhook_is_called_for_each_token() {
     let server = ann().await;
     let webhook = webhook(&server.config(), Duration::ZERO);
     for _ in 0..2 {
@@ -59,7 +59,7 @@ async fn without_a_time_to_keep_answers_each_question_is_asked() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_asked_again_if_that_may_help_and_failure_is_not_kept() {
+async fn failed_calls_are_retried_where_useful_and_failures_are_not_cached() {
     for (code, calls) in [(500, 5), (429, 5), (404, 1), (401, 1)] {
         let server = TestServer::start(move |_| Reply::Answer(code, String::new())).await;
         let webhook = webhook(&server.config(), MINUTE);
@@ -71,7 +71,7 @@ async fn a_server_that_fails_is_asked_again_if_that_may_help_and_failure_is_not_
 }
 
 #[tokio::test]
-async fn servers_with_a_wrong_certificate_learn_no_token() {
+async fn a_server_with_a_wrong_certificate_receives_no_token() {
     let server = TestServer::named("elsewhere", |_| Reply::Hangup).await;
     let refused = webhook(&server.config(), MINUTE).identity("t", &[]).await.unwrap_err();
     assert!(refused.contains("certificate is not valid for 127.0.0.1"), "{refused}");
@@ -79,7 +79,7 @@ async fn servers_with_a_wrong_certificate_learn_no_token() {
 }
 
 #[test]
-fn answers_are_read_strictly() {
+fn token_review_answers_are_parsed_strictly() {
     let read = |answer: serde_json::Value, audiences: &[&str]| {
         super::read(answer.to_string().as_bytes(), audiences)
             .map(|known| known.map(|(user, good)| (user.username.clone(), good.join(" "))))
@@ -88,12 +88,16 @@ fn answers_are_read_strictly() {
     let a = |good: &str| Ok(Some(("a".to_owned(), good.to_owned())));
     assert_eq!(read(yes(json!(null)), &["x", "y"]), a("x y"));
     assert_eq!(read(yes(json!(["y", "z"])), &["x", "y"]), a("y"));
-    assert_eq!(read(yes(json!(["z"])), &["x"]), Ok(None), "a lie about audiences does not help");
+    assert_eq!(read(yes(json!(["z"])), &["x"]), Ok(None), "unrequested audiences do not count");
     assert_eq!(
         read(json!({"status": {"authenticated": false, "error": "expired"}}), &[]),
         Err("expired".into())
     );
-    assert_eq!(read(json!({"status": {"user": {"username": "a"}}}), &[]), Ok(None), "authenticated is said");
+    assert_eq!(
+        read(json!({"status": {"user": {"username": "a"}}}), &[]),
+        Ok(None),
+        "`authenticated` is required"
+    );
     for nonsense in [
         json!(null),
         json!({}),

@@ -1,10 +1,11 @@
-//! What each controller of a kube-controller-manager may do when it runs with a service account of its own
-//! (`--use-service-account-credentials`), as data, as Kubernetes has it. kstore's controllers act as these accounts.
+//! Roles of the controllers of kube-controller-manager with service accounts of their own
+//! (`--use-service-account-credentials`), as data equal to Kubernetes'. kstore's controllers act as these
+//! accounts.
 
 use super::{GROUP, Grant, Named, On, READ, RECORD_EVENTS, object};
 use serde_json::{Value, json};
 
-/// By the name of the service account in `kube-system`, which the names of role and binding end with.
+/// Rules by the name of the service account in `kube-system`, with which the names of role and binding end.
 const CONTROLLERS: &[(&str, &[Grant])] = &[
     (
         "attachdetach-controller",
@@ -333,7 +334,7 @@ const CONTROLLERS: &[(&str, &[Grant])] = &[
     ),
 ];
 
-/// The roles of all, and the bindings of their service accounts to them.
+/// The roles, then the bindings of their service accounts to them.
 pub(super) fn objects() -> impl Iterator<Item = Value> {
     CONTROLLERS.iter().map(role).chain(CONTROLLERS.iter().map(|(account, _)| binding(account)))
 }
@@ -361,7 +362,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
 
-    /// Names and rules of the ClusterRoles that have this prefix.
+    /// Names and rules of the ClusterRoles with this prefix.
     fn roles(prefix: &str) -> BTreeMap<String, Value> {
         let of_prefix = |object: &Value| {
             let name = object["metadata"]["name"].as_str()?.strip_prefix(prefix)?.to_owned();
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn each_signer_that_is_approved_by_hand_has_a_role_for_it() {
+    fn each_manually_approved_signer_has_an_approver_role() {
         let approvers = roles("system:certificates.k8s.io:");
         for signer in
             ["kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving", "legacy-unknown"]
@@ -387,9 +388,10 @@ mod tests {
         assert_eq!(approvers.len(), 6);
     }
 
-    /// As a kube-apiserver 1.36 has them: each controller's role is bound to its own service account and to nothing else.
+    /// Each controller's role is bound to its own service account and to no other subject, as in Kubernetes
+    /// 1.36.
     #[test]
-    fn each_controller_has_a_role_and_only_its_service_account_has_it() {
+    fn each_controller_role_is_bound_only_to_its_service_account() {
         let roles = roles("system:controller:");
         assert_eq!(roles.len(), 39);
         let objects = bootstrap::objects();

@@ -1,5 +1,5 @@
-//! What kstore's own components may do beyond Kubernetes' default roles, as data. Each row is a ClusterRole and the ClusterRoleBinding
-//! of the same name.
+//! Permissions of kstore's own components beyond Kubernetes' default roles, as data. Each row is a
+//! ClusterRole and the ClusterRoleBinding of the same name.
 
 use super::{Binding, Grant, On, READ, RECORD_EVENTS, Role};
 use serde_json::Value;
@@ -23,8 +23,8 @@ const ROLES: &[(Role, &[(&str, &str)])] = &[
     ),
 ];
 
-/// What `system:persistent-volume-provisioner` grants to programs that make volumes, what a resizer needs, and the default class, which
-/// elsewhere comes with an installation.
+/// The rules of `system:persistent-volume-provisioner`, those of a resizer, and the creation of the default
+/// StorageClass, which distributions of Kubernetes install.
 const VOLUME_PROVISIONER: &[Grant] = &[
     On("create delete update", "-", "persistentvolumes"),
     On("update", "-", "persistentvolumeclaims/status"),
@@ -32,15 +32,15 @@ const VOLUME_PROVISIONER: &[Grant] = &[
     RECORD_EVENTS,
 ];
 
-/// The repair of address allocation. In Kubernetes it is a part of kube-apiserver, which may do everything.
+/// Rules for the repair of allocated addresses. In Kubernetes, kube-apiserver does it and needs no role.
 const ADDRESS_REPAIR: &[Grant] = &[On("create delete", "networking.k8s.io", "ipaddresses"), RECORD_EVENTS];
 
-/// The metrics server in the process: it asks kubelets for their summaries, and serves the labels of nodes and pods.
+/// Rules of the built-in metrics server: it reads kubelets' summaries and the labels of nodes and pods.
 const METRICS_SERVER: &[Grant] = &[On("get list", "-", "nodes pods"), On("get", "-", "nodes/proxy")];
 
-/// What a kubelet does, for all simulated nodes at once: they are one user, whose Secrets are those that pods on any simulated node
-/// refer to. It reads them by name, and can neither list nor watch them. That it reads no other one whose name it knows takes an
-/// authorizer that looks at pods (upstream's Node authorizer) and a user for each node; there is none.
+/// Rules of a kubelet, for all simulated nodes together, which are one user. It can read Secrets by name, but
+/// not list or watch them. Restricting it to Secrets that its pods refer to would need a user for each node
+/// and the Node mode.
 const KUBELET_SIM: &[Grant] = &[
     On("create delete get list patch update watch", "-", "nodes"),
     On("get patch update", "-", "nodes/status pods/status"),

@@ -1,5 +1,5 @@
-//! The Roles and RoleBindings that `kube-system` and `kube-public` start with, as data, as Kubernetes has them. The cluster-wide ones
-//! are in the module above.
+//! The default Roles and RoleBindings of `kube-system` and `kube-public`, as data equal to Kubernetes'.
+//! Cluster-wide ones are in the module above.
 
 use super::{GROUP, Grant, Named, On, READ, RECORD_EVENTS, object};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ enum Subject {
 }
 use Subject::{Account, User};
 
-/// A leader election by Lease, coordinated or not.
+/// Rules for leader election by Lease, coordinated or not.
 const LEADER_LOCKING: &[Grant] = &[
     On("create get list update watch", "coordination.k8s.io", "leases"),
     On("create get list update watch", "coordination.k8s.io", "leasecandidates"),
@@ -116,7 +116,7 @@ const BINDINGS: &[Binding] = &[
     },
 ];
 
-/// All of them, roles first.
+/// All roles, then all bindings.
 pub(super) fn objects() -> impl Iterator<Item = Value> {
     ROLES.iter().map(Role::to_value).chain(BINDINGS.iter().map(Binding::to_value))
 }

@@ -1,29 +1,32 @@
-//! All defaults together, and against those of a kube-apiserver 1.36.2, which `KSTORE_TRANSCRIPTS` names the folder of. Without it the
-//! test says so and passes.
+//! Compares the defaults with those recorded from a kube-apiserver 1.36.2. `KSTORE_TRANSCRIPTS` names the
+//! folder of recordings; without it the test prints that it is skipped, and passes.
 
 use super::objects;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Recorded defaults that are left out, and why.
+/// Recorded defaults that kstore leaves out, with the reason.
 const LEFT_OUT: [(&str, &str); 2] = [
     (
         "ClusterRole system:openshift:public-info-viewer",
         "an addition of the recorded build, not of Kubernetes",
     ),
-    ("ClusterRoleBinding system:openshift:public-info-viewer", "the same"),
+    (
+        "ClusterRoleBinding system:openshift:public-info-viewer",
+        "an addition of the recorded build, not of Kubernetes",
+    ),
 ];
 /// Prefix of the names of defaults that Kubernetes does not have.
 const OWN: &str = "system:kstore:";
 
-/// Kind, namespace (if it has one) and name.
-fn place(kind: &str, object: &Value) -> String {
+/// An object's identity: kind, namespace (if it has one) and name.
+fn identity(kind: &str, object: &Value) -> String {
     let text = |member: &str| object["metadata"][member].as_str();
     let name = text("name").unwrap();
     text("namespace").map_or(format!("{kind} {name}"), |namespace| format!("{kind} {namespace}/{name}"))
 }
 
-/// What counts: lists within a rule, and subjects, are sets; rules are in order.
+/// A form for comparison: lists within a rule, and subjects, are sets; rules are ordered.
 fn normal(object: &Value) -> Value {
     let set = |list: &Value| -> BTreeSet<String> {
         list.as_array().into_iter().flatten().map(ToString::to_string).collect()
@@ -41,13 +44,13 @@ fn normal(object: &Value) -> Value {
 #[test]
 fn the_default_roles_and_bindings_are_those_of_kubernetes() {
     let Some(folder) = std::env::var_os("KSTORE_TRANSCRIPTS") else {
-        eprintln!("skipped: KSTORE_TRANSCRIPTS names no folder of recordings");
+        eprintln!("skipped: KSTORE_TRANSCRIPTS does not name the folder of recordings");
         return;
     };
     let text = std::fs::read_to_string(std::path::Path::new(&folder).join("rbac-defaults.json")).unwrap();
     let recorded: BTreeMap<String, Vec<Value>> = serde_json::from_str(&text).unwrap();
     let of_kind = |(kind, list): (&String, &Vec<Value>)| -> Vec<(String, Value)> {
-        list.iter().map(|object| (place(kind, object), normal(object))).collect()
+        list.iter().map(|object| (identity(kind, object), normal(object))).collect()
     };
     let mut recorded: BTreeMap<String, Value> = recorded.iter().flat_map(of_kind).collect();
     for (left_out, _) in LEFT_OUT {
@@ -56,19 +59,19 @@ fn the_default_roles_and_bindings_are_those_of_kubernetes() {
     let ours: BTreeMap<String, Value> = objects()
         .iter()
         .filter(|object| !object["metadata"]["name"].as_str().unwrap().starts_with(OWN))
-        .map(|object| (place(object["kind"].as_str().unwrap(), object), normal(object)))
+        .map(|object| (identity(object["kind"].as_str().unwrap(), object), normal(object)))
         .collect();
     let names = |map: &BTreeMap<String, Value>| map.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&ours), names(&recorded));
-    for (place, object) in &recorded {
-        assert_eq!(&ours[place], object, "{place}");
+    for (identity, object) in &recorded {
+        assert_eq!(&ours[identity], object, "{identity}");
     }
 }
 
 #[test]
-fn no_two_defaults_have_the_same_kind_namespace_and_name() {
+fn defaults_have_distinct_kinds_namespaces_and_names() {
     let objects = objects();
-    let places: BTreeSet<String> =
-        objects.iter().map(|object| place(object["kind"].as_str().unwrap(), object)).collect();
-    assert_eq!(places.len(), objects.len());
+    let identities: BTreeSet<String> =
+        objects.iter().map(|object| identity(object["kind"].as_str().unwrap(), object)).collect();
+    assert_eq!(identities.len(), objects.len());
 }

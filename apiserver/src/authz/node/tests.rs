@@ -1,4 +1,4 @@
-//! What a node may do, by what its pods refer to.
+//! Permissions of a node, by the references of its pods.
 
 use super::*;
 use crate::authz::{More, Selects};
@@ -85,7 +85,7 @@ fn ask(question: &str, selector: &str) -> Decision {
 }
 
 #[test]
-fn a_node_reaches_what_its_pods_refer_to_and_nothing_else() {
+fn a_node_can_read_only_objects_that_its_pods_refer_to() {
     for (question, expected) in [
         ("a get secrets ns mounted", true),
         ("a watch secrets ns key", true),
@@ -155,7 +155,7 @@ fn a_node_reaches_what_its_pods_refer_to_and_nothing_else() {
 }
 
 #[test]
-fn only_members_of_the_group_of_nodes_are_nodes() {
+fn only_members_of_system_nodes_are_nodes() {
     assert_eq!(node_of(&UserInfo::new("system:node:a", [GROUP])), Some("a"));
     assert_eq!(node_of(&UserInfo::new("system:node:a", ["devs"])), None);
     assert_eq!(node_of(&UserInfo::new("a", [GROUP])), None);

@@ -1,4 +1,5 @@
-//! [`AuthorizationWebhook`]: a server that is asked by a SubjectAccessReview what a caller may do. Its verdicts are kept for a time.
+//! [`AuthorizationWebhook`]: a webhook that authorizes requests by SubjectAccessReview. Its verdicts are
+//! cached for a time.
 
 pub(super) mod review;
 
@@ -15,35 +16,35 @@ use std::fmt;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The first pause after a call that failed, as in Kubernetes.
+/// First pause after a failed call, as in Kubernetes.
 const BACKOFF: Duration = Duration::from_millis(500);
-/// The variable of match conditions: the spec of the review.
+/// The CEL variable of match conditions: the spec of the review.
 const REQUEST: &str = "request";
 
-/// What a webhook's failure means.
+/// The decision if a webhook fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// It has no opinion.
+    /// The webhook has no opinion, so that the next mode decides.
     #[default]
     NoOpinion,
-    /// It forbids.
+    /// The request is denied.
     Deny,
 }
 
-/// How a webhook is asked.
+/// Options of an authorization webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationWebhookOptions {
-    /// Its name in metrics.
+    /// The name of the webhook in metrics.
     pub name: String,
-    /// How long what it allowed is kept; zero: not at all.
+    /// How long allowed requests are cached; zero disables it.
     pub authorized_ttl: Duration,
-    /// How long what it did not allow is kept; zero: not at all.
+    /// How long other verdicts are cached; zero disables it.
     pub unauthorized_ttl: Duration,
-    /// How long a call may take.
+    /// Timeout of a call.
     pub timeout: Duration,
-    /// The version of reviews.
+    /// The API version of the reviews that are sent.
     pub version: ReviewVersion,
-    /// What its failure means.
+    /// The decision if the webhook fails.
     pub failure_policy: FailurePolicy,
 }
 
@@ -60,24 +61,24 @@ impl Default for AuthorizationWebhookOptions {
     }
 }
 
-/// A server that authorizes.
+/// An authorization webhook with a cache of its verdicts.
 pub struct AuthorizationWebhook {
     remote: Remote,
     options: AuthorizationWebhookOptions,
-    /// It is asked only where all of these are true.
+    /// Match conditions: the webhook is called only if all of them are true.
     conditions: Vec<Expression>,
-    kept: Expiring<[u8; 32], Verdict>,
+    cache: Expiring<[u8; 32], Verdict>,
     calls: Semaphore,
     rng: Rng,
     answered: Family<&'static str, Counter>,
 }
 
-/// What came of asking a webhook.
+/// A webhook's decision about a request, with the error if it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// What it decided.
+    /// The decision.
     pub(crate) decision: Decision,
-    /// What went wrong.
+    /// The failure, if any.
     pub(crate) error: Option<String>,
 }
 
@@ -88,10 +89,11 @@ impl fmt::Debug for AuthorizationWebhook {
 }
 
 impl AuthorizationWebhook {
-    /// A webhook that is asked about requests for which all conditions (CEL, over the variable `request`) are true.
+    /// A webhook that is called for requests for which all conditions (CEL, over the variable `request`) are
+    /// true.
     ///
     /// # Errors
-    /// The index of the first condition that is none, and why.
+    /// The index of the first invalid condition, and why it is invalid.
     pub fn new(
         remote: Remote,
         options: AuthorizationWebhookOptions,
@@ -105,14 +107,14 @@ impl AuthorizationWebhook {
             remote,
             options,
             conditions: conditions.iter().enumerate().map(compile).collect::<Result<_, _>>()?,
-            kept: Expiring::new(limits::WEBHOOK_ANSWERS),
+            cache: Expiring::new(limits::WEBHOOK_ANSWERS),
             calls: Semaphore::new(limits::WEBHOOK_CALLS),
             rng,
             answered: Family::new(Counter::default),
         })
     }
 
-    /// The verdict on a question, as far as it can be told without asking: it is kept, or a condition settles it.
+    /// The verdict on a request without a call: a cached one, or one that the conditions decide.
     pub(super) fn known(&self, question: &Question) -> Option<Verdict> {
         let mut failure = None;
         if !self.conditions.is_empty() {
@@ -120,7 +122,7 @@ impl AuthorizationWebhook {
             for condition in &self.conditions {
                 match condition.is_true(&[(REQUEST, &spec)]) {
                     Ok(true) => {}
-                    // One that is false excludes the webhook, whatever fails beside it.
+                    // A false condition excludes the webhook, even if others fail.
                     Ok(false) => {
                         return Some(Verdict { decision: Decision::NoOpinion(String::new()), error: None });
                     }
@@ -128,14 +130,14 @@ impl AuthorizationWebhook {
                 }
             }
         }
-        failure.map(|why| self.failed(why)).or_else(|| self.kept.get(&question.key()))
+        failure.map(|why| self.failed(why)).or_else(|| self.cache.get(&question.key()))
     }
 
-    /// Asks.
+    /// Calls the webhook, unless a concurrent request has just cached the verdict.
     pub(super) async fn ask(&self, question: &Question) -> Verdict {
         let _call = self.calls.acquire().await.expect("the semaphore is never closed");
-        // Others may have asked the same while this waited.
-        if let Some(known) = self.kept.get(&question.key()) {
+        // A concurrent request may have got the verdict while this one waited.
+        if let Some(known) = self.cache.get(&question.key()) {
             return known;
         }
         let body = bytes::Bytes::from(question.review(self.options.version).to_string());
@@ -155,7 +157,7 @@ impl AuthorizationWebhook {
         self.answered.get(&if read.is_ok() { "success" } else { "error" }).add(1);
         match read {
             Err(why) => {
-                tracing::warn!(why, webhook = self.options.name, "an authorization webhook gives no verdict");
+                tracing::warn!(why, webhook = self.options.name, "an authorization webhook failed");
                 self.failed(why)
             }
             Ok(verdict) => {
@@ -163,8 +165,8 @@ impl AuthorizationWebhook {
                     Decision::Allow(_) => self.options.authorized_ttl,
                     Decision::NoOpinion(_) | Decision::Deny(_) => self.options.unauthorized_ttl,
                 };
-                if question.is_short() {
-                    self.kept.put(question.key(), verdict.clone(), time);
+                if question.is_cacheable() {
+                    self.cache.put(question.key(), verdict.clone(), time);
                 }
                 verdict
             }
@@ -179,7 +181,7 @@ impl AuthorizationWebhook {
         Verdict { decision, error: Some(why) }
     }
 
-    /// Writes the counters of several webhooks.
+    /// Writes the metrics of several webhooks.
     pub(crate) fn render_metrics<'a>(webhooks: impl Iterator<Item = &'a Self>, page: &mut Page<'_>) {
         let name = "apiserver_authorization_webhook_evaluations_total";
         page.head(name, "counter", "Round-trips to authorization webhooks.");

@@ -1,4 +1,5 @@
-//! [`Question`]: what a webhook is asked, as a SubjectAccessReview, and what its answer means. Pure.
+//! [`Question`]: a request in the form of a SubjectAccessReview, and the interpretation of the webhook's
+//! answer. Pure.
 
 use super::Verdict;
 use crate::authn::ReviewVersion;
@@ -8,10 +9,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// A verdict about a longer question is not kept: Kubernetes' bound, on what callers choose themselves.
-const SHORT: usize = 10_000;
+/// Longest review spec whose verdict is cached, in bytes: Kubernetes' bound on values that callers choose.
+const CACHEABLE_BYTES: usize = 10_000;
 
-/// One question, in the form of the `spec` of a review.
+/// A request in the form of a review's `spec`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Question {
     spec: Value,
@@ -65,7 +66,7 @@ impl Question {
         Self { spec, text }
     }
 
-    /// The review that is sent.
+    /// The review to send.
     pub(super) fn review(&self, version: ReviewVersion) -> Value {
         let mut spec = self.spec.clone();
         if version == ReviewVersion::V1Beta1
@@ -83,7 +84,7 @@ impl Question {
         })
     }
 
-    /// The spec as conditions see it: fields of an attribute that are empty are there.
+    /// The spec as match conditions see it, with empty fields of attributes.
     pub(super) fn condition_spec(&self) -> Value {
         let mut spec = self.spec.clone();
         for (part, fields) in [
@@ -99,7 +100,7 @@ impl Question {
                 }
             }
         }
-        // Indexing has made the part that was missing.
+        // Indexing above inserted null for the absent part.
         if let Some(spec) = spec.as_object_mut() {
             spec.retain(|_, value| !value.is_null());
             for (field, empty) in [("groups", json!([])), ("extra", json!({})), ("uid", json!(""))] {
@@ -109,18 +110,18 @@ impl Question {
         spec
     }
 
-    /// No two questions share one.
+    /// The cache key of the request, unique by hash.
     pub(super) fn key(&self) -> [u8; 32] {
         Sha256::digest(self.text.as_bytes()).into()
     }
 
-    /// Whether the answer may be kept.
-    pub(super) fn is_short(&self) -> bool {
-        self.text.len() <= SHORT
+    /// Whether the verdict may be cached.
+    pub(super) fn is_cacheable(&self) -> bool {
+        self.text.len() <= CACHEABLE_BYTES
     }
 }
 
-/// Without the fields that are empty.
+/// The fields that are not empty.
 fn present(fields: &[(&str, &str)]) -> Map<String, Value> {
     let fields = fields.iter().filter(|(_, value)| !value.is_empty());
     fields.map(|(field, value)| ((*field).to_owned(), json!(value))).collect()
@@ -134,7 +135,8 @@ fn fields(selects: Selects<'_>) -> Vec<Value> {
     selects.fields.terms().iter().map(requirement).collect()
 }
 
-/// Comparisons of numbers have no form in a review; they are left out, which widens the question, as in Kubernetes.
+/// The label requirements. Numeric comparisons cannot be expressed in a review and are left out, which widens
+/// the request, as in Kubernetes.
 fn labels(selects: Selects<'_>) -> Vec<Value> {
     let requirement = |requirement: &kstore_api::selector::label::Requirement| {
         let key = &requirement.key;
@@ -165,13 +167,13 @@ struct Status {
     evaluation_error: String,
 }
 
-/// What an answer means.
+/// Interprets a webhook's answer.
 ///
 /// # Errors
-/// It is no review, or says both yes and no.
+/// If the answer is not a review, or both allows and denies.
 pub(super) fn read(body: &[u8]) -> Result<Verdict, String> {
     let review: Review = serde_json::from_slice(body)
-        .map_err(|error| format!("the webhook's answer is no SubjectAccessReview: {error}"))?;
+        .map_err(|error| format!("the webhook's answer is not a SubjectAccessReview: {error}"))?;
     let status = review.status.ok_or("the webhook's answer has no status")?;
     let decision = match (status.allowed, status.denied) {
         (true, true) => {
@@ -182,7 +184,10 @@ pub(super) fn read(body: &[u8]) -> Result<Verdict, String> {
         (false, false) => Decision::NoOpinion(status.reason),
     };
     if !status.evaluation_error.is_empty() {
-        tracing::debug!(error = status.evaluation_error, "an authorization webhook met an error");
+        tracing::debug!(
+            error = status.evaluation_error,
+            "an authorization webhook reports an evaluation error"
+        );
     }
     Ok(Verdict { decision, error: None })
 }

@@ -1,4 +1,4 @@
-//! Verdicts of real servers, alone and in a chain of modes.
+//! Verdicts of real webhooks, alone and in a chain of modes.
 
 use super::*;
 use crate::authn::UserInfo;
@@ -42,14 +42,14 @@ async fn ask(authorizer: &Authorizer, user: &str) -> Result<(), (u16, String)> {
     authorizer.check(&asked).await.map_err(|status| (status.code, status.message))
 }
 
-/// Allows ann, denies eve, and has no opinion on others.
+/// A webhook that allows ann, denies eve, and has no opinion on other users.
 async fn judge() -> TestServer {
     TestServer::start(|received| {
         let status = match received.json()["spec"]["user"].as_str().unwrap() {
             "ann" => json!({"allowed": true}),
             "eve" => json!({"allowed": false, "denied": true, "reason": "not eve"}),
             "liar" => json!({"allowed": true, "denied": true}),
-            _ => json!({"allowed": false, "reason": "who?"}),
+            _ => json!({"allowed": false, "reason": "unknown user"}),
         };
         Reply::json(&json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "status": status}))
     })
@@ -57,7 +57,7 @@ async fn judge() -> TestServer {
 }
 
 #[tokio::test]
-async fn a_webhook_allows_denies_or_leaves_it_to_the_next_mode() {
+async fn a_webhook_allows_denies_or_has_no_opinion() {
     let server = judge().await;
     let authorizer = chain([webhook(&server.config(), options(), &[]), Mode::AlwaysAllow]);
     for _ in 0..2 {
@@ -66,7 +66,7 @@ async fn a_webhook_allows_denies_or_leaves_it_to_the_next_mode() {
         assert!(code == 403 && message.ends_with(": not eve"), "{message}");
         assert_eq!(ask(&authorizer, "bob").await, Ok(()), "the next mode allows");
     }
-    assert_eq!(server.count(), 3, "verdicts are kept");
+    assert_eq!(server.count(), 3, "verdicts are cached");
     let sent = server.requests.lock()[0].json();
     assert_eq!(
         sent["spec"],
@@ -80,11 +80,11 @@ async fn a_webhook_allows_denies_or_leaves_it_to_the_next_mode() {
         "user": "ann", "groups": ["devs", "system:authenticated"]})
     );
     let last = chain([webhook(&server.config(), options(), &[])]);
-    assert!(ask(&last, "bob").await.unwrap_err().1.ends_with(": who?"));
+    assert!(ask(&last, "bob").await.unwrap_err().1.ends_with(": unknown user"));
 }
 
 #[tokio::test]
-async fn a_failure_is_no_opinion_or_a_denial_as_the_policy_says() {
+async fn a_failed_webhook_has_no_opinion_or_denies_by_its_failure_policy() {
     let silent = TestServer::start(|_| Reply::Silence).await;
     let lying = judge().await;
     let wrong = TestServer::named("elsewhere", |_| Reply::Hangup).await;
@@ -98,11 +98,11 @@ async fn a_failure_is_no_opinion_or_a_denial_as_the_policy_says() {
         let alone = chain([webhook(&server.config(), options(), &[]), Mode::AlwaysDeny]);
         assert_eq!(ask(&alone, user).await.unwrap_err().0, 500);
     }
-    assert_eq!(wrong.count(), 0, "a server with a wrong certificate is told nothing");
+    assert_eq!(wrong.count(), 0, "a server with a wrong certificate receives nothing");
 }
 
 #[tokio::test]
-async fn conditions_decide_whether_a_webhook_is_asked() {
+async fn match_conditions_decide_whether_a_webhook_is_called() {
     let server = judge().await;
     let conditions = ["has(request.resourceAttributes)", "request.user != 'eve'"];
     let authorizer = chain([webhook(&server.config(), options(), &conditions), Mode::AlwaysAllow]);
@@ -116,7 +116,11 @@ async fn conditions_decide_whether_a_webhook_is_asked() {
     assert_eq!(ask(&failing, "ann").await.unwrap_err().0, 500);
     let excluded =
         chain([webhook(&server.config(), strict, &["request.none == 1", "false"]), Mode::AlwaysAllow]);
-    assert_eq!(ask(&excluded, "ann").await, Ok(()), "a false condition excludes it all the same");
+    assert_eq!(
+        ask(&excluded, "ann").await,
+        Ok(()),
+        "a false condition excludes the webhook although another fails"
+    );
     let remote = Remote::new(&server.config()).unwrap();
     let bad =
         AuthorizationWebhook::new(remote, options(), &["true".to_owned(), "1".to_owned()], Rng::seeded(1));
@@ -124,7 +128,7 @@ async fn conditions_decide_whether_a_webhook_is_asked() {
 }
 
 #[tokio::test]
-async fn modes_are_asked_in_order_and_masters_never() {
+async fn modes_are_asked_in_order_and_masters_are_exempt() {
     let abac = Mode::Abac(Arc::new(Abac::parse("{\"user\":\"ann\"}").unwrap()));
     let authorizer = chain([abac, Mode::AlwaysDeny]);
     assert_eq!(ask(&authorizer, "ann").await, Ok(()));
@@ -142,7 +146,7 @@ async fn modes_are_asked_in_order_and_masters_never() {
 }
 
 #[test]
-fn reviews_of_the_first_version_name_groups_in_the_singular() {
+fn v1beta1_reviews_have_the_field_group_in_the_singular() {
     let user = UserInfo::new("ann", ["devs"]);
     let asked = Attributes { user: &user, verb: "get", target: Target::Path("/x"), more: More::default() };
     let question = Question::of(&asked);

@@ -1,5 +1,5 @@
-//! Watches over a store in memory: more of them than are woken in one turn, and from revisions that only history or the ring of
-//! a kind knows.
+//! Watches over a store in memory: more watches than are woken in one turn, and watches that start at
+//! revisions before or within the kept recent changes.
 
 use super::*;
 use crate::limits;
@@ -59,7 +59,7 @@ async fn deliveries(watch: &mut Watch, count: usize) -> Vec<(&'static str, i64)>
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_one_of_a_thousand_watches_gets_each_change_once_and_in_order() {
+async fn a_thousand_watches_each_get_every_change_once_and_in_order() {
     const CHANGES: usize = 40;
     let cache = cache().await;
     let mut watching = tokio::task::JoinSet::new();
@@ -79,7 +79,7 @@ async fn every_one_of_a_thousand_watches_gets_each_change_once_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_resumes_gets_several_kinds_in_the_order_in_which_they_changed() {
+async fn a_resumed_watch_delivers_several_kinds_in_the_order_of_their_changes() {
     let cache = cache().await;
     let begin = cache.fresh().await.unwrap();
     for kinds in [vec![leases()], vec![maps()], vec![leases(), maps()], vec![maps(), leases()]] {
@@ -94,24 +94,24 @@ async fn a_watch_that_resumes_gets_several_kinds_in_the_order_in_which_they_chan
     assert_eq!(plurals, ["leases", "configmaps", "leases", "configmaps", "configmaps", "leases"]);
     assert_eq!((found[0].1, found[5].1), (begin + 1, end));
     let mut history = cache.storage().watch(ROOT, begin).await.unwrap();
-    let mut told = Vec::new();
-    while told.len() < found.len() {
+    let mut from_history = Vec::new();
+    while from_history.len() < found.len() {
         let batch = history.next().await.unwrap().unwrap();
-        told.extend(
+        from_history.extend(
             resumed.deliveries(&batch).iter().map(|d| (d.change.any().resource.plural, d.change.revision)),
         );
     }
-    assert_eq!(told, found, "the storage's history tells the same");
+    assert_eq!(from_history, found, "the storage's history has the same changes");
 }
 
-/// Forgets what the rings keep, as the cache does with what is old.
+/// Drops all kept changes, as the cache does with old ones.
 fn forget(cache: &Cache) {
     let mut state = cache.state.write();
-    let super::super::State { kinds, retained, .. } = &mut *state;
+    let super::super::CacheState { kinds, retained, .. } = &mut *state;
     retained.release(kinds, i64::MAX, 0, usize::MAX);
 }
 
-/// Types and names of all deliveries before the one of `marker`.
+/// Event types and names of all deliveries before that of `marker`.
 async fn events_before(watch: &mut Watch, marker: &str) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     loop {
@@ -126,7 +126,7 @@ async fn events_before(watch: &mut Watch, marker: &str) -> Vec<(&'static str, St
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_may_resume_inside_a_revision_repeats_it_and_only_then() {
+async fn a_watch_resumed_inside_a_revision_repeats_its_changes() {
     let cache = cache().await;
     for name in ["changed", "gone"] {
         put(&cache, &[maps(), leases()], name).await;
@@ -147,7 +147,7 @@ async fn a_watch_that_may_resume_inside_a_revision_repeats_it_and_only_then() {
     put(&cache, &[maps(), leases()], "marker").await;
     cache.fresh().await.unwrap();
     let named = |name: &str| Filter { namespace: "ns".into(), name: name.into(), ..Filter::all(maps()) };
-    let told = |events: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
+    let owned = |events: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
         events.iter().map(|(seen, name)| (*seen, (*name).to_owned())).collect()
     };
     let as_it_was = [("ADDED", "new"), ("MODIFIED", "changed"), ("DELETED", "gone"), ("ADDED", "single")];
@@ -167,7 +167,7 @@ async fn a_watch_that_may_resume_inside_a_revision_repeats_it_and_only_then() {
             let text = format!("{start:?} {is_history}");
             let mut watch = Watch::start(cache.clone(), vec![filter], start).await.unwrap();
             assert_eq!(matches!(watch.source, Source::History(_)), is_history, "{text}");
-            assert_eq!(events_before(&mut watch, "marker").await, told(want), "{text}");
+            assert_eq!(events_before(&mut watch, "marker").await, owned(want), "{text}");
         }
         let filters = vec![named("changed")];
         let mut watch = Watch::start(cache.clone(), filters, WatchStart::Resume(shared)).await.unwrap();
@@ -180,7 +180,8 @@ async fn a_watch_that_may_resume_inside_a_revision_repeats_it_and_only_then() {
     }
 }
 
-/// A storage whose history has no states before a revision, as an etcd's after a compaction to that revision.
+/// A storage whose history lacks the states before a revision, like an etcd after compaction to that
+/// revision.
 struct Compacted {
     inner: Embedded,
     revision: Arc<AtomicI64>,
@@ -216,8 +217,9 @@ impl RawWatch for CompactedWatch {
     }
 }
 
-/// A client that resumes inside the newest revision lacks a deletion. Compaction removed the state that the deletion ended, so the
-/// watch cannot repeat it: the client must list again, although no newer revision exists yet.
+/// A client resumes inside the newest revision without having seen a deletion. Compaction removed the deleted
+/// state, so the watch cannot repeat the deletion: the client must list again, although no newer revision
+/// exists yet.
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_inside_the_newest_revision_expires_if_compaction_removed_a_deleted_state() {
     let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
@@ -250,7 +252,7 @@ async fn a_watch_from_inside_the_newest_revision_expires_if_compaction_removed_a
     let whole = first(WatchStart::After(shared)).await;
     assert!(whole.is_none(), "a client that has the whole revision waits for the next: {whole:?}");
 
-    // The next write brings a revision to list at and to resume from.
+    // The next write makes a revision to list at and to resume from.
     put(&cache, &[maps()], "single").await;
     let next = cache.fresh().await.unwrap();
     let mut watch = Watch::start(cache.clone(), filters(), WatchStart::Resume(next)).await.unwrap();
@@ -258,10 +260,10 @@ async fn a_watch_from_inside_the_newest_revision_expires_if_compaction_removed_a
     assert!(events_before(&mut watch, "marker").await.is_empty());
 }
 
-/// What follows the storage panics while it takes a change in: the cache is filled again, and nobody is left with a state that
-/// lacks a change.
+/// The task that feeds the cache panics while it applies a change: the cache is filled again, and no watch
+/// keeps a state that lacks a change.
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_task_that_feeds_the_cache_ends_watches_and_the_cache_is_filled_again() {
+async fn a_panic_of_the_cache_task_ends_watches_and_refills_the_cache() {
     let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
     let metrics = Arc::new(crate::metrics::Metrics::default());
     let seen = std::sync::atomic::AtomicU32::new(0);
@@ -281,8 +283,8 @@ async fn a_panic_of_the_task_that_feeds_the_cache_ends_watches_and_the_cache_is_
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
-    assert!(!cache.is_healthy(), "nothing is taken in");
-    let revision = cache.fresh().await.expect("the cache comes to the storage's revision again");
+    assert!(!cache.is_healthy(), "no change is applied");
+    let revision = cache.fresh().await.expect("the cache reaches the storage's revision again");
     assert_eq!((cache.count(maps()), cache.is_healthy()), (4, true));
     assert!(matches!(watch.next().await, Err(WatchEnd::Overrun)), "it may have missed something");
     let mut again = Watch::start(cache.clone(), filters, WatchStart::State).await.unwrap();
@@ -294,9 +296,9 @@ async fn a_panic_of_the_task_that_feeds_the_cache_ends_watches_and_the_cache_is_
     assert!(page.contains("kstore_apiserver_task_restarts_total{task=\"watch-cache\"} 1\n"), "{page}");
 }
 
-/// A cache that can take nothing in would show an old state for ever: it closes, and its process ends in order.
+/// A cache that can apply no change would show an old state for ever: it closes, and its process shuts down.
 #[tokio::test(start_paused = true)]
-async fn a_cache_whose_task_panics_again_and_again_closes() {
+async fn a_cache_whose_task_panics_repeatedly_closes() {
     let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
     let storage = Arc::new(Embedded::new(store));
     let (cache, follow) = Cache::fill(storage, |_| panic!("every change")).await.unwrap();

@@ -1,5 +1,5 @@
-//! Renewals beside the general path: every patch is tried (dry run) once as it is and once with an empty `metadata` added, which
-//! makes it no renewal, on the same Lease at the same time.
+//! Compares renewals with the general path: each patch is tried (dry run) as it is and with an empty
+//! `metadata` added, which makes it no renewal, on the same Lease at the same time.
 
 use super::*;
 use crate::authn::{MASTERS, UserInfo};
@@ -69,7 +69,7 @@ impl Api {
         }
     }
 
-    /// A Lease that `kubelet` creates, with what else its metadata states.
+    /// Creates a Lease as `kubelet`, with more metadata.
     async fn create(&self, name: &str, metadata: Value) {
         let mut lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
             "spec": {"holderIdentity": "n", "leaseDurationSeconds": 40, "renewTime": BEGAN}});
@@ -79,12 +79,12 @@ impl Api {
         self.pass().await;
     }
 
-    /// Time goes on, so that entries of managed fields get other times.
+    /// Advances the clock, so that entries of managed fields get other times.
     async fn pass(&self) {
         tokio::time::advance(Duration::from_secs(10)).await;
     }
 
-    /// Whether the patch is taken for a renewal. Its outcome is compared with that of the general path.
+    /// Whether the patch counts as a renewal. Checks that its result equals that of the general path.
     async fn is_renewal(&self, name: &str, patch: &Value, manager: &str) -> bool {
         let mut general = patch.clone();
         if general.get("metadata").is_none() {

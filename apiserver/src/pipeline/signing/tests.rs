@@ -1,4 +1,4 @@
-//! Requests made with a usual tool, whole and damaged.
+//! Certificate signing requests made with a common tool, intact and damaged.
 
 use kstore_api::kind;
 use serde_json::json;
@@ -15,7 +15,7 @@ fn row() -> &'static Resource {
     kind::lookup("certificates.k8s.io", "v1", "certificatesigningrequests").unwrap()
 }
 
-fn said(errors: &ErrorList) -> Vec<String> {
+fn texts(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(|error| format!("{}: {}", error.field, error.detail)).collect()
 }
 
@@ -28,45 +28,49 @@ fn contents(encoded: &str) -> Vec<u8> {
     blocks(&json!(encoded)).remove(0).contents
 }
 
-fn about(request: &str) -> Vec<String> {
-    said(&super::request(row(), &json!({"spec": {"request": request}})))
+fn errors_of(request: &str) -> Vec<String> {
+    texts(&super::validate_request(row(), &json!({"spec": {"request": request}})))
 }
 
 #[test]
-fn a_request_is_signed_with_its_own_key() {
+fn a_request_must_be_signed_with_its_own_key() {
     for good in [ED25519, P256, P521, RSA_1024] {
-        assert_eq!(about(good), Vec::<String>::new());
+        assert_eq!(errors_of(good), Vec::<String>::new());
     }
     let damaged = |request: &str| {
         let mut der = contents(request);
         *der.last_mut().unwrap() ^= 1;
-        about(&encoded("CERTIFICATE REQUEST", &der))
+        errors_of(&encoded("CERTIFICATE REQUEST", &der))
     };
     assert_eq!(damaged(ED25519), ["spec.request: x509: Ed25519 verification failure"]);
     assert_eq!(damaged(P256), ["spec.request: x509: ECDSA verification failure"]);
-    assert_eq!(damaged(P521), Vec::<String>::new(), "what cannot be judged is let through");
+    assert_eq!(damaged(P521), Vec::<String>::new(), "signatures that cannot be verified are accepted");
 }
 
 #[test]
-fn what_is_no_request_is_none() {
-    let none = about(&encoded("CERTIFICATE REQUEST", b"0"));
+fn malformed_requests_are_refused() {
+    let none = errors_of(&encoded("CERTIFICATE REQUEST", b"0"));
     assert_eq!(none, ["spec.request: asn1: structure error: not a certificate request"]);
     let mut longer = contents(ED25519);
     longer.push(0);
-    let longer = about(&encoded("CERTIFICATE REQUEST", &longer));
+    let longer = errors_of(&encoded("CERTIFICATE REQUEST", &longer));
     assert_eq!(longer, ["spec.request: asn1: syntax error: trailing data"]);
-    assert_eq!(about(&encoded("CERTIFICATE", b"0")), Vec::<String>::new(), "its kind was judged before");
-    assert_eq!(about("?"), Vec::<String>::new());
+    assert_eq!(
+        errors_of(&encoded("CERTIFICATE", b"0")),
+        Vec::<String>::new(),
+        "the rules in `api` report the wrong label"
+    );
+    assert_eq!(errors_of("?"), Vec::<String>::new());
 }
 
 #[test]
-fn what_is_issued_are_certificates() {
+fn only_certificates_can_be_issued() {
     let issued = |chain: &str, before: &str| {
         let object = |chain: &str| json!({"status": {"certificate": chain}});
-        said(&certificate(row(), &object(chain), &object(before)))
+        texts(&validate_certificate(row(), &object(chain), &object(before)))
     };
     assert_eq!(issued(CERTIFICATE, ""), Vec::<String>::new());
     let none = encoded("CERTIFICATE", b"0");
     assert_eq!(issued(&none, ""), ["status.certificate: x509: malformed certificate"]);
-    assert_eq!(issued(&none, &none), Vec::<String>::new(), "what is there stays");
+    assert_eq!(issued(&none, &none), Vec::<String>::new(), "an unchanged certificate is not validated");
 }

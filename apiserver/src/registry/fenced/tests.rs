@@ -1,4 +1,4 @@
-//! Fenced writes that race with renewals and take-overs, at the worst moment: between the look at the Lease and the commit.
+//! Fenced writes that race with renewals and take-overs between the check of the Lease and the commit.
 
 use super::*;
 use crate::authn::UserInfo;
@@ -17,13 +17,13 @@ struct Api {
     pipeline: Pipeline,
 }
 
-/// The Lease with a holder.
+/// The Lease with the given holder, term and renewal second.
 fn lease(holder: &str, transitions: i32, renewed: u32) -> Value {
     let renewed = format!("2026-01-01T00:00:{renewed:02}.000000Z");
     lease_of(json!({ "holderIdentity": holder, "leaseTransitions": transitions, "renewTime": renewed }))
 }
 
-/// The Lease.
+/// The Lease with the given spec.
 fn lease_of(spec: Value) -> Value {
     let metadata = json!({ "name": "office", "namespace": "kube-system" });
     json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec })
@@ -98,7 +98,7 @@ fn broken() -> Result<(), (u16, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_writes_and_renewals_in_between_only_cost_a_round() {
+async fn renewals_between_check_and_commit_only_cost_a_retry() {
     let api = Api::start().await;
     for (action, commits) in [(create("x", 1), 4), (update("x", 2), 4), (delete(), 4)] {
         let name = if matches!(action, Action::Create(..)) { "" } else { "x" };
@@ -108,9 +108,9 @@ async fn a_leader_writes_and_renewals_in_between_only_cost_a_round() {
     }
 }
 
-/// L2: a write with the fence of a deposed leader is refused, however closely it follows.
+/// L2: a write with the fence of a deposed leader is refused, however soon it follows.
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_deposed_between_the_look_and_the_commit_writes_nothing() {
+async fn a_leader_deposed_between_check_and_commit_writes_nothing() {
     let api = Api::start().await;
     api.run("kube-system/office/3/a", "", create("x", 1)).await.unwrap();
     let ends = [
@@ -132,9 +132,9 @@ async fn a_leader_that_is_deposed_between_the_look_and_the_commit_writes_nothing
     assert_eq!((api.value("x"), api.value("y")), (Some(json!("1")), None));
 }
 
-/// L2, for a leader that was deposed long ago: also what would write nothing is refused; reads are not.
+/// L2, for a leader deposed long ago: requests that would write nothing are refused too; reads are not.
 #[tokio::test(start_paused = true)]
-async fn nothing_that_looks_like_a_write_is_let_through_after_the_term() {
+async fn all_write_requests_are_refused_after_the_term() {
     let api = Api::start().await;
     api.run("kube-system/office/3/a", "", create("x", 1)).await.unwrap();
     api.storage.write(Some(lease("b", 4, 1))).await;
@@ -147,14 +147,14 @@ async fn nothing_that_looks_like_a_write_is_let_through_after_the_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_take_over_that_the_cache_has_not_seen_lets_the_new_leader_write() {
+async fn a_new_leader_can_write_before_the_cache_shows_its_lease() {
     let api = Api::start().await;
     api.storage.write(Some(lease("b", 4, 1))).await;
     api.run("kube-system/office/4/b", "", create("x", 1)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_somebody_else_changed_is_still_decided_again() {
+async fn a_concurrent_change_of_the_object_is_retried() {
     let api = Api::start().await;
     api.run("kube-system/office/3/a", "", create("x", 1)).await.unwrap();
     api.storage.before_commits([Some(lease("a", 3, 1))]);

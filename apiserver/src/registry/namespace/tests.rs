@@ -1,4 +1,4 @@
-//! Creations that race with what happens to their namespace, at the worst moment: between the look at it and the commit.
+//! Creates that race with changes to their namespace between the check of the namespace and the commit.
 
 use super::*;
 use crate::authn::UserInfo;
@@ -23,7 +23,7 @@ fn namespace(labels: Value) -> Value {
         "metadata": {"name": NAME, "uid": "u", "labels": labels}})
 }
 
-/// As a DELETE leaves it, until its contents are gone.
+/// The namespace after its DELETE, until its contents are gone.
 fn being_deleted() -> Value {
     let mut deleted = namespace(json!({}));
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -73,18 +73,18 @@ fn body(name: &str) -> Bytes {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string().into()
 }
 
-/// Every way to bring an object into being, with the name in its path.
+/// All ways to create an object, with the name in the URL.
 fn creations() -> [(&'static str, Action); 2] {
-    [("", Action::Create(Body::json(body("new")), WriteOptions::default())), ("new", applied())]
+    [("", Action::Create(Body::json(body("new")), WriteOptions::default())), ("new", apply_action())]
 }
 
-fn applied() -> Action {
+fn apply_action() -> Action {
     let options = WriteOptions { field_manager: "test".into(), ..WriteOptions::default() };
     Action::Patch(PatchType::Apply, body("new"), options)
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_created_in_a_namespace_that_is_deleted_between_the_look_at_it_and_the_commit() {
+async fn no_object_is_created_in_a_namespace_deleted_between_check_and_commit() {
     let refused = |code, text: &str| Err((code, text.to_owned()));
     let terminating = "configmaps \"new\" is forbidden: unable to create new content in namespace tenant because it is being terminated";
     let absent = "namespaces \"tenant\" not found";
@@ -100,7 +100,7 @@ async fn nothing_is_created_in_a_namespace_that_is_deleted_between_the_look_at_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_changes_of_the_namespace_only_cost_a_round() {
+async fn other_changes_of_the_namespace_only_cost_a_retry() {
     for (name, action) in creations() {
         let api = Api::start().await;
         api.storage.before_commits((0..3).map(|n| Some(namespace(json!({"n": n.to_string()})))));
@@ -111,7 +111,7 @@ async fn other_changes_of_the_namespace_only_cost_a_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_was_made_again_takes_objects_and_updates_do_not_depend_on_it() {
+async fn a_recreated_namespace_accepts_objects_and_updates_are_not_guarded_by_it() {
     let api = Api::start().await;
     api.storage.write(Some(being_deleted())).await;
     api.storage.write(None).await;

@@ -1,4 +1,4 @@
-//! Charges that race with another process that writes the quota, at the worst moment: between the look at it and the commit.
+//! Quota charges that race with another process between the read of the quota and the commit.
 
 use super::*;
 use crate::admission::{PluginSwitches, RESOURCE_QUOTA};
@@ -57,7 +57,7 @@ async fn a_charge_of_another_process_is_never_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_process_used_up_is_refused() {
+async fn writes_beyond_a_quota_that_another_process_used_up_are_refused() {
     let (storage, pipeline) = Racing::start(KEY.to_owned(), quota("1", "0")).await;
     storage.before_commits([Some(quota("1", "1"))]);
     let refused = create(&pipeline, "a").await.unwrap_err();
@@ -74,7 +74,7 @@ async fn what_another_process_used_up_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bounds_that_take_effect_before_the_commit_are_charged() {
+async fn quotas_that_take_effect_before_the_commit_are_charged() {
     let mut pending = quota("1", "0");
     pending["status"] = json!({});
     let (storage, pipeline) = Racing::start(KEY.to_owned(), pending).await;
@@ -98,5 +98,5 @@ async fn writers_of_one_process_take_turns() {
     let names: Vec<String> = (0..64).map(|at| format!("m{at}")).collect();
     let created = futures::future::join_all(names.iter().map(|name| create(&pipeline, name))).await;
     assert_eq!(created.iter().filter(|created| created.is_ok()).count(), 40);
-    assert_eq!((used(&pipeline).await, storage.commits()), (json!("40"), 40), "none is tried in vain");
+    assert_eq!((used(&pipeline).await, storage.commits()), (json!("40"), 40), "no commit is lost");
 }

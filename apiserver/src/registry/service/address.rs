@@ -1,5 +1,5 @@
-//! Addresses of services: out of every network that is ready, each to one service. That nobody else takes the same one, or takes the
-//! network away, is left to the guards of the commit that gives it.
+//! Allocation of cluster IPs from all ready ServiceCIDRs, each address to one service. The guards of the
+//! commit ensure that no other service has the address and that the ServiceCIDR has not changed.
 
 use super::super::{Registry, View};
 use super::refused_address;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// A block that addresses are given from, and the ServiceCIDR that says so.
+/// An address block of a ServiceCIDR, with the key and revision of the ServiceCIDR.
 struct Network {
     block: Cidr,
     key: String,
@@ -24,8 +24,8 @@ struct Network {
 }
 
 impl Registry {
-    /// Gives a service an address of each of its families that it has none of. `held` are the keys of those it has had before. The
-    /// guards hold the networks of new addresses to what they are now.
+    /// Allocates an address for each family of a service that lacks one. `held` are the keys of the stored
+    /// service's addresses. The returned guards hold the ServiceCIDRs of new addresses unchanged.
     pub(super) fn fill_addresses(
         &self,
         view: &View,
@@ -48,11 +48,11 @@ impl Registry {
             let networks = networks.get_or_insert_with(|| networks_in(view));
             let guard = match ips[i].as_str() {
                 "" => {
-                    let (address, guard) = self.free(view, networks, families[i] == family(true))?;
+                    let (address, guard) = self.free_address(view, networks, families[i] == family(true))?;
                     ips[i] = address.to_string();
                     guard
                 }
-                _ => asked_for(view, target, networks, &ips, i)?,
+                _ => requested_network(view, target, networks, &ips, i)?,
             };
             if guards.iter().all(|other: &Guard| other.key != guard.key) {
                 guards.push(guard);
@@ -63,9 +63,11 @@ impl Registry {
         Ok(guards)
     }
 
-    /// Any free address of a family: of each network first those that are not left to who chooses, from a random place on.
-    fn free(&self, view: &View, networks: &[Network], v4: bool) -> Result<(IpAddr, Guard), Status> {
-        // The API's own service comes back to its address, should somebody delete it.
+    /// A random free address of a family. Each block is searched from its upper band on, which leaves the
+    /// lower band to explicit requests.
+    fn free_address(&self, view: &View, networks: &[Network], v4: bool) -> Result<(IpAddr, Guard), Status> {
+        // The address of the API's own service stays free for it, in case the service is deleted and created
+        // again.
         let kept = self.ranges.api_address();
         let is_free = |address: &IpAddr| {
             *address != kept && view.get(addresses(), &key_of(&address.to_string())).is_none()
@@ -80,7 +82,7 @@ impl Registry {
                 }
             }
         }
-        Err(super::full("serviceIP"))
+        Err(super::range_exhausted("serviceIP"))
     }
 }
 
@@ -90,8 +92,8 @@ impl Network {
     }
 }
 
-/// The guard of the network that an address is in which somebody chose.
-fn asked_for(
+/// The guard of the ServiceCIDR that contains an explicitly requested address.
+fn requested_network(
     view: &View,
     target: &Target,
     networks: &[Network],
@@ -108,7 +110,7 @@ fn asked_for(
     }
 }
 
-/// The networks that give addresses, in the order of their blocks. IPv6 networks that are too large give none, as in Kubernetes.
+/// The blocks to allocate from, in order. IPv6 blocks that are too large are left out, as in Kubernetes.
 fn networks_in(view: &View) -> Vec<Network> {
     let cidrs = view.scan(&Filter::all(service_cidrs()));
     let mut networks = Vec::new();
@@ -130,14 +132,14 @@ fn networks_in(view: &View) -> Vec<Network> {
     networks
 }
 
-/// Ready, or not said to be otherwise, and there to stay.
+/// Whether a ServiceCIDR is ready, or has no condition, and is not being deleted.
 fn is_ready(cidr: &Value) -> bool {
     let conditions = list(&cidr["status"]["conditions"]);
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
     !meta::is_being_deleted(cidr) && ready.is_none_or(|ready| ready["status"] == "True")
 }
 
-/// Who else an address is written down for, if anybody.
+/// Whether another service owns an IPAddress.
 pub(super) fn belongs_to_another(view: &View, target: &Target, key: &str) -> bool {
     let claim = view.get(addresses(), key);
     claim.map(|entry| entry.parse()).is_some_and(|claim| {
@@ -146,14 +148,14 @@ pub(super) fn belongs_to_another(view: &View, target: &Target, key: &str) -> boo
     })
 }
 
-/// The keys of the addresses of a service.
+/// The storage keys of a service's addresses.
 pub(super) fn keys(service: &Value) -> impl Iterator<Item = String> {
     let spec = &service["spec"];
     let ips = list(&spec["clusterIPs"]).iter().map(text).filter(|ip| !ip.is_empty() && *ip != "None");
     ips.map(key_of)
 }
 
-/// The key of an address, however it is written: IPv6 has many ways.
+/// The storage key of an address in canonical form: IPv6 addresses have several spellings.
 fn key_of(address: &str) -> String {
     match address.parse::<IpAddr>() {
         Ok(address) => addresses().storage_key("", &address.to_string()),

@@ -1,5 +1,5 @@
-//! Which families of addresses a service has: what its author says, completed by what the cluster has networks for. Pure. Runs before
-//! validation, as in Kubernetes, whose texts these are; not the addresses themselves.
+//! IP families of a service: the author's choice, completed by the families that the cluster has networks
+//! for. Pure. Runs before validation, with Kubernetes' error texts. Addresses are allocated in `address`.
 
 use crate::service_ranges::{ServiceRanges, family};
 use kstore_api::field::{ErrorList, Path};
@@ -12,13 +12,15 @@ const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
 
-/// Fills in `ipFamilyPolicy` and `ipFamilies`, and lets go of what a service does that turns to one family. `stored` is the spec that
-/// this one succeeds. What is ill-formed stays as it is: validation says so.
+/// Fills in `ipFamilyPolicy` and `ipFamilies`, and drops the secondary family of a service that changes to
+/// SingleStack. `stored` is the spec that this one replaces. Malformed members are left for validation to
+/// report.
 ///
-/// In this order: an unchanged service that only prefers two families keeps what it has, whatever the cluster has by now. The policy is
-/// the one before, else two families for names without selector, else one. Families follow from the addresses that are named, then
-/// from the cluster's first network; a second one is added where it is wanted and there is a network for it.
-pub(super) fn settle(ranges: &ServiceRanges, spec: &mut Value, stored: Option<&Value>) -> ErrorList {
+/// An unchanged PreferDualStack service keeps its families, whatever networks the cluster has now. The policy
+/// defaults to the stored one, then to RequireDualStack for headless services without selector, then to
+/// SingleStack. Families follow from explicit addresses, then from the cluster's first network. A second
+/// family is added if the policy wants one and a network has it.
+pub(super) fn fill_families(ranges: &ServiceRanges, spec: &mut Value, stored: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     if !spec.is_object() || spec["type"] == "ExternalName" || !is_well_formed(spec) {
         return errors;
@@ -27,35 +29,36 @@ pub(super) fn settle(ranges: &ServiceRanges, spec: &mut Value, stored: Option<&V
         return errors;
     }
     let headless = spec["clusterIP"] == "None";
-    let only_names = headless && spec["selector"].as_object().is_none_or(|selector| selector.is_empty());
+    let headless_without_selector =
+        headless && spec["selector"].as_object().is_none_or(|selector| selector.is_empty());
     if spec["ipFamilyPolicy"].is_null() {
         let before = stored.map(|stored| &stored["ipFamilyPolicy"]).filter(|policy| policy.is_string());
-        let usual = || json!(if only_names { REQUIRE } else { SINGLE });
+        let usual = || json!(if headless_without_selector { REQUIRE } else { SINGLE });
         spec["ipFamilyPolicy"] = before.cloned().unwrap_or_else(usual);
     }
     if let Some(stored) = stored {
-        let_go(&mut errors, spec, stored);
+        release_secondary(&mut errors, spec, stored);
     }
     check_counts(&mut errors, spec);
     let known = ranges.families();
     if !headless {
-        infer(&mut errors, spec, &known);
+        infer_from_addresses(&mut errors, spec, &known);
     }
     if !errors.is_empty() {
         return errors;
     }
-    if only_names {
-        complete(spec, known[0], true);
+    if headless_without_selector {
+        add_default_families(spec, known[0], true);
         return errors;
     }
-    check_known(&mut errors, spec, &known);
+    check_configured(&mut errors, spec, &known);
     if errors.is_empty() {
-        complete(spec, known[0], known.len() == 2);
+        add_default_families(spec, known[0], known.len() == 2);
     }
     errors
 }
 
-/// What `validation` takes for granted about these members.
+/// Whether the members have the form that the rest of this file relies on.
 fn is_well_formed(spec: &Value) -> bool {
     let (ips, families) = (list(&spec["clusterIPs"]), list(&spec["ipFamilies"]));
     let policy = &spec["ipFamilyPolicy"];
@@ -77,7 +80,7 @@ fn is_well_formed(spec: &Value) -> bool {
         && ips.len() <= 2
 }
 
-/// Nothing that bears on families changes, and two were only preferred.
+/// Whether a PreferDualStack service is updated without a change to its type, policy, addresses or families.
 fn prefers_as_before(spec: &Value, stored: &Value) -> bool {
     let same = |member: &str| list(&spec[member]) == list(&stored[member]);
     let stored_policy = &stored["ipFamilyPolicy"];
@@ -88,8 +91,8 @@ fn prefers_as_before(spec: &Value, stored: &Value) -> bool {
         && same("ipFamilies")
 }
 
-/// One family says that the second is given back; otherwise nothing may be missing.
-fn let_go(errors: &mut ErrorList, spec: &mut Value, stored: &Value) {
+/// Drops the secondary address and family if the policy becomes SingleStack; otherwise reports missing ones.
+fn release_secondary(errors: &mut ErrorList, spec: &mut Value, stored: &Value) {
     let single = spec["ipFamilyPolicy"] == SINGLE;
     for (member, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
         let (now, before) = (list(&spec[member]), list(&stored[member]));
@@ -115,8 +118,8 @@ fn check_counts(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// Families of addresses that are named without them.
-fn infer(errors: &mut ErrorList, spec: &mut Value, known: &[&str]) {
+/// Adds the families of explicit addresses.
+fn infer_from_addresses(errors: &mut ErrorList, spec: &mut Value, known: &[&str]) {
     let ips = list(&spec["clusterIPs"]).to_vec();
     let mut families = list(&spec["ipFamilies"]).to_vec();
     for (i, ip) in ips.iter().enumerate().skip(families.len()) {
@@ -133,7 +136,7 @@ fn infer(errors: &mut ErrorList, spec: &mut Value, known: &[&str]) {
     }
 }
 
-fn check_known(errors: &mut ErrorList, spec: &Value, known: &[&str]) {
+fn check_configured(errors: &mut ErrorList, spec: &Value, known: &[&str]) {
     let (policy, families) = (SPEC.child("ipFamilyPolicy"), SPEC.child("ipFamilies"));
     if spec["ipFamilyPolicy"] == REQUIRE && known.len() < 2 {
         let detail = "this cluster is not configured for dual-stack services";
@@ -146,8 +149,9 @@ fn check_known(errors: &mut ErrorList, spec: &Value, known: &[&str]) {
     }
 }
 
-/// The usual family if none is named; the other one too, if two are wanted and `both` can be had.
-fn complete(spec: &mut Value, usual: &str, both: bool) {
+/// Adds the default family if there is none, and the other family if the policy wants two and `both` are
+/// available.
+fn add_default_families(spec: &mut Value, usual: &str, both: bool) {
     let mut families = list(&spec["ipFamilies"]).to_vec();
     if families.is_empty() {
         families.push(json!(usual));

@@ -1,7 +1,7 @@
-//! Node ports: one for each port of a service that is reached from outside, and one at which balancers ask about it.
+//! Node ports of a service: one for each exposed port, and one for the health checks of load balancers.
 
 use super::super::{Registry, View};
-use super::full;
+use super::range_exhausted;
 use crate::cache::Filter;
 use crate::request::Target;
 use kstore_api::status::Status;
@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Node ports, Kubernetes' default range.
 const NODE_PORT_RANGE: std::ops::RangeInclusive<i64> = 30_000..=32_767;
-/// Random draws before the search for a free port becomes a walk.
+/// Random draws before the search for a free port becomes linear.
 const DRAWS: usize = 32;
 
 impl Registry {
-    /// Node ports for every port that wants one. A port that is served over several protocols has one node port for all of them.
+    /// Allocates node ports for the service's ports. A port with several protocols has the same node port for
+    /// all of them.
     pub(super) fn fill_node_ports(
         &self,
         view: &View,
@@ -51,17 +52,18 @@ impl Registry {
             if given == 0 && !wanted {
                 continue;
             }
-            let asked = match (given, chosen.get(&port)) {
+            let requested = match (given, chosen.get(&port)) {
                 (0, Some(same)) => *same,
-                // What a later entry for the same port asks for counts for this one, too.
-                (0, None) => asked_for(&ports[i..], port),
+                // A node port that a later entry for the same port requests is used for this entry too.
+                (0, None) => requested_port(&ports[i..], port),
                 (given, _) => given,
             };
-            let shared = chosen.values().any(|own| *own == asked);
-            let node_port = match asked {
-                0 => self.free_node_port(taken).ok_or_else(|| full("nodePort"))?,
-                asked if shared => asked,
-                asked => granted(asked, taken).map_err(|detail| bad_node_port(target, i, asked, &detail))?,
+            let shared = chosen.values().any(|own| *own == requested);
+            let node_port = match requested {
+                0 => self.free_node_port(taken).ok_or_else(|| range_exhausted("nodePort"))?,
+                requested if shared => requested,
+                requested => check_requested(requested, taken)
+                    .map_err(|detail| bad_node_port(target, i, requested, &detail))?,
             };
             taken.insert(node_port);
             chosen.entry(port).or_insert(node_port);
@@ -70,13 +72,13 @@ impl Registry {
         Ok(())
     }
 
-    /// The port at which a balancer asks whether a node has endpoints of its own.
+    /// Allocates the port at which load balancers check whether a node has endpoints of the service.
     fn fill_health_port(&self, slot: &mut Value, taken: &BTreeSet<i64>) -> Result<(), Status> {
         let failed =
             |what: &str, detail: &str| Status::internal(format!("failed to allocate {what}: {detail}"));
         let port = match number(slot) {
-            0 => self.free_node_port(taken).ok_or_else(|| full("HealthCheck NodePort 0"))?,
-            given => granted(given, taken)
+            0 => self.free_node_port(taken).ok_or_else(|| range_exhausted("HealthCheck NodePort 0"))?,
+            given => check_requested(given, taken)
                 .map_err(|detail| failed(&format!("requested HealthCheck NodePort {given}"), &detail))?,
         };
         *slot = json!(port);
@@ -90,7 +92,7 @@ impl Registry {
     }
 }
 
-/// Ports of all other services.
+/// Node ports of all other services.
 fn taken_node_ports(view: &View, target: &Target) -> BTreeSet<i64> {
     let own = target.key();
     let services = view.scan(&Filter::all(target.resource));
@@ -110,30 +112,34 @@ fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
 
-/// The node port that an entry for this port asks for; 0 if none does.
-fn asked_for(ports: &[Value], port: i64) -> i64 {
+/// The node port that any entry for this port requests; 0 if none does.
+fn requested_port(ports: &[Value], port: i64) -> i64 {
     let entries = ports.iter().filter(|entry| number(&entry["port"]) == port);
-    entries.map(|entry| number(&entry["nodePort"])).find(|asked| *asked > 0).unwrap_or(0)
+    entries.map(|entry| number(&entry["nodePort"])).find(|requested| *requested > 0).unwrap_or(0)
 }
 
-/// The port asked for, or why not.
-fn granted(asked: i64, taken: &BTreeSet<i64>) -> Result<i64, String> {
+/// The requested port, or why it cannot be allocated.
+fn check_requested(requested: i64, taken: &BTreeSet<i64>) -> Result<i64, String> {
     let (first, last) = (NODE_PORT_RANGE.start(), NODE_PORT_RANGE.end());
-    if !NODE_PORT_RANGE.contains(&asked) {
+    if !NODE_PORT_RANGE.contains(&requested) {
         return Err(format!(
             "provided port is not in the valid range. The range of valid ports is {first}-{last}"
         ));
     }
-    if taken.contains(&asked) { Err("provided port is already allocated".to_owned()) } else { Ok(asked) }
+    if taken.contains(&requested) {
+        Err("provided port is already allocated".to_owned())
+    } else {
+        Ok(requested)
+    }
 }
 
-/// Whether a balancer finds the pods without node ports.
+/// Whether a LoadBalancer service is declared to work without node ports.
 fn unallocated_balancer(service: &Value) -> bool {
     let spec = &service["spec"];
     spec["type"] == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] == false
 }
 
-/// Whether nodes must tell a balancer if they have endpoints.
+/// Whether the service needs a health check port.
 fn needs_health_port(service: &Value) -> bool {
     let spec = &service["spec"];
     spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"

@@ -1,5 +1,5 @@
-//! From the responses of a watch stream to batches: all changes of one revision together, with the note of their commit, in
-//! order and once. A state machine without I/O.
+//! Turns the responses of a watch stream into batches: all changes of one revision with the note of their
+//! commit, each revision once and in order. A state machine without I/O.
 
 use super::keys::Keys;
 use crate::storage::{RawBatch, RawEvent};
@@ -7,75 +7,76 @@ use kstore_proto::etcd::etcdserverpb::WatchResponse;
 use kstore_proto::etcd::mvccpb::{Event, event::EventType};
 use std::collections::VecDeque;
 
-/// Put together so far.
+/// The batches of one watch, across its streams.
 pub(super) struct Batches {
     keys: Keys,
-    /// Everything up to here is in `ready`, or was.
+    /// The newest revision that is in `ready` or was taken from it.
     revision: i64,
-    /// Complete, not yet handed out.
+    /// Complete batches that are not yet taken.
     ready: VecDeque<RawBatch>,
-    /// What has come of a response that is sent in fragments.
+    /// Events of a response whose last fragment has not arrived.
     fragments: Vec<Event>,
 }
 
-/// What a response was about.
+/// The meaning of a watch response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// The watch begins.
+pub(super) enum WatchReply {
+    /// The watch was created.
     Created,
-    /// There may be batches.
+    /// There may be new batches.
     Changes,
-    /// Part of something; more will come.
-    Nothing,
-    /// History before this revision is gone, and the watch with it.
+    /// The response is a fragment; more fragments follow.
+    Fragment,
+    /// The watch ended because history before this revision is compacted.
     Compacted(i64),
     /// The member ended the watch, for this reason.
     Cancelled(String),
 }
 
 impl Batches {
-    /// Of a watch for what comes after `revision`.
+    /// For a watch of changes after `revision`.
     pub(super) fn new(keys: Keys, revision: i64) -> Self {
         Self { keys, revision, ready: VecDeque::new(), fragments: Vec::new() }
     }
 
-    /// Everything up to here has come in.
+    /// The newest revision of which all changes have arrived.
     pub(super) fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// The next complete batch.
+    /// Takes the next complete batch.
     pub(super) fn next(&mut self) -> Option<RawBatch> {
         self.ready.pop_front()
     }
 
-    /// Another stream follows, which begins behind [`Batches::revision`].
+    /// Prepares for a new stream, which begins after [`Batches::revision`].
     pub(super) fn restart(&mut self) {
         self.fragments.clear();
     }
 
-    /// Takes a response in.
-    pub(super) fn take(&mut self, response: WatchResponse) -> Heard {
+    /// Takes a response into the batches.
+    pub(super) fn take(&mut self, response: WatchResponse) -> WatchReply {
         if response.canceled {
             return match response.compact_revision {
-                0 => Heard::Cancelled(response.cancel_reason),
-                oldest => Heard::Compacted(oldest),
+                0 => WatchReply::Cancelled(response.cancel_reason),
+                oldest => WatchReply::Compacted(oldest),
             };
         }
         if response.created {
-            return Heard::Created;
+            return WatchReply::Created;
         }
         let progress = response.events.is_empty() && !response.fragment && self.fragments.is_empty();
         self.fragments.extend(response.events);
         if response.fragment {
-            return Heard::Nothing;
+            return WatchReply::Fragment;
         }
         if progress {
-            // Only a response without events speaks of the watch; others name the newest revision of all.
+            // Only the header of a response without events is the watch's progress; others carry the store's
+            // newest revision.
             self.come_to(response.header.map_or(0, |header| header.revision));
         }
         self.complete();
-        Heard::Changes
+        WatchReply::Changes
     }
 
     fn come_to(&mut self, revision: i64) {
@@ -85,12 +86,12 @@ impl Batches {
         }
     }
 
-    /// A response, whole again, never ends within a revision.
+    /// Completes batches from the collected fragments. A whole response never ends within a revision.
     fn complete(&mut self) {
         let mut batch: Option<RawBatch> = None;
         for event in std::mem::take(&mut self.fragments) {
             let revision = event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
-            // What was handed out before the stream broke.
+            // Events that the stream before has already delivered.
             if revision <= self.revision {
                 continue;
             }
@@ -112,7 +113,7 @@ impl Batches {
             batch.note = Some(note.text);
             return;
         }
-        let Some(key) = self.keys.inner(&kv.key) else { return };
+        let Some(key) = self.keys.storage_key(&kv.key) else { return };
         let current = if deleted { None } else { self.keys.raw(kv) };
         let previous = event.prev_kv.and_then(|kv| self.keys.raw(kv));
         batch.events.push(RawEvent { key, current, previous });

@@ -1,9 +1,9 @@
-//! Compaction of an external etcd, as kube-apiserver does it: what is older than one to two intervals goes away. Several
-//! apiservers, ours or Kubernetes' own, do it together without getting in each other's way: whoever moves the version of one
-//! agreed key on first compacts, the others learn the time from it.
+//! Compaction of an external etcd, as kube-apiserver does it: history older than one to two intervals is
+//! dropped. Several apiservers, kstore's or Kubernetes', coordinate through one agreed key: the first to
+//! increment its version compacts, and the others learn the round from it.
 
+use super::call_error::{CallError, Refusal};
 use super::link::{Link, Member};
-use super::trouble::{Refusal, Trouble};
 use kstore_proto::etcd::etcdserverpb::{
     CompactionRequest, Compare, PutRequest, RangeRequest, RequestOp, TxnRequest, compare,
     request_op::Request, response_op::Response,
@@ -14,82 +14,82 @@ use std::time::Duration;
 /// The key that kube-apiservers agree on; it has no prefix.
 const KEY: &str = "compact_rev_key";
 
-/// How far the agreement has come, as far as this server knows.
+/// The compaction round, as far as this server knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
-    /// The version of the key: how many rounds there were.
-    time: i64,
-    /// The revision that was the newest at this server's last look: what the next round compacts to.
+struct CompactionRound {
+    /// Version of the key: the number of rounds so far.
+    number: i64,
+    /// The newest revision when this server last read the key: the next round compacts to it.
     revision: i64,
 }
 
-/// Compacts once per interval until the link is closed; never, if the interval is zero.
+/// Compacts once per interval until the link is closed. A zero interval disables compaction.
 pub(super) async fn run(link: Arc<Link>, interval: Duration) {
     if interval.is_zero() {
         return;
     }
-    let mut known = Known::default();
+    let mut last = CompactionRound::default();
     while link.or_closed(tokio::time::sleep(interval)).await.is_some() {
-        match round(&link, known).await {
-            Ok(next) => known = next,
-            // The next round makes up for it.
-            Err(trouble) => tracing::warn!(?trouble, "etcd was not compacted"),
+        match round(&link, last).await {
+            Ok(next) => last = next,
+            // The next round compacts what this one did not.
+            Err(error) => tracing::warn!(?error, "the compaction of etcd failed"),
         }
     }
 }
 
-async fn round(link: &Link, known: Known) -> Result<Known, Trouble> {
-    let request = claim(known);
+async fn round(link: &Link, last: CompactionRound) -> Result<CompactionRound, CallError> {
+    let request = claim(last);
     let ask = |member: Member| {
         let request = member.request(request.clone());
         async move { member.kv().txn(request).await }
     };
-    // A claim that was carried out although its answer was lost looks like another server's: that round is skipped.
+    // A claim that succeeded although its reply was lost looks like another server's: that round is skipped.
     let answer = link.call(ask).await?;
     let revision = answer.header.as_ref().map_or(0, |header| header.revision);
-    link.heard(revision);
+    link.saw_revision(revision);
     if !answer.succeeded {
-        let time = answer.responses.into_iter().find_map(|response| match response.response? {
+        let number = answer.responses.into_iter().find_map(|response| match response.response? {
             Response::ResponseRange(range) => range.kvs.first().map(|kv| kv.version),
             _ => None,
         });
-        return Ok(Known { time: time.unwrap_or_default(), revision });
+        return Ok(CompactionRound { number: number.unwrap_or_default(), revision });
     }
-    if known.revision > 0 {
-        compact(link, known.revision).await?;
-        tracing::info!(revision = known.revision, "history of etcd compacted");
+    if last.revision > 0 {
+        compact(link, last.revision).await?;
+        tracing::info!(revision = last.revision, "history of etcd compacted");
     }
-    Ok(Known { time: known.time + 1, revision })
+    Ok(CompactionRound { number: last.number + 1, revision })
 }
 
-/// "If nobody had a round since the one that we know of, this one is ours."
-fn claim(known: Known) -> TxnRequest {
+/// The transaction that claims the next round, if no other server has claimed one since `last`.
+fn claim(last: CompactionRound) -> TxnRequest {
     let op = |request| vec![RequestOp { request: Some(request) }];
     TxnRequest {
         compare: vec![Compare {
             result: compare::CompareResult::Equal.into(),
             target: compare::CompareTarget::Version.into(),
             key: KEY.into(),
-            target_union: Some(compare::TargetUnion::Version(known.time)),
+            target_union: Some(compare::TargetUnion::Version(last.number)),
             ..Default::default()
         }],
         success: op(Request::RequestPut(PutRequest {
             key: KEY.into(),
-            value: known.revision.to_string().into(),
+            value: last.revision.to_string().into(),
             ..Default::default()
         })),
         failure: op(Request::RequestRange(RangeRequest { key: KEY.into(), ..Default::default() })),
     }
 }
 
-async fn compact(link: &Link, revision: i64) -> Result<(), Trouble> {
+async fn compact(link: &Link, revision: i64) -> Result<(), CallError> {
     let request = CompactionRequest { revision, physical: false };
     let ask = |member: Member| async move { member.kv().compact(member.request(request)).await };
     match link.call(ask).await {
         Ok(_) => tracing::info!(revision, "etcd was compacted"),
-        // Somebody else did; that is as good.
-        Err(Trouble::Refused(Refusal::Compacted)) => {}
-        Err(trouble) => return Err(trouble),
+        // Another client has compacted to this revision or later.
+        Err(CallError::Refused(Refusal::Compacted)) => {}
+        Err(error) => return Err(error),
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! How a connection to an etcd is made: over TCP, with or without TLS, or over a Unix socket. Tests put their own way in its place.
+//! Connections to etcd members: over TCP, with or without TLS, or over a Unix socket. Tests provide their own
+//! [`Dial`].
 
 use crate::limits::ETCD_CONNECT;
 use async_trait::async_trait;
@@ -12,24 +13,24 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-/// Bytes to and from a member.
+/// A byte stream to a member.
 pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
-/// Makes connections.
+/// Opens connections to members.
 #[async_trait]
 pub trait Dial: Send + Sync + 'static {
-    /// A new connection to a member.
+    /// Opens a connection to a member.
     async fn dial(&self, member: &Url) -> io::Result<Box<dyn Wire>>;
 }
 
-/// Where a member is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`.
+/// The address of a member: `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether TLS is spoken there.
+    /// Whether the member uses TLS.
     pub secure: bool,
-    /// A name or an address, without brackets.
+    /// A host name or an address, without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
@@ -43,7 +44,7 @@ impl std::str::FromStr for Url {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no URL of an etcd: expected http://HOST:PORT, https://HOST:PORT or unix:///PATH"
+                "`{text}` is not an etcd URL: expected http://HOST:PORT, https://HOST:PORT or unix:///PATH"
             )
         };
         if let Some(path) = text.strip_prefix("unix://") {
@@ -81,39 +82,39 @@ impl std::fmt::Display for Url {
     }
 }
 
-/// Over the network.
+/// Connections over the network.
 #[derive(Clone)]
 pub struct Network {
     tls: Option<TlsConnector>,
 }
 
-/// What of TLS cannot be used.
+/// Why the TLS configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file's content.
-    #[error("the {what} cannot be used: {why}")]
+    /// The content of a file is invalid.
+    #[error("invalid {what}: {why}")]
     Unusable {
-        /// Which.
+        /// The kind of the file.
         what: &'static str,
         /// What is wrong with it.
         why: String,
     },
-    /// Certificate and key.
-    #[error("the certificate and the key do not fit: {0}")]
+    /// Certificate and key do not belong together, or TLS cannot be configured.
+    #[error("the client certificate and key do not match: {0}")]
     Mismatch(#[from] rustls::Error),
 }
 
 impl Network {
-    /// Without TLS: `http` members only.
+    /// Connections without TLS, to `http` members only.
     pub fn plain() -> Self {
         Self { tls: None }
     }
 
-    /// With TLS: members must show a certificate of `authorities`, and are shown ours, if there is one (chain and key). All
-    /// PEM.
+    /// Connections with TLS. Members must present a certificate signed by `authorities`. `ours` (chain and
+    /// key) is the client certificate, if any. All PEM.
     ///
     /// # Errors
-    /// When something cannot be read or does not fit.
+    /// If a PEM text is invalid, or certificate and key do not belong together.
     pub fn tls(authorities: &[u8], ours: Option<(&[u8], &[u8])>) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
         for authority in certificates("certificate authority", authorities)? {
@@ -145,8 +146,10 @@ impl Network {
         if !member.secure {
             return Ok(Box::new(tcp));
         }
-        let tls =
-            self.tls.as_ref().ok_or_else(|| io::Error::other("no authority is known that vouches for it"))?;
+        let tls = self
+            .tls
+            .as_ref()
+            .ok_or_else(|| io::Error::other("no certificate authority is configured for an https member"))?;
         let name = ServerName::try_from(member.host.clone()).map_err(io::Error::other)?;
         Ok(Box::new(tls.connect(name, tcp).await?))
     }
@@ -157,7 +160,7 @@ impl Dial for Network {
     async fn dial(&self, member: &Url) -> io::Result<Box<dyn Wire>> {
         match tokio::time::timeout(ETCD_CONNECT, self.connect(member)).await {
             Ok(connected) => connected,
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the connection timed out")),
         }
     }
 }
@@ -166,7 +169,7 @@ fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
     let found = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| unusable(what, &error))?;
     match found.is_empty() {
-        true => Err(unusable(what, &"it holds no certificate")),
+        true => Err(unusable(what, &"it contains no certificate")),
         false => Ok(found),
     }
 }
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_and_whether_encrypted_and_nothing_else() {
+    fn a_url_has_a_host_and_a_port_or_a_socket_and_nothing_else() {
         for good in
             ["http://127.0.0.1:2379", "https://db.example:2379", "http://[::1]:2379", "unix:///run/etcd.sock"]
         {
@@ -202,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_named() {
+    fn errors_name_the_invalid_certificate_file() {
         let error = Network::tls(b"nothing", None).err().unwrap().to_string();
-        assert_eq!(error, "the certificate authority cannot be used: it holds no certificate");
+        assert_eq!(error, "invalid certificate authority: it contains no certificate");
     }
 }

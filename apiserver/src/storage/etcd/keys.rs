@@ -1,17 +1,18 @@
-//! Where our keys are in etcd. Inside the apiserver all keys begin with `/registry/`; outside, `--etcd-prefix` is in its place,
-//! and one key more, beside it, holds the note of the newest commit. Prefixes are text, so that this is plain cutting.
+//! Maps the apiserver's storage keys to etcd keys. In the apiserver all keys begin with `/registry/`; in
+//! etcd, `--etcd-prefix` replaces that prefix. One more key, next to the prefix, holds the note of the newest
+//! commit.
 
 use super::note::Note;
 use crate::storage::Raw;
 use bytes::Bytes;
 use kstore_proto::etcd::mvccpb::KeyValue;
 
-/// What all keys begin with inside the apiserver, and by default outside.
+/// Prefix of all keys in the apiserver; also the default prefix in etcd.
 pub(super) const INNER: &str = "/registry";
 
-/// A prefix under which objects cannot live.
+/// The error of an invalid `--etcd-prefix`.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` cannot be the prefix of keys: it must be ASCII, and more than slashes")]
+#[error("invalid key prefix `{0}`: it must be ASCII and contain more than slashes")]
 pub struct BadPrefix(String);
 
 /// The keys of one cluster in an etcd.
@@ -21,7 +22,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// As Kubernetes reads a prefix: slashes at its ends do not matter.
+    /// Parses a prefix as Kubernetes does: leading and trailing slashes do not matter.
     pub(super) fn new(prefix: &str) -> Result<Self, BadPrefix> {
         let bare = prefix.trim_matches('/');
         if bare.is_empty() || !bare.is_ascii() || bare.contains('\0') {
@@ -30,14 +31,14 @@ impl Keys {
         Ok(Self { prefix: format!("/{bare}") })
     }
 
-    /// The key in etcd.
-    pub(super) fn outer(&self, key: &str) -> Bytes {
-        let rest = key.strip_prefix(INNER).expect("every key of ours is below /registry");
+    /// The etcd key of a storage key.
+    pub(super) fn etcd_key(&self, key: &str) -> Bytes {
+        let rest = key.strip_prefix(INNER).expect("every storage key is below /registry");
         format!("{}{rest}", self.prefix).into()
     }
 
-    /// The key inside; `None`: not one of ours.
-    pub(super) fn inner(&self, key: &Bytes) -> Option<Bytes> {
+    /// The storage key of an etcd key; `None` for keys outside the prefix.
+    pub(super) fn storage_key(&self, key: &Bytes) -> Option<Bytes> {
         let rest = key.strip_prefix(self.prefix.as_bytes()).filter(|rest| rest.first() == Some(&b'/'))?;
         if self.prefix == INNER {
             return Some(key.clone());
@@ -45,23 +46,23 @@ impl Keys {
         Some([INNER.as_bytes(), rest].concat().into())
     }
 
-    /// The key that every commit writes its note to.
+    /// The key to which every commit writes its note.
     pub(super) fn note(&self) -> Bytes {
         format!("{}-kstore/note", self.prefix).into()
     }
 
-    /// One range that has all of ours in it, the note included: `-` comes before `/`, and `0` after it.
-    pub(super) fn everything(&self) -> (Bytes, Bytes) {
+    /// One range that contains all keys of the cluster and the note: `-` sorts before `/`, and `0` after it.
+    pub(super) fn all_keys(&self) -> (Bytes, Bytes) {
         (format!("{}-kstore/", self.prefix).into(), format!("{}0", self.prefix).into())
     }
 
-    /// A stored value; `None`: not one of ours.
+    /// The value of an etcd key; `None` for keys outside the prefix.
     pub(super) fn raw(&self, kv: KeyValue) -> Option<Raw> {
-        let key = self.inner(&kv.key)?;
+        let key = self.storage_key(&kv.key)?;
         Some(Raw { key, value: kv.value, revision: kv.mod_revision, created: kv.create_revision })
     }
 
-    /// The note that this is, if it is one.
+    /// Decodes the note, if the key is the note's.
     pub(super) fn note_of(&self, kv: &KeyValue) -> Option<Note> {
         if kv.key != self.note() { None } else { Note::decode(&kv.value) }
     }
@@ -72,21 +73,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_go_out_and_come_back_under_any_prefix() {
+    fn keys_map_to_etcd_and_back_under_any_prefix() {
         for prefix in ["/registry", "registry/", "/", "", "ä", "/clusters/a", "r"] {
             let Ok(keys) = Keys::new(prefix) else {
                 assert!(["/", "", "ä"].contains(&prefix), "{prefix}");
                 continue;
             };
-            let outer = keys.outer("/registry/pods/default/a");
+            let outer = keys.etcd_key("/registry/pods/default/a");
             assert!(outer.starts_with(format!("/{}/pods/", prefix.trim_matches('/')).as_bytes()));
-            assert_eq!(keys.inner(&outer).unwrap(), "/registry/pods/default/a");
-            let (start, end) = keys.everything();
+            assert_eq!(keys.storage_key(&outer).unwrap(), "/registry/pods/default/a");
+            let (start, end) = keys.all_keys();
             for key in [outer, keys.note()] {
                 assert!(start <= key && key < end, "{key:?}");
             }
-            assert_eq!(keys.inner(&keys.note()), None);
-            assert_eq!(keys.inner(&keys.outer("/registry0")), None, "another cluster's");
+            assert_eq!(keys.storage_key(&keys.note()), None);
+            assert_eq!(keys.storage_key(&keys.etcd_key("/registry0")), None, "another cluster's");
         }
     }
 }

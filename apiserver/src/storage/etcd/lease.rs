@@ -1,8 +1,9 @@
-//! Leases for keys that go away by themselves. Few, as in Kubernetes: keys that are written within a minute share one, so that
-//! thousands of events do not make thousands of leases; they live up to a minute longer than asked.
+//! Leases of keys with a time to live. As in Kubernetes, keys that are written within a minute share one
+//! lease, so that thousands of events do not need thousands of leases. Keys live up to a minute longer than
+//! requested.
 
+use super::call_error::CallError;
 use super::link::{Link, Member};
-use super::trouble::Trouble;
 use crate::limits::{ETCD_LEASE_KEYS, ETCD_LEASE_SHARE};
 use kstore_proto::etcd::etcdserverpb::LeaseGrantRequest;
 use parking_lot::Mutex;
@@ -11,17 +12,17 @@ use tokio::time::Instant;
 
 /// The leases that new keys join, by time to live in seconds.
 #[derive(Default)]
-pub(super) struct Leases(Mutex<BTreeMap<u64, Shared>>);
+pub(super) struct Leases(Mutex<BTreeMap<u64, SharedLease>>);
 
-struct Shared {
+struct SharedLease {
     id: i64,
     until: Instant,
     keys: usize,
 }
 
 impl Leases {
-    /// The lease for one more key that is to live this long; 0 for one that is to live for ever.
-    pub(super) async fn join(&self, link: &Link, ttl_seconds: u64) -> Result<i64, Trouble> {
+    /// The lease for one more key with this time to live; 0 if the key does not expire.
+    pub(super) async fn join(&self, link: &Link, ttl_seconds: u64) -> Result<i64, CallError> {
         if ttl_seconds == 0 {
             return Ok(0);
         }
@@ -30,10 +31,10 @@ impl Leases {
         }
         let ttl = i64::try_from(ttl_seconds + ETCD_LEASE_SHARE.as_secs()).unwrap_or(i64::MAX);
         let request = LeaseGrantRequest { ttl, id: 0 };
-        // An answer that was lost leaves a lease without keys behind, which goes away by itself.
+        // A lost reply leaves a lease without keys, which expires.
         let grant = |member: Member| async move { member.lease().lease_grant(member.request(request)).await };
         let id = link.call(grant).await?.id;
-        let shared = Shared { id, until: Instant::now() + ETCD_LEASE_SHARE, keys: 1 };
+        let shared = SharedLease { id, until: Instant::now() + ETCD_LEASE_SHARE, keys: 1 };
         self.0.lock().insert(ttl_seconds, shared);
         Ok(id)
     }
@@ -48,7 +49,7 @@ impl Leases {
         Some(shared.id)
     }
 
-    /// Somebody revoked leases: what is known of them counts no more.
+    /// Forgets all leases, because some were revoked by another client.
     pub(super) fn forget(&self) {
         self.0.lock().clear();
     }

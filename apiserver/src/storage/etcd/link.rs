@@ -1,11 +1,11 @@
-//! The members of the cluster, one connection each: which one is asked, what happens when it does not answer, and whether the
-//! cluster can be reached at all. Knows nothing of what is asked.
+//! The link to the cluster's members, with one connection each: selects the member to call, fails over to the
+//! next, and tracks whether the cluster can be reached. Independent of the requests themselves.
 //!
-//! All calls and watches go to one member until it fails, then to the next: what a member has answered it also has on its
-//! watches, so that readers who wait for a revision wait for one member's work only.
+//! All calls and watches use one member until it fails, then the next. A member's watches have everything
+//! that its answers reflect, so that readers that wait for a revision depend on one member only.
 
+use super::call_error::CallError;
 use super::dial::{Dial, Url};
-use super::trouble::Trouble;
 use crate::limits::{
     ETCD_CALL, ETCD_DOWN, ETCD_KEEP_ALIVE, ETCD_PATIENCE, ETCD_PAUSE, ETCD_PAUSE_MAX, ETCD_WINDOW,
 };
@@ -24,38 +24,38 @@ use tonic::metadata::{AsciiMetadataValue, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
 
-/// As whom etcd knows us, where it asks for a password.
+/// Credentials for an etcd with authentication.
 #[derive(Clone)]
 pub struct User {
-    /// The name.
+    /// The user name.
     pub name: String,
     /// The password.
     pub password: String,
 }
 
-/// The way to the cluster.
+/// Calls members of the cluster, with authentication, retries and fail-over.
 pub(super) struct Link {
     members: Vec<Channel>,
     user: Option<User>,
     rng: Rng,
-    state: Mutex<State>,
-    /// The newest revision that any answer named.
+    state: Mutex<LinkState>,
+    /// The newest revision in any response.
     newest: AtomicI64,
     closed: CancellationToken,
 }
 
 #[derive(Default)]
-struct State {
-    /// Who is asked.
+struct LinkState {
+    /// Index of the member that is called.
     current: usize,
-    /// Failures since the last answer, and when the first of them was.
+    /// Failures since the last response.
     failures: u32,
     down_since: Option<Instant>,
-    /// What we show; `Some(None)` when nothing has to be shown.
+    /// The authentication token; `Some(None)` if etcd needs none.
     token: Option<Option<AsciiMetadataValue>>,
 }
 
-/// A member that is about to be asked.
+/// The member to call next, with the token of this client.
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) index: usize,
@@ -76,8 +76,8 @@ impl Member {
         WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
     }
 
-    /// With our token, and for members that have a leader only: one that is cut off would answer with what is old, or not at
-    /// all.
+    /// Adds the token to a request, and requires that the member has a leader: a partitioned member would
+    /// answer with stale data, or not at all.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
@@ -89,7 +89,7 @@ impl Member {
 }
 
 impl Link {
-    /// Connects when first asked.
+    /// A link that connects when it is first used.
     pub(super) fn new(members: &[Url], user: Option<User>, dial: Arc<dyn Dial>, rng: Rng) -> Self {
         Self {
             members: members.iter().map(|url| channel(url, &dial)).collect(),
@@ -101,42 +101,43 @@ impl Link {
         }
     }
 
-    /// Asks until there is an answer or none is to be expected; for what may be carried out more than once.
+    /// Calls until a member answers or further attempts are pointless. Only for requests that may be executed
+    /// more than once.
     ///
     /// # Errors
-    /// The last trouble, `Away` only after the cluster has been so for [`ETCD_PATIENCE`].
-    pub(super) async fn call<T, F>(&self, ask: impl Fn(Member) -> F) -> Result<T, Trouble>
+    /// The last error; `Unavailable` only after the cluster has been unavailable for [`ETCD_PATIENCE`].
+    pub(super) async fn call<T, F>(&self, ask: impl Fn(Member) -> F) -> Result<T, CallError>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let mut began = None;
         loop {
-            let trouble = match self.attempt(&ask).await {
+            let error = match self.attempt(&ask).await {
                 Ok(answer) => return Ok(answer),
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
             let began = *began.get_or_insert_with(Instant::now);
-            if !self.may_retry(&trouble, began) {
-                return Err(trouble);
+            if !self.may_retry(&error, began) {
+                return Err(error);
             }
             self.pause().await;
         }
     }
 
-    /// Whether another attempt is worth while for somebody whose first failed at `began`: who comes when the cluster has been
-    /// away for long hears so at once.
-    pub(super) fn may_retry(&self, trouble: &Trouble, began: Instant) -> bool {
+    /// Whether another attempt is allowed for a caller whose first attempt failed at `began`. If the cluster
+    /// has been unavailable for long, new callers fail at once.
+    pub(super) fn may_retry(&self, error: &CallError, began: Instant) -> bool {
         let began = self.state.lock().down_since.unwrap_or(began).min(began);
-        match trouble {
-            Trouble::Refused(_) => false,
-            Trouble::Away { .. } | Trouble::Stranger => {
+        match error {
+            CallError::Refused(_) => false,
+            CallError::Unavailable { .. } | CallError::InvalidToken => {
                 began.elapsed() < ETCD_PATIENCE && !self.closed.is_cancelled()
             }
         }
     }
 
-    /// Asks once.
-    pub(super) async fn attempt<T, F>(&self, ask: impl Fn(Member) -> F) -> Result<T, Trouble>
+    /// Calls the current member once.
+    pub(super) async fn attempt<T, F>(&self, ask: impl Fn(Member) -> F) -> Result<T, CallError>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
@@ -147,20 +148,20 @@ impl Link {
             () = self.closed.cancelled() => return Err(closed()),
             answer = tokio::time::timeout(ETCD_CALL, ask(member)) => answer,
         };
-        let trouble = match answer {
+        let error = match answer {
             Ok(Ok(answer)) => {
                 self.answered();
                 return Ok(answer.into_inner());
             }
-            Ok(Err(status)) => Trouble::of(&status),
-            Err(_) => Trouble::late(),
+            Ok(Err(status)) => CallError::of(&status),
+            Err(_) => CallError::late(),
         };
-        self.failed(index, &trouble);
-        Err(trouble)
+        self.failed(index, &error);
+        Err(error)
     }
 
-    /// Who is to be asked now, with a token if etcd wants one.
-    pub(super) async fn member(&self) -> Result<Member, Trouble> {
+    /// The member to call now, with a token if etcd requires one.
+    pub(super) async fn member(&self) -> Result<Member, CallError> {
         let (member, known) = {
             let state = self.state.lock();
             let channel = self.members[state.current].clone();
@@ -170,7 +171,7 @@ impl Link {
         if known { Ok(member) } else { self.authenticate(member).await }
     }
 
-    async fn authenticate(&self, mut member: Member) -> Result<Member, Trouble> {
+    async fn authenticate(&self, mut member: Member) -> Result<Member, CallError> {
         let Some(user) = self.user.clone() else { return Ok(member) };
         let request = AuthenticateRequest { name: user.name, password: user.password };
         let mut auth = AuthClient::new(member.channel.clone());
@@ -178,47 +179,48 @@ impl Link {
         let token = match answer {
             Ok(Ok(answer)) => Some(answer.into_inner().token),
             Ok(Err(status)) if status.message().contains("authentication is not enabled") => None,
-            // Whatever was asked has not been sent.
-            Ok(Err(status)) => return Err(self.not_sent(member.index, Trouble::of(&status))),
-            Err(_) => return Err(self.not_sent(member.index, Trouble::late())),
+            // The caller's own request has not been sent.
+            Ok(Err(status)) => return Err(self.not_sent(member.index, CallError::of(&status))),
+            Err(_) => return Err(self.not_sent(member.index, CallError::late())),
         };
-        let token = token.map(|token| token.parse()).transpose().map_err(|_| Trouble::Stranger)?;
+        let token = token.map(|token| token.parse()).transpose().map_err(|_| CallError::InvalidToken)?;
         self.state.lock().token = Some(token.clone());
         member.token = token;
         Ok(member)
     }
 
-    fn not_sent(&self, member: usize, trouble: Trouble) -> Trouble {
-        self.failed(member, &trouble);
-        match trouble {
-            Trouble::Away { why, .. } => Trouble::Away { sent: false, why },
-            other @ (Trouble::Stranger | Trouble::Refused(_)) => other,
+    fn not_sent(&self, member: usize, error: CallError) -> CallError {
+        self.failed(member, &error);
+        match error {
+            CallError::Unavailable { why, .. } => CallError::Unavailable { sent: false, why },
+            other @ (CallError::InvalidToken | CallError::Refused(_)) => other,
         }
     }
 
-    /// A member has answered.
+    /// Records that a member answered.
     pub(super) fn answered(&self) {
         let mut state = self.state.lock();
         if state.down_since.take().is_some() {
-            tracing::info!("etcd answers");
+            tracing::info!("etcd is available again");
         }
         state.failures = 0;
     }
 
-    /// A watch of this member broke, or an attempt failed: somebody else is asked next.
-    pub(super) fn failed(&self, member: usize, trouble: &Trouble) {
+    /// Records that an attempt or a watch failed, and switches to the next member if the failed one is
+    /// current.
+    pub(super) fn failed(&self, member: usize, error: &CallError) {
         let mut state = self.state.lock();
-        let why = match trouble {
-            Trouble::Refused(_) => return,
-            Trouble::Stranger => {
+        let why = match error {
+            CallError::Refused(_) => return,
+            CallError::InvalidToken => {
                 state.token = None;
                 state.failures += 1;
                 return;
             }
-            Trouble::Away { why, .. } => why,
+            CallError::Unavailable { why, .. } => why,
         };
         if state.down_since.is_none() {
-            tracing::warn!(%why, "etcd does not answer");
+            tracing::warn!(%why, "etcd is unavailable");
             state.down_since = Some(Instant::now());
         }
         state.failures += 1;
@@ -227,7 +229,8 @@ impl Link {
         }
     }
 
-    /// Waits a little longer after each round of failures; not at all while there are members that were not asked.
+    /// Waits, longer after each round of failures; returns at once while there are members that have not been
+    /// tried.
     pub(super) async fn pause(&self) {
         let failures = self.state.lock().failures;
         let rounds = failures / u32::try_from(self.members.len()).unwrap_or(u32::MAX);
@@ -238,25 +241,26 @@ impl Link {
         self.or_closed(tokio::time::sleep(pause.mul_f64(0.5 + self.rng.unit() / 2.0))).await;
     }
 
-    /// Whether the cluster answered when it was last asked, or failed only a moment ago: a fail-over is no illness.
+    /// Whether the cluster answered last time or failed only a moment ago: a fail-over does not make it
+    /// unhealthy.
     pub(super) fn is_healthy(&self) -> bool {
         self.state.lock().down_since.is_none_or(|since| since.elapsed() < ETCD_DOWN)
     }
 
-    /// Resolves when the cluster should be asked for nothing but to see whether it is back.
-    pub(super) async fn due(&self) {
+    /// Resolves when an unavailable cluster should be probed; never resolves while it is available.
+    pub(super) async fn probe_due(&self) {
         if self.state.lock().down_since.is_none() {
             std::future::pending::<()>().await;
         }
         tokio::time::sleep(ETCD_PAUSE_MAX).await;
     }
 
-    /// An answer named this revision.
-    pub(super) fn heard(&self, revision: i64) {
+    /// Records the revision of a response.
+    pub(super) fn saw_revision(&self, revision: i64) {
         self.newest.fetch_max(revision, Ordering::AcqRel);
     }
 
-    /// The newest revision that was heard of.
+    /// The newest revision in any response.
     pub(super) fn newest(&self) -> i64 {
         self.newest.load(Ordering::Acquire)
     }
@@ -275,12 +279,12 @@ impl Link {
     }
 }
 
-fn closed() -> Trouble {
-    Trouble::Away { sent: true, why: "the storage is closed".into() }
+fn closed() -> CallError {
+    CallError::Unavailable { sent: true, why: "the storage is closed".into() }
 }
 
 fn channel(url: &Url, dial: &Arc<dyn Dial>) -> Channel {
-    // What is dialled over a socket file is spoken to as this machine.
+    // A server behind a Unix socket expects the authority `localhost`.
     let named = if url.socket.is_some() { "http://localhost".to_owned() } else { url.to_string() };
     let endpoint = Endpoint::try_from(named).expect("a checked URL is a URL");
     let (url, dial) = (url.clone(), dial.clone());

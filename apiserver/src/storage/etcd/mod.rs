@@ -1,32 +1,34 @@
-//! The storage seam over an external etcd, 3.5 or later, of any number of members, which other apiservers may use at the same
-//! time. Several files: `link` is who is asked, `dial` how they are reached, `trouble` what it means when they do not answer;
-//! `keys`, `note`, `txn` and `batches` translate, without I/O; `newest`, `watch`, `lease`,
-//! `compact` and `recognise` are one conversation each.
+//! The storage seam over an external etcd, 3.5 or later, with any number of members. Other apiservers may use
+//! it at the same time. `link` selects the member to call, `dial` connects to it, `call_error` classifies
+//! failures. `keys`, `note`, `txn` and `batches` translate without I/O. `newest`, `watch`, `lease`, `compact`
+//! and `lost_reply` implement one exchange with etcd each.
 //!
-//! What holds, as over the embedded store: commits are atomic, durable and guarded; reads are linearizable; a watch has neither
-//! gap nor repeat; notes are kept with the revision (as a key of their own beside `/registry/`, see `note`).
+//! Guarantees, as over the embedded store: commits are atomic, durable and guarded; reads are linearizable; a
+//! watch neither skips nor repeats a change; notes are stored with the revision (under a key of their own
+//! beside `/registry/`, see `note`).
 //!
-//! What costs more: every read that must be current asks etcd for its newest revision first (one round trip, shared by all who
-//! wait). What there is less of: a commit holds 127 writes and 1.5 MiB (etcd's `--max-txn-ops`, `--max-request-bytes`); history
-//! goes back one to two intervals of compaction.
+//! Costs and limits: a linearizable read first asks etcd for its newest revision, one round trip that
+//! concurrent readers share. A commit holds 127 writes and 1.5 MiB (etcd's `--max-txn-ops`,
+//! `--max-request-bytes`). History reaches back one to two intervals of compaction.
 //!
-//! When etcd is away, reads and writes fail with `Unavailable` after [`ETCD_PATIENCE`], at once when it has been away for
-//! longer; watches wait, and go on where they were. A commit whose answer is lost is repeated, which its guards make
-//! harmless, and recognised by its stamp if it was carried out after all; only if etcd does not come back in time is its
-//! outcome `Unknown`. GuaranteedUpdate then tries nothing more: its caller hears 504 and must read first.
+//! While etcd is unavailable, reads and writes fail with `Unavailable` after [`ETCD_PATIENCE`], or at once if
+//! it has been unavailable for longer. Watches wait, and continue where they were. A commit whose reply is
+//! lost is repeated, which its guards make harmless; its stamp shows whether the first attempt was committed.
+//! Only if etcd does not return in time is the outcome `Unknown`. GuaranteedUpdate then gives up: its caller
+//! gets 504 and must read before it retries.
 
 mod batches;
+mod call_error;
 mod compact;
 mod dial;
 mod keys;
 mod lease;
 mod link;
+mod lost_reply;
 mod newest;
 mod note;
-mod recognise;
 #[cfg(test)]
 mod tests;
-mod trouble;
 mod txn;
 mod watch;
 
@@ -39,61 +41,61 @@ use crate::limits::{ETCD_PAGE, ETCD_PATIENCE};
 use crate::restart::{Panics, TaskRestarts};
 use async_trait::async_trait;
 use bytes::Bytes;
+use call_error::{CallError, Refusal};
 use keys::Keys;
 use kstore_nondet::Rng;
 use kstore_proto::etcd::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest};
 use lease::Leases;
 use link::{Link, Member};
-use newest::{Newest, Wanted};
+use newest::{Newest, RequestedProgress};
 use note::{Note, Stamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use trouble::{Refusal, Trouble};
-use watch::{EtcdWatch, Place};
+use watch::{EtcdWatch, WatchedRange};
 
-/// Which etcd, and what of it is ours.
+/// Configuration of an external etcd.
 #[derive(Clone)]
 pub struct Config {
-    /// The members' client URLs; at least one.
+    /// Client URLs of the members; at least one.
     pub members: Vec<Url>,
-    /// What the keys of this cluster begin with; Kubernetes' default is `/registry`.
+    /// Prefix of the cluster's keys; Kubernetes' default is `/registry`.
     pub prefix: String,
-    /// As whom we come, if etcd asks for a password.
+    /// Credentials, if etcd requires authentication.
     pub user: Option<User>,
-    /// How often etcd is compacted; zero: never, somebody else does it.
+    /// Interval between compactions; zero if another client compacts.
     pub compaction: Duration,
 }
 
-/// Why an etcd cannot be used as configured.
+/// Why the configuration of an etcd is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// No member.
-    #[error("an etcd has at least one URL")]
+    /// There is no URL.
+    #[error("no etcd URL is configured")]
     NoMembers,
-    /// The prefix.
+    /// The prefix is invalid.
     #[error(transparent)]
     Prefix(#[from] BadPrefix),
 }
 
-/// An external etcd as a storage.
+/// An external etcd as a [`Storage`].
 pub struct Etcd {
     link: Arc<Link>,
     keys: Keys,
     newest: Newest,
-    wanted: Arc<Wanted>,
+    progress: Arc<RequestedProgress>,
     leases: Leases,
     rng: Rng,
     restarts: TaskRestarts,
 }
 
 impl Etcd {
-    /// Over the members, which are connected to when first asked. The returned future is the work that nobody waits for: answering
-    /// readers and compacting. Spawn it before anything else; it ends when the storage is closed.
+    /// A storage over the members, which are connected to when first used. The returned future serves readers
+    /// and compacts. Spawn it before using the storage; it ends when the storage is closed.
     ///
     /// # Errors
-    /// When the configuration makes no sense. Whether the members can be reached is found out later.
+    /// If the configuration is invalid. Whether members can be reached shows only when they are used.
     pub fn new(
         config: &Config,
         dial: Arc<dyn Dial>,
@@ -105,19 +107,19 @@ impl Etcd {
         let keys = Keys::new(&config.prefix)?;
         let rng = rng.fork("etcd");
         let link = Arc::new(Link::new(&config.members, config.user.clone(), dial, rng.clone()));
-        let wanted = Arc::new(Wanted::default());
-        let (newest, questions) = newest::newest();
-        let (answerer, compactor) = ((link.clone(), keys.clone(), wanted.clone()), link.clone());
+        let progress = Arc::new(RequestedProgress::default());
+        let (newest, requests) = newest::newest();
+        let (answerer, compactor) = ((link.clone(), keys.clone(), progress.clone()), link.clone());
         let interval = config.compaction;
         let restarts = TaskRestarts::default();
         let (restarts_of_answering, restarts_of_compacting) = (restarts.clone(), restarts.clone());
-        // Neither has a state that a panic could leave half changed: readers who were waiting are told that they got no answer.
+        // Neither task has state that a panic could leave half changed: waiting readers get an error.
         let answering = async move {
-            let (mut questions, mut panics) =
-                (questions, Panics::none("etcd-readers", restarts_of_answering));
-            let (link, keys, wanted) = answerer;
+            let (mut requests, mut panics) = (requests, Panics::none("etcd-readers", restarts_of_answering));
+            let (link, keys, progress) = answerer;
             loop {
-                let answer = newest::answer(link.clone(), keys.clone(), wanted.clone(), &mut questions);
+                let answer =
+                    newest::serve_readers(link.clone(), keys.clone(), progress.clone(), &mut requests);
                 let Err(panicked) = panics.contain(answer).await else { return };
                 tokio::time::sleep(panicked.wait).await;
             }
@@ -131,7 +133,7 @@ impl Etcd {
         let work = async move {
             tokio::join!(answering, compacting);
         };
-        Ok((Arc::new(Self { link, keys, newest, wanted, leases: Leases::default(), rng, restarts }), work))
+        Ok((Arc::new(Self { link, keys, newest, progress, leases: Leases::default(), rng, restarts }), work))
     }
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, ReadError> {
@@ -141,18 +143,18 @@ impl Etcd {
             async move { member.kv().range(request).await }
         };
         let answer = self.link.call(ask).await;
-        let answer = answer.map_err(|trouble| trouble.into_read(revision, self.link.newest()))?;
-        self.link.heard(answer.header.as_ref().map_or(0, |header| header.revision));
+        let answer = answer.map_err(|error| error.into_read(revision, self.link.newest()))?;
+        self.link.saw_revision(answer.header.as_ref().map_or(0, |header| header.revision));
         Ok(answer)
     }
 
-    async fn txn(&self, request: &TxnRequest) -> Result<txn::Answer, Trouble> {
+    async fn txn(&self, request: &TxnRequest) -> Result<txn::TxnOutcome, CallError> {
         let ask = |member: Member| {
             let request = member.request(request.clone());
             async move { member.kv().txn(request).await }
         };
         let answer = txn::answer(&self.keys, self.link.attempt(ask).await?);
-        self.link.heard(answer.revision);
+        self.link.saw_revision(answer.revision);
         Ok(answer)
     }
 
@@ -163,9 +165,9 @@ impl Etcd {
                 && !leases.contains_key(ttl_seconds)
             {
                 let joined = self.leases.join(&self.link, *ttl_seconds).await;
-                // Nothing of the commit itself was sent yet.
-                let joined = joined.map_err(|trouble| match trouble {
-                    Trouble::Away { why, .. } => CommitError::Unavailable(why),
+                // Nothing of the commit itself has been sent yet.
+                let joined = joined.map_err(|error| match error {
+                    CallError::Unavailable { why, .. } => CommitError::Unavailable(why),
                     other => other.into_commit(false),
                 });
                 leases.insert(*ttl_seconds, joined?);
@@ -181,8 +183,8 @@ impl Etcd {
         Ok(txn::request(&self.keys, commit, &note, lease_of))
     }
 
-    fn watch_of(&self, place: Place, after: i64) -> EtcdWatch {
-        EtcdWatch::new(self.link.clone(), self.keys.clone(), self.wanted.clone(), place, after)
+    fn watch_of(&self, range: WatchedRange, after: i64) -> EtcdWatch {
+        EtcdWatch::new(self.link.clone(), self.keys.clone(), self.progress.clone(), range, after)
     }
 }
 
@@ -197,15 +199,15 @@ impl Storage for Etcd {
     }
 
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
-        let request = RangeRequest { key: self.keys.outer(key), revision, ..Default::default() };
+        let request = RangeRequest { key: self.keys.etcd_key(key), revision, ..Default::default() };
         let found = self.range(request).await?.kvs.into_iter().next();
         Ok(found.and_then(|kv| self.keys.raw(kv)))
     }
 
     async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
         let mut request = RangeRequest {
-            key: self.keys.outer(start),
-            range_end: self.keys.outer(end),
+            key: self.keys.etcd_key(start),
+            range_end: self.keys.etcd_key(end),
             limit: if limit == 0 { ETCD_PAGE } else { limit.min(ETCD_PAGE) },
             revision,
             ..Default::default()
@@ -216,7 +218,7 @@ impl Storage for Etcd {
             if page.items.is_empty() {
                 page.count = answer.count;
             }
-            // All pages are of one moment.
+            // All pages are read at one revision.
             if request.revision == 0 {
                 request.revision = answer.header.map_or(0, |header| header.revision);
             }
@@ -236,23 +238,23 @@ impl Storage for Etcd {
 
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
         let stamp = Stamp::new(&self.rng);
-        let (mut doubtful, since, mut began) = (false, self.link.newest(), None);
+        let (mut may_have_committed, since, mut began) = (false, self.link.newest(), None);
         let mut request = self.request(&commit, stamp).await?;
         loop {
-            let trouble = match self.txn(&request).await {
-                Ok(answer) if doubtful && matches!(answer.outcome, Outcome::Lost { .. }) => {
-                    return self.recognise(&commit, stamp, since, answer).await;
+            let error = match self.txn(&request).await {
+                Ok(answer) if may_have_committed && matches!(answer.outcome, Outcome::Lost { .. }) => {
+                    return self.outcome_after_lost_reply(&commit, stamp, since, answer).await;
                 }
                 Ok(answer) => return Ok(answer.outcome),
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
-            doubtful |= matches!(trouble, Trouble::Away { sent: true, .. });
+            may_have_committed |= matches!(error, CallError::Unavailable { sent: true, .. });
             let began = *began.get_or_insert_with(Instant::now);
-            let revoked = trouble == Trouble::Refused(Refusal::LeaseNotFound);
-            let harmless = !doubtful || txn::is_repeatable(&commit);
-            let again = self.link.may_retry(&trouble, began) || revoked && began.elapsed() < ETCD_PATIENCE;
+            let revoked = error == CallError::Refused(Refusal::LeaseNotFound);
+            let harmless = !may_have_committed || txn::is_repeatable(&commit);
+            let again = self.link.may_retry(&error, began) || revoked && began.elapsed() < ETCD_PATIENCE;
             if !again || !harmless {
-                return Err(trouble.into_commit(doubtful));
+                return Err(error.into_commit(may_have_committed));
             }
             if revoked {
                 self.leases.forget();
@@ -265,12 +267,12 @@ impl Storage for Etcd {
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         let whole = prefix.is_empty();
         let (start, end) = match whole {
-            true => self.keys.everything(),
-            false => (self.keys.outer(prefix), self.keys.outer(&super::prefix_end(prefix))),
+            true => self.keys.all_keys(),
+            false => (self.keys.etcd_key(prefix), self.keys.etcd_key(&super::prefix_end(prefix))),
         };
-        let mut watch = self.watch_of(Place { start, end, whole }, after);
-        // A watch hears late that its beginning was compacted; a read hears it at once. Only then is it worth waiting to be told
-        // what is left.
+        let mut watch = self.watch_of(WatchedRange { start, end, whole }, after);
+        // A watch reports late that its start was compacted; a read reports it at once. Only then wait for
+        // the watch's error, which names the oldest revision.
         let probe = RangeRequest {
             key: self.keys.note(),
             revision: after + 1,

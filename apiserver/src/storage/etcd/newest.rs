@@ -1,9 +1,10 @@
-//! Which revision is the newest: a linearizable read, shared by all who wait for one. And [`Wanted`], by which open watches
-//! hear that they should have come that far.
+//! The newest revision: a linearizable read that concurrent readers share. And [`RequestedProgress`], the
+//! revision that open watches should report progress to.
 //!
-//! One round reads the key that every commit of ours writes. The answer's header names the newest revision of the whole etcd;
-//! if the key was last changed at that very revision, every watch of everything is about to deliver it. If not, somebody
-//! else's key (or an expired lease) made the newest revision, and watches that do not see that key must ask how far they are.
+//! One round reads the key that every commit of this cluster writes. The response's header has the newest
+//! revision of the whole etcd. If the key was last changed at that revision, every watch of all keys is about
+//! to deliver it. Otherwise another client's key (or an expired lease) made the newest revision, and watches
+//! that do not see that key must ask etcd for their progress.
 
 use super::keys::Keys;
 use super::link::{Link, Member};
@@ -16,16 +17,16 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 type Reply = oneshot::Sender<Result<i64, ReadError>>;
 
-/// Where readers ask.
+/// Sends readers' requests for the newest revision.
 pub(super) struct Newest(mpsc::Sender<Reply>);
 
-/// Where their questions arrive.
-pub(super) struct Questions(mpsc::Receiver<Reply>);
+/// Receives the requests of readers.
+pub(super) struct ReadRequests(mpsc::Receiver<Reply>);
 
-/// A place for readers to ask, and what [`answer`] takes.
-pub(super) fn newest() -> (Newest, Questions) {
-    let (ask, questions) = mpsc::channel(ETCD_READERS);
-    (Newest(ask), Questions(questions))
+/// The sender for readers, and the receiver for [`serve_readers`].
+pub(super) fn newest() -> (Newest, ReadRequests) {
+    let (ask, requests) = mpsc::channel(ETCD_READERS);
+    (Newest(ask), ReadRequests(requests))
 }
 
 impl Newest {
@@ -38,24 +39,29 @@ impl Newest {
     }
 }
 
-/// Answers readers until the link is closed: one read at a time, for all that had asked when it began. Also asks by itself
-/// when etcd has been away, to see whether it is back.
-pub(super) async fn answer(link: Arc<Link>, keys: Keys, wanted: Arc<Wanted>, questions: &mut Questions) {
-    let Questions(questions) = questions;
+/// Serves readers until the link is closed: one read at a time, for all requests that were queued when it
+/// began. Also probes an unavailable etcd.
+pub(super) async fn serve_readers(
+    link: Arc<Link>,
+    keys: Keys,
+    progress: Arc<RequestedProgress>,
+    requests: &mut ReadRequests,
+) {
+    let ReadRequests(requests) = requests;
     let mut waiting = Vec::new();
     let rounds = async {
         loop {
             let asked = tokio::select! {
                 biased;
-                asked = questions.recv_many(&mut waiting, ETCD_READERS) => asked > 0,
-                () = link.due() => true,
+                asked = requests.recv_many(&mut waiting, ETCD_READERS) => asked > 0,
+                () = link.probe_due() => true,
             };
             if !asked {
                 return;
             }
-            let answer = read(&link, &keys, &wanted).await;
+            let answer = read(&link, &keys, &progress).await;
             for reply in waiting.drain(..) {
-                // Who does not wait any more does not mind.
+                // A reader that stopped waiting has dropped its receiver.
                 let _ = reply.send(answer.clone());
             }
         }
@@ -63,43 +69,43 @@ pub(super) async fn answer(link: Arc<Link>, keys: Keys, wanted: Arc<Wanted>, que
     link.or_closed(rounds).await;
 }
 
-async fn read(link: &Link, keys: &Keys, wanted: &Wanted) -> Result<i64, ReadError> {
+async fn read(link: &Link, keys: &Keys, progress: &RequestedProgress) -> Result<i64, ReadError> {
     let request = RangeRequest { key: keys.note(), keys_only: true, ..Default::default() };
     let ask = |member: Member| {
         let request = member.request(request.clone());
         async move { member.kv().range(request).await }
     };
-    let answer = link.call(ask).await.map_err(|trouble| trouble.into_read(0, link.newest()))?;
+    let answer = link.call(ask).await.map_err(|error| error.into_read(0, link.newest()))?;
     let newest = answer.header.map_or(0, |header| header.revision);
-    link.heard(newest);
+    link.saw_revision(newest);
     if answer.kvs.first().is_none_or(|kv| kv.mod_revision < newest) {
-        wanted.raise(newest);
+        progress.raise(newest);
     }
     Ok(newest)
 }
 
-/// A revision that watches of everything should come to, although they may see no change.
+/// The revision up to which watches of all keys should report progress, although they may see no change.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(super) struct RequestedProgress {
     revision: AtomicI64,
     raised: Notify,
 }
 
-impl Wanted {
+impl RequestedProgress {
     fn raise(&self, revision: i64) {
         if self.revision.fetch_max(revision, Ordering::AcqRel) < revision {
             self.raised.notify_waiters();
         }
     }
 
-    /// Resolves as soon as a later revision than this is wanted; says which.
+    /// Resolves to the requested revision as soon as it is greater than `revision`.
     pub(super) async fn beyond(&self, revision: i64) -> i64 {
         loop {
             let mut raised = std::pin::pin!(self.raised.notified());
             raised.as_mut().enable();
-            let wanted = self.revision.load(Ordering::Acquire);
-            if wanted > revision {
-                return wanted;
+            let progress = self.revision.load(Ordering::Acquire);
+            if progress > revision {
+                return progress;
             }
             raised.await;
         }

@@ -1,6 +1,6 @@
-//! What a commit leaves beside the objects it writes: its note (see `provenance`), and a stamp by which its author finds out
-//! that it happened when the answer was lost. Stored under one key, which every commit overwrites: etcd's history keeps them
-//! all, as long as it keeps the objects' own.
+//! The record that a commit stores beside its objects: its note (see `provenance`), and a stamp by which its
+//! author recognizes the commit if the reply was lost. Stored under one key, which every commit overwrites:
+//! etcd's history keeps the old values as long as the objects'.
 
 use bytes::Bytes;
 use kstore_nondet::Rng;
@@ -8,19 +8,19 @@ use kstore_nondet::Rng;
 const VERSION: u8 = 1;
 const STAMP: usize = 16;
 
-/// Marks one commit among all, so that it can be recognised.
+/// A random number that identifies one commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp([u8; STAMP]);
 
 impl Stamp {
-    /// A new one.
+    /// Draws a new stamp.
     pub(super) fn new(rng: &Rng) -> Self {
         let (high, low) = (rng.next_u64(), rng.next_u64());
         Self(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
     }
 }
 
-/// A note as stored.
+/// The stored record of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Note {
     pub stamp: Stamp,
@@ -32,7 +32,7 @@ impl Note {
         [&[VERSION], &self.stamp.0[..], &self.text].concat().into()
     }
 
-    /// `None` when it is of another version, or none of ours.
+    /// Decodes a record; `None` if it has another version or was not written by kstore.
     pub(super) fn decode(bytes: &Bytes) -> Option<Self> {
         let stamp = bytes.strip_prefix(&[VERSION])?.first_chunk()?;
         Some(Self { stamp: Stamp(*stamp), text: bytes.slice(1 + STAMP..) })

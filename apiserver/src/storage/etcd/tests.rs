@@ -1,12 +1,12 @@
-//! The tasks that work on an external etcd, without one: their panics. What is asked of an etcd is tested against one, in
-//! `tests/it/etcd_adapter.rs`.
+//! Panics in the background tasks of an external etcd, without an etcd. Requests are tested against a real
+//! etcd in `tests/it/etcd_adapter.rs`.
 
 use super::*;
 use crate::metrics::Metrics;
 use std::io;
 use tracing::span;
 
-/// A network in which nothing answers.
+/// A network in which every connection is refused.
 struct NoNetwork;
 
 #[async_trait]
@@ -16,7 +16,7 @@ impl Dial for NoNetwork {
     }
 }
 
-/// A log whose reader panics at each warning: a bug in the middle of a task.
+/// A log subscriber that panics at each warning, like a bug in the middle of a task.
 struct PanicsAtWarnings;
 
 impl tracing::Subscriber for PanicsAtWarnings {

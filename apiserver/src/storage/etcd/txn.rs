@@ -1,5 +1,6 @@
-//! A commit as an etcd transaction, and its answer as an outcome. Pure. The guards become compares of modification revisions;
-//! the else branch reads the guarded keys, so that a lost race tells in one round trip what won; the note is one more put.
+//! Encodes a commit as an etcd transaction and decodes the outcome. Pure. The guards become compares of mod
+//! revisions. The else branch reads the guarded keys, so that a lost race returns the winner's values in one
+//! round trip. The note is one more put.
 
 use super::keys::Keys;
 use super::note::Note;
@@ -11,21 +12,24 @@ use kstore_proto::etcd::etcdserverpb::{
 };
 use kstore_proto::etcd::mvccpb::KeyValue;
 
-/// The transaction that carries `commit` out. `lease_of` has the lease of each time to live that occurs.
+/// The transaction that executes `commit`. `lease_of` returns the lease for a time to live that occurs in it.
 pub(super) fn request(
     keys: &Keys,
     commit: &Commit,
     note: &Note,
     lease_of: impl Fn(u64) -> i64,
 ) -> TxnRequest {
-    let compares = commit.guards.iter().map(|guard| unchanged(keys.outer(&guard.key), guard.revision));
+    let compares = commit.guards.iter().map(|guard| unchanged(keys.etcd_key(&guard.key), guard.revision));
     let writes = commit.writes.iter().map(|write| match write {
-        Write::Put { key, value, ttl_seconds } => put(keys.outer(key), value.clone(), lease_of(*ttl_seconds)),
-        Write::Delete { key } => {
-            op(Request::RequestDeleteRange(DeleteRangeRequest { key: keys.outer(key), ..Default::default() }))
+        Write::Put { key, value, ttl_seconds } => {
+            put(keys.etcd_key(key), value.clone(), lease_of(*ttl_seconds))
         }
+        Write::Delete { key } => op(Request::RequestDeleteRange(DeleteRangeRequest {
+            key: keys.etcd_key(key),
+            ..Default::default()
+        })),
     });
-    let guarded = commit.guards.iter().map(|guard| read(keys.outer(&guard.key)));
+    let guarded = commit.guards.iter().map(|guard| read(keys.etcd_key(&guard.key)));
     TxnRequest {
         compare: compares.collect(),
         success: writes.chain([put(keys.note(), note.encode(), 0)]).collect(),
@@ -33,32 +37,32 @@ pub(super) fn request(
     }
 }
 
-/// Whether a second attempt can do no harm: once it is carried out, one of its guards does not hold any more.
+/// Whether a second attempt is harmless: after the first is executed, one of the guards no longer holds.
 pub(super) fn is_repeatable(commit: &Commit) -> bool {
     commit.guards.iter().any(|guard| writes(commit, &guard.key))
 }
 
-/// Whether `key` is among what the commit writes.
+/// Whether the commit writes `key`.
 pub(super) fn writes(commit: &Commit, key: &str) -> bool {
     commit.writes.iter().any(|write| match write {
         Write::Put { key: written, .. } | Write::Delete { key: written } => written == key,
     })
 }
 
-/// What an answer says.
-pub(super) struct Answer {
+/// The decoded response to a commit.
+pub(super) struct TxnOutcome {
     pub outcome: Outcome,
     /// The newest revision of the storage.
     pub revision: i64,
-    /// If the guards did not hold: the note of the newest commit, and its revision.
+    /// If a guard failed: the note of the newest commit, and its revision.
     pub last: Option<(Note, i64)>,
 }
 
-/// Reads the answer to [`request`].
-pub(super) fn answer(keys: &Keys, response: TxnResponse) -> Answer {
+/// Decodes the response to [`request`].
+pub(super) fn answer(keys: &Keys, response: TxnResponse) -> TxnOutcome {
     let revision = response.header.map_or(0, |header| header.revision);
     if response.succeeded {
-        return Answer { outcome: Outcome::Committed { revision }, revision, last: None };
+        return TxnOutcome { outcome: Outcome::Committed { revision }, revision, last: None };
     }
     let mut current: Vec<Option<KeyValue>> = response
         .responses
@@ -71,7 +75,7 @@ pub(super) fn answer(keys: &Keys, response: TxnResponse) -> Answer {
     let note = current.pop().flatten();
     let last = note.and_then(|kv| Some((keys.note_of(&kv)?, kv.mod_revision)));
     let current = current.into_iter().map(|kv| kv.and_then(|kv| keys.raw(kv))).collect();
-    Answer { outcome: Outcome::Lost { current }, revision, last }
+    TxnOutcome { outcome: Outcome::Lost { current }, revision, last }
 }
 
 fn unchanged(key: Bytes, revision: i64) -> Compare {

@@ -1,11 +1,11 @@
-//! A watch on etcd that survives etcd: when its stream breaks it is opened again, on whichever member answers, behind the last
-//! revision that was handed out. Only compaction past that revision ends it.
+//! A watch that survives failures of etcd: when its stream breaks, it is opened again on whichever member
+//! answers, after the last delivered revision. Only compaction past that revision ends it.
 
-use super::batches::{Batches, Heard};
+use super::batches::{Batches, WatchReply};
+use super::call_error::CallError;
 use super::keys::Keys;
 use super::link::Link;
-use super::newest::Wanted;
-use super::trouble::Trouble;
+use super::newest::RequestedProgress;
 use crate::limits::{ETCD_CALL, ETCD_PAUSE_MAX, ETCD_PROGRESS};
 use crate::storage::{RawBatch, RawWatch, ReadError};
 use async_trait::async_trait;
@@ -19,70 +19,77 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-/// Requests that wait to be sent on a stream: the one that creates the watch, and questions how far it is.
+/// Requests that wait to be sent on a stream: the creation of the watch, and progress requests.
 const REQUESTS: usize = 4;
 
-/// What is watched.
+/// The range of keys that is watched.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct WatchedRange {
     pub start: Bytes,
     pub end: Bytes,
-    /// Everything of ours: such a watch comes to every revision that somebody wants.
+    /// Whether the range is all keys of the cluster: such a watch reports progress up to every requested
+    /// revision.
     pub whole: bool,
 }
 
-/// See the module.
+/// A watch over one range of keys, with the stream that is open now.
 pub(super) struct EtcdWatch {
     link: Arc<Link>,
-    wanted: Arc<Wanted>,
-    place: Place,
+    progress: Arc<RequestedProgress>,
+    range: WatchedRange,
     batches: Batches,
-    stream: Option<Open>,
+    stream: Option<OpenStream>,
     ended: bool,
 }
 
-/// A stream of one member.
-struct Open {
+/// An open watch stream of one member.
+struct OpenStream {
     member: usize,
     responses: Streaming<WatchResponse>,
     requests: mpsc::Sender<WatchRequest>,
-    /// The latest revision that the member was asked about, and when.
+    /// The latest revision for which progress was requested, and when.
     asked: (i64, Instant),
 }
 
-/// What a stream is waited for.
-enum Event {
+/// The next event on a stream.
+enum StreamEvent {
     Response(Result<Option<WatchResponse>, Status>),
-    Wanted(i64),
+    ProgressWanted(i64),
 }
 
 impl EtcdWatch {
-    /// Of changes after revision `after`. Opens when first asked.
-    pub(super) fn new(link: Arc<Link>, keys: Keys, wanted: Arc<Wanted>, place: Place, after: i64) -> Self {
-        Self { link, wanted, place, batches: Batches::new(keys, after), stream: None, ended: false }
+    /// A watch of changes after revision `after`. Opens its stream when first polled.
+    pub(super) fn new(
+        link: Arc<Link>,
+        keys: Keys,
+        progress: Arc<RequestedProgress>,
+        range: WatchedRange,
+        after: i64,
+    ) -> Self {
+        Self { link, progress, range, batches: Batches::new(keys, after), stream: None, ended: false }
     }
 
-    async fn open(&self) -> Result<Open, (usize, Trouble)> {
-        let member = self.link.member().await.map_err(|trouble| (usize::MAX, trouble))?;
+    async fn open(&self) -> Result<OpenStream, (usize, CallError)> {
+        let member = self.link.member().await.map_err(|error| (usize::MAX, error))?;
         let (requests, inbox) = mpsc::channel(REQUESTS);
         let created = requests.try_send(WatchRequest { request_union: Some(self.create()) });
-        created.expect("a new channel has room");
+        created.expect("a new channel has capacity");
         let mut client = member.watch();
         let opened = client.watch(member.request(ReceiverStream::new(inbox)));
         match tokio::time::timeout(ETCD_CALL, opened).await {
             Ok(Ok(response)) => {
                 let (responses, asked) = (response.into_inner(), (0, Instant::now()));
-                Ok(Open { member: member.index, responses, requests, asked })
+                Ok(OpenStream { member: member.index, responses, requests, asked })
             }
-            Ok(Err(status)) => Err((member.index, Trouble::of(&status))),
-            Err(_) => Err((member.index, Trouble::late())),
+            Ok(Err(status)) => Err((member.index, CallError::of(&status))),
+            Err(_) => Err((member.index, CallError::late())),
         }
     }
 
     fn create(&self) -> RequestUnion {
         RequestUnion::CreateRequest(WatchCreateRequest {
-            key: self.place.start.clone(),
-            range_end: self.place.end.clone(),
+            key: self.range.start.clone(),
+            range_end: self.range.end.clone(),
             start_revision: self.batches.revision() + 1,
             prev_kv: true,
             fragment: true,
@@ -90,62 +97,62 @@ impl EtcdWatch {
         })
     }
 
-    /// One step towards the next batch.
+    /// Opens the stream if needed, or handles one event of it.
     async fn step(&mut self) -> Result<(), ReadError> {
         let Some(stream) = &mut self.stream else {
             match self.open().await {
                 Ok(open) => self.stream = Some(open),
-                Err((member, trouble)) => self.broken(member, &trouble).await,
+                Err((member, error)) => self.broken(member, &error).await,
             }
             return Ok(());
         };
-        let (member, wanted) = (stream.member, self.place.whole.then_some(&*self.wanted));
-        match stream.event(wanted, self.batches.revision()).await {
-            Event::Wanted(revision) => stream.ask(revision),
-            Event::Response(Ok(Some(response))) => match self.batches.take(response) {
-                Heard::Nothing | Heard::Changes => {}
-                Heard::Created => self.link.answered(),
-                Heard::Compacted(oldest) => return Err(ReadError::Compacted { oldest }),
-                Heard::Cancelled(why) => {
-                    let trouble = Trouble::of_cancelled(&why);
-                    self.broken(member, &trouble).await;
+        let (member, progress) = (stream.member, self.range.whole.then_some(&*self.progress));
+        match stream.event(progress, self.batches.revision()).await {
+            StreamEvent::ProgressWanted(revision) => stream.ask(revision),
+            StreamEvent::Response(Ok(Some(response))) => match self.batches.take(response) {
+                WatchReply::Fragment | WatchReply::Changes => {}
+                WatchReply::Created => self.link.answered(),
+                WatchReply::Compacted(oldest) => return Err(ReadError::Compacted { oldest }),
+                WatchReply::Cancelled(why) => {
+                    let error = CallError::of_cancelled(&why);
+                    self.broken(member, &error).await;
                 }
             },
-            Event::Response(Ok(None)) => {
+            StreamEvent::Response(Ok(None)) => {
                 let why = "the watch ended".to_owned();
-                self.broken(member, &Trouble::Away { sent: true, why }).await;
+                self.broken(member, &CallError::Unavailable { sent: true, why }).await;
             }
-            Event::Response(Err(status)) => self.broken(member, &Trouble::of(&status)).await,
+            StreamEvent::Response(Err(status)) => self.broken(member, &CallError::of(&status)).await,
         }
         Ok(())
     }
 
-    async fn broken(&mut self, member: usize, trouble: &Trouble) {
+    async fn broken(&mut self, member: usize, error: &CallError) {
         self.stream = None;
         self.batches.restart();
-        if let Trouble::Refused(refusal) = trouble {
-            // The member lives; what is wrong (rights, most likely) somebody must mend there.
-            tracing::error!(?refusal, "etcd refuses a watch");
+        if let CallError::Refused(refusal) = error {
+            // The member works, but an operator must change something there, most likely permissions.
+            tracing::error!(?refusal, "etcd refused a watch");
             tokio::time::sleep(ETCD_PAUSE_MAX).await;
             return;
         }
-        self.link.failed(member, trouble);
+        self.link.failed(member, error);
         self.link.pause().await;
     }
 }
 
-impl Open {
-    async fn event(&mut self, wanted: Option<&Wanted>, revision: i64) -> Event {
+impl OpenStream {
+    async fn event(&mut self, progress: Option<&RequestedProgress>, revision: i64) -> StreamEvent {
         let (asked, at) = self.asked;
         let again = async {
-            let Some(wanted) = wanted else { return std::future::pending().await };
+            let Some(progress) = progress else { return std::future::pending().await };
             tokio::select! {
                 biased;
-                // Not asked about yet.
-                later = wanted.beyond(asked.max(revision)) => later,
-                // Asked, and not answered: members that are still catching up do not answer.
+                // Progress to this revision has not been requested yet.
+                later = progress.beyond(asked.max(revision)) => later,
+                // Requested and not answered: members that are still catching up do not answer.
                 earlier = async {
-                    let earlier = wanted.beyond(revision).await;
+                    let earlier = progress.beyond(revision).await;
                     tokio::time::sleep_until(at + ETCD_PROGRESS).await;
                     earlier
                 } => earlier,
@@ -153,22 +160,22 @@ impl Open {
         };
         tokio::select! {
             biased;
-            response = self.responses.message() => Event::Response(response),
-            wanted = again => Event::Wanted(wanted),
+            response = self.responses.message() => StreamEvent::Response(response),
+            progress = again => StreamEvent::ProgressWanted(progress),
         }
     }
 
     fn ask(&mut self, revision: i64) {
         self.asked = (revision, Instant::now());
         let union = RequestUnion::ProgressRequest(WatchProgressRequest {});
-        // If there is no room, questions are on their way.
+        // A full channel already holds a progress request.
         let _ = self.requests.try_send(WatchRequest { request_union: Some(union) });
     }
 }
 
 #[async_trait]
 impl RawWatch for EtcdWatch {
-    /// Cancel safe: what was read and not returned is kept.
+    /// Cancel safe: batches that were read and not returned are kept.
     async fn next(&mut self) -> Option<Result<RawBatch, ReadError>> {
         let link = self.link.clone();
         loop {

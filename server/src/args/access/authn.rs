@@ -1,4 +1,4 @@
-//! What the flags of authentication ask for.
+//! The settings of the authentication flags.
 
 use super::{FlagError, Given};
 use kstore_apiserver::authn::ReviewVersion;
@@ -6,26 +6,26 @@ use kstore_apiserver::authn::oidc::{ALGORITHMS, ClaimRule, IssuerConfig, Mapping
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long answers of the token webhook are kept, as in Kubernetes.
+/// How long answers of the token webhook are cached, as in Kubernetes.
 const TTL: Duration = Duration::from_secs(120);
 
-/// Who knows bearer tokens, beside the keys of service accounts.
+/// The authenticators of bearer tokens beside service accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authentication {
-    /// Whether bootstrap tokens are good.
+    /// Whether bootstrap tokens are accepted.
     pub bootstrap_tokens: bool,
-    /// A server that knows tokens.
+    /// The token webhook.
     pub webhook: Option<TokenWebhookFile>,
-    /// Issuers of OpenID Connect.
+    /// The OpenID Connect issuers.
     pub issuers: Option<IssuersFrom>,
 }
 
-/// Where issuers of OpenID Connect are told.
+/// The source of the settings of OpenID Connect issuers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IssuersFrom {
-    /// By flags: an issuer without its authorities, and the file of these.
+    /// Flags: one issuer without its authorities, and the file of these.
     Flags(Box<IssuerConfig>, Option<PathBuf>),
-    /// By this file.
+    /// This file.
     File(PathBuf),
 }
 

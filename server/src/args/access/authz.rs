@@ -10,12 +10,12 @@ const CONFIG: &str = "authorization-config";
 const POLICIES: &str = "authorization-policy-file";
 const WEBHOOK: &str = "authorization-webhook-config-file";
 
-/// Who may do what.
+/// The source of the authorization modes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorization {
     /// These modes, in this order.
     Modes(Vec<ModeChoice>),
-    /// What this file says.
+    /// The modes in this file.
     File(PathBuf),
 }
 

@@ -1,6 +1,5 @@
-//! Flags about who is asked and told of requests beside this server: webhooks of audit, authentication and authorization, and their files.
-//! They are kube-apiserver's, with its names and meanings, and one table has them for `kstore-server` and for the stand-in of
-//! kube-apiserver. No file is read here: that is `access`'s.
+//! Flags of audit, authentication and authorization: their webhooks, modes and files. They have kube-apiserver's names and meanings,
+//! and one table declares them for `kstore-server` and for the stand-in of kube-apiserver. The module `access` reads the files.
 
 mod audit;
 mod authn;
@@ -18,16 +17,16 @@ pub(crate) use table::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, TABLES};
 use crate::dropin::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-/// Who is asked who a user is, and what they may do.
+/// The settings of authentication and authorization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessConfig {
-    /// Who a user is.
+    /// The authenticators.
     pub authentication: Authentication,
-    /// What a user may do; `None`: the default of the program.
+    /// The authorization modes; `None`: the program's default.
     pub authorization: Option<Authorization>,
 }
 
-/// What the flags ask for.
+/// Parses the flags.
 ///
 /// # Errors
 /// The first value that cannot be used.

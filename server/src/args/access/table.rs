@@ -6,7 +6,7 @@ use crate::dropin::{BOOL, Flag, honour};
 pub(crate) const TABLES: &[(&str, &[Flag])] =
     &[("Audit webhook", AUDIT_WEBHOOK), ("Authentication", AUTHENTICATION), ("Authorization", AUTHORIZATION)];
 
-/// Who knows bearer tokens, beside the keys of service accounts.
+/// The flags of the authenticators of bearer tokens.
 pub(crate) const AUTHENTICATION: &[Flag] = &[
     honour(
         "authentication-token-webhook-config-file",
@@ -56,7 +56,7 @@ pub(crate) const AUTHENTICATION: &[Flag] = &[
     ),
 ];
 
-/// Who may do what.
+/// The flags of authorization.
 pub(crate) const AUTHORIZATION: &[Flag] = &[
     honour(
         "authorization-mode",

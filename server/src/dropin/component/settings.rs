@@ -25,7 +25,7 @@ pub(super) struct Settings {
     pub kubeconfig: Option<PathBuf>,
     /// The address of the apiserver, instead of the kubeconfig's.
     pub master: Option<String>,
-    /// Where health is told, if anywhere.
+    /// The address of health checks and metrics; none: they are not served.
     pub listen: Option<ListenAddress>,
     /// The certificate of that port.
     pub serving: ServingFiles,

@@ -1,4 +1,4 @@
-//! Containers say that their processes gain no privileges.
+//! Restricted: containers must disallow privilege escalation.
 
 use super::{Control, Pod, Revision, Violation, containers, violation};
 use crate::admission::pod_security::policy::Level;
@@ -18,7 +18,7 @@ fn check(pod: &Pod<'_>) -> Option<Violation> {
     violation("allowPrivilegeEscalation != false", detail)
 }
 
-/// Pods for Windows cannot set the field.
+/// Windows pods are exempt: they cannot set the field.
 fn check_but_windows(pod: &Pod<'_>) -> Option<Violation> {
     if pod.is_windows() { None } else { check(pod) }
 }

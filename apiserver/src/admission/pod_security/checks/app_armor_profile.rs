@@ -1,4 +1,4 @@
-//! AppArmor profiles are the default one or profiles of the node, in fields as well as in the annotations that came before them.
+//! Baseline: AppArmor profiles must be the default or local ones, in fields and in the older annotations.
 
 use super::{Control, Pod, Revision, Violation, bad_values, plural, quoted, violation};
 use crate::admission::pod_security::policy::Level;
@@ -15,8 +15,8 @@ fn check(pod: &Pod<'_>) -> Option<Violation> {
         if matches!(kind, "RuntimeDefault" | "Localhost") { Vec::new() } else { vec![kind] }
     });
     let (mut setters, mut values) = (Vec::new(), Vec::new());
-    if let Some((who, bad)) = fields {
-        setters.push(who);
+    if let Some((setter, bad)) = fields {
+        setters.push(setter);
         values.extend(bad.into_iter().map(str::to_owned));
     }
     let bad = pod.annotations().filter(|(key, value)| key.starts_with(ANNOTATION) && !is_allowed(value));

@@ -1,4 +1,4 @@
-//! Containers add no capability beyond the default ones.
+//! Baseline: containers must not add capabilities beyond the default set.
 
 use super::{Control, Pod, Revision, Violation, containers, quoted, violation};
 use crate::admission::pod_security::policy::Level;
@@ -30,7 +30,7 @@ fn check(pod: &Pod<'_>) -> Option<Violation> {
     violation("non-default capabilities", text)
 }
 
-/// The text about capabilities that containers add and must not add.
+/// Describes the capabilities that containers add without permission; `None` if there are none.
 pub(super) fn added(pod: &Pod<'_>, may_be_added: impl Fn(&str) -> bool) -> Option<String> {
     let mut forbidden = BTreeSet::new();
     let bad = pod.bad_containers(|container| {

@@ -1,4 +1,4 @@
-//! Containers drop all capabilities and add none but the one to use low ports.
+//! Restricted: containers must drop all capabilities and may add only NET_BIND_SERVICE.
 
 use super::capabilities_baseline::{self, added};
 use super::{Control, Pod, Revision, Violation, containers, violation};
@@ -25,7 +25,7 @@ fn check(pod: &Pod<'_>) -> Option<Violation> {
     if details.is_empty() { None } else { violation("unrestricted capabilities", details.join("; ")) }
 }
 
-/// Pods for Windows cannot set the field.
+/// Windows pods are exempt: they cannot set the field.
 fn check_but_windows(pod: &Pod<'_>) -> Option<Violation> {
     if pod.is_windows() { None } else { check(pod) }
 }

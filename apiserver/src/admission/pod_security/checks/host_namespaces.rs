@@ -1,4 +1,4 @@
-//! Pods do not share namespaces of the node.
+//! Baseline: pods must not share namespaces of the node.
 
 use super::{Control, Pod, Revision, Violation, violation};
 use crate::admission::pod_security::policy::Level;

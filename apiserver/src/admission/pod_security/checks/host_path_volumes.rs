@@ -1,4 +1,4 @@
-//! Pods mount no folder of the node.
+//! Baseline: pods must not mount hostPath volumes.
 
 use super::{Control, Pod, Revision, Violation, plural, quoted, violation};
 use crate::admission::pod_security::policy::Level;

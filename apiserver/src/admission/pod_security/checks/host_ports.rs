@@ -1,4 +1,4 @@
-//! Containers take no ports of the node.
+//! Baseline: containers must not use host ports.
 
 use super::{Control, Pod, Revision, Violation, containers, plural, violation};
 use crate::admission::pod_security::policy::Level;

@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks reach the pod itself and no other host.
+//! Baseline: probes and lifecycle hooks must not name another host.
 
 use super::{Control, Pod, Revision, Violation, plural, quoted, violation};
 use crate::admission::pod_security::policy::Level;

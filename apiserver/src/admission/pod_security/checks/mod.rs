@@ -1,4 +1,4 @@
-//! The controls of Pod Security, a file each, and which of them a level has at a version.
+//! The controls of Pod Security, one per file, and their selection by level and version.
 
 mod allow_privilege_escalation;
 mod app_armor_profile;
@@ -26,10 +26,10 @@ use kstore_api::object::{list, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The newest version: later ones, and `latest`, mean this one.
+/// The newest version with controls; later versions and `latest` use it.
 const NEWEST: u64 = 36;
 
-/// A pod, or the pods that a template makes.
+/// A pod, or the pod template of a workload.
 #[derive(Clone, Copy)]
 pub(super) struct Pod<'p> {
     pub(super) metadata: &'p Value,
@@ -56,7 +56,7 @@ impl<'p> Pod<'p> {
         self.spec["os"]["name"] == "windows"
     }
 
-    /// Whether root of the containers is not root of the node.
+    /// Whether the pod has a user namespace of its own, so that its root is not root on the node.
     fn has_own_users(&self) -> bool {
         self.spec["hostUsers"] == false
     }
@@ -80,12 +80,12 @@ impl<'p> Container<'p> {
     }
 }
 
-/// Why a control refuses a pod.
+/// A violation of a control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
-    /// Few words.
+    /// The reason in a few words.
     pub(super) reason: String,
-    /// What in the pod violates the control.
+    /// The part of the pod that violates the control.
     pub(super) detail: String,
 }
 
@@ -95,12 +95,12 @@ fn violation(reason: &str, detail: String) -> Option<Violation> {
 
 type Check = fn(&Pod<'_>) -> Option<Violation>;
 
-/// A control as it is from one version on, until its next revision.
+/// A control's check from one version on, until its next revision.
 struct Revision {
-    /// The minor version.
+    /// The first minor version of Kubernetes with this check.
     since: u64,
     check: Check,
-    /// The control of the level baseline that this one is stricter than.
+    /// The baseline control that this stricter one replaces.
     replaces: Option<&'static str>,
 }
 
@@ -117,18 +117,18 @@ impl Revision {
 struct Control {
     id: &'static str,
     level: Level,
-    /// By version, ascending.
+    /// The revisions by version, ascending.
     revisions: &'static [Revision],
 }
 
 impl Control {
-    /// The revision that is in force at a version.
+    /// The revision that applies at a version.
     fn at(&self, minor: u64) -> Option<&'static Revision> {
         self.revisions.iter().rev().find(|revision| revision.since <= minor)
     }
 }
 
-/// Those of baseline, then those of restricted; each level by name, which is the order of Kubernetes' texts.
+/// Controls of baseline, then of restricted; within a level by name, which is the order of Kubernetes' texts.
 static CONTROLS: [&Control; 19] = [
     &app_armor_profile::CONTROL,
     &capabilities_baseline::CONTROL,
@@ -151,7 +151,7 @@ static CONTROLS: [&Control; 19] = [
     &seccomp_profile_restricted::CONTROL,
 ];
 
-/// What in a pod violates a level at a version.
+/// The violations of a pod against a level at a version.
 pub(super) fn violations(wanted: LevelVersion, pod: &Pod<'_>) -> Vec<Violation> {
     if wanted.level == Level::Privileged {
         return Vec::new();
@@ -175,7 +175,7 @@ fn quoted<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     quoted.join(", ")
 }
 
-/// The singular or the plural of a word with `count` things.
+/// The singular or plural of a noun, by the count.
 fn plural<'w>(singular: &'w str, plural: &'w str, count: usize) -> &'w str {
     if count == 1 { singular } else { plural }
 }
@@ -185,7 +185,8 @@ fn containers(names: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", names.len()), quoted(names.iter().copied()))
 }
 
-/// The pod, if it is bad itself, and its bad containers: `pod and container "a"`; `None` if all are good.
+/// Describes the pod, if it violates itself, and the violating containers: `pod and container "a"`. `None` if
+/// there are none.
 fn setters(is_pod_bad: bool, bad_containers: &[&str]) -> Option<String> {
     let pod = is_pod_bad.then(|| "pod".to_owned());
     let own = (!bad_containers.is_empty()).then(|| containers(bad_containers));
@@ -193,7 +194,8 @@ fn setters(is_pod_bad: bool, bad_containers: &[&str]) -> Option<String> {
     (!setters.is_empty()).then(|| setters.join(" and "))
 }
 
-/// The bad values of one member that pod and containers can set, with who sets them.
+/// The forbidden values of a security context's member, with a description of the pod and containers that set
+/// them.
 fn bad_values<'p>(
     pod: &Pod<'p>,
     member: &str,

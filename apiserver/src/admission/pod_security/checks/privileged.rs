@@ -1,4 +1,4 @@
-//! Containers are not privileged.
+//! Baseline: containers must not be privileged.
 
 use super::{Control, Pod, Revision, Violation, containers, violation};
 use crate::admission::pod_security::policy::Level;

@@ -1,4 +1,5 @@
-//! Containers see `/proc` with the default masks. Since 1.35 the level baseline allows others to pods with users of their own.
+//! Baseline: containers must use the default masks of `/proc`. Since 1.35 baseline allows other masks to pods
+//! with a user namespace.
 
 use super::{Control, Pod, Revision, Violation, containers, quoted, violation};
 use crate::admission::pod_security::policy::Level;

@@ -1,4 +1,4 @@
-//! Volumes are of the kinds that a cluster's administrator controls.
+//! Restricted: volumes must be of the types that need no access to the node.
 
 use super::{Control, Pod, Revision, Violation, host_path_volumes, plural, quoted, violation};
 use crate::admission::pod_security::policy::Level;

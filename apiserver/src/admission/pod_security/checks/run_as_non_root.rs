@@ -1,4 +1,5 @@
-//! Containers must not run as root, by the pod's word or by their own. Since 1.35 pods with users of their own may.
+//! Restricted: containers must run as non-root, as set for the pod or the container. Since 1.35 pods with a
+//! user namespace are exempt.
 
 use super::{Control, Pod, Revision, Violation, containers, setters, violation};
 use crate::admission::pod_security::policy::Level;

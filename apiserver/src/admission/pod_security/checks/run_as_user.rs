@@ -1,4 +1,4 @@
-//! Containers do not name root as their user. Since 1.35 pods with users of their own may.
+//! Restricted: containers must not set user 0. Since 1.35 pods with a user namespace are exempt.
 
 use super::{Control, Pod, Revision, Violation, setters, violation};
 use crate::admission::pod_security::policy::Level;

@@ -1,4 +1,4 @@
-//! SELinux types are those for containers, and neither user nor role is set.
+//! Baseline: SELinux types must be container types, and user and role must not be set.
 
 use super::{Control, Pod, Revision, Violation, plural, quoted, setters, violation};
 use crate::admission::pod_security::policy::Level;
@@ -13,7 +13,7 @@ pub(super) const CONTROL: Control = Control {
 };
 
 const TYPES: [&str; 4] = ["", "container_t", "container_init_t", "container_kvm_t"];
-/// The type of containers that run containers.
+/// The SELinux type of containers that run containers.
 const ENGINE: &str = "container_engine_t";
 
 fn check(pod: &Pod<'_>) -> Option<Violation> {

@@ -1,4 +1,5 @@
-//! Seccomp profiles, if there are any, are the default one or profiles of the node: in annotations until 1.18, in fields since then.
+//! Baseline: seccomp profiles, if set, must be the default or local ones: in annotations until 1.18, in
+//! fields since then.
 
 use super::{Control, Pod, Revision, Violation, bad_values, plural, quoted, violation};
 use crate::admission::pod_security::policy::Level;
@@ -42,7 +43,7 @@ fn check(pod: &Pod<'_>) -> Option<Violation> {
     violation(REASON, detail)
 }
 
-/// The text about profiles that pod and containers set and must not set.
+/// Describes the forbidden profiles that pod and containers set; `None` if there are none.
 pub(super) fn bad_profiles(pod: &Pod<'_>) -> Option<String> {
     let (setters, values) = bad_values(pod, "seccompProfile", |profile| {
         if is_good(profile) { Vec::new() } else { vec![text(&profile["type"])] }
@@ -50,7 +51,7 @@ pub(super) fn bad_profiles(pod: &Pod<'_>) -> Option<String> {
     Some(format!("{setters} must not set securityContext.seccompProfile.type to {}", quoted(values)))
 }
 
-/// Whether a profile is one of those that can be chosen.
+/// Whether a profile's type is allowed.
 pub(super) fn is_good(profile: &Value) -> bool {
     matches!(text(&profile["type"]), "RuntimeDefault" | "Localhost")
 }

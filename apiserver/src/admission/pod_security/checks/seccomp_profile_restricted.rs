@@ -1,4 +1,4 @@
-//! Every container has a seccomp profile, its own or the pod's: the default one or one of the node.
+//! Restricted: every container must have a seccomp profile, its own or the pod's, of an allowed type.
 
 use super::seccomp_profile_baseline::{ID, REASON, bad_profiles, is_good};
 use super::{Control, Pod, Revision, Violation, containers, violation};
@@ -28,7 +28,7 @@ fn check(pod: &Pod<'_>) -> Option<Violation> {
     violation(REASON, detail)
 }
 
-/// Pods for Windows cannot set the field.
+/// Windows pods are exempt: they cannot set the field.
 fn check_but_windows(pod: &Pod<'_>) -> Option<Violation> {
     if pod.is_windows() { None } else { check(pod) }
 }

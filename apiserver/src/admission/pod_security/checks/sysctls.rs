@@ -1,4 +1,4 @@
-//! Pods set no kernel parameter but those that concern the pod alone.
+//! Baseline: pods may set only kernel parameters that affect the pod alone.
 
 use super::{Control, Pod, Revision, Violation, violation};
 use crate::admission::pod_security::policy::Level;
@@ -15,7 +15,7 @@ pub(super) const CONTROL: Control = Control {
     ],
 };
 
-/// In the order in which they came to be allowed.
+/// Allowed parameters, in the order in which versions added them.
 const ALLOWED: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -31,7 +31,7 @@ const ALLOWED: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Checks against the first of the allowed ones.
+/// Checks against the first `allowed` parameters.
 fn check(pod: &Pod<'_>, allowed: usize) -> Option<Violation> {
     let names = list(&pod.security()["sysctls"]).iter().map(|sysctl| text(&sysctl["name"]));
     let forbidden: Vec<&str> = names.filter(|name| !ALLOWED[..allowed].contains(name)).collect();

@@ -1,4 +1,4 @@
-//! Each control with pods that it allows and pods that it refuses, at the versions at which that changed.
+//! Pods that each control allows and refuses, at the versions that changed it.
 
 use super::super::policy::{Level, LevelVersion, Version};
 use super::{CONTROLS, NEWEST, Pod, violations};
@@ -11,7 +11,8 @@ fn tight() -> Value {
     json!({ "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "securityContext": security }] } })
 }
 
-/// Changes a tight pod. Members of `container` and `security` go into its container, null removes.
+/// A change of the restricted pod. Members of `container` and `security` are merged into its container; null
+/// removes them.
 fn changed(changes: &Value) -> Value {
     let mut pod = tight();
     let mut put = |place: &str, changes: &Value| {
@@ -190,7 +191,7 @@ fn restricted_controls_allow_and_refuse() {
 }
 
 #[test]
-fn a_version_has_the_controls_of_its_time() {
+fn a_version_has_the_controls_of_that_release() {
     let reasons = |level, minor, changes: Value| -> Vec<String> {
         let found = texts(level, minor, &changed(&changes)).into_iter();
         found.map(|text| text.split(" (").next().unwrap().to_owned()).collect()
@@ -240,7 +241,7 @@ fn a_version_has_the_controls_of_its_time() {
 }
 
 #[test]
-fn every_kind_of_container_is_looked_at() {
+fn all_container_lists_are_checked() {
     for list in ["initContainers", "ephemeralContainers"] {
         let mut pod = tight();
         pod["spec"][list] = json!([{ "name": "i", "securityContext": { "privileged": true } }]);
@@ -250,7 +251,7 @@ fn every_kind_of_container_is_looked_at() {
 }
 
 #[test]
-fn the_order_is_that_of_names_within_a_level_and_privileged_pods_are_not_judged() {
+fn violations_are_ordered_by_name_and_the_privileged_level_has_none() {
     let names =
         |level| CONTROLS.iter().filter(move |control| control.level == level).map(|control| control.id);
     for level in [Level::Baseline, Level::Restricted] {

@@ -1,4 +1,4 @@
-//! No process of a pod runs on a Windows node itself.
+//! Baseline: pods must not run Windows host processes.
 
 use super::{Control, Pod, Revision, Violation, setters, violation};
 use crate::admission::pod_security::policy::Level;

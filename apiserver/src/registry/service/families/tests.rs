@@ -1,4 +1,4 @@
-//! Which families services have, on clusters with one family and with two.
+//! IP families of services on clusters with one family and with two.
 
 use super::*;
 
@@ -6,9 +6,9 @@ const FOUR: &str = "10.96.0.0/12";
 const SIX: &str = "fd00::/64";
 const BOTH: &str = "10.96.0.0/12,fd00::/64";
 
-/// The policy and the families, or what is wrong.
-fn settled(ranges: &str, mut spec: Value, stored: Option<Value>) -> Result<(String, Value), Vec<String>> {
-    let errors = settle(&ranges.parse().unwrap(), &mut spec, stored.as_ref());
+/// The resulting policy and families, or the validation errors.
+fn filled(ranges: &str, mut spec: Value, stored: Option<Value>) -> Result<(String, Value), Vec<String>> {
+    let errors = fill_families(&ranges.parse().unwrap(), &mut spec, stored.as_ref());
     if errors.is_empty() {
         return Ok((text(&spec["ipFamilyPolicy"]).to_owned(), spec["ipFamilies"].clone()));
     }
@@ -16,16 +16,16 @@ fn settled(ranges: &str, mut spec: Value, stored: Option<Value>) -> Result<(Stri
 }
 
 fn check(ranges: &str, spec: Value, policy: &str, families: &[&str]) {
-    let got = settled(ranges, spec.clone(), None);
+    let got = filled(ranges, spec.clone(), None);
     assert_eq!(got, Ok((policy.to_owned(), json!(families))), "{ranges} {spec}");
 }
 
 fn refused(ranges: &str, spec: Value, stored: Option<Value>, wanted: &[&str]) {
-    assert_eq!(settled(ranges, spec.clone(), stored).unwrap_err(), wanted, "{ranges} {spec}");
+    assert_eq!(filled(ranges, spec.clone(), stored).unwrap_err(), wanted, "{ranges} {spec}");
 }
 
 #[test]
-fn a_new_service_has_the_families_that_it_asks_for_and_the_cluster_has() {
+fn a_new_service_gets_the_requested_families_that_the_cluster_has() {
     check(FOUR, json!({}), SINGLE, &["IPv4"]);
     check(SIX, json!({}), SINGLE, &["IPv6"]);
     check(BOTH, json!({}), SINGLE, &["IPv4"]);
@@ -40,7 +40,7 @@ fn a_new_service_has_the_families_that_it_asks_for_and_the_cluster_has() {
 }
 
 #[test]
-fn names_without_selector_stand_for_both_families_on_any_cluster() {
+fn headless_services_without_selector_have_both_families_on_any_cluster() {
     let names = json!({ "clusterIP": "None", "clusterIPs": ["None"] });
     check(FOUR, names, REQUIRE, &["IPv4", "IPv6"]);
     let names = json!({ "clusterIP": "None", "clusterIPs": ["None"], "ipFamilyPolicy": SINGLE });
@@ -50,7 +50,7 @@ fn names_without_selector_stand_for_both_families_on_any_cluster() {
 }
 
 #[test]
-fn what_the_cluster_has_no_network_for_is_refused() {
+fn families_without_a_network_are_refused() {
     refused(
         FOUR,
         json!({ "ipFamilies": ["IPv6"], "ipFamilyPolicy": REQUIRE }),
@@ -89,13 +89,13 @@ fn dual(policy: &str) -> Value {
 }
 
 #[test]
-fn a_service_turns_to_one_family_and_back_when_it_says_so() {
+fn a_service_changes_between_one_and_two_families_by_its_policy() {
     let mut single = dual(SINGLE);
-    let errors = settle(&BOTH.parse().unwrap(), &mut single, Some(&dual(REQUIRE)));
+    let errors = fill_families(&BOTH.parse().unwrap(), &mut single, Some(&dual(REQUIRE)));
     assert!(errors.is_empty());
     assert_eq!((&single["clusterIPs"], &single["ipFamilies"]), (&json!(["10.96.0.9"]), &json!(["IPv4"])));
     let back = json!({ "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"], "ipFamilyPolicy": PREFER });
-    let got = settled(BOTH, back, Some(single));
+    let got = filled(BOTH, back, Some(single));
     assert_eq!(got, Ok((PREFER.to_owned(), json!(["IPv4", "IPv6"]))));
     let mut fewer = dual(REQUIRE);
     fewer["clusterIPs"] = json!(["10.96.0.9"]);
@@ -104,16 +104,16 @@ fn a_service_turns_to_one_family_and_back_when_it_says_so() {
 }
 
 #[test]
-fn what_only_prefers_two_families_stays_as_it_is_when_the_cluster_changes() {
+fn an_unchanged_prefer_dual_stack_service_keeps_its_families() {
     let one = json!({ "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": PREFER });
-    let got = settled(BOTH, one.clone(), Some(one));
+    let got = filled(BOTH, one.clone(), Some(one));
     assert_eq!(got, Ok((PREFER.to_owned(), json!(["IPv4"]))));
-    let got = settled(FOUR, dual(PREFER), Some(dual(PREFER)));
+    let got = filled(FOUR, dual(PREFER), Some(dual(PREFER)));
     assert_eq!(got, Ok((PREFER.to_owned(), json!(["IPv4", "IPv6"]))));
 }
 
 #[test]
-fn what_is_ill_formed_is_left_to_validation() {
+fn malformed_services_are_left_to_validation() {
     for spec in [
         json!(null),
         json!({ "type": "ExternalName" }),
@@ -124,7 +124,7 @@ fn what_is_ill_formed_is_left_to_validation() {
         json!({ "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv6"] }),
     ] {
         let mut same = spec.clone();
-        assert!(settle(&FOUR.parse().unwrap(), &mut same, None).is_empty());
+        assert!(fill_families(&FOUR.parse().unwrap(), &mut same, None).is_empty());
         assert_eq!(same, spec);
     }
 }

@@ -1,4 +1,4 @@
-//! Responses as etcd sends them, and some as it should not.
+//! Responses as etcd sends them, and malformed ones.
 
 use super::*;
 use crate::storage::etcd::note::{Note, Stamp};
@@ -37,7 +37,7 @@ fn batches() -> Batches {
 }
 
 /// `revision: +key -key (note)`, a line per batch.
-fn shown(batches: &mut Batches) -> Vec<String> {
+fn lines(batches: &mut Batches) -> Vec<String> {
     std::iter::from_fn(|| batches.next())
         .map(|batch| {
             let mut line = format!("{}:", batch.revision);
@@ -55,7 +55,7 @@ fn shown(batches: &mut Batches) -> Vec<String> {
 }
 
 #[test]
-fn changes_come_by_revision_with_their_notes_and_nobody_elses_keys() {
+fn changes_are_batched_by_revision_without_other_clients_keys() {
     let mut batches = batches();
     let events = vec![
         put("/registry/a", 11),
@@ -64,25 +64,25 @@ fn changes_come_by_revision_with_their_notes_and_nobody_elses_keys() {
         deleted("/registry/a", 13),
         put("/registry-other/x", 14),
     ];
-    // The header is the store's revision, not the watch's.
-    assert_eq!(batches.take(response(99, events)), Heard::Changes);
-    assert_eq!(shown(&mut batches), ["11: +/registry/a +/registry/b (why)", "13: -/registry/a", "14:"]);
+    // The header is the store's revision, not the progress of the watch.
+    assert_eq!(batches.take(response(99, events)), WatchReply::Changes);
+    assert_eq!(lines(&mut batches), ["11: +/registry/a +/registry/b (why)", "13: -/registry/a", "14:"]);
     assert_eq!(batches.revision(), 14);
 }
 
 #[test]
-fn progress_is_an_empty_batch_and_never_goes_back() {
+fn progress_is_an_empty_batch_and_never_decreases() {
     let mut batches = batches();
     batches.take(response(12, Vec::new()));
     batches.take(response(11, Vec::new()));
     batches.take(response(12, Vec::new()));
-    assert_eq!(shown(&mut batches), ["12:"]);
+    assert_eq!(lines(&mut batches), ["12:"]);
     let created = WatchResponse { created: true, ..response(50, Vec::new()) };
-    assert_eq!(batches.take(created), Heard::Created);
+    assert_eq!(batches.take(created), WatchReply::Created);
     assert_eq!(
-        (shown(&mut batches).len(), batches.revision()),
+        (lines(&mut batches).len(), batches.revision()),
         (0, 12),
-        "that it begins says nothing of how far it is"
+        "the creation of a watch is no progress"
     );
 }
 
@@ -90,25 +90,28 @@ fn progress_is_an_empty_batch_and_never_goes_back() {
 fn fragments_are_one_response_even_if_they_cut_a_revision() {
     let mut batches = batches();
     let part = |events| WatchResponse { fragment: true, ..response(20, events) };
-    assert_eq!(batches.take(part(vec![put("/registry/a", 11), put("/registry/b", 12)])), Heard::Nothing);
-    assert_eq!(batches.take(part(vec![put("/registry/c", 12)])), Heard::Nothing);
-    assert_eq!(shown(&mut batches).len(), 0);
+    assert_eq!(
+        batches.take(part(vec![put("/registry/a", 11), put("/registry/b", 12)])),
+        WatchReply::Fragment
+    );
+    assert_eq!(batches.take(part(vec![put("/registry/c", 12)])), WatchReply::Fragment);
+    assert_eq!(lines(&mut batches).len(), 0);
     batches.take(response(20, vec![put("/registry/d", 12), note("n", 12)]));
-    assert_eq!(shown(&mut batches), ["11: +/registry/a", "12: +/registry/b +/registry/c +/registry/d (n)"]);
+    assert_eq!(lines(&mut batches), ["11: +/registry/a", "12: +/registry/b +/registry/c +/registry/d (n)"]);
 }
 
 #[test]
-fn a_stream_that_follows_another_repeats_nothing_and_inherits_no_fragments() {
+fn a_new_stream_repeats_no_event_and_drops_old_fragments() {
     let mut batches = batches();
     batches.take(response(11, vec![put("/registry/a", 11)]));
     batches.take(WatchResponse { fragment: true, ..response(12, vec![put("/registry/b", 12)]) });
     batches.restart();
     batches.take(response(12, vec![put("/registry/a", 11), put("/registry/b", 12), put("/registry/c", 12)]));
-    assert_eq!(shown(&mut batches), ["11: +/registry/a", "12: +/registry/b +/registry/c"]);
+    assert_eq!(lines(&mut batches), ["11: +/registry/a", "12: +/registry/b +/registry/c"]);
 }
 
 #[test]
-fn the_end_of_a_watch_says_why() {
+fn the_end_of_a_watch_has_its_reason() {
     let mut batches = batches();
     let end = |compact_revision, why: &str| WatchResponse {
         canceled: true,
@@ -118,8 +121,8 @@ fn the_end_of_a_watch_says_why() {
     };
     assert_eq!(
         batches.take(end(30, "etcdserver: mvcc: required revision has been compacted")),
-        Heard::Compacted(30)
+        WatchReply::Compacted(30)
     );
     let why = "etcdserver: permission denied";
-    assert_eq!(batches.take(end(0, why)), Heard::Cancelled(why.into()));
+    assert_eq!(batches.take(end(0, why)), WatchReply::Cancelled(why.into()));
 }

@@ -106,7 +106,7 @@ struct AvailabilityController {
 }
 
 /// Runs the availability controller until the storage closes.
-pub(crate) async fn keep(aggregator: Arc<Aggregator>, pipeline: Arc<Pipeline>) {
+pub(crate) async fn run(aggregator: Arc<Aggregator>, pipeline: Arc<Pipeline>) {
     loop {
         let controller = AvailabilityController {
             aggregator: aggregator.clone(),
@@ -377,7 +377,7 @@ impl AvailabilityController {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriteOutcome {
     Done,
-    /// The object changed or disappeared meanwhile; its event triggers a new look.
+    /// The object changed or disappeared meanwhile; its event triggers another attempt.
     Outdated,
     Failed,
 }

@@ -1,22 +1,23 @@
-//! What an answer of etcd that is none means: whether another member may do better, and what the caller is told. The texts
-//! and codes are etcd's.
+//! Classifies failed calls to etcd: whether another member may succeed, and which error the caller gets. The
+//! texts and codes matched here are etcd's.
 
 use crate::storage::{CommitError, ReadError};
 use std::error::Error;
 use tonic::{Code, ConnectError, Status};
 
-/// Why a call has no answer.
+/// Why a call to etcd failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// The member cannot serve it now, or did not say; another may. `sent`: it may have been carried out.
-    Away { sent: bool, why: String },
-    /// The member does not know our token (any more). Nothing was carried out.
-    Stranger,
-    /// The cluster refuses. Nothing was carried out, and no member will say anything else.
+pub(super) enum CallError {
+    /// The member cannot serve the call now, or did not reply; another may. `sent`: the call may have been
+    /// executed.
+    Unavailable { sent: bool, why: String },
+    /// The member does not accept this client's token. Nothing was executed.
+    InvalidToken,
+    /// The cluster refuses the call. Nothing was executed, and other members would refuse too.
     Refused(Refusal),
 }
 
-/// What was refused.
+/// Why the cluster refused a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Compacted,
@@ -28,22 +29,22 @@ pub(super) enum Refusal {
     Other(String),
 }
 
-impl Trouble {
-    /// No answer within the time of a call.
+impl CallError {
+    /// The call timed out.
     pub(super) fn late() -> Self {
-        Self::Away { sent: true, why: "no answer in time".into() }
+        Self::Unavailable { sent: true, why: "the call timed out".into() }
     }
 
-    /// What a failed call means.
+    /// Classifies the status of a failed call.
     pub(super) fn of(status: &Status) -> Self {
         let text = status.message();
         let other = || Self::Refused(Refusal::Other(text.to_owned()));
         match status.code() {
-            Code::Unauthenticated => Self::Stranger,
+            Code::Unauthenticated => Self::InvalidToken,
             Code::InvalidArgument
                 if text.contains("auth store is old") || text.contains("user name is empty") =>
             {
-                Self::Stranger
+                Self::InvalidToken
             }
             Code::InvalidArgument if text.contains("too large") || text.contains("too many operations") => {
                 Self::Refused(Refusal::TooLarge(text.to_owned()))
@@ -65,7 +66,7 @@ impl Trouble {
             | Code::Internal
             | Code::Cancelled
             | Code::DeadlineExceeded
-            | Code::Aborted => Self::Away { sent: !never_sent(status), why: text.to_owned() },
+            | Code::Aborted => Self::Unavailable { sent: !never_sent(status), why: text.to_owned() },
             Code::Ok
             | Code::InvalidArgument
             | Code::NotFound
@@ -79,23 +80,23 @@ impl Trouble {
         }
     }
 
-    /// Why a member ended a watch.
+    /// Classifies the reason why a member ended a watch.
     pub(super) fn of_cancelled(why: &str) -> Self {
         if why.contains("auth token") || why.contains("auth store is old") {
-            Self::Stranger
+            Self::InvalidToken
         } else if why.contains("permission denied") {
             Self::Refused(Refusal::Other(why.to_owned()))
         } else {
-            Self::Away { sent: true, why: why.to_owned() }
+            Self::Unavailable { sent: true, why: why.to_owned() }
         }
     }
 
-    /// What a reader at `revision` is told when this is the last word; `newest` is the newest revision that was heard of.
+    /// The final error of a read at `revision`; `newest` is the newest revision in any response.
     pub(super) fn into_read(self, revision: i64, newest: i64) -> ReadError {
         match self {
-            Self::Away { why, .. } => ReadError::Unavailable(why),
-            Self::Stranger => ReadError::Unavailable("it does not accept our credentials".into()),
-            // It does not say what is left; later than what was asked for it is.
+            Self::Unavailable { why, .. } => ReadError::Unavailable(why),
+            Self::InvalidToken => ReadError::Unavailable("etcd does not accept the credentials".into()),
+            // etcd does not say what the oldest revision is; it is later than the requested one.
             Self::Refused(Refusal::Compacted) => ReadError::Compacted { oldest: revision + 1 },
             Self::Refused(Refusal::Future) => ReadError::Future { current: newest },
             Self::Refused(Refusal::Overloaded) => ReadError::Unavailable("too many requests".into()),
@@ -106,13 +107,13 @@ impl Trouble {
         }
     }
 
-    /// What a writer is told when this is the last word. `doubtful`: an earlier attempt may have been carried out.
-    pub(super) fn into_commit(self, doubtful: bool) -> CommitError {
+    /// The final error of a commit. `may_have_committed`: an earlier attempt may have been executed.
+    pub(super) fn into_commit(self, may_have_committed: bool) -> CommitError {
         match self {
-            Self::Away { sent, why } if sent || doubtful => CommitError::Unknown(why),
-            Self::Away { why, .. } => CommitError::Unavailable(why),
-            other if doubtful => CommitError::Unknown(format!("{other:?}")),
-            Self::Stranger => CommitError::Unavailable("it does not accept our credentials".into()),
+            Self::Unavailable { sent, why } if sent || may_have_committed => CommitError::Unknown(why),
+            Self::Unavailable { why, .. } => CommitError::Unavailable(why),
+            other if may_have_committed => CommitError::Unknown(format!("{other:?}")),
+            Self::InvalidToken => CommitError::Unavailable("etcd does not accept the credentials".into()),
             Self::Refused(Refusal::TooLarge(why)) => CommitError::TooLarge(why),
             Self::Refused(Refusal::Overloaded) => CommitError::Overloaded,
             Self::Refused(Refusal::NoSpace(why)) => CommitError::NoSpace(why),
@@ -125,7 +126,7 @@ impl Trouble {
     }
 }
 
-/// Whether there was no connection that the request could have gone over.
+/// Whether the connection failed, so that the request was never sent.
 fn never_sent(status: &Status) -> bool {
     let mut cause: Option<&(dyn Error + 'static)> = status.source();
     while let Some(error) = cause {
@@ -142,17 +143,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_etcd_says_decides_who_is_asked_next_and_what_is_told() {
-        let of = |code, text: &str| Trouble::of(&Status::new(code, text));
-        let away = |why: &str| Trouble::Away { sent: true, why: why.into() };
-        let refused = Trouble::Refused;
+    fn etcd_errors_are_classified_by_code_and_text() {
+        let of = |code, text: &str| CallError::of(&Status::new(code, text));
+        let away = |why: &str| CallError::Unavailable { sent: true, why: why.into() };
+        let refused = CallError::Refused;
         for (code, text, expected) in [
             (Code::Unavailable, "etcdserver: leader changed", away("etcdserver: leader changed")),
             (Code::Unavailable, "etcdserver: request timed out", away("etcdserver: request timed out")),
             (Code::Unknown, "transport error", away("transport error")),
-            (Code::Unauthenticated, "etcdserver: invalid auth token", Trouble::Stranger),
-            (Code::InvalidArgument, "etcdserver: revision of auth store is old", Trouble::Stranger),
-            (Code::InvalidArgument, "etcdserver: user name is empty", Trouble::Stranger),
+            (Code::Unauthenticated, "etcdserver: invalid auth token", CallError::InvalidToken),
+            (Code::InvalidArgument, "etcdserver: revision of auth store is old", CallError::InvalidToken),
+            (Code::InvalidArgument, "etcdserver: user name is empty", CallError::InvalidToken),
             (
                 Code::InvalidArgument,
                 "etcdserver: request is too large",
@@ -196,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_hears_that_nothing_happened_only_when_that_is_certain() {
-        let away = |sent| Trouble::Away { sent, why: String::new() };
+    fn a_commit_counts_as_not_executed_only_when_that_is_certain() {
+        let away = |sent| CallError::Unavailable { sent, why: String::new() };
         assert!(matches!(away(false).into_commit(false), CommitError::Unavailable(_)));
         assert!(matches!(away(true).into_commit(false), CommitError::Unknown(_)));
         assert!(matches!(away(false).into_commit(true), CommitError::Unknown(_)));
-        let refused = Trouble::Refused(Refusal::Overloaded);
+        let refused = CallError::Refused(Refusal::Overloaded);
         assert!(matches!(refused.clone().into_commit(false), CommitError::Overloaded));
         assert!(matches!(refused.into_commit(true), CommitError::Unknown(_)));
     }

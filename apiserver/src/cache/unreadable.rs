@@ -1,6 +1,6 @@
-//! Stored values that are not valid objects: which they are and why. Only another writer of the storage (an etcd client) can leave
-//! one. The cache does not show such a key, as if the object were deleted, and serves everything else. A client that asks for the
-//! object by name learns what is wrong, and may delete it.
+//! Stored values that are not valid objects, with the reasons. Only another writer of the storage (an etcd
+//! client) can store one. The cache hides such a key, as if the object were deleted, and serves everything
+//! else. A request for the object by name gets the reason, and a DELETE removes it.
 
 use super::entry::{Entry, Malformed};
 use crate::storage::Raw;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 pub struct Unreadable {
     /// The storage key.
     pub key: String,
-    /// The revision that wrote the value: what a deletion of exactly this value expects.
+    /// The revision that wrote the value; a guard for deleting exactly this value.
     pub revision: i64,
-    /// The revision at which the key came into being.
+    /// The revision at which the key was created.
     pub created: i64,
     /// What is wrong with the value.
     pub reason: String,
@@ -32,18 +32,19 @@ impl Unreadable {
     }
 }
 
-/// All unreadable values by key. Holds no values, so that it is small beside the storage that does.
+/// All unreadable values by key. Keeps the reasons, not the bytes, so that it stays small.
 #[derive(Clone, Default)]
-pub(super) struct SetAside(BTreeMap<String, Arc<Unreadable>>);
+pub(super) struct UnreadableValues(BTreeMap<String, Arc<Unreadable>>);
 
-impl SetAside {
-    /// Of values found when everything was read.
+impl UnreadableValues {
+    /// The unreadable values found while filling the cache. Logs each.
     pub(super) fn of(found: Vec<Unreadable>) -> Self {
         found.iter().for_each(report);
         Self(found.into_iter().map(|value| (value.key.clone(), Arc::new(value))).collect())
     }
 
-    /// Reads the new value of a key, or sets it aside. `None` for a value that was deleted or cannot be read.
+    /// Decodes the new value of a key, or records it as unreadable. `None` if the value was deleted or cannot
+    /// be read.
     pub(super) fn read(
         &mut self,
         resource: &'static Resource,
@@ -60,14 +61,14 @@ impl SetAside {
             }
             read => {
                 if self.0.remove(key).is_some() {
-                    tracing::info!(key, "the unreadable value is gone");
+                    tracing::info!(key, "the unreadable value was removed or replaced");
                 }
                 read.and_then(Result::ok).map(Arc::new)
             }
         }
     }
 
-    /// The unreadable value under a key, if that is what is stored there.
+    /// The unreadable value under a key, if there is one.
     pub(super) fn get(&self, key: &str) -> Option<&Arc<Unreadable>> {
         self.0.get(key)
     }
@@ -135,17 +136,20 @@ mod tests {
         assert_eq!((unreadable.revision, unreadable.created), (broken.0, 2));
         assert!(unreadable.reason.contains("/registry/configmaps/ns/a"), "{unreadable:?}");
         let seen = watch.next().await.unwrap();
-        assert!(!seen.deliveries[0].seen.is_put(), "watchers see it go");
+        assert!(!seen.deliveries[0].seen.is_put(), "watchers get a deletion");
 
         let whole = store.put(key("a"), valid("a")).await.unwrap();
         cache.reached(whole.0).await;
         assert_eq!((names(&cache), cache.unreadable(&key("a"))), (vec!["a".into(), "b".into()], None));
         let seen = watch.next().await.unwrap();
-        assert!(seen.deliveries[0].change.old.is_none() && seen.deliveries[0].seen.is_put(), "and come back");
+        assert!(
+            seen.deliveries[0].change.old.is_none() && seen.deliveries[0].seen.is_put(),
+            "and an addition"
+        );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_start_serves_everything_beside_a_malformed_value() {
+    async fn a_start_serves_everything_but_a_malformed_value() {
         let store = store().await;
         store.put(key("a"), valid("a")).await.unwrap();
         store.put(key("b"), &b"k8s\x00\xff"[..]).await.unwrap();

@@ -1,4 +1,4 @@
-//! [`Configured`]: the webhooks and policies of the stored configurations, compiled when a configuration changes.
+//! [`ConfigurationCache`]: the stored webhook configurations and policies, compiled again when one changes.
 
 use crate::lookup::Lookup;
 use kstore_api::admission::policy::mutating::MutatingPolicies;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 
-/// Everything that is configured, compiled.
+/// All webhook configurations and policies, compiled.
 #[derive(Debug, Default)]
 pub(super) struct Configurations {
     pub(super) mutating_hooks: Hooks,
@@ -19,12 +19,12 @@ pub(super) struct Configurations {
 }
 
 impl Configurations {
-    /// Whether policies took several milliseconds for one request so far.
+    /// Whether policies have taken several milliseconds for one request.
     pub(super) fn is_costly(&self) -> bool {
         self.mutating_policies.is_costly() || self.validating_policies.is_costly()
     }
 
-    /// Whether a request of this operation and plural may match any of them.
+    /// Whether a request of this operation and plural may match a webhook or policy.
     pub(super) fn may_match(&self, operation: Operation, plural: &str) -> bool {
         self.mutating_hooks.has_candidates(operation, plural)
             || self.validating_hooks.has_candidates(operation, plural)
@@ -33,7 +33,7 @@ impl Configurations {
     }
 }
 
-/// The kinds of the configurations, in the order of [`Versions`].
+/// The kinds of configurations, in the order of [`Versions`].
 const KINDS: [&str; 6] = [
     "mutatingwebhookconfigurations",
     "validatingwebhookconfigurations",
@@ -43,17 +43,17 @@ const KINDS: [&str; 6] = [
     "validatingadmissionpolicybindings",
 ];
 
-/// The versions of the kinds that something was compiled from.
+/// The versions of the kinds from which configurations were compiled.
 type Versions = [i64; KINDS.len()];
 
-/// The configurations as they were last compiled.
+/// The last compiled configurations.
 #[derive(Default)]
-pub(super) struct Configured(Mutex<(Versions, Arc<Configurations>)>);
+pub(super) struct ConfigurationCache(Mutex<(Versions, Arc<Configurations>)>);
 
-impl Configured {
-    /// The webhooks and policies as they are configured now.
+impl ConfigurationCache {
+    /// The webhooks and policies as currently configured.
     pub(super) fn now(&self, cluster: &dyn Lookup) -> Arc<Configurations> {
-        // Read before the objects are: what changes in between is compiled again next time.
+        // Read before the objects: a change in between is compiled again next time.
         let versions = rows().map(|row| cluster.version(row));
         let mut compiled = self.0.lock();
         if compiled.0 != versions {
@@ -65,13 +65,13 @@ impl Configured {
 
 fn compile(cluster: &dyn Lookup) -> Configurations {
     let stored = rows().map(|row| cluster.list(row, ""));
-    let [mutating, validating, policies, bindings, judges, judge_bindings] =
+    let [mutating, validating, policies, bindings, validating_policies, validating_bindings] =
         stored.each_ref().map(|objects| objects.iter().map(|object| &**object).collect::<Vec<&Value>>());
     Configurations {
         mutating_hooks: Hooks::new(Phase::Mutating, mutating),
         validating_hooks: Hooks::new(Phase::Validating, validating),
         mutating_policies: MutatingPolicies::new(policies, bindings),
-        validating_policies: ValidatingPolicies::new(judges, judge_bindings),
+        validating_policies: ValidatingPolicies::new(validating_policies, validating_bindings),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What became of a commit whose answer was lost: it is looked for in what has happened since, by its stamp. First among the
-//! changes of a key that it would have written, which are few; where those do not tell, among all commits.
+//! The outcome of a commit whose reply was lost: searches later commits for its stamp. First among the
+//! changes of a key that the commit writes, which are few; if they do not decide, among all commits.
 
 use super::note::Stamp;
 use super::{Etcd, txn};
@@ -7,48 +7,49 @@ use crate::limits::ETCD_CALL;
 use crate::storage::{Commit, CommitError, Guard, Outcome, Raw, ReadError, Storage as _};
 use kstore_proto::etcd::etcdserverpb::RangeRequest;
 
-/// Where a search ended.
+/// The result of a search.
 enum Search {
-    /// It was carried out, at this revision.
+    /// The commit was executed, at this revision.
     Found(i64),
-    /// It was not.
+    /// The commit was not executed.
     Absent,
-    /// What was searched does not tell.
-    Open,
+    /// The searched changes do not decide.
+    Undecided,
 }
 
 impl Etcd {
-    /// What became of a commit that lost after an earlier attempt at it had no answer: the winner may have been that attempt.
-    /// It was made after revision `since`.
-    pub(super) async fn recognise(
+    /// The outcome of a commit whose guards failed after an earlier attempt got no reply: that attempt may
+    /// have changed the guarded keys. The first attempt was made after revision `since`.
+    pub(super) async fn outcome_after_lost_reply(
         &self,
         commit: &Commit,
         stamp: Stamp,
         since: i64,
-        lost: txn::Answer,
+        lost: txn::TxnOutcome,
     ) -> Result<Outcome, CommitError> {
         match lost.last {
             Some((note, revision)) if note.stamp == stamp => return Ok(Outcome::Committed { revision }),
-            // Nothing was committed since.
+            // Nothing was committed since the first attempt.
             Some((_, revision)) if revision <= since => return Ok(lost.outcome),
             None => return Ok(lost.outcome),
             Some(_) => {}
         }
         let searched = async {
             match self.search_key(commit, stamp, since, &lost.outcome).await? {
-                Search::Open => self.search_all(stamp, since, lost.revision).await,
-                told @ (Search::Found(_) | Search::Absent) => Ok(told),
+                Search::Undecided => self.search_all(stamp, since, lost.revision).await,
+                decided @ (Search::Found(_) | Search::Absent) => Ok(decided),
             }
         };
         match tokio::time::timeout(ETCD_CALL, searched).await {
             Ok(Ok(Search::Found(revision))) => Ok(Outcome::Committed { revision }),
-            Ok(Ok(Search::Absent | Search::Open)) => Ok(lost.outcome),
+            Ok(Ok(Search::Absent | Search::Undecided)) => Ok(lost.outcome),
             Ok(Err(error)) => Err(CommitError::Unknown(error.to_string())),
-            Err(_) => Err(CommitError::Unknown("too much has been written since".into())),
+            Err(_) => Err(CommitError::Unknown("the search for the commit timed out".into())),
         }
     }
 
-    /// Among the changes of a guarded key that the commit writes, from the newest back to the one that its guard names.
+    /// Searches the changes of a guarded key that the commit writes, from the newest back to its guard's
+    /// revision.
     async fn search_key(
         &self,
         commit: &Commit,
@@ -56,7 +57,7 @@ impl Etcd {
         since: i64,
         lost: &Outcome,
     ) -> Result<Search, ReadError> {
-        let Some((guard, now)) = written(commit, lost) else { return Ok(Search::Open) };
+        let Some((guard, now)) = written(commit, lost) else { return Ok(Search::Undecided) };
         let mut revision = now.revision;
         while revision > since && revision > guard.revision {
             if self.is_stamped(stamp, revision).await? {
@@ -64,8 +65,8 @@ impl Etcd {
             }
             match self.get(&guard.key, revision - 1).await? {
                 Some(before) => revision = before.revision,
-                // For a while there was none: it may have come, and gone, before.
-                None => return Ok(Search::Open),
+                // The key was absent for a while: the commit may have written it before it was deleted.
+                None => return Ok(Search::Undecided),
             }
         }
         Ok(Search::Absent)
@@ -78,10 +79,10 @@ impl Etcd {
         Ok(note.is_some_and(|note| note.stamp == stamp))
     }
 
-    /// Among all commits after `since` and up to `until`.
+    /// Searches all commits after `since` up to `until`.
     async fn search_all(&self, stamp: Stamp, since: i64, until: i64) -> Result<Search, ReadError> {
         let mut revision = until;
-        // From the newest note to the one before it, and so on: each was overwritten by the next.
+        // From the newest note back to the one before it, and so on: each commit overwrites the note.
         while revision > since {
             let request = RangeRequest { key: self.keys.note(), revision, ..Default::default() };
             let found = self.range(request).await?.kvs.into_iter().next();
@@ -95,7 +96,7 @@ impl Etcd {
     }
 }
 
-/// A guard of a key that the commit writes and that is there now, as it is now.
+/// A guard whose key the commit writes and that exists now, with its current value.
 fn written<'a>(commit: &'a Commit, lost: &'a Outcome) -> Option<(&'a Guard, &'a Raw)> {
     let Outcome::Lost { current } = lost else { return None };
     let guards = commit.guards.iter().zip(current);

@@ -1,19 +1,19 @@
-//! The few strings that lists and watches look at, of one object, in two allocations: a hundred thousand objects with twenty
-//! small strings each must not cost two million boxes. What each string means is the caller's business.
+//! Strings packed into two allocations. The cache keeps some twenty short strings for each of a hundred
+//! thousand objects, which must not cost two million allocations.
 
 /// Strings in a fixed order. Immutable.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(super) struct PackedStrings {
     text: Box<str>,
-    /// Where each string ends in `text`; it begins where the one before ends.
+    /// The end of each string in `text`; a string begins where the one before ends.
     ends: Box<[u32]>,
 }
 
-impl Facts {
-    /// Of these strings. Together they are shorter than the object they are from.
+impl PackedStrings {
+    /// Packs the strings. Together they are shorter than the object they come from.
     ///
     /// # Panics
-    /// If they are longer than 4 GiB.
+    /// If they are longer than 4 GiB together.
     pub(super) fn of<'a>(strings: impl Iterator<Item = &'a str>) -> Self {
         let (mut text, mut ends) = (String::new(), Vec::new());
         for string in strings {
@@ -23,15 +23,15 @@ impl Facts {
         Self { text: text.into(), ends: ends.into() }
     }
 
-    /// How many there are.
+    /// The number of strings.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The string at a place.
+    /// The string at an index.
     ///
     /// # Panics
-    /// Beyond the last.
+    /// If `at` is not less than [`PackedStrings::len`].
     pub(super) fn get(&self, at: usize) -> &str {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         &self.text[start..self.ends[at] as usize]
@@ -43,10 +43,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_come_back_in_order_and_empty_ones_too() {
+    fn strings_are_returned_in_order_including_empty_ones() {
         let strings = ["", "a", "", "ünï", ""];
-        let facts = Facts::of(strings.into_iter());
-        assert_eq!((0..facts.len()).map(|at| facts.get(at)).collect::<Vec<_>>(), strings);
-        assert_eq!(Facts::of(std::iter::empty()).len(), 0);
+        let packed = PackedStrings::of(strings.into_iter());
+        assert_eq!((0..packed.len()).map(|at| packed.get(at)).collect::<Vec<_>>(), strings);
+        assert_eq!(PackedStrings::of(std::iter::empty()).len(), 0);
     }
 }

@@ -1,11 +1,12 @@
-//! The objects that describe this server: the addresses behind the Service `default/kubernetes`, and the authority of client
-//! certificates. Each start writes them again. They bypass the request pipeline: its validation refuses loopback addresses, as
-//! Kubernetes' does, but a server on a laptop has no other address.
+//! The objects that describe this server: the addresses behind the Service `default/kubernetes`, and the
+//! certificate authorities that it trusts. Each start writes them again. They bypass the request pipeline,
+//! because its validation refuses loopback addresses, as Kubernetes' does, but a server on a laptop has no
+//! other address.
 
 use super::objects;
 use crate::pipeline::Pipeline;
 use crate::provenance::Note;
-use crate::registry::{Mandate, Next};
+use crate::registry::{Decision, WriteContext};
 use crate::request::Target;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
@@ -14,24 +15,24 @@ use serde_json::{Map, Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The default port of the Kubernetes API.
-const USUAL_PORT: u16 = 6443;
+const DEFAULT_PORT: u16 = 6443;
 
-/// The address of this server and the authorities of certificates that it accepts.
+/// The address of this server and the certificate authorities that it trusts.
 #[derive(Clone, Debug, Default)]
-pub struct Here {
-    /// `None` if it is known by a host name only.
+pub struct ServerIdentity {
+    /// `None` if clients know the server only by a host name.
     address: Option<SocketAddr>,
-    /// Whether the endpoints of the Service `default/kubernetes` are written by other programs.
+    /// Whether other programs write the endpoints of the Service `default/kubernetes`.
     leaves_endpoints: bool,
     client_ca: Option<String>,
     front_proxy_ca: Option<String>,
-    /// Common names of front proxies; empty: every name.
+    /// Allowed common names of front proxies; empty: every name.
     front_proxy_names: Vec<String>,
 }
 
-impl Here {
-    /// From the `host:port` that clients are told, the PEM of the authority whose client certificates are good, and that of the authority
-    /// of this server's own certificate as a front proxy.
+impl ServerIdentity {
+    /// From the advertised `host:port`, the PEM of the authority of client certificates, and the PEM of the
+    /// authority of this server's own certificate as a front proxy.
     pub fn new(advertised: &str, client_ca: Option<String>, front_proxy_ca: Option<String>) -> Self {
         let address = advertised.parse::<SocketAddr>().ok().map(|address| match address.ip() {
             // A server that listens on all addresses can certainly be reached at the loopback address.
@@ -43,34 +44,34 @@ impl Here {
         Self { address, leaves_endpoints: false, client_ca, front_proxy_ca, front_proxy_names }
     }
 
-    /// The same with other front proxies: PEM of their authorities, and their common names.
+    /// Replaces the front proxies: PEM of their authorities, and their common names.
     pub(crate) fn with_front_proxies(self, authorities: String, names: Vec<String>) -> Self {
         Self { front_proxy_ca: Some(authorities), front_proxy_names: names, ..self }
     }
 
-    /// The same, but the endpoints of the Service `default/kubernetes` are not written.
+    /// Leaves the endpoints of the Service `default/kubernetes` to other programs.
     pub(crate) fn without_endpoints(self) -> Self {
         Self { leaves_endpoints: true, ..self }
     }
 
-    /// The port that the Service of the API leads to.
+    /// The target port of the API's Service.
     pub(super) fn port(&self) -> u16 {
-        self.address.map_or(USUAL_PORT, |address| address.port())
+        self.address.map_or(DEFAULT_PORT, |address| address.port())
     }
 
-    /// Makes the objects say what is so now; what says it already is not written.
-    pub(super) async fn keep(&self, pipeline: &Pipeline) -> Result<(), Status> {
+    /// Writes the objects that differ from the current state.
+    pub(super) async fn reconcile(&self, pipeline: &Pipeline) -> Result<(), Status> {
         let mut wanted = Vec::new();
         if let Some(address) = self.address.filter(|_| !self.leaves_endpoints) {
             wanted.extend([endpoints(address), endpoint_slice(address)]);
             wanted.push(service_ports(address.port()));
         }
         wanted.extend(self.authentication());
-        let kept = futures::future::join_all(wanted.iter().map(|wanted| keep(pipeline, wanted))).await;
+        let kept = futures::future::join_all(wanted.iter().map(|wanted| reconcile(pipeline, wanted))).await;
         kept.into_iter().collect()
     }
 
-    /// What extension API servers must know to believe this one about who is calling, if there is anything.
+    /// The ConfigMap with the authorities that extension API servers trust; `None` if there are none.
     fn authentication(&self) -> Option<Value> {
         let mut data = Map::new();
         if let Some(ca) = &self.client_ca {
@@ -94,12 +95,12 @@ impl Here {
     }
 }
 
-async fn keep(pipeline: &Pipeline, wanted: &Value) -> Result<(), Status> {
-    keep_as(pipeline, wanted, |row, stored| Some(changed(row, stored, wanted))).await
+async fn reconcile(pipeline: &Pipeline, wanted: &Value) -> Result<(), Status> {
+    reconcile_with(pipeline, wanted, |row, stored| Some(changed(row, stored, wanted))).await
 }
 
-/// Makes an object be there, as `wanted` if it is new, else as `change` says (`None`: as it is).
-pub(super) async fn keep_as(
+/// Creates `wanted` if it is absent, otherwise stores what `change` returns (`None`: no change).
+pub(super) async fn reconcile_with(
     pipeline: &Pipeline,
     wanted: &Value,
     change: impl Fn(&'static Resource, &Value) -> Option<Value> + Send + Sync,
@@ -114,7 +115,7 @@ pub(super) async fn keep_as(
         let mut next = match stored {
             Some(stored) => match change(row, stored) {
                 Some(next) => next,
-                None => return Ok(Next::Keep),
+                None => return Ok(Decision::Keep),
             },
             None => {
                 let mut new = wanted.clone();
@@ -125,13 +126,13 @@ pub(super) async fn keep_as(
         if let Some(ty) = schema::of(row.group, row.version, row.kind) {
             schema::fill::fill(&mut next, ty);
         }
-        Ok(Next::Put(next))
+        Ok(Decision::Put(next))
     };
-    let mandate = Mandate { note, ..Mandate::default() };
-    pipeline.registry().guaranteed_update(&target, mandate, false, decide).await.map(drop)
+    let context = WriteContext { note, ..WriteContext::default() };
+    pipeline.registry().guaranteed_update(&target, context, false, decide).await.map(drop)
 }
 
-/// A new object with all that creation would give it. A status in it is kept.
+/// A new object with the defaults that a create would apply. A given status is kept.
 fn completed(row: &'static Resource, mut object: Value) -> Value {
     let status = object["status"].take();
     defaults::apply(row, &mut object);
@@ -146,7 +147,7 @@ fn completed(row: &'static Resource, mut object: Value) -> Value {
     object
 }
 
-/// The stored object with the wanted content; labels, annotations and whatever else others have added stay.
+/// The stored object with the wanted content. Labels, annotations and other additions by users are kept.
 pub(super) fn changed(row: &'static Resource, stored: &Value, wanted: &Value) -> Value {
     let mut next = stored.clone();
     let members = wanted.as_object().into_iter().flatten();
@@ -181,7 +182,7 @@ fn service_ports(port: u16) -> Value {
 
 fn endpoints(address: SocketAddr) -> Value {
     let mut object = in_default("v1", "Endpoints");
-    // There is a slice beside it already.
+    // The EndpointSlice is written directly, so the mirroring controller must skip this object.
     object["metadata"]["labels"] = json!({ "endpointslice.kubernetes.io/skip-mirror": "true" });
     object["subsets"] = json!([{
         "addresses": [{ "ip": address.ip().to_string() }],
@@ -205,13 +206,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_listens_everywhere_is_at_least_on_its_own_machine() {
-        let at =
-            |advertised: &str| Here::new(advertised, None, None).address.map(|address| address.to_string());
+    fn a_server_on_all_addresses_advertises_the_loopback_address() {
+        let at = |advertised: &str| {
+            ServerIdentity::new(advertised, None, None).address.map(|address| address.to_string())
+        };
         assert_eq!(at("10.1.2.3:7443").as_deref(), Some("10.1.2.3:7443"));
         assert_eq!(at("0.0.0.0:7443").as_deref(), Some("127.0.0.1:7443"));
         assert_eq!(at("[::]:7443").as_deref(), Some("[::1]:7443"));
         assert_eq!(at("api.example.com:7443"), None);
-        assert_eq!(Here::default().port(), USUAL_PORT);
+        assert_eq!(ServerIdentity::default().port(), DEFAULT_PORT);
     }
 }

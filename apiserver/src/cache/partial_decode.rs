@@ -1,6 +1,6 @@
-//! Reading of an object's bytes no more than is looked at. Selectors look at ten strings: a start with a hundred thousand stored pods
-//! must not build a hundred thousand trees. Columns look at everything but the books of who owns which field, which are half of many
-//! an object. The rest is skipped, though it must be JSON.
+//! Partial JSON decoding: reads only the fields that selectors compare, or everything but the managed fields,
+//! and skips the rest. A start with a hundred thousand stored pods must not build a hundred thousand trees,
+//! and managed fields are half of many an object. Skipped parts are still checked to be JSON.
 
 use kstore_api::kind::{RESOURCES, Resource};
 use kstore_api::selector::field;
@@ -13,35 +13,35 @@ use std::sync::OnceLock;
 
 type Path = &'static [&'static str];
 
-/// What every kind is found by.
+/// Paths that are read of every kind.
 const IDENTITY: [Path; 4] =
     [&["metadata", "name"], &["metadata", "namespace"], &["metadata", "uid"], &["metadata", "labels"]];
 
-/// The object with nothing but its identity, its labels and what its kind can be selected by.
+/// Decodes only identity, labels and the selectable fields of the kind.
 pub(super) fn read(bytes: &[u8], resource: &Resource) -> Result<Value, serde_json::Error> {
     let text = std::str::from_utf8(bytes).map_err(serde::de::Error::custom)?;
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = match resource.custom {
-        // Custom rows come and go; to say what is wanted of one costs less than reading an object.
-        Some(_) => (&Wanted::of_row(resource)).deserialize(&mut reader)?,
-        None => Wanted::of_kind(resource).deserialize(&mut reader)?,
+        // Rows of custom kinds come and go; making their projection costs less than decoding an object.
+        Some(_) => (&FieldProjection::of_row(resource)).deserialize(&mut reader)?,
+        None => FieldProjection::of_kind(resource).deserialize(&mut reader)?,
     };
     reader.end()?;
     Ok(value)
 }
 
-/// The object without `metadata.managedFields`.
+/// Decodes the object without `metadata.managedFields`.
 ///
 /// # Errors
-/// If it is no JSON, or neither the object nor its metadata is an object.
-pub(super) fn without_books(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+/// If the bytes are not JSON, or the object or its metadata is not a JSON object.
+pub(super) fn without_managed_fields(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Without("metadata", Some(&Without("managedFields", None))).deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
 }
 
-/// An object without one of its members, or with that member without one of its own.
+/// Decodes a JSON object without one of its members, or with that member decoded without one of its own.
 struct Without<'p>(&'static str, Option<&'p Without<'p>>);
 
 impl<'de> DeserializeSeed<'de> for &Without<'_> {
@@ -76,17 +76,17 @@ impl<'de> Visitor<'de> for &Without<'_> {
     }
 }
 
-/// What is wanted of a value: all of it, or nothing but what is wanted of some members, if it is an object.
-enum Wanted {
+/// The part of a value to decode: all of it, or some members of an object.
+enum FieldProjection {
     All,
-    Members(Vec<(&'static str, Wanted)>),
+    Members(Vec<(&'static str, FieldProjection)>),
 }
 
-impl Wanted {
-    /// Of an object of this kind; made once, not per object.
+impl FieldProjection {
+    /// The projection for a built-in kind; made once, not per object.
     fn of_kind(resource: &Resource) -> &'static Self {
         type Row = (&'static str, &'static str, &'static str);
-        static KINDS: OnceLock<BTreeMap<Row, Wanted>> = OnceLock::new();
+        static KINDS: OnceLock<BTreeMap<Row, FieldProjection>> = OnceLock::new();
         let row = |resource: &Resource| (resource.group, resource.version, resource.plural);
         let kinds =
             KINDS.get_or_init(|| RESOURCES.iter().map(|kind| (row(kind), Self::of_row(kind))).collect());
@@ -97,7 +97,7 @@ impl Wanted {
         Self::of(&IDENTITY.into_iter().chain(field::own_paths(resource)).collect::<Vec<_>>())
     }
 
-    /// What lies on these paths.
+    /// The projection onto these paths.
     fn of(paths: &[Path]) -> Self {
         if paths.iter().any(|path| path.is_empty()) {
             return Self::All;
@@ -108,11 +108,11 @@ impl Wanted {
     }
 }
 
-/// A member's name, if something is wanted of it, and what.
-struct Member<'w>(&'w [(&'static str, Wanted)]);
+/// Reads a member's name and finds its projection, if the member is to be decoded.
+struct Member<'w>(&'w [(&'static str, FieldProjection)]);
 
 impl<'de, 'w> DeserializeSeed<'de> for Member<'w> {
-    type Value = Option<&'w (&'static str, Wanted)>;
+    type Value = Option<&'w (&'static str, FieldProjection)>;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
         reader.deserialize_str(self)
@@ -120,7 +120,7 @@ impl<'de, 'w> DeserializeSeed<'de> for Member<'w> {
 }
 
 impl<'w> Visitor<'_> for Member<'w> {
-    type Value = Option<&'w (&'static str, Wanted)>;
+    type Value = Option<&'w (&'static str, FieldProjection)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a member")
@@ -131,19 +131,19 @@ impl<'w> Visitor<'_> for Member<'w> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &Wanted {
+impl<'de> DeserializeSeed<'de> for &FieldProjection {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
         match self {
-            Wanted::All => Value::deserialize(reader),
-            Wanted::Members(members) => reader.deserialize_any(Members(members)),
+            FieldProjection::All => Value::deserialize(reader),
+            FieldProjection::Members(members) => reader.deserialize_any(Members(members)),
         }
     }
 }
 
-/// Reads an object of which only these members are wanted. Whatever is no object where one should be counts as nothing.
-struct Members<'w>(&'w [(&'static str, Wanted)]);
+/// Decodes only these members of an object. A value that is not an object becomes null.
+struct Members<'w>(&'w [(&'static str, FieldProjection)]);
 
 impl<'de> Visitor<'de> for Members<'_> {
     type Value = Value;
@@ -202,7 +202,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_glance_sees_what_selectors_look_at_and_nothing_else() {
+    fn a_partial_decode_reads_only_selectable_fields() {
         let pods = kind::lookup("", "v1", "pods").unwrap();
         let pod = json!({"kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}, "annotations": {"x": "y"}},
             "spec": {"nodeName": "n", "containers": [{"name": "c"}]}, "status": {"podIPs": [{"ip": "1.2.3.4"}], "phase": "Running"}});
@@ -218,20 +218,20 @@ mod tests {
     }
 
     #[test]
-    fn without_its_books_an_object_is_the_same_but_for_them() {
+    fn decoding_without_managed_fields_keeps_everything_else() {
         let mut object = json!({"kind": "Pod", "managedFields": 1, "spec": {"metadata": {"managedFields": 2}},
             "metadata": {"name": "p", "annotations": {"a\n": "\u{fc}"}, "managedFields": [{"manager": "m"}]}});
-        let read = |object: &Value| without_books(object.to_string().as_bytes());
+        let read = |object: &Value| without_managed_fields(object.to_string().as_bytes());
         let seen = read(&object).unwrap();
         object["metadata"].as_object_mut().unwrap().remove("managedFields");
         assert_eq!((&seen, &read(&object).unwrap()), (&object, &object));
         for bad in ["", "[]", "{}x", r#"{"metadata": 1}"#] {
-            assert!(without_books(bad.as_bytes()).is_err(), "{bad}");
+            assert!(without_managed_fields(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn what_is_kept_of_every_kind_is_as_if_all_had_been_read() {
+    fn partial_and_full_decoding_agree_on_the_selectable_fields_of_every_kind() {
         for resource in kind::RESOURCES {
             let mut object = json!({"metadata": {"name": "n", "namespace": "s"}});
             for path in field::own_paths(resource) {

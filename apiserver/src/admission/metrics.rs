@@ -1,28 +1,28 @@
-//! How long admission takes, by step and by plugin, and what it refuses.
+//! Admission metrics: durations and refusals, by step and by plugin.
 
 use super::Operation;
 use crate::metrics::{Family, Histogram, Page};
 use std::time::Duration;
 
-/// Seconds; those of Kubernetes.
+/// Histogram bounds in seconds; those of Kubernetes.
 const BOUNDS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
 
-/// Plugin ("" for the step as a whole), step, operation, whether it refused.
+/// Labels of a series: plugin ("" for the step as a whole), step, operation, whether it refused.
 type Key = (&'static str, &'static str, &'static str, bool);
 
-/// The figures of one chain.
-pub(super) struct Figures {
+/// The metrics of one admission chain.
+pub(super) struct AdmissionMetrics {
     series: Family<Key, Histogram>,
 }
 
-impl Default for Figures {
+impl Default for AdmissionMetrics {
     fn default() -> Self {
         Self { series: Family::new(|| Histogram::new(&BOUNDS)) }
     }
 }
 
-impl Figures {
-    /// A plugin, or the whole step, has come to an end.
+impl AdmissionMetrics {
+    /// Records a plugin, or a whole step.
     pub(super) fn count(
         &self,
         plugin: &'static str,
@@ -35,11 +35,11 @@ impl Figures {
         self.series.get(&(plugin, step, operation, refused)).observe(took.as_secs_f64());
     }
 
-    /// Writes both families.
+    /// Writes both metric families.
     pub(super) fn render(&self, page: &mut Page<'_>) {
         let all = self.series.sorted();
         let name = "apiserver_admission_controller_admission_duration_seconds";
-        page.head(name, "histogram", "Time that a plugin of admission took.");
+        page.head(name, "histogram", "Time that an admission plugin took.");
         for ((plugin, step, operation, refused), histogram) in
             all.iter().filter(|((plugin, ..), _)| !plugin.is_empty())
         {
