@@ -1,5 +1,5 @@
-//! Names of client programs: the `User-Agent` header as it is kept with writes, and the field manager that follows from it or is
-//! stated. Pure. Not who the user is, which is `authn`.
+//! Names of client programs: the `User-Agent` header that is stored with each write, and the field manager that a request states or that
+//! follows from that header. Pure. User identities are `authn`'s.
 
 use crate::limits;
 use http::HeaderMap;
@@ -29,7 +29,7 @@ pub(crate) fn default_field_manager(agent: &str) -> String {
 /// Whether a stated field manager can be recorded.
 ///
 /// # Errors
-/// What is wrong with it, in Kubernetes' words.
+/// The problem with the name, in Kubernetes' words.
 pub(crate) fn check_field_manager(manager: &str) -> Result<(), String> {
     if manager.len() > limits::FIELD_MANAGER_BYTES {
         return Err(format!("Too long: may not be more than {} bytes", limits::FIELD_MANAGER_BYTES));

@@ -1,8 +1,8 @@
-//! Reading request bodies within a budget of memory that all requests share, and within a time limit. Not the discarding of bodies
-//! that no request needs, which is `unread_body`.
+//! Reading request bodies within a memory budget that all requests share, and within a time limit. Bodies that no request needs are
+//! discarded by `unread_body`.
 //!
-//! A body counts from the moment its bytes arrive until the request has dropped them, so that many large bodies at once make later
-//! ones wait instead of the server grow.
+//! A body counts from the arrival of its bytes until the request has dropped them. Many large bodies at once therefore make later ones wait
+//! instead of growing the server's memory.
 
 use crate::limits;
 use axum::body::Body;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-/// Bytes that are reserved for a body which does not say how long it is, and each time it turns out to be longer.
+/// Bytes reserved for a body without a stated length, at first and each time the reservation is used up.
 const STEP: usize = 64 * 1024;
 
-/// Bytes of request bodies that may be in memory at a time. Cheap to clone; clones share the budget.
+/// The memory budget of request bodies. Cheap to clone; clones share the budget.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyBudget {
     free: Arc<Semaphore>,
@@ -29,7 +29,7 @@ impl Default for BodyBudget {
     }
 }
 
-/// Why a body was not read.
+/// A request body could not be read: the reason.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadBodyError {
     #[error("limit is {}", limits::BODY_BYTES)]
@@ -59,11 +59,11 @@ impl BodyBudget {
         Self { free: Arc::new(Semaphore::new(bytes)) }
     }
 
-    /// The whole body, at most [`limits::BODY_BYTES`]. The bytes hold their part of the budget until they are dropped.
+    /// Reads the whole body, at most [`limits::BODY_BYTES`]. The returned bytes hold their part of the budget until they are dropped.
     ///
     /// # Errors
-    /// See [`ReadBodyError`]. A body that states its length waits for room within [`limits::BODY_TIME`]; one that does not is
-    /// refused when there is none, because it may hold room already that others wait for.
+    /// See [`ReadBodyError`]. A body with a stated length waits up to [`limits::BODY_TIME`] for the budget. A body without one is refused
+    /// when the budget is used up: it may hold a part of the budget that other bodies wait for.
     pub(crate) async fn read(&self, mut body: Body) -> Result<Bytes, ReadBodyError> {
         if body.is_end_stream() {
             return Ok(Bytes::new());
@@ -94,18 +94,18 @@ impl BodyBudget {
         reserved.ok().and_then(Result::ok).ok_or(ReadBodyError::Busy)
     }
 
-    /// A part of the budget if there is room now.
+    /// Reserves a part of the budget if it is free now.
     pub(crate) fn try_reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ReadBodyError> {
         self.free.clone().try_acquire_many_owned(permits(bytes)).map_err(|_| ReadBodyError::Busy)
     }
 }
 
-/// A body is at most [`limits::BODY_BYTES`] and a step long, so this never saturates.
+/// Converts bytes to semaphore permits. A reservation is at most [`limits::BODY_BYTES`] or a step, so this never saturates.
 fn permits(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The parts of a body as they arrived.
+/// The frames of a body in order of arrival.
 #[derive(Default)]
 struct Pieces {
     first: Bytes,
@@ -126,13 +126,13 @@ impl Pieces {
         }
     }
 
-    /// All of them in a row; a single one is not copied.
+    /// Joins the frames; a single frame is not copied.
     fn join(self) -> Bytes {
         if self.rest.is_empty() { self.first } else { self.rest.freeze() }
     }
 }
 
-/// Bytes with their part of the budget.
+/// Body bytes that hold their part of the budget.
 struct BudgetedBytes {
     bytes: Bytes,
     _reserved: OwnedSemaphorePermit,

@@ -1,6 +1,5 @@
-//! The Lease that says that this server is there: `apiserver-<hash>` in `kube-system`, one for each machine, renewed every ten seconds
-//! as long as the server runs. Those of servers that are no more go after an hour, whichever server finds them. Written through the
-//! pipeline, as by any client.
+//! The Lease that shows that this server runs: `apiserver-<hash>` in `kube-system`, one for each machine, renewed every ten seconds. Any
+//! server deletes such Leases an hour after their last renewal. All writes pass through the pipeline, like a client's.
 
 use crate::bootstrap;
 use crate::cache::Filter;
@@ -19,30 +18,30 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 const NAMESPACE: &str = "kube-system";
-/// Marks leases of this kind, and whose they are.
+/// The label of Leases of servers; its value is the kind of server.
 const IDENTITY: &str = "apiserver.kubernetes.io/identity";
 const SERVER: &str = "kube-apiserver";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const AGENT: &str = "kstore-apiserver";
-/// How long a server counts as there after its last sign of life, as upstream.
+/// How long a server counts as running after its last renewal, as upstream.
 const DURATION: Duration = Duration::from_secs(3600);
-/// Time between two signs of life, as upstream; and at most how much more, so that servers do not keep step.
+/// Time between two renewals, as upstream; and the bound of the random addition that keeps servers from renewing at the same moment.
 const RENEWAL: Duration = Duration::from_secs(10);
 const JITTER_MS: u64 = 400;
-/// Time between two looks for leases that have run out, as upstream.
+/// Time between two searches for expired leases, as upstream.
 const SWEEP: Duration = Duration::from_secs(3600);
 
-/// Who a server is.
+/// The identity of a server: its Lease, its holder name and its host name.
 struct Identity {
-    /// The name of its Lease, the same after a restart.
+    /// The name of the Lease; it stays the same after a restart.
     lease: String,
-    /// Another one with each start.
+    /// The holder of the Lease; it changes with each start.
     holder: String,
     hostname: String,
 }
 
-/// Keeps the Lease of the server on the machine of this name, and removes those that have run out, until `stop` is cancelled. A renewal
-/// that fails is told of and made up for by the next one.
+/// Renews the Lease of the server on this host, and deletes expired Leases of servers, until `stop` is cancelled. A failed renewal is
+/// logged and tried again at the next interval.
 pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: CancellationToken) {
     let nondet = pipeline.nondet();
     let lease = lease_name(&hostname);
@@ -65,7 +64,7 @@ pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: Cancellati
     }
 }
 
-/// As Kubernetes makes it: from the machine's name and what runs there, each after its length.
+/// The Lease's name, derived as in Kubernetes: a hash over the host name and the kind of server, each after its length.
 fn lease_name(hostname: &str) -> String {
     let mut hash = Sha256::new();
     for part in [hostname, SERVER] {
@@ -76,7 +75,7 @@ fn lease_name(hostname: &str) -> String {
     format!("apiserver-{}", base32(&hash.finalize()[..16]))
 }
 
-/// The lower-case form of RFC 4648 without padding.
+/// Encodes bytes in lower-case base32 of RFC 4648, without padding.
 fn base32(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let bit = |i: usize| bytes.get(i / 8).map_or(0, |byte| usize::from(byte >> (7 - i % 8) & 1));
@@ -97,10 +96,10 @@ async fn renew(pipeline: &Pipeline, identity: &Identity) -> Result<(), Status> {
     }
 }
 
-/// What the Lease says now.
+/// The Lease object with the current time as renewal time.
 fn sign(identity: &Identity, now: Timestamp) -> Value {
     let mut labels = json!({ IDENTITY: SERVER });
-    // Not every machine has a name that a label can have.
+    // Not every host name is a valid label value.
     if name::label_value(&identity.hostname).is_empty() {
         labels[HOSTNAME] = json!(identity.hostname);
     }
@@ -116,7 +115,7 @@ fn sign(identity: &Identity, now: Timestamp) -> Value {
     })
 }
 
-/// Deletes the leases of servers that have not been heard of for too long, as far as nobody has changed them since.
+/// Deletes expired Leases of servers, unless they have been changed meanwhile.
 async fn sweep_out(pipeline: &Pipeline) {
     let now = pipeline.nondet().clock.now();
     let filter = Filter { namespace: NAMESPACE.to_owned(), ..Filter::all(leases()) };
@@ -131,7 +130,7 @@ async fn sweep_out(pipeline: &Pipeline) {
         let gone = pipeline.serve(request(meta::name(&lease), Action::Delete(delete, options()))).await;
         match gone {
             Ok(_) => {}
-            // Another server was faster, or it has come back.
+            // Another server deleted the Lease first, or its owner has renewed it.
             Err(refused) if matches!(refused.status.reason, Reason::NotFound | Reason::Conflict) => {}
             Err(refused) => {
                 tracing::warn!(error = %refused.status.message, "cannot delete an old lease");
@@ -140,7 +139,7 @@ async fn sweep_out(pipeline: &Pipeline) {
     }
 }
 
-/// Whether this is the lease of a server of our kind that is no more. One that does not say until when it holds never did.
+/// Whether this is an expired Lease of an API server. A Lease without renewal time or duration counts as expired.
 fn has_run_out(lease: &Value, now: Timestamp) -> bool {
     if lease["metadata"]["labels"][IDENTITY] != SERVER {
         return false;

@@ -1,5 +1,5 @@
-//! [`AuditSender`]: posts audit events to a server, as `audit.k8s.io/v1 EventList`. What the server does not take is tried again after
-//! pauses that grow, and then given up.
+//! [`AuditSender`]: posts audit events to a server, as `audit.k8s.io/v1 EventList`. A list that the server does not accept is retried with
+//! exponential backoff, and then dropped.
 
 use super::backend::{Mode, Queued};
 use super::batch::{self, Batching, Bucket, Truncation};
@@ -16,21 +16,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// How long one list may take, as in Kubernetes.
+/// The timeout of one post, as in Kubernetes.
 const CALL: Duration = Duration::from_secs(30);
-/// How long one list may take when the process ends.
+/// The timeout of posts when the process ends.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// How events are sent.
+/// Options of an audit webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebhookOptions {
-    /// Whether requests wait for their events.
     pub mode: Mode,
-    /// How events wait for each other.
+    /// How events are batched.
     pub batching: Batching,
-    /// The first pause after a list that was not taken.
+    /// The first pause after a list that the server did not accept.
     pub initial_backoff: Duration,
-    /// The sizes from which on events and lists are cut; `None`: they are not.
+    /// Sizes above which events and lists are cut; `None`: no limit.
     pub truncation: Option<Truncation>,
 }
 
@@ -41,16 +40,16 @@ impl Default for WebhookOptions {
     }
 }
 
-/// Sends queued events.
+/// The client of an audit webhook: posts queued events.
 pub struct AuditSender {
     sending: Arc<Sending>,
     options: WebhookOptions,
     queue: mpsc::Receiver<Queued>,
-    /// One for each list on its way.
+    /// One permit for each list that is being posted.
     slots: Arc<Semaphore>,
 }
 
-/// What a list on its way needs.
+/// Shared state of the tasks that post lists.
 struct Sending {
     remote: Remote,
     backoff: Backoff,
@@ -79,12 +78,12 @@ impl AuditSender {
         Self { sending, options, queue, slots: Arc::new(Semaphore::new(limits::AUDIT_LISTS)) }
     }
 
-    /// Sends until the [`super::Audit`] is gone.
+    /// Sends until the [`super::Audit`] is dropped.
     pub async fn run(mut self) {
         let throttle = self.options.batching.throttle.filter(|_| self.options.mode == Mode::Batch);
         let mut bucket = throttle.map(|throttle| Bucket::new(throttle, Instant::now()));
         while let Some(batch) = self.collect().await {
-            // An acknowledgement is wanted of everything before it.
+            // Events without a line ask for an acknowledgement of all events before them.
             let (asked, batch): (Vec<_>, Vec<_>) =
                 batch.into_iter().partition(|queued| queued.line.is_empty());
             for list in self.lists(batch) {
@@ -102,7 +101,7 @@ impl AuditSender {
         }
     }
 
-    /// The events of the next list; `None` if there will be none.
+    /// Takes the events of the next batch from the queue; `None` if the queue is closed.
     async fn collect(&mut self) -> Option<Vec<Queued>> {
         let mut batch = vec![self.queue.recv().await?];
         let Batching { max_size, max_wait, .. } = self.options.batching;
@@ -134,7 +133,7 @@ impl AuditSender {
 }
 
 impl Sending {
-    /// Sends one list, and tells who waits for it.
+    /// Posts one list, with retries, and acknowledges its events.
     async fn deliver(self: Arc<Self>, list: Vec<Queued>, slot: OwnedSemaphorePermit) {
         let body = Bytes::from(batch::list(list.iter().map(|queued| &queued.line[..])));
         let mut waits = self.backoff.waits(&self.rng);
@@ -164,13 +163,13 @@ impl Sending {
         drop(slot);
     }
 
-    /// Until the process has begun to end, and a little longer.
+    /// Waits until the process has begun to end and [`LAST_CALL`] has passed.
     async fn last_call(&self) {
         self.ending.cancelled().await;
         sleep(LAST_CALL).await;
     }
 
-    /// Waits, but not once the process ends.
+    /// Sleeps, but returns at once when the process ends.
     async fn pause(&self, time: Duration) {
         tokio::select! {
             biased;
@@ -183,7 +182,7 @@ impl Sending {
 fn acknowledge(events: Vec<Queued>, is_sent: bool) {
     for queued in events {
         if let Some(written) = queued.written {
-            // A request that is gone does not want to know.
+            // The request may be gone; its receiver is dropped then.
             let _ = written.send(is_sent);
         }
     }

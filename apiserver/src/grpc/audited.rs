@@ -1,4 +1,4 @@
-//! gRPC calls in the audit log: an event for each operation of a call, with the verb and object that the call of the REST API has.
+//! Audit events of gRPC calls: one for each operation of a call, with the verb and object of the equivalent REST call.
 
 use super::authenticate::CallTrail;
 use super::{Grpc, Streamed};
@@ -11,7 +11,7 @@ use kstore_proto::kstore::v1 as pb;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The key of the request's name in the log, in the metadata of responses.
+/// The metadata key of responses that contains the audit ID.
 const AUDIT_ID: &str = "audit-id";
 
 /// The path of a call.
@@ -58,7 +58,7 @@ where
             Trail::begin(audit, nondet.clock, &nondet.rng.uuid(), uri_of(call), head)
         }
     };
-    // A client that leaves before there is a response has made a call all the same.
+    // A call whose client leaves before the response is recorded as well.
     let end = trail.stream_end();
     let parts = message.parts();
     let operations = parts.iter().map(|part| part.operation(call)).collect();
@@ -95,7 +95,7 @@ where
 pub(super) struct CallPart {
     verb: &'static str,
     place: Option<pb::Ref>,
-    /// JSON that came with it, and whether it is a whole object.
+    /// The JSON of the operation, and whether it is a whole object.
     object: Option<(Bytes, bool)>,
 }
 
@@ -126,9 +126,9 @@ impl CallPart {
     }
 }
 
-/// The message of a call that is recorded.
+/// The request message of a call that can be recorded.
 pub(super) trait AuditedMessage: Send {
-    /// What the call asks for.
+    /// The operations of the call.
     fn parts(&self) -> Vec<CallPart>;
 }
 
@@ -195,7 +195,7 @@ impl AuditedMessage for pb::TransactRequest {
             Kind::Update(message) => message.parts().pop(),
             Kind::Patch(message) => message.parts().pop(),
             Kind::Delete(message) => message.parts().pop(),
-            // A check needs the permission to read the object.
+            // A check requires the permission to read the object.
             Kind::Check(message) => Some(CallPart::new("get", message.r#ref.as_ref())),
         };
         self.operations.iter().filter_map(part).collect()
@@ -208,12 +208,12 @@ impl AuditedMessage for tonic::Streaming<pb::TunnelUp> {
     }
 }
 
-/// The response of a call that is recorded.
+/// The response of a call that can be recorded.
 pub(super) trait AuditedResponse: Sized + Send {
-    /// The object in it, if it is one.
+    /// The object in the response, if it has one.
     fn object(&self) -> Option<Value>;
 
-    /// The same response, which keeps `end` as long as it lasts.
+    /// Returns the response with `end` attached: `end` is dropped with the response's stream.
     fn until_end(self, end: StreamEnd) -> Self;
 }
 
@@ -244,7 +244,7 @@ impl<T: Send + 'static> AuditedResponse for Streamed<T> {
 
     fn until_end(self, end: StreamEnd) -> Self {
         Box::pin(self.map(move |item| {
-            // Kept by this closure, which is dropped with the stream.
+            // This closure owns the guard and is dropped with the stream.
             let _kept = &end;
             item
         }))

@@ -1,4 +1,4 @@
-//! Bind: POST pods/NAME/binding, without the envelope.
+//! The gRPC call Bind: POST pods/NAME/binding, without the Binding object around it.
 
 use super::{Grpc, target};
 use crate::request::{Action, Body};
@@ -30,7 +30,7 @@ pub(super) fn place(message: &pb::BindRequest) -> pb::Ref {
     }
 }
 
-/// The envelope.
+/// The Binding object of a message.
 pub(super) fn binding(message: &pb::BindRequest) -> Value {
     let mut metadata = json!({"namespace": message.namespace, "name": message.pod});
     if !message.uid.is_empty() {

@@ -1,4 +1,4 @@
-//! Create, also on a subresource.
+//! The gRPC call Create, also on a subresource.
 
 use super::{Caller, Grpc, target, within_limit};
 use crate::request::{Action, Body, Target};

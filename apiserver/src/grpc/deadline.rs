@@ -1,18 +1,18 @@
-//! `grpc-timeout`: how long a caller waits for its answer, as the gRPC protocol writes it. Pure.
+//! Parsing of `grpc-timeout`: the time that a caller waits for its answer, as the gRPC protocol writes it. Pure.
 
 use kstore_api::status::Status;
 use std::time::Duration;
 
-/// The header.
+/// The name of the header.
 pub(super) const HEADER: &str = "grpc-timeout";
 
-/// Digits that a time may have.
+/// The number of digits that a timeout may have.
 const DIGITS: usize = 8;
 
-/// The time that a call names; `None` when it names none. A time that is over before the call came is one.
+/// Parses the timeout of a call; `None` if it has none. A timeout may be zero.
 ///
 /// # Errors
-/// 400 if it is no such time.
+/// 400 if the text is not a timeout.
 pub(super) fn parse(text: &str) -> Result<Option<Duration>, Status> {
     if text.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Delete and DeleteCollection.
+//! The gRPC calls Delete and DeleteCollection.
 
 use super::list::{chunked, filter};
 use super::{Caller, Grpc, Streamed, target, within_limit};

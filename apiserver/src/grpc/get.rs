@@ -1,4 +1,4 @@
-//! Get.
+//! The gRPC call Get.
 
 use super::{Grpc, target};
 use crate::request::{Action, GetOptions};

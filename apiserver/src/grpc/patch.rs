@@ -1,4 +1,4 @@
-//! Patch, also of a subresource.
+//! The gRPC call Patch, also of a subresource.
 
 use super::{Caller, Grpc, target, within_limit};
 use crate::request::{Action, Target, WriteOptions};

@@ -1,4 +1,4 @@
-//! Transact.
+//! The gRPC call Transact: several operations in one commit.
 
 use super::{Caller, Grpc, create, delete, object_of, patch, target, update};
 use crate::error::{of_operation, to_grpc};

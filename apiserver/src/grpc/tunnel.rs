@@ -1,4 +1,4 @@
-//! Tunnel: whoever runs nodes opens it, and through it the server reaches them.
+//! The gRPC call Tunnel: a program that runs nodes opens it, and the server reaches these nodes through it.
 
 use super::{Caller, Grpc, Streamed};
 use crate::authn::UserInfo;
@@ -31,7 +31,7 @@ pub(super) async fn serve(
             return Err(to_grpc(&Status::bad_request(text)));
         }
     };
-    // Permissions are judged by everything that was answered before the tunnel came.
+    // Permissions are checked against everything that was answered before the tunnel arrived.
     door.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
     let (link, outbox) = Link::new();
     let refused = claim(door, &caller, &link, nodes.names)?;
@@ -41,11 +41,11 @@ pub(super) async fn serve(
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
-/// Claims nodes for a tunnel. Returns a message about those that its caller may not serve, or that another user serves, if there are
-/// any; the others are served.
+/// Claims nodes for a tunnel. Returns a message with the refused nodes: those that the caller may not serve, and those that another user
+/// serves. The other nodes are served.
 ///
 /// # Errors
-/// The refusal of the first node, when every one is refused.
+/// The refusal of the first node, if all nodes are refused.
 fn claim(
     door: &Grpc,
     caller: &Caller,
@@ -53,7 +53,7 @@ fn claim(
     names: Vec<String>,
 ) -> Result<Option<pb::TunnelDown>, tonic::Status> {
     if names.is_empty() {
-        // A tunnel to nowhere needs the permission for all nodes.
+        // A tunnel without nodes requires the permission for all nodes.
         let asked = asked(&caller.user, "");
         check(door, &asked).map_err(|status| to_grpc(&status))?;
     }
@@ -87,7 +87,7 @@ fn claim(
     Ok(Some(pb::TunnelDown { message: Some(Down::Refused(pb::TunnelRefusal { nodes })) }))
 }
 
-/// Why a caller may not serve a node.
+/// The refusal for a node that the caller may not serve.
 fn forbidden_status(door: &Grpc, caller: &Caller, name: &str) -> tonic::Status {
     match check(door, &asked(&caller.user, name)) {
         Err(status) => to_grpc(&status),
@@ -98,8 +98,8 @@ fn forbidden_status(door: &Grpc, caller: &Caller, name: &str) -> tonic::Status {
     }
 }
 
-/// Permissions of tunnels are those that can be told at once: what only a webhook would allow is refused, since streams to a node are
-/// judged again when they are opened, where nothing waits.
+/// Checks a permission without waiting: a permission that only a webhook would grant is refused. The permission is checked again when a
+/// stream to a node is opened, and that code cannot wait.
 fn check(door: &Grpc, asked: &Attributes<'_>) -> Result<(), Status> {
     match door.pipeline.authorizer().decide_now(asked) {
         Decision::Allow(_) => Ok(()),
@@ -114,12 +114,12 @@ fn asked<'a>(user: &'a UserInfo, name: &'a str) -> Attributes<'a> {
     Attributes { user, verb: tunnel::VERB, target, more: More::default() }
 }
 
-/// Judges by the permissions of a cluster who may serve which node.
+/// Returns a function that decides by the permissions of the cluster whether a user may serve a node.
 pub(crate) fn may_serve(pipeline: Arc<Pipeline>) -> impl Fn(&UserInfo, &str) -> bool + Send + Sync {
     move |user, node| matches!(pipeline.authorizer().decide_now(&asked(user, node)), Decision::Allow(_))
 }
 
-/// Ends the tunnel with the stream of its messages, however that ends.
+/// Guard that ends the tunnel when the stream of its messages is dropped.
 struct End {
     tunnels: Arc<Tunnels>,
     link: Arc<Link>,

@@ -1,4 +1,4 @@
-//! Update and UpdateStatus.
+//! The gRPC calls Update and UpdateStatus.
 
 use super::{Caller, Grpc, target, within_limit};
 use crate::error::to_grpc;

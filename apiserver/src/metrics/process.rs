@@ -1,16 +1,16 @@
-//! What the kernel knows about this process. Where there is no `/proc`, nothing is said.
+//! Metrics of this process from Linux's `/proc`. On other systems the families are left out.
 
 use super::page::Page;
 use std::fs;
 
-/// Clock ticks of a second in `/proc`: a constant of Linux's interface to programs.
+/// Clock ticks per second in `/proc`: a constant of Linux's interface to programs.
 const TICKS: f64 = 100.0;
-/// Of the fields of `/proc/self/stat` behind the program's name (which may contain spaces).
+/// Indexes of fields of `/proc/self/stat` after the program's name (which may contain spaces).
 const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
 const START_TIME: usize = 19;
 
-/// The families `process_*`.
+/// Renders the families `process_*`.
 pub(super) fn render(page: &mut Page<'_>) {
     let mut gauge = |name: &str, help: &str, value: Option<f64>| {
         if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! A storage whose requests are counted, under the names by which people look for etcd's answers to an apiserver.
+//! Metrics of requests to a storage, under the names of kube-apiserver's metrics of etcd requests.
 
 use super::page::Page;
 use super::request::DURATIONS;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// Operation, group and resource.
 type Key = (&'static str, &'static str, &'static str);
 
-/// Requests to the storage.
+/// Metrics of all requests to a storage.
 pub(super) struct Figures {
     series: Family<Key, Series>,
 }
@@ -33,7 +33,7 @@ impl Default for Figures {
 
 impl Figures {
     fn count(&self, operation: &'static str, key: &str, began: Instant, failed: bool) {
-        // A series lives as long as the process. There may be many custom kinds, so they share one.
+        // Series are never dropped. There may be many custom kinds, so they share one series.
         let (group, resource) = built_in_of_key(key).map_or(("", ""), |row| (row.group, row.plural));
         let series = self.series.get(&(operation, group, resource));
         series.durations.observe(began.elapsed().as_secs_f64());
@@ -61,7 +61,7 @@ impl Figures {
     }
 }
 
-/// Passes everything on, and counts what takes time.
+/// A storage that forwards all calls to another one, and measures them.
 pub struct Measured {
     inner: SharedStorage,
     figures: Arc<Figures>,
@@ -73,7 +73,7 @@ impl Measured {
     }
 }
 
-/// What a commit is called and the key that it is about: its first write, or, if it has none, its first guard.
+/// The operation of a commit for metrics, and the key of its first write, or of its first guard if it writes nothing.
 fn about(commit: &Commit) -> (&'static str, &str) {
     let guarded = |key: &str| commit.guards.iter().find(|guard| guard.key == key);
     match commit.writes.first() {

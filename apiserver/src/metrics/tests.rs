@@ -1,4 +1,4 @@
-//! What is counted appears on the page.
+//! Tests that counted requests appear on the page.
 
 use super::*;
 use kstore_api::kind;

@@ -1,4 +1,4 @@
-//! A real HTTPS server on loopback for tests of webhooks: it keeps the requests and answers as it is told.
+//! A real HTTPS server on loopback for tests of webhooks: it records requests, and a function chooses the answers.
 
 use super::RemoteConfig;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// One request, as it came.
+/// One received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) head: String,
@@ -25,13 +25,13 @@ impl Received {
     }
 }
 
-/// What the server does with a request.
+/// The reaction of the server to a request.
 pub(crate) enum Reply {
     /// Answers with this code and body.
     Answer(u16, String),
-    /// Says nothing and keeps the connection.
+    /// Sends no answer and keeps the connection open.
     Silence,
-    /// Ends the connection.
+    /// Closes the connection.
     Hangup,
 }
 

@@ -1,4 +1,4 @@
-//! Trails without a server: which events come at which moment.
+//! Tests of trails without a server: the events of each stage.
 
 use super::*;
 use crate::audit::backend::{Backend, Bounds, Mode, Queued};
@@ -9,7 +9,7 @@ use kstore_nondet::Nondet;
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
-/// A log that records all stages of everything at a level, without waiting.
+/// An audit log that records all stages of all requests at a level, without waiting.
 fn audit(level: &str) -> (Arc<Audit>, Receiver<Queued>) {
     let policy = format!("{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{{level: {level}}}]}}");
     let policy = Policy::parse(policy.as_bytes()).unwrap();
@@ -113,7 +113,7 @@ async fn objects_are_recorded_as_the_level_says_and_complete_the_reference() {
         let trail = trail(&audit);
         let mut create = operation("create", "");
         create.place.as_mut().unwrap().name.clear();
-        // The second operation of a call has its own objects.
+        // The second operation of a call has objects of its own.
         trail.received(vec![operation("get", ""), create]).await.unwrap();
         let object = json!({"metadata": {"name": "made", "managedFields": []}});
         trail.request_object(1, || Some((object.clone(), true)));

@@ -1,4 +1,4 @@
-//! Events posted to real servers: good, slow, failing, dead, and with a wrong certificate.
+//! Events posted to real servers: fast, slow, failing, silent, and with a wrong certificate.
 
 use super::*;
 use crate::audit::{Audit, Policy, Throttle};
@@ -119,7 +119,7 @@ async fn a_silent_server_fills_the_buffer_and_further_events_are_dropped_and_cou
         tokio::task::yield_now().await;
     }
     let dropped: usize = counted(&audit, "buffered").parse().unwrap();
-    // The buffer, the lists on their way, and the list that waits for a slot.
+    // The buffer, the lists being posted, and the list that waits for a slot.
     assert_eq!(dropped, 200 - 4 - limits::AUDIT_LISTS - 1);
     let began = Instant::now();
     audit.end().await;

@@ -1,4 +1,4 @@
-//! Calls to a real TLS server on loopback.
+//! Tests of calls to a real TLS server on loopback.
 
 use super::*;
 use crate::testing::MapLookup;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A server that reads one request and sends `answer`, on each of its connections; and the authority of its certificate.
+/// A server that reads one request on each connection and sends `answer`, and the authority of its certificate.
 struct Server {
     port: u16,
     authority: Bytes,
@@ -43,7 +43,7 @@ async fn serve(name: &str, answer: &'static str) -> Server {
             let mut buffer = [0; 4096];
             let _ = stream.read(&mut buffer).await;
             if answer.is_empty() {
-                // Held open without an answer.
+                // The connection stays open without an answer.
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_secs(60)).await;
                     drop(stream);
